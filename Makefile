@@ -1,0 +1,77 @@
+# relstate: every target makes what it needs by itself, in .venv beside this file.
+#
+#   make demo        run the main example on real data
+#   make test        run the tests            (ARGS="-k log -x" goes to pytest)
+#   make bench       run the benchmarks       (ARGS goes to them)
+#   make lint        check style and types
+#   make format      rewrite the sources in the project's style
+#   make typecheck   check types only
+#   make clean       remove all that was made
+#
+# PYTHON=python3.12 chooses the interpreter the environment is made from.
+
+SHELL := /bin/sh
+.SHELLFLAGS := -ec
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/installed
+# Folders are sources too: their times change when a file in them goes.
+SOURCES := $(shell find vnode storage connector package -name __pycache__ -prune -o -print)
+
+# Spark starts its Python workers by these; a Spark or modules of the user's must not get between.
+export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
+unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+.PHONY: demo test bench lint format typecheck clean preflight
+
+demo: $(STAMP)
+	$(RUN) examples/flights.py $(ARGS)
+
+test: $(STAMP)
+	$(RUN) -P -m pytest $(ARGS)
+
+bench: $(STAMP)
+	$(RUN) -m benchmarks $(ARGS)
+
+lint: $(STAMP) typecheck
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+format: $(STAMP)
+	$(RUN) -m ruff check --fix-only .
+	$(RUN) -m ruff format .
+
+# mypy finds the packages under their installed names through links to the sources.
+typecheck: $(STAMP)
+	rm -rf .typecheck && mkdir -p .typecheck/relstate
+	ln -s ../package/pyspark_relstate .typecheck/pyspark_relstate
+	ln -s ../../vnode ../../storage ../../connector .typecheck/relstate/
+	ln -s ../../package/relstate/__init__.py ../../package/relstate/py.typed .typecheck/relstate/
+	MYPYPATH=.typecheck $(RUN) -m mypy -p relstate -p pyspark_relstate
+
+clean:
+	rm -rf $(VENV) .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build *.egg-info spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+preflight:
+	@sh scripts/preflight.sh "$(PYTHON)"
+
+$(RUN): | preflight
+	"$(PYTHON)" -m venv $(VENV)
+
+# A regular install, not an editable one: only so does Spark discover pyspark_relstate.
+# What an earlier build left behind would be packed again, deleted modules included.
+# The stamp is as old as the start, so that what changes meanwhile is installed next time.
+$(STAMP): pyproject.toml $(SOURCES) | preflight $(RUN)
+	rm -rf build relstate.egg-info
+	touch $@.started
+	$(RUN) -m pip install --quiet --disable-pip-version-check ".[dev]"
+	rm -rf build relstate.egg-info
+	mv $@.started $@

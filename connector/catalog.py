@@ -1,0 +1,73 @@
+"""How a table of Spark's catalog remembers where its rows are.
+
+Spark 4.3 hands the options of ``CREATE TABLE … USING relstate OPTIONS (…)`` to the source once,
+when it asks for the schema, and never again. So the schema carries them in the metadata of its
+first field: the catalog keeps it, and every read of the table brings it back.
+
+A write must not trust it. For ``INSERT INTO b SELECT * FROM a`` between two such tables, Spark
+passes on the metadata of ``a``, so the rows would land in the table they came from. Writes name
+path and table themselves, and are refused otherwise.
+
+Does not know: which options there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructField, StructType
+
+from relstate.storage.errors import OptionError
+
+METADATA_KEY = "relstate"
+_OPTION_PREFIX = "option."
+
+
+def is_definition(options: Mapping[str, str]) -> bool:
+    """Tell whether these are the properties of a CREATE TABLE, not the options of a read."""
+    return "provider" in options
+
+
+def definition_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the options among the properties of a CREATE TABLE, which Spark mixes."""
+    options = {
+        key[len(_OPTION_PREFIX) :]: value
+        for key, value in properties.items()
+        if key.startswith(_OPTION_PREFIX)
+    }
+    if "path" in properties:
+        options["path"] = properties["path"]
+    return options
+
+
+def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """Return ``schema`` so that `recalled` gives ``options`` back."""
+    first, *rest = schema.fields
+    metadata = {**(first.metadata or {}), METADATA_KEY: dict(options)}
+    carrier = StructField(first.name, first.dataType, first.nullable, metadata)
+    return StructType([carrier, *rest])
+
+
+def recalled(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a read: those that the catalog remembers, and over them the given."""
+    kept = _kept(schema)
+    return {**(kept or {}), **options}
+
+
+def check_destination(options: Mapping[str, str]) -> None:
+    """OptionError if a write says nothing of where to, as one to a table of the catalog."""
+    if "path" not in options and "table" not in options:
+        raise OptionError(
+            "options 'path' and 'table' are missing. For a table of its catalog, and for CREATE "
+            "TABLE … AS SELECT, Spark does not tell a Python source where to write; name it: "
+            "INSERT INTO t WITH (path = '…', `table` = '…') …, or insert into a temporary view "
+            "USING relstate, or write with .format('relstate').option('table', …).save(path)"
+        )
+
+
+def _kept(schema: StructType) -> dict[str, str] | None:
+    for field in schema.fields:
+        kept = (field.metadata or {}).get(METADATA_KEY)
+        if isinstance(kept, dict):
+            return kept
+    return None

@@ -1,0 +1,43 @@
+"""Bringing rows to the task that owns their vnodes.
+
+Promises: rows of one key meet in one task, and a task writes one contiguous range of vnodes, so a
+segment holds few shards. Spark computes the vnodes itself, without Python, as the store does.
+Does not know: what is written.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from relstate.storage.schema import TableSchema
+from relstate.storage.types import quoted
+
+
+def unit_expression(schema: TableSchema, vnode_count: int, units: int) -> str:
+    """Return, in Spark's SQL, the parallel unit of ``units`` that owns a row's vnode, an INT."""
+    keys = ", ".join(
+        f"CAST({quoted(column.name)} AS {column.type})" for column in schema.distribution_columns
+    )
+    vnode = f"pmod(xxhash64({keys}), {vnode_count})"
+    return f"CAST({vnode} * {units} DIV {vnode_count} AS INT)"
+
+
+def shuffled(batch: DataFrame, schema: TableSchema, vnode_count: int, units: int) -> DataFrame:
+    """Return the rows of ``batch`` in ``units`` partitions, each of one range of vnodes."""
+    return batch.repartitionById(units, f.expr(unit_expression(schema, vnode_count, units)))
+
+
+def units_worth(batch: DataFrame) -> int | None:
+    """Return how many tasks should write ``batch``; None if it is best written as it lies.
+
+    Every task that has rows writes a segment of its own. So a shuffle pays where a batch lies in
+    more partitions than can run at once, as it does behind an aggregation of a few rows in
+    Spark's 200 shuffle partitions. Spark Connect does not tell; there it is None.
+    """
+    plan = getattr(batch, "_jdf", None)
+    if plan is None:
+        return None
+    partitions = plan.queryExecution().executedPlan().outputPartitioning().numPartitions()
+    parallelism = batch.sparkSession.sparkContext.defaultParallelism
+    return parallelism if partitions > parallelism else None

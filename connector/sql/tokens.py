@@ -1,0 +1,159 @@
+"""Reading a statement word by word.
+
+Promises: positions are those of the text given, so that parts of it can be taken over as written.
+Does not know: what any statement means.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+
+from sqlglot import Token, TokenType, tokenize
+from sqlglot.errors import SqlglotError
+
+from relstate.storage.errors import UnsupportedStatementError
+
+DIALECT = "spark"
+
+# It warns of statements it does not parse; whoever asked is told by an error.
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+
+_PUNCTUATION = re.compile(r"\W+")
+_SHOWN = 40
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the tokens of one statement, without a closing semicolon.
+
+    UnsupportedStatementError where the text is empty, holds several, or is no SQL.
+    """
+    try:
+        tokens = list(tokenize(text, read=DIALECT))
+    except SqlglotError as error:
+        raise unreadable(text, error) from None
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens:
+        raise UnsupportedStatementError("the statement is empty")
+    if any(token.token_type is TokenType.SEMICOLON for token in tokens):
+        raise UnsupportedStatementError("one statement at a time: there is a ';' within the text")
+    return tokens
+
+
+def unreadable(text: str, error: SqlglotError) -> UnsupportedStatementError:
+    """Return the error for a statement that sqlglot did not read."""
+    where = getattr(error, "errors", None)
+    reason = f"{where[0]['description']} at line {where[0]['line']}" if where else str(error)
+    return UnsupportedStatementError(f"cannot read {shown(text)}: {reason.rstrip('. ')}")
+
+
+def shown(text: str) -> str:
+    """Return the beginning of a statement, on one line, for a message."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
+
+
+class TokenReader:
+    """A place in a statement that moves forward. For one thread."""
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self.text = text
+        self._tokens = tokens
+        self._next = 0
+
+    @property
+    def token(self) -> Token | None:
+        """The next token; None at the end."""
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
+    def next_is(self, *words: str) -> bool:
+        """Tell whether these words (or signs) come next, in any case."""
+        return self._words_ahead(words) is not None
+
+    def accept(self, *words: str) -> bool:
+        """Pass these words if they come next, and tell whether they did."""
+        count = self._words_ahead(words)
+        self._next += count or 0
+        return count is not None
+
+    def expect(self, *words: str) -> None:
+        """Pass these words. UnsupportedStatementError if something else comes next."""
+        if not self.accept(*words):
+            raise self.unexpected(" ".join(words))
+
+    def name(self, what: str) -> str:
+        """Pass an identifier of one part and return it without its quotes."""
+        token = self.token
+        quoted = token is not None and token.token_type is TokenType.IDENTIFIER
+        if token is None or not (quoted or _is_word(token)):
+            raise self.unexpected(what)
+        self._next += 1
+        if self.next_is("."):
+            raise UnsupportedStatementError(
+                f"{what} has one part: a store knows no catalogs or schemas; found "
+                f"{shown(self.text[token.start :])}"
+            )
+        return token.text
+
+    def string(self, what: str) -> str:
+        """Pass a literal string and return it."""
+        token = self.token
+        if token is None or token.token_type is not TokenType.STRING:
+            raise self.unexpected(what)
+        self._next += 1
+        return token.text
+
+    def parenthesised(self) -> list[Sequence[Token]]:
+        """Pass ``( … , … )`` and return the tokens between its commas."""
+        self.expect("(")
+        items: list[list[Token]] = [[]]
+        depth = 1
+        while (token := self.token) is not None:
+            self._next += 1
+            depth += _DEPTH.get(token.token_type, 0)
+            if depth == 0:
+                return list(items)
+            if depth == 1 and token.token_type is TokenType.COMMA:
+                items.append([])
+            else:
+                items[-1].append(token)
+        raise self.unexpected("')'")
+
+    def finish(self) -> None:
+        """UnsupportedStatementError unless the statement ends here."""
+        if self.token is not None:
+            raise self.unexpected("the end of the statement")
+
+    def unexpected(self, wanted: str) -> UnsupportedStatementError:
+        """Return the error that says what was wanted here, and what was found."""
+        token = self.token
+        found = "the end of the statement" if token is None else shown(self.text[token.start :])
+        return UnsupportedStatementError(
+            f"expected {wanted} but found {found} in {shown(self.text)}"
+        )
+
+    def _words_ahead(self, words: Sequence[str]) -> int | None:
+        """Return how many tokens spell these words; the tokenizer makes one of some pairs."""
+        place, left = self._next, list(words)
+        while left:
+            if place >= len(self._tokens):
+                return None
+            token = self._tokens[place]
+            if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+                return None
+            for word in token.text.upper().split():
+                if not left or left.pop(0) != word:
+                    return None
+            place += 1
+        return place - self._next
+
+
+_DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+
+
+def _is_word(token: Token) -> bool:
+    return token.token_type not in (TokenType.STRING, TokenType.NUMBER) and not (
+        _PUNCTUATION.fullmatch(token.text)
+    )

@@ -1,0 +1,99 @@
+"""Spark's StructType and relstate's fields, columns and Arrow schemas, each as the other.
+
+Promises that a schema which comes back from Spark is the one that went, in its types, its names
+and where NULL may stand. Both sides speak Spark's own JSON form, so nothing is lost between.
+Does not know: what a schema is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from relstate.storage import types as t
+from relstate.storage.arrow import arrow_field
+from relstate.storage.errors import SchemaError, SchemaMismatchError
+from relstate.storage.schema import Column, TableSchema
+from relstate.storage.type_json import field_from_json, field_to_json
+
+
+def fields_of(schema: StructType) -> tuple[t.Field, ...]:
+    """Return the fields of a schema of Spark. UnsupportedTypeError for a type not stored."""
+    return tuple(field_from_json(field) for field in schema.jsonValue()["fields"])
+
+
+def arrow_schema_of(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema in which Spark hands over, and takes, rows of ``schema``."""
+    return pa.schema([arrow_field(field) for field in fields_of(schema)])
+
+
+def struct_type(columns: Sequence[Column]) -> StructType:
+    """Return columns of a table as a schema of Spark."""
+    fields = [field_to_json(column.field) for column in columns]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def named_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Column, ...]:
+    """Return the columns of these names in this order, all by default.
+
+    SchemaMismatchError if the table has no such column.
+    """
+    if names is None:
+        return schema.columns
+    try:
+        return tuple(schema.column(name) for name in names)
+    except SchemaError as error:
+        raise SchemaMismatchError(str(error)) from None
+
+
+def check_readable(schema: TableSchema, wanted: StructType) -> tuple[Column, ...]:
+    """Return the columns of the table that ``wanted`` names, in its order.
+
+    SchemaMismatchError if a column is not there, has another type in the table, or holds NULLs
+    that ``wanted`` rules out.
+    """
+    fields = fields_of(wanted)
+    if not fields:
+        raise SchemaMismatchError("the schema given has no columns; name at least one")
+    columns = named_columns(schema, [field.name for field in fields])
+    for field, column in zip(fields, columns, strict=True):
+        if not _holds(field.type, column.type):
+            raise SchemaMismatchError(
+                f"the column {column.name!r} is {column.type} in the table and {field.type} in "
+                "the schema given; read it as it is and cast it afterwards"
+            )
+        if column.nullable and not field.nullable:
+            raise SchemaMismatchError(
+                f"the column {column.name!r} may be NULL in the table and is NOT NULL in the "
+                "schema given"
+            )
+    return columns
+
+
+def _holds(wide: t.DataType, narrow: t.DataType) -> bool:
+    """Tell whether every value of ``narrow`` is one of ``wide``: they differ in NULLs at most."""
+    match wide, narrow:
+        case t.Array(), t.Array():
+            return _admits(wide.contains_null, narrow.contains_null) and _holds(
+                wide.element, narrow.element
+            )
+        case t.Map(), t.Map():
+            return (
+                _admits(wide.value_contains_null, narrow.value_contains_null)
+                and _holds(wide.key, narrow.key)
+                and _holds(wide.value, narrow.value)
+            )
+        case t.Struct(), t.Struct():
+            return len(wide.fields) == len(narrow.fields) and all(
+                one.name == other.name
+                and _admits(one.nullable, other.nullable)
+                and _holds(one.type, other.type)
+                for one, other in zip(wide.fields, narrow.fields, strict=True)
+            )
+    return wide == narrow
+
+
+def _admits(wide: bool, narrow: bool) -> bool:
+    return wide or not narrow

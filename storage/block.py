@@ -1,0 +1,101 @@
+"""A run of entries, named by where they stand.
+
+Promises: nothing is copied; keys and values stay in the buffers they live in, often a map.
+Does not know: where the buffers come from, or what keys and values mean.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from .ragged import Buffer, Bytes, Positions, gather, parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Entries in key order: where their keys and values stand, int64 positions and lengths.
+
+    Keys and values may live in different buffers.
+    """
+
+    keys: Buffer
+    key_starts: Positions
+    key_lengths: Positions
+    values: Buffer
+    value_starts: Positions
+    value_lengths: Positions
+
+    @classmethod
+    def over(cls, keys: Bytes, values: Bytes) -> Block:
+        """Return the block of the rows of two bytes arrays, without a copy."""
+        key_data, key_offsets = parts_of(keys)
+        value_data, value_offsets = parts_of(values)
+        return cls(
+            key_data,
+            key_offsets[:-1],
+            np.diff(key_offsets),
+            value_data,
+            value_offsets[:-1],
+            np.diff(value_offsets),
+        )
+
+    @classmethod
+    def of_pairs(cls, pairs: Sequence[tuple[bytes, bytes]]) -> Block:
+        """Return the block of some (key, value) pairs."""
+        keys = pa.array([key for key, _ in pairs], pa.large_binary())
+        return cls.over(keys, pa.array([value for _, value in pairs], pa.large_binary()))
+
+    def __len__(self) -> int:
+        return len(self.key_starts)
+
+    def key(self, index: int) -> bytes:
+        """Return the key of one entry; negative indices count from the end."""
+        start = int(self.key_starts[index])
+        return self.keys[start : start + int(self.key_lengths[index])].tobytes()
+
+    def key_bytes(self) -> Bytes:
+        """Return the keys as a bytes array, a copy."""
+        return gather(self.keys, self.key_starts, self.key_lengths)
+
+    def value_bytes(self) -> Bytes:
+        """Return the values as a bytes array, a copy."""
+        return gather(self.values, self.value_starts, self.value_lengths)
+
+    def followed_by(self, later: Block) -> Block:
+        """Return these entries followed by others; the bytes are copied only where they must."""
+        if self.keys is not later.keys or self.values is not later.values:
+            keys = pa.concat_arrays([self.key_bytes(), later.key_bytes()])
+            return Block.over(keys, pa.concat_arrays([self.value_bytes(), later.value_bytes()]))
+        return Block(
+            self.keys,
+            np.concatenate([self.key_starts, later.key_starts]),
+            np.concatenate([self.key_lengths, later.key_lengths]),
+            self.values,
+            np.concatenate([self.value_starts, later.value_starts]),
+            np.concatenate([self.value_lengths, later.value_lengths]),
+        )
+
+    def slice(self, start: int, stop: int) -> Block:
+        """Return the entries from ``start`` up to, not including, ``stop``, without a copy."""
+        cut = slice(start, stop)
+        return Block(
+            self.keys,
+            self.key_starts[cut],
+            self.key_lengths[cut],
+            self.values,
+            self.value_starts[cut],
+            self.value_lengths[cut],
+        )
+
+    def first_at_or_after(self, key: bytes) -> int:
+        """Return the index of the first entry whose key is not less than ``key``."""
+        return bisect_left(range(len(self)), key, key=self.key)
+
+    def first_after(self, key: bytes) -> int:
+        """Return the index of the first entry whose key is greater than ``key``."""
+        return bisect_right(range(len(self)), key, key=self.key)

@@ -1,0 +1,148 @@
+"""The check of a store: every broken invariant, found and named.
+
+Promises: it reads the whole log and every segment that is still named, trusts nothing, changes
+nothing, and goes on after a problem to find the others.
+Does not know: how to repair.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .block import Block
+from .encoding import RowEncoding
+from .environment import Environment
+from .errors import RelstateError
+from .log import Log
+from .longkey import unpack
+from .merge import Kind
+from .paths import SEGMENTS, parse_segment_file, segment_path
+from .ragged import Bytes, equal_neighbours, load, parts_of, sort_order
+from .registry import registry
+from .state import PlacedSegment, StoreState, fold
+from .writer import statistics
+
+_LEAVES_A_BLOCK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found. ``orphans`` are segments that no commit names; they are no problem."""
+
+    epoch: int
+    segments: int
+    entries: int
+    orphans: int
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem."""
+        return not self.problems
+
+
+def check(environment: Environment, log: Log, state: StoreState) -> Report:
+    """Return what is wrong with a store at ``state``, its newest.
+
+    The log replays to that state; every segment has its size and hash, is sorted, is what its
+    statistics say and decodes; every key is canonical and in its vnode.
+    """
+    problems = list(_log_problems(log, state))
+    entries = 0
+    for placed in state.segments.values():
+        try:
+            found, count = _segment_problems(environment, state, placed)
+        except RelstateError as error:
+            problems.append(str(error))
+            continue
+        location = environment.location(segment_path(placed.name))
+        problems += [f"{location}: {problem}" for problem in found]
+        entries += count
+    orphans = _orphans(environment, state)
+    return Report(state.epoch, len(state.segments), entries, orphans, tuple(problems))
+
+
+def _log_problems(log: Log, state: StoreState) -> Iterator[str]:
+    try:
+        first, *others = log.entries(1, state.epoch)
+        replayed = fold(StoreState.first(first), others)
+    except RelstateError as error:
+        yield str(error)
+        return
+    if replayed != state:
+        location = log.environment.location("")
+        yield f"{location}: the log does not replay to the state its checkpoints say"
+
+
+def _segment_problems(
+    environment: Environment, state: StoreState, placed: PlacedSegment
+) -> tuple[list[str], int]:
+    """Return (problems, number of entries) of one segment."""
+    registry.verify(environment, placed.record)
+    file = registry.open(environment, placed.record)
+    blocks = [unpack(block) for block in file.blocks(None, None, _LEAVES_A_BLOCK)]
+    if not blocks:
+        return ["it is empty"], 0
+    keys = pa.concat_arrays([block.key_bytes() for block in blocks])
+    values = pa.concat_arrays([block.value_bytes() for block in blocks])
+    problems = list(_order_problems(keys))
+    settings = state.settings
+    rows = np.arange(len(keys), dtype=np.int64)
+    found = statistics(keys, values, rows, settings.vnode_count, settings.shards)
+    if found != placed.record.tables:
+        problems.append(f"its statistics are {found}, the log says {placed.record.tables}")
+    for table_id, start, stop in _tables(keys):
+        definition = state.tables[table_id].definition
+        encoding = RowEncoding(definition, settings.vnode_count)
+        part = Block.over(keys.slice(start, stop - start), values.slice(start, stop - start))
+        problems += _row_problems(encoding, part)
+    return problems, len(keys)
+
+
+def _order_problems(keys: Bytes) -> Iterator[str]:
+    if (sort_order(keys) != np.arange(len(keys))).any():
+        yield "its keys are not in order"
+    elif equal_neighbours(keys).any():
+        yield "it holds a key twice"
+
+
+def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield (table id, first row, last row + 1) of every table in some sorted full keys."""
+    data, offsets = parts_of(keys)
+    table_ids = load(data, offsets[:-1], ">u4").astype(np.int64)
+    bounds = [0, *(np.flatnonzero(np.diff(table_ids)) + 1).tolist(), len(keys)]
+    for start, stop in itertools.pairwise(bounds):
+        yield int(table_ids[start]), start, stop
+
+
+def _row_problems(encoding: RowEncoding, block: Block) -> Iterator[str]:
+    """Yield what is wrong with the rows of one table."""
+    try:
+        kinds = block.values[block.value_starts]
+        puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds == Kind.DELETE)
+        if len(puts) + len(deletes) != len(block):
+            yield f"table {encoding.name}: a value is neither a put nor a delete"
+        keys = encoding.decode(block, np.arange(len(block)), encoding.schema.key_columns)
+        again = encoding.encode_keys(keys)
+        encoding.decode(block, puts, encoding.schema.columns)
+    except (ValueError, IndexError, RelstateError) as error:
+        yield f"table {encoding.name}: a row does not decode: {error}"
+        return
+    wrong = np.flatnonzero(np.asarray(pc.not_equal(again, block.key_bytes())))
+    if len(wrong):
+        row = int(wrong[0])
+        yield (
+            f"{encoding.describe(block.key(row))}: its key {block.key(row).hex()} should be "
+            f"{again[row].as_py().hex()}: another vnode, or not the one encoding"
+        )
+
+
+def _orphans(environment: Environment, state: StoreState) -> int:
+    names = map(parse_segment_file, environment.list(SEGMENTS))
+    return sum(name is not None and name not in state.segments for name in names)

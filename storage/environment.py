@@ -1,0 +1,335 @@
+"""The one door to the outside world: files, clock and randomness.
+
+Everything in relstate that touches a disk, asks for the time or draws a random number does it
+through an `Environment`. So a test can make any touch fail, and an object store can stand behind
+the door: a name is relative to the store and separated by ``/``, a file appears whole or not at
+all, and nothing is ever changed in place.
+
+Promises: a file that `put_if_absent` returned for is durable; of many creators of one name exactly
+one succeeds; what is raised is of relstate's hierarchy and names the path, except FileNotFoundError
+and FileExistsError, which are answers.
+Does not know: what the files mean.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import FilesystemError, StorageFullError, UnknownOutcomeError
+
+
+class Environment(Protocol):
+    """What relstate asks of the world. Safe between threads."""
+
+    def location(self, name: str) -> str:
+        """Return where ``name`` lies, for messages."""
+
+    def local_path(self, name: str) -> str:
+        """Return the path at which LMDB may create or open the file ``name``."""
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content. FileNotFoundError if there is none."""
+
+    def map(self, name: str) -> NDArray[np.uint8]:
+        """Return a file's content as a read-only map. FileNotFoundError if there is none."""
+
+    def size(self, name: str) -> int:
+        """Return a file's size in bytes. FileNotFoundError if there is none."""
+
+    def exists(self, name: str) -> bool:
+        """Return whether the file can be seen. Cheap: a trouble on the way there is a False."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted, without the folder. FileNotFoundError if none."""
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Make the store's own folder and those in it where they are missing, durably."""
+
+    def put_if_absent(self, name: str, data: bytes) -> None:
+        """Create a file, whole and durable, or change nothing.
+
+        FileExistsError if the name is taken; StorageFullError or FilesystemError if the file was
+        certainly not created; UnknownOutcomeError if it may or may not have been.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is gone already is no error. Not durable by itself."""
+
+    def publish(self, name: str) -> None:
+        """Make the content of a file that was written at its `local_path` durable."""
+
+    def sync_folder(self, folder: str) -> None:
+        """Make the names in a folder durable: those that came and those that went."""
+
+    def now(self) -> int:
+        """Return the wall-clock time in microseconds since 1970, UTC. It may jump."""
+
+    def monotonic(self) -> float:
+        """Return seconds of a clock that never goes backwards, of no particular origin."""
+
+    def random_id(self) -> str:
+        """Return 16 random bytes as 32 hexadecimal digits."""
+
+
+class Clock(Protocol):
+    """The two clocks of a machine, as `Environment` describes them."""
+
+    def now(self) -> int:
+        """Return the wall-clock time in microseconds since 1970, UTC."""
+
+    def monotonic(self) -> float:
+        """Return seconds of a clock that never goes backwards."""
+
+
+class SystemClock:
+    """The clocks of the machine this runs on."""
+
+    def now(self) -> int:
+        """Return the wall-clock time in microseconds since 1970, UTC."""
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        """Return seconds of the monotonic clock."""
+        return time.monotonic()
+
+
+class Disk:
+    """The system calls that `LocalEnvironment` is made of, one a method, on absolute paths.
+
+    They raise OSError as the system does. A test puts its own in place to make any of them fail.
+    """
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def map(self, path: str) -> NDArray[np.uint8]:
+        """Return a file's content as a read-only map."""
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return np.empty(0, np.uint8)
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+    def size(self, path: str) -> int:
+        """Return a file's size in bytes."""
+        return os.stat(path).st_size
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder."""
+        # Half the time of a stat, and this is on the path of every point lookup.
+        return os.access(path, os.F_OK)
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a folder."""
+        return os.listdir(path)
+
+    def make_folder(self, path: str) -> None:
+        """Make one folder."""
+        os.mkdir(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Create a file that does not exist and write its content, not yet durable."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name, atomically, unless the name is taken."""
+        os.link(source, target)
+
+    def remove(self, path: str) -> None:
+        """Take one name from a file."""
+        os.unlink(path)
+
+    def sync(self, path: str) -> None:
+        """Make the content of a file, or the names in a folder, durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class LocalEnvironment:
+    """A folder of a POSIX file system with hard links. Safe between threads and processes."""
+
+    def __init__(self, root: str, disk: Disk | None = None, clock: Clock | None = None) -> None:
+        """``root``: the store's folder, which need not exist yet."""
+        self.root = os.path.abspath(root)
+        self._disk = disk or Disk()
+        self._clock = clock or SystemClock()
+        self.now = self._clock.now
+        self.monotonic = self._clock.monotonic
+
+    def location(self, name: str) -> str:
+        """Return the absolute path of ``name``."""
+        return f"{self.root}/{name}" if name else self.root
+
+    def local_path(self, name: str) -> str:
+        """Return the absolute path of ``name``."""
+        return self.location(name)
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content. FileNotFoundError if there is none."""
+        path = self.location(name)
+        with _told("read", path):
+            return self._disk.read(path)
+
+    def map(self, name: str) -> NDArray[np.uint8]:
+        """Return a file's content as a read-only map. FileNotFoundError if there is none."""
+        path = self.location(name)
+        with _told("map", path):
+            return self._disk.map(path)
+
+    def size(self, name: str) -> int:
+        """Return a file's size in bytes. FileNotFoundError if there is none."""
+        path = self.location(name)
+        with _told("look at", path):
+            return self._disk.size(path)
+
+    def exists(self, name: str) -> bool:
+        """Return whether the file can be seen."""
+        return self._disk.exists(f"{self.root}/{name}")
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted. FileNotFoundError if there is no such folder."""
+        path = self.location(folder)
+        with _told("list", path):
+            return sorted(self._disk.list(path))
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Make the root, its missing parents and the folders in it, durably."""
+        for folder in ("", *folders):
+            self._make_folder(self.location(folder))
+
+    def _make_folder(self, path: str) -> None:
+        parent = os.path.dirname(path)
+        if not self._disk.exists(parent):
+            self._make_folder(parent)
+        with _told("make", path), suppress(FileExistsError):
+            self._disk.make_folder(path)
+        # Whoever made it may not have come this far.
+        with _told("make", path):
+            self._disk.sync(parent)
+
+    def put_if_absent(self, name: str, data: bytes) -> None:
+        """Write a temporary file, make it durable, link it to its name, make the link durable.
+
+        Raises what `Environment.put_if_absent` does; FilesystemError also where the file system
+        has no hard links, for without them a file cannot be created whole and only once.
+        """
+        path = self.location(name)
+        temporary = f"{path}.{self.random_id()}.tmp"
+        try:
+            with _told("write", temporary, missing_is_answer=False):
+                self._disk.write(temporary, data)
+                self._disk.sync(temporary)
+            self._link(temporary, path)
+        finally:
+            # What cannot be removed is a stray file that no name leads to.
+            with suppress(OSError):
+                self._disk.remove(temporary)
+        with _in_doubt(path):
+            self._disk.sync(os.path.dirname(path))
+
+    def _link(self, temporary: str, path: str) -> None:
+        try:
+            self._disk.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                raise FilesystemError(
+                    f"{path}: this file system has no hard links ({error.strerror}), and without "
+                    "them a commit is not atomic: put the store on a local POSIX file system"
+                ) from error
+            with _told("create", path, missing_is_answer=False), _in_doubt(path, but=_CERTAIN):
+                raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is gone already is no error."""
+        path = self.location(name)
+        with suppress(FileNotFoundError), _told("remove", path):
+            self._disk.remove(path)
+
+    def publish(self, name: str) -> None:
+        """Make the content of a file durable. FileNotFoundError if there is none."""
+        path = self.location(name)
+        with _told("make durable", path):
+            self._disk.sync(path)
+
+    def sync_folder(self, folder: str) -> None:
+        """Make the names in a folder durable. FileNotFoundError if there is no such folder."""
+        self.publish(folder)
+
+    def random_id(self) -> str:
+        """Return 16 random bytes as 32 hexadecimal digits."""
+        return os.urandom(16).hex()
+
+
+# What link() answers where there are no hard links.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+# With these link() has certainly not made the name; with others, say a lost answer, it may have.
+_CERTAIN = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR}
+)
+
+
+@contextmanager
+def _told(doing: str, path: str, *, missing_is_answer: bool = True) -> Iterator[None]:
+    """Turn the system's errors into relstate's, but for the two that are answers."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if missing_is_answer:
+            raise FileNotFoundError(error.errno, error.strerror, path) from error
+        raise FilesystemError(
+            f"{path}: cannot {doing} it, its folder is gone: was the store moved or deleted?"
+        ) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFullError(
+                f"{path}: cannot {doing} it, there is no space left ({error.strerror}); nothing "
+                "was committed: free some space and write again"
+            ) from error
+        raise FilesystemError(
+            f"{path}: cannot {doing} it: {error.strerror}; check the file system and the "
+            "permissions of the store's folder"
+        ) from error
+
+
+@contextmanager
+def _in_doubt(path: str, but: frozenset[int] = frozenset()) -> Iterator[None]:
+    """Turn the system's errors, ``but`` for some numbers, into an unknown outcome."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in but:
+            raise
+        raise UnknownOutcomeError(
+            f"{path}: the file may or may not have been created ({error.strerror})"
+        ) from error
+
+
+def descriptor_limit() -> int:
+    """Return how many files this process may have open, at most a million."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1_000_000 if limit == resource.RLIM_INFINITY else min(limit, 1_000_000)
+
+
+def after_fork(call: Callable[[], None]) -> None:
+    """Have ``call`` called in every child process that is forked from now on."""
+    os.register_at_fork(after_in_child=call)

@@ -1,0 +1,138 @@
+"""The pages of an LMDB data file, read in bulk.
+
+LMDB's cursor hands out one entry a call. A scan wants millions, so this module finds the entries
+of many leaf pages at once, with numpy, in the memory map of an immutable file.
+
+Promises: it checks magic, format version and page size before it believes a file, walks the tree
+from the root of the newer meta page, and returns leaf pages in key order.
+Does not know: keys, rows or versions. The layout is that of LMDB 0.9 (data format 1): `mdb.c`,
+``MDB_page``, ``MDB_node``, ``MDB_meta``, ``MDB_db``.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import numpy as np
+
+from .block import Block
+from .ragged import Buffer, Positions, expand, load
+
+# LMDB's own numbers; they are in every file it has written.
+_MAGIC = 0xBEEFC0DE
+_DATA_VERSION = 1
+_PAGE_HEADER = 16
+_NODE_HEADER = 8
+_BRANCH_PAGE, _LEAF_PAGE, _META_PAGE = 0x01, 0x02, 0x08
+_PAGE_KINDS = 0x0F
+_BIG_DATA = 0x01
+_NO_PAGE = 0xFFFFFFFFFFFFFFFF
+_META = struct.Struct("<IIQQ" + "IHHQQQQQ" * 2 + "QQ")
+
+
+class LayoutError(ValueError):
+    """A file's bytes are not those of an LMDB 0.9 data file."""
+
+
+class Pages:
+    """The leaf pages of one data file, in key order. Immutable; safe between threads."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        """Walk the tree in ``buffer``. LayoutError if it is not an LMDB 0.9 data file."""
+        meta = max(_read_meta(buffer, 0), _read_meta(buffer, 1), key=lambda found: found[-1])
+        self._buffer = buffer
+        self._page_size = meta[4]
+        self._leaves = self._find_leaves(root=meta[19], depth=meta[14])
+
+    @property
+    def leaf_count(self) -> int:
+        """The number of leaf pages."""
+        return len(self._leaves)
+
+    def blocks(
+        self, low: bytes | None, high: bytes | None, leaves: int, *, descending: bool = False
+    ) -> Iterator[Block]:
+        """Yield the entries with ``low <= key < high``, ``leaves`` pages a block.
+
+        Blocks come in key order, or from the end with ``descending``; rows inside ascend.
+        """
+        first = 0 if low is None else self._leaf_of(low)
+        last = len(self._leaves) if high is None else self._leaf_of(high) + 1
+        starts = range(first, min(last, len(self._leaves)), leaves)
+        for start in reversed(starts) if descending else starts:
+            stop = min(start + leaves, last)
+            block = self._locate(self._leaves[start:stop])
+            begin = block.first_at_or_after(low) if low is not None and start == first else 0
+            end = block.first_at_or_after(high) if high is not None and stop == last else len(block)
+            if begin < end:
+                yield block.slice(begin, end)
+
+    def _find_leaves(self, root: int, depth: int) -> Positions:
+        if root == _NO_PAGE:
+            return np.empty(0, np.int64)
+        pages = np.array([root], np.int64)
+        for _ in range(depth - 1):
+            nodes, _ = self._nodes(pages, _BRANCH_PAGE)
+            # A branch node keeps its child's page number where a leaf node keeps sizes.
+            pages = (load(self._buffer, nodes, "<u8") & 0xFFFFFFFFFFFF).astype(np.int64)
+        return pages
+
+    def _nodes(self, pages: Positions, kind: int) -> tuple[Positions, Positions]:
+        """Return the positions of all nodes of some pages, and how many each page has."""
+        starts = pages * self._page_size
+        if len(starts) and int(starts.max()) + self._page_size > len(self._buffer):
+            raise LayoutError("a page number points beyond the end of the file")
+        flags = load(self._buffer, starts + 10, "<u2").astype(np.int64)
+        if ((flags & _PAGE_KINDS) != kind).any():
+            raise LayoutError(f"a page of the tree is not of kind {kind:#x}")
+        lower = load(self._buffer, starts + 12, "<u2").astype(np.int64)
+        counts = (lower - _PAGE_HEADER) // 2
+        pointers = load(self._buffer, expand(starts + _PAGE_HEADER, counts, 2), "<u2")
+        return np.repeat(starts, counts) + pointers, counts
+
+    def _locate(self, pages: Positions) -> Block:
+        nodes, _ = self._nodes(pages, _LEAF_PAGE)
+        header = load(self._buffer, nodes, "<u8").astype(np.uint64, copy=False)
+        value_lengths = (header & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        key_lengths = (header >> np.uint64(48)).astype(np.int64)
+        key_starts = nodes + _NODE_HEADER
+        value_starts = key_starts + key_lengths
+        big = np.flatnonzero(header & np.uint64(_BIG_DATA << 32))
+        if len(big):
+            overflow = load(self._buffer, value_starts[big], "<u8").astype(np.int64)
+            value_starts[big] = overflow * self._page_size + _PAGE_HEADER
+        if len(nodes) and int((value_starts + value_lengths).max()) > len(self._buffer):
+            raise LayoutError("a value ends beyond the end of the file")
+        return Block(
+            self._buffer, key_starts, key_lengths, self._buffer, value_starts, value_lengths
+        )
+
+    def _leaf_of(self, key: bytes) -> int:
+        """Return the index of the leaf page that holds ``key`` or would hold it."""
+        return max(bisect_right(self._leaves, key, key=self._first_key) - 1, 0)
+
+    def _first_key(self, page: int) -> bytes:
+        start = int(page) * self._page_size
+        pointer = int.from_bytes(self._buffer[start + 16 : start + 18].tobytes(), "little")
+        node = start + pointer
+        size = int.from_bytes(self._buffer[node + 6 : node + 8].tobytes(), "little")
+        return self._buffer[node + _NODE_HEADER : node + _NODE_HEADER + size].tobytes()
+
+
+def _read_meta(buffer: Buffer, page: int) -> tuple[int, ...]:
+    """Return the fields of one meta page. LayoutError if it is none."""
+    # Page 1 stands where page 0 says: its page size is in the pad of the free list's record.
+    size = 0 if page == 0 else _META.unpack_from(buffer.data, _PAGE_HEADER)[4]
+    start = page * size + _PAGE_HEADER
+    if start + _META.size > len(buffer):
+        raise LayoutError(f"{len(buffer)} bytes are too few for an LMDB file")
+    fields = _META.unpack_from(buffer.data, start)
+    if fields[0] != _MAGIC or fields[1] != _DATA_VERSION:
+        raise LayoutError(f"magic {fields[0]:#x}, data format {fields[1]}: not LMDB 0.9")
+    if fields[4] not in (4096, 8192, 16384, 32768, 65536):
+        raise LayoutError(f"page size {fields[4]}")
+    if fields[13] & 0xFFFF:
+        raise LayoutError(f"database flags {fields[13]:#x}: not a plain key-value tree")
+    return fields

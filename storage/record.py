@@ -1,0 +1,51 @@
+"""One row, as a point lookup returns it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+
+class Row(tuple[Any, ...]):
+    """The values of a row in the order of the table's columns: a tuple that knows their names.
+
+    ``row[0]``, ``row["amount"]`` and ``row.amount`` are the same value; it equals the plain tuple.
+    """
+
+    __slots__ = ()
+    columns: ClassVar[tuple[str, ...]] = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a value by position or by column name. KeyError if there is no such column."""
+        if isinstance(key, str):
+            try:
+                return tuple.__getitem__(self, self.columns.index(key))
+            except ValueError:
+                raise KeyError(f"{key}; the row has {', '.join(self.columns)}") from None
+        return tuple.__getitem__(self, key)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"{name}; the row has {', '.join(self.columns)}") from None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as a dict from column name to value."""
+        return dict(zip(self.columns, self, strict=True))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.as_dict().items())
+        return f"Row({values})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _row, (self.columns, tuple(self))
+
+
+def row_type(columns: Sequence[str]) -> type[Row]:
+    """Return the class of the rows of a table with these columns."""
+    return type("Row", (Row,), {"__slots__": (), "columns": tuple(columns)})
+
+
+def _row(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:
+    return row_type(columns)(values)

@@ -1,0 +1,105 @@
+"""One scan of a storage table: from ranges of keys to Arrow batches.
+
+Promises: batches hold at most 65,536 rows and about 8 MiB of stored bytes, so a scan's memory does
+not grow with the table, however it is ordered.
+Does not know: which segments a table has, or how bytes become rows; it is given both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from .block import Block
+from .keyorder import merge_in_key_order
+from .merge import Window, merge
+from .piece import Limits, Piece, pieces, pieces_in_order
+from .ragged import Bytes, sort_order
+
+Bounds = tuple[bytes, bytes | None]
+"""A range of full keys: from the first, included, to the second, excluded (None: no end)."""
+
+_BATCH = Limits(rows=65_536, size=8 << 20)
+# Scanning all vnodes side by side holds a piece of each.
+_PIECE_OF_A_VNODE = Limits(rows=2048, size=256 << 10)
+# Leaf pages that all sources of a merge may hold at once, and the bounds of one source's part.
+_LEAVES = 2048
+_LEAST_LEAVES, _MOST_LEAVES = 4, 512
+# Up to so many rows a scan in key order sorts in memory; beyond, it merges vnode by vnode.
+_SORTED_ROWS = 262_144
+
+Source = Callable[[Bounds, int, bool], Iterator[Block]]
+"""Reads one sorted run: blocks within bounds, of at most so many leaf pages, descending or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a scan reads and how it hands it out.
+
+    ``sources``: sorted runs, the newest first. ``decode`` makes a batch of a piece, ``keys_of``
+    gives the primary keys of a batch as bytes, ``rows`` bounds the number of rows from above.
+    """
+
+    sources: Sequence[Source]
+    decode: Callable[[Piece], pa.RecordBatch]
+    keys_of: Callable[[pa.RecordBatch], Bytes]
+    rows: int
+
+    def windows(
+        self, bounds: Bounds, *, descending: bool = False, leaves: int = _LEAVES
+    ) -> Iterator[Window]:
+        """Yield the visible rows within bounds as windows of a merge."""
+        share = leaves // max(len(self.sources), 1)
+        share = min(max(share, _LEAST_LEAVES), _MOST_LEAVES)
+        return merge(
+            [source(bounds, share, descending) for source in self.sources], descending=descending
+        )
+
+    def batches(self, ranges: Sequence[Bounds]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some ranges, range by range, in no order inside."""
+        for bounds in ranges:
+            for window in self.windows(bounds):
+                yield from map(self.decode, pieces(window, _BATCH))
+
+    def sorted_batches(
+        self, ranges: Sequence[Bounds], *, descending: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some ranges, each within one vnode, in the order of the primary key."""
+        if len(ranges) == 1:
+            yield from self._sorted_range(ranges[0], descending, _BATCH, _LEAVES)
+        elif self.rows <= _SORTED_ROWS:
+            yield from self._sorted_in_memory(ranges, descending)
+        else:
+            leaves = _LEAST_LEAVES * len(self.sources)
+            streams = [
+                self._sorted_range(bounds, descending, _PIECE_OF_A_VNODE, leaves)
+                for bounds in ranges
+            ]
+            for batch in merge_in_key_order(streams, self.keys_of, descending=descending):
+                yield from _slices(batch)
+
+    def _sorted_range(
+        self, bounds: Bounds, descending: bool, limits: Limits, leaves: int
+    ) -> Iterator[pa.RecordBatch]:
+        for window in self.windows(bounds, descending=descending, leaves=leaves):
+            yield from map(self.decode, pieces_in_order(window, limits, descending=descending))
+
+    def _sorted_in_memory(
+        self, ranges: Sequence[Bounds], descending: bool
+    ) -> Iterator[pa.RecordBatch]:
+        found = list(self.batches(ranges))
+        if not found:
+            return
+        batch = pa.concat_batches(found)
+        order = sort_order(self.keys_of(batch))
+        yield from _slices(
+            batch.take(pa.array(np.ascontiguousarray(order[::-1]) if descending else order))
+        )
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, _BATCH.rows):
+        yield batch.slice(start, _BATCH.rows)

@@ -1,0 +1,316 @@
+"""A store: one directory with a commit log and segments, and the tables in it.
+
+Promises: opening it costs the same however many epochs it has; every change is one epoch, all or
+nothing; two stores, or one store twice, can be open in one process.
+Does not know: Spark. It only composes what the other files do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
+
+from .arrow import fields_of
+from .check import Report, check
+from .ddl import parse_columns
+from .encoding import RowEncoding
+from .entry import SegmentRecord, Settings, TableDefinition, check_table_name
+from .environment import Environment, LocalEnvironment
+from .errors import (
+    ClosedError,
+    OptionError,
+    StoreExistsError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from .log import Log
+from .paths import SEGMENTS
+from .plan import ReadPlan, WriteTarget
+from .registry import registry
+from .schema import TableSchema
+from .state import CatalogTable, StoreState
+from .statetable import StateTable
+from .storagetable import StorageTable
+from .table import Table
+from .transaction import Committed, NewTable, Proposal, Skipped, commit
+from .writer import SegmentWriter
+
+DEFAULT_RETENTION = 24 * 3600
+
+
+class Store:
+    """An open store. Safe between threads; each process opens its own."""
+
+    def __init__(self, environment: Environment, log: Log, state: StoreState) -> None:
+        """Wrap an opened log; use `create` or `open`."""
+        self.environment = environment
+        self._log = log
+        self._state = state
+        self._closed = False
+
+    @classmethod
+    def create(
+        cls,
+        path: str,
+        *,
+        vnode_count: int = DEFAULT_VNODE_COUNT,
+        shards: int | None = None,
+        retention: int = DEFAULT_RETENTION,
+        exist_ok: bool = False,
+        environment: Environment | None = None,
+    ) -> Store:
+        """Make an empty store at ``path`` and open it.
+
+        ``vnode_count``: 1 to 32768, fixed for ever. ``shards``: ranges of vnodes, 16 by default.
+        ``retention``: seconds for which older epochs stay readable. ``exist_ok``: open a store
+        that is there already, whatever its settings. OptionError, StoreExistsError, NotAStoreError.
+        """
+        shards = min(DEFAULT_SHARDS, vnode_count) if shards is None else shards
+        _check_settings(vnode_count, shards, retention)
+        environment = environment or LocalEnvironment(path)
+        log = Log(environment)
+        settings = Settings(environment.random_id(), vnode_count, shards, retention)
+        try:
+            return cls(environment, log, log.create(settings))
+        except StoreExistsError:
+            if not exist_ok:
+                raise
+            return cls(environment, log, log.load())
+
+    @classmethod
+    def open(cls, path: str, *, environment: Environment | None = None) -> Store:
+        """Open the store at ``path``. StoreNotFoundError, NotAStoreError, CorruptionError."""
+        environment = environment or LocalEnvironment(path)
+        log = Log(environment)
+        return cls(environment, log, log.load())
+
+    def close(self) -> None:
+        """Let go of the files; what is read or written later raises ClosedError."""
+        self._closed = True
+        registry.close(self.environment.local_path(SEGMENTS))
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Store({self.path!r})"
+
+    # What it is
+
+    @property
+    def path(self) -> str:
+        """The store's folder."""
+        return self.environment.location("")
+
+    @property
+    def settings(self) -> Settings:
+        """What was fixed when the store was created."""
+        return self._state.settings
+
+    @property
+    def state(self) -> StoreState:
+        """The store at its latest epoch, looked up now."""
+        if self._closed:
+            raise ClosedError(f"{self.path}: this store was closed; open it again")
+        state = self._state
+        newest = self._log.refresh(state)
+        if newest is not state:
+            self._state = newest
+        return newest
+
+    @property
+    def epoch(self) -> int:
+        """The latest committed epoch."""
+        return self.state.epoch
+
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the tables, sorted."""
+        return self.state.table_names()
+
+    # Tables
+
+    def create_table(
+        self,
+        name: str,
+        columns: str | pa.Schema,
+        *,
+        primary_key: Sequence[str],
+        distribution_key: Sequence[str] | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table and return it.
+
+        ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
+        ``primary_key``: names, each with an order where wanted (``"amount desc"``).
+        ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
+        TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
+        """
+        check_table_name(name)
+        fields = parse_columns(columns) if isinstance(columns, str) else fields_of(columns)
+        schema = TableSchema.build(fields, primary_key, distribution_key)
+        # Finds a type that cannot be stored before there is a table with it.
+        RowEncoding(TableDefinition(0, name, schema, 0), vnode_count=1)
+        try:
+            self._propose("create table", created_tables=(NewTable(name, schema),))
+        except TableExistsError:
+            if not if_not_exists:
+                raise
+        return self.table(name)
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``."""
+        try:
+            dropped = self.state.table(name).definition.table_id
+        except TableNotFoundError:
+            if not if_exists:
+                raise
+            return
+        self._propose("drop table", dropped_tables=(dropped,))
+
+    def truncate(self, name: str) -> int:
+        """Remove all rows of a table as one epoch and return it; later upserts land after it."""
+        based = self.state.table(name).definition.table_id
+        return self._propose("truncate", based_tables=(based,)).epoch
+
+    def table(self, name: str) -> Table:
+        """Return a table that follows the latest epoch. TableNotFoundError."""
+        reader = _LatestReader(self, name)
+        reader()
+        return Table(name, reader)
+
+    def at(self, epoch: int) -> Snapshot:
+        """Return the store as of an epoch. EpochNotFoundError, EpochExpiredError."""
+        state = self.state
+        state.check_epoch(epoch)
+        return Snapshot(self, state, epoch)
+
+    def state_table(
+        self, name: str, *, strict: bool = False, vnodes: Sequence[range] | None = None
+    ) -> StateTable:
+        """Return a table as a streaming executor uses it: see `StateTable`."""
+        definition = self.state.table(name).definition
+        encoding = RowEncoding(definition, self.settings.vnode_count)
+
+        def commit_changes(flush: Callable[[], tuple[SegmentRecord, ...]]) -> int:
+            started = self.environment.now()
+            return self.commit(Proposal(operation="write", started=started, segments=flush())).epoch
+
+        return StateTable(
+            encoding,
+            _LatestReader(self, name),
+            commit_changes,
+            self.segment_writer,
+            vnodes=vnodes,
+            strict=strict,
+        )
+
+    # Reading and writing elsewhere
+
+    def read_plan(
+        self, name: str, *, epoch: int | None = None, columns: Sequence[str] | None = None
+    ) -> ReadPlan:
+        """Return what other processes need to read a table at an epoch, by default the latest.
+
+        TableNotFoundError, SchemaError for an unknown column, the errors of `at`.
+        """
+        state = self.state
+        return _plan(self, state, state.epoch if epoch is None else epoch, name, columns)
+
+    def write_target(self, name: str) -> WriteTarget:
+        """Return what other processes need to write rows of a table."""
+        state = self.state
+        settings = state.settings
+        definition = state.table(name).definition
+        return WriteTarget(self.path, definition, settings.vnode_count, settings.shards)
+
+    def segment_writer(self) -> SegmentWriter:
+        """Return a writer of segments for this store."""
+        return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
+
+    def commit(self, proposal: Proposal) -> Committed | Skipped:
+        """Commit a proposal: see `transaction.commit`."""
+        done = commit(self._log, self.state, proposal)
+        self._state = done.state
+        return done
+
+    def check(self) -> Report:
+        """Verify everything: see `check`."""
+        return check(self.environment, self._log, self.state)
+
+    def _propose(self, operation: str, **parts: Any) -> Committed | Skipped:
+        started = self.environment.now()
+        return self.commit(Proposal(operation=operation, started=started, **parts))
+
+
+class Snapshot:
+    """A store as of one epoch. Safe between threads."""
+
+    def __init__(self, store: Store, state: StoreState, epoch: int) -> None:
+        """``epoch`` can be read in ``state``."""
+        self._store = store
+        self._state = state
+        self.epoch = epoch
+
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the tables there were, sorted."""
+        return self._state.table_names(self.epoch)
+
+    def table(self, name: str) -> Table:
+        """Return a table as it was. TableNotFoundError if there was none of this name."""
+        plan = _plan(self._store, self._state, self.epoch, name, None)
+        reader = plan.open(self._store.environment)
+        return Table(name, lambda: reader)
+
+
+class _LatestReader:
+    """Gives the reader of a table at the latest epoch, the same one while that stays so."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._found: tuple[StoreState, StorageTable] | None = None
+
+    def __call__(self) -> StorageTable:
+        state = self._store.state
+        found = self._found
+        if found is not None and found[0] is state:
+            return found[1]
+        plan = _plan(self._store, state, state.epoch, self._name, None)
+        reader = None if found is None else found[1]
+        if reader is None or not reader.reads(plan.definition, plan.segments):
+            reader = plan.open(self._store.environment)
+        self._found = (state, reader)
+        return reader
+
+
+def _plan(
+    store: Store, state: StoreState, epoch: int, name: str, columns: Sequence[str] | None
+) -> ReadPlan:
+    table: CatalogTable = state.table(name, epoch if epoch != state.epoch else None)
+    schema = table.definition.schema
+    names = None if columns is None else tuple(schema.column(column).name for column in columns)
+    table_id = table.definition.table_id
+    return ReadPlan(
+        store.path,
+        table.definition,
+        state.settings.vnode_count,
+        epoch,
+        state.segments_of(table_id, epoch),
+        names,
+    )
+
+
+def _check_settings(vnode_count: int, shards: int, retention: int) -> None:
+    if not 1 <= vnode_count <= MAX_VNODE_COUNT:
+        raise OptionError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count}")
+    if not 1 <= shards <= vnode_count:
+        raise OptionError(f"shards must be 1 to vnode_count ({vnode_count}), not {shards}")
+    if retention < 0:
+        raise OptionError(f"retention is in seconds and cannot be negative: {retention}")

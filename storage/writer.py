@@ -1,0 +1,178 @@
+"""Rows to segments: what one task writes.
+
+Promises: entries leave in sorted segments of at most about 64 MiB, at most one entry a key in
+each; of two entries of one key in one segment the one added last stays. Memory is bounded by a few
+times a segment, whatever is written. Nothing a writer makes exists for readers until a commit
+names it.
+Does not know: epochs. Which of two segments wins is said by their order in the commit.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from relstate.vnode import shards_of
+
+from .encoding import RowEncoding
+from .entry import SegmentRecord, TableStatistics
+from .environment import Environment
+from .key import VERSION_BYTES
+from .longkey import has_long, pack
+from .merge import Kind
+from .paths import SEGMENTS, segment_path
+from .ragged import (
+    Bytes,
+    Positions,
+    equal_neighbours,
+    lengths_of,
+    load,
+    parts_of,
+    sort_order,
+)
+from .segment import write_segment
+
+# Stored bytes a segment holds, so that its file, with LMDB's pages around them, is cut at 64 MiB.
+SEGMENT_BYTES = 52 << 20
+_ENTRY_BYTES = 16
+
+
+class SegmentWriter:
+    """Sorts entries of any tables into segments. For one thread."""
+
+    def __init__(self, environment: Environment, vnode_count: int, shards: int) -> None:
+        """``shards``: in how many ranges of vnodes a segment's bytes are counted."""
+        self._environment = environment
+        self._vnode_count = vnode_count
+        self._shards = shards
+        self._job = environment.random_id()
+        self._pending: list[tuple[Bytes, Bytes]] = []
+        self._pending_bytes = 0
+        self._written: list[SegmentRecord] = []
+
+    def add(self, keys: Bytes, values: Bytes) -> None:
+        """Add entries: full keys and values, in the order in which they were written.
+
+        StorageFullError if a segment does not fit on the disk.
+        """
+        size = int(lengths_of(keys).sum() + lengths_of(values).sum()) + _ENTRY_BYTES * len(keys)
+        if self._pending and self._pending_bytes + size > SEGMENT_BYTES:
+            self._spill()
+        self._pending.append((keys, values))
+        self._pending_bytes += size
+
+    def finish(self) -> tuple[SegmentRecord, ...]:
+        """Write what is left, make all of it durable and return the segments in writing order."""
+        if self._pending:
+            self._spill()
+        if self._written:
+            self._environment.sync_folder(SEGMENTS)
+        return tuple(self._written)
+
+    def abort(self) -> None:
+        """Remove what this writer has made. Only for segments that no commit was asked to name."""
+        for record in self._written:
+            self._environment.remove(segment_path(record.name))
+        self._written, self._pending = [], []
+
+    def _spill(self) -> None:
+        keys = pa.concat_arrays([keys for keys, _ in self._pending])
+        values = pa.concat_arrays([values for _, values in self._pending])
+        self._pending, self._pending_bytes = [], 0
+        order = _last_of_each(keys, sort_order(keys))
+        name = f"{self._job}-{len(self._written):06d}"
+        tables = statistics(keys, values, order, self._vnode_count, self._shards)
+        if has_long(keys):
+            keys, values = pack(keys.take(pa.array(order)), values.take(pa.array(order)))
+            order = np.arange(len(keys), dtype=np.int64)
+        write_segment(self._environment, name, keys, values, order)
+        contents = self._environment.map(segment_path(name))
+        self._written.append(
+            SegmentRecord(
+                name=name,
+                size=len(contents),
+                hash=xxhash.xxh3_64_hexdigest(contents.data),
+                versions="placeholder",
+                tables=tables,
+            )
+        )
+
+
+def _last_of_each(keys: Bytes, order: Positions) -> Positions:
+    """Return ``order`` with only the last of each run of equal keys."""
+    same = equal_neighbours(keys.take(pa.array(order)))
+    last: Positions = order[~np.append(same, False)]
+    return last
+
+
+def statistics(
+    keys: Bytes, values: Bytes, order: Positions, vnode_count: int, shards: int
+) -> tuple[TableStatistics, ...]:
+    """Return the statistics of every table in some entries, which ``order`` sorts."""
+    data, offsets = parts_of(keys)
+    starts = offsets[:-1][order]
+    sizes = (lengths_of(keys) + lengths_of(values))[order]
+    table_ids = load(data, starts, ">u4").astype(np.int64)
+    vnodes = load(data, starts + 4, ">u2").astype(np.int64)
+    value_data, value_offsets = parts_of(values)
+    deletes = value_data[value_offsets[:-1][order]] == Kind.DELETE
+    shard = shards_of(vnodes, vnode_count, shards)
+    bounds = [0, *(np.flatnonzero(np.diff(table_ids)) + 1).tolist(), len(order)]
+    found = []
+    for start, stop in itertools.pairwise(bounds):
+        part = slice(start, stop)
+        by_shard = np.bincount(shard[part], sizes[part], minlength=shards)
+        found.append(
+            TableStatistics(
+                table_id=int(table_ids[start]),
+                rows=stop - start,
+                deletes=int(deletes[part].sum()),
+                first_key=_unversioned(keys, int(order[start])),
+                last_key=_unversioned(keys, int(order[stop - 1])),
+                shard_bytes=tuple(int(size) for size in by_shard),
+            )
+        )
+    return tuple(found)
+
+
+def _unversioned(keys: Bytes, row: int) -> bytes:
+    key: bytes = keys[row].as_py()
+    return key[:-VERSION_BYTES]
+
+
+class TableWriter:
+    """Writes rows of one table as one task. For one thread."""
+
+    def __init__(self, environment: Environment, encoding: RowEncoding, shards: int) -> None:
+        self._encoding = encoding
+        self._segments = SegmentWriter(environment, encoding.vnode_count, shards)
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None = None) -> None:
+        """Add rows: puts, or what ``kinds`` (a `Kind` a row, uint8) says of each.
+
+        Columns are matched by name and cast exactly; of a deleted row only the key is used. Of
+        two rows of one key the later wins. SchemaMismatchError, NullKeyError, NullValueError or
+        ValueRangeError if a row does not fit the table.
+        """
+        if not batch.num_rows:
+            return
+        self._segments.add(*self._encoding.encode(batch, kinds))
+        self._rows += batch.num_rows
+
+    @property
+    def rows(self) -> int:
+        """How many rows were written so far."""
+        return self._rows
+
+    def finish(self) -> tuple[SegmentRecord, ...]:
+        """Return the durable segments that hold all rows, in rank order."""
+        return self._segments.finish()
+
+    def abort(self) -> None:
+        """Remove what was written; only where no commit was asked to name it."""
+        self._segments.abort()

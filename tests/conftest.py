@@ -1,0 +1,52 @@
+"""Fixtures that every test may ask for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Spark starts its Python workers by this name; they must be this interpreter.
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+# How fast a machine is decides nothing: a hang is what pytest's own timeout is for.
+settings.register_profile(
+    "relstate", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("relstate")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local Spark session of two cores, started by the first test that asks for it."""
+    from pyspark.sql import SparkSession
+
+    folder: Path = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("relstate tests")
+    session = builder.config(map=settings).getOrCreate()
+    yield session
+    session.stop()
+
+
+# Store fixtures: an empty store in a folder of its own, checked when the test is over.

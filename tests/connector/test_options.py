@@ -1,0 +1,192 @@
+"""Options: text in, values or one error that tells all out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.connector.options import (
+    ReadOptions,
+    WriteOptions,
+    read_options,
+    stream_options,
+    write_options,
+)
+from relstate.storage.errors import OptionError
+
+PLACE = {"path": "/data/shop", "table": "orders"}
+
+
+def test_a_read_needs_no_more_than_its_place() -> None:
+    """A path and a table make a read of all columns at the latest epoch."""
+    assert read_options(PLACE) == ReadOptions("/data/shop", "orders")
+
+
+def test_names_match_whatever_their_case() -> None:
+    """Spark hands option names over in lower case."""
+    given = {"PATH": "/s", "Table": "t", "versionasof": "7", "NUMPARTITIONS": "3"}
+
+    assert read_options(given) == ReadOptions("/s", "t", version=7, partitions=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("k", ("k",)),
+        (" k , v ", ("k", "v")),
+        ("`odd, name`,v", ("odd, name", "v")),
+        ("`a``b`", ("a`b",)),
+    ],
+)
+def test_columns_are_names_between_commas(text: str, columns: tuple[str, ...]) -> None:
+    """Backticks keep commas and backticks inside a name, as in Spark's SQL."""
+    assert read_options({**PLACE, "columns": text}).columns == columns
+
+
+@pytest.mark.parametrize("text", ["", ",", "a,,b", "a,a", "a,A", "`a"])
+def test_columns_that_name_nothing_are_refused(text: str) -> None:
+    """An empty name, a name twice, and an open quote are errors."""
+    with pytest.raises(OptionError, match="'columns'"):
+        read_options({**PLACE, "columns": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/data/shop", "/data/shop"),
+        ("data/shop", "data/shop"),
+        ("file:/data/shop", "/data/shop"),
+        ("file:///data/shop", "/data/shop"),
+        ("file://localhost/data/shop", "/data/shop"),
+        ("/data/a:b", "/data/a:b"),
+    ],
+)
+def test_a_path_may_be_a_file_uri(text: str, path: str) -> None:
+    """Spark's catalog spells a local path as a URI of the scheme file."""
+    assert read_options({"path": text, "table": "t"}).path == path
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/shop", "hdfs:/shop", "file://host/shop", " "])
+def test_a_path_elsewhere_is_refused(text: str) -> None:
+    """A store lies in a local directory; another scheme is not taken for a file name."""
+    with pytest.raises(OptionError, match="'path'"):
+        read_options({"path": text, "table": "t"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("versionAsOf", "-1"),
+        ("versionAsOf", "latest"),
+        ("versionAsOf", "1_0"),
+        ("versionAsOf", str(2**63)),
+        ("numPartitions", "0"),
+        ("numPartitions", "32769"),
+        ("numPartitions", "2.5"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(name: str, text: str) -> None:
+    """The error names the option as it is documented, and shows the value."""
+    with pytest.raises(OptionError, match=f"option '{name}' is '{text}'"):
+        read_options({**PLACE, name: text})
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
+    """A misspelt option is never ignored."""
+    with pytest.raises(OptionError, match=r"unknown option 'tabel'.*did you mean 'table'\?"):
+        read_options({**PLACE, "tabel": "x"})
+
+
+@pytest.mark.parametrize("name", ["readChangeFeed", "where", "timestampAsOf", "pushdown"])
+def test_an_option_of_other_systems_is_unknown(name: str) -> None:
+    """What is not there is refused with the names of what is, or with the nearest."""
+    with pytest.raises(OptionError, match=f"unknown option '{name}'"):
+        read_options({**PLACE, name: "x"})
+
+
+@pytest.mark.parametrize("name", ["opColumn", "clustered", "txnAppId", "txnVersion"])
+def test_an_option_of_writes_means_nothing_for_a_read(name: str) -> None:
+    """An option that exists elsewhere is refused as such."""
+    with pytest.raises(OptionError, match=f"'{name}' has no meaning for a read"):
+        read_options({**PLACE, name: "1"})
+
+
+@pytest.mark.parametrize("name", ["versionAsOf", "columns", "numPartitions"])
+def test_an_option_of_reads_means_nothing_for_a_write(name: str) -> None:
+    """A write goes to the latest epoch and to all columns."""
+    with pytest.raises(OptionError, match=f"'{name}' has no meaning for a write"):
+        write_options({**PLACE, name: "1"})
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """One error lists what is missing, what is unknown and what is wrong, on one line."""
+    with pytest.raises(OptionError) as caught:
+        read_options({"tabel": "x", "versionAsOf": "soon", "numPartitions": "0"})
+
+    text = str(caught.value)
+    assert text.startswith("5 problems in the options of a read: ")
+    for part in ("'tabel'", "'versionAsOf'", "'numPartitions'", "'path'", "'table', the name"):
+        assert part in text
+    assert "\n" not in text
+
+
+def test_several_paths_are_refused() -> None:
+    """Spark hands load(["a", "b"]) over as an option of its own."""
+    with pytest.raises(OptionError, match="several paths"):
+        read_options({"paths": '["/a","/b"]', "table": "t"})
+
+
+def test_a_write_may_be_idempotent_and_carry_changes() -> None:
+    """The options of Delta's idempotent writes and of change streams go together."""
+    given = {**PLACE, "opColumn": "op", "clustered": "true", "txnAppId": "job", "txnVersion": "9"}
+
+    assert write_options(given) == WriteOptions("/data/shop", "orders", "op", "job", 9)
+
+
+def test_an_application_needs_its_version() -> None:
+    """A name without a number would make every later write of it a repetition."""
+    with pytest.raises(OptionError, match="'txnAppId' needs 'txnVersion'"):
+        write_options({**PLACE, "txnAppId": "job"})
+
+
+@pytest.mark.parametrize("clustered", [{}, {"clustered": "false"}])
+def test_changes_need_the_promise_that_they_are_clustered(clustered: dict[str, str]) -> None:
+    """Without it, which change of a key is the last would be left to chance."""
+    with pytest.raises(OptionError, match="'opColumn' needs 'clustered'='true'"):
+        write_options({**PLACE, "opColumn": "op", **clustered})
+
+
+def test_the_promise_alone_is_refused() -> None:
+    """It says something about a column that was not named."""
+    with pytest.raises(OptionError, match="'clustered'"):
+        write_options({**PLACE, "clustered": "true"})
+
+
+def test_a_stream_ignores_what_spark_adds() -> None:
+    """Spark puts the query's name and checkpoint among the options of a sink."""
+    given = {**PLACE, "queryname": "q", "checkpointlocation": "/c", "txnAppId": "job"}
+
+    assert stream_options(given) == WriteOptions("/data/shop", "orders", application="job")
+
+
+def test_a_stream_has_its_own_version() -> None:
+    """The number of the micro-batch is the version; another one would be ignored."""
+    with pytest.raises(OptionError, match="'txnVersion' has no meaning for a streaming write"):
+        stream_options({**PLACE, "txnAppId": "job", "txnVersion": "1"})
+
+
+@given(
+    st.dictionaries(
+        st.one_of(st.sampled_from(["path", "table", "versionAsOf", "columns"]), st.text()),
+        st.text(),
+    )
+)
+def test_any_options_give_a_value_or_an_option_error(given: dict[str, str]) -> None:
+    """No text whatever makes another error."""
+    try:
+        options = read_options(given)
+    except OptionError:
+        return
+    assert options.path
+    assert options.table

@@ -1,0 +1,152 @@
+"""Tables and columns that a query reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from relstate.connector.sql.reference import (
+    columns_read,
+    parse_query,
+    replaced,
+    table_references,
+)
+from relstate.storage.errors import UnsupportedStatementError
+
+TABLES = {"orders", "revenue"}
+COLUMNS = ("id", "customer", "amount", "date")
+
+
+def rewritten(text: str) -> str:
+    """Return a query with its references to TABLES replaced by the names r0, r1, …."""
+    references = table_references(parse_query(text), text, lambda name: name.lower() in TABLES)
+    names = [f"r{place}" for place in range(len(references))]
+    return replaced(text, references, names).format(**{name: name for name in names})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT id FROM orders", "SELECT id FROM r0 AS orders"),
+        ("SELECT o.id FROM Orders o", "SELECT o.id FROM r0 o"),
+        ("SELECT id FROM `orders`", "SELECT id FROM r0 AS `orders`"),
+        (
+            "SELECT orders.id FROM orders, revenue AS r",
+            "SELECT orders.id FROM r0 AS orders, r1 AS r",
+        ),
+        (
+            "SELECT a.id FROM orders a JOIN orders b USING (id)",
+            "SELECT a.id FROM r0 a JOIN r1 b USING (id)",
+        ),
+        ("SELECT '{id}' FROM orders", "SELECT '{id}' FROM r0 AS orders"),
+        (
+            "SELECT 1 FROM x WHERE EXISTS (SELECT 1 FROM orders)",
+            "SELECT 1 FROM x WHERE EXISTS (SELECT 1 FROM r0 AS orders)",
+        ),
+        ("SELECT id FROM spark_catalog.default.orders", None),
+        ("SELECT id FROM db.orders", None),
+        ("SELECT * FROM range(3) AS orders", None),
+        ("SELECT * FROM VALUES (1) AS orders(id)", None),
+        ("SELECT 'orders' AS orders -- orders", None),
+        ("FROM orders SELECT id", "FROM r0 AS orders SELECT id"),
+        ("FROM orders |> WHERE id > 1", "FROM r0 AS orders |> WHERE id > 1"),
+        (
+            "SELECT id FROM orders TABLESAMPLE (5 ROWS) o",
+            "SELECT id FROM r0 TABLESAMPLE (5 ROWS) o",
+        ),
+    ],
+)
+def test_only_names_of_tables_are_replaced(text: str, expected: str | None) -> None:
+    """Aliases are kept or given, so that qualified columns still resolve; the rest is as it was."""
+    assert rewritten(text) == (text if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "WITH orders AS (SELECT id FROM orders) SELECT id FROM orders",
+            "WITH orders AS (SELECT id FROM r0 AS orders) SELECT id FROM orders",
+        ),
+        (
+            "WITH a AS (SELECT id FROM orders), orders AS (SELECT id FROM a) SELECT id FROM orders",
+            (
+                "WITH a AS (SELECT id FROM r0 AS orders), orders AS (SELECT id FROM a) "
+                "SELECT id FROM orders"
+            ),
+        ),
+        (
+            (
+                "WITH RECURSIVE orders(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM orders) "
+                "SELECT n FROM orders"
+            ),
+            None,
+        ),
+        (
+            "SELECT * FROM (WITH orders AS (SELECT 1 AS id) SELECT id FROM orders) x, orders",
+            "SELECT * FROM (WITH orders AS (SELECT 1 AS id) SELECT id FROM orders) x, r0 AS orders",
+        ),
+        (
+            "WITH orders AS (SELECT 1 AS id) SELECT (SELECT max(id) FROM orders) FROM revenue",
+            (
+                "WITH orders AS (SELECT 1 AS id) SELECT (SELECT max(id) FROM orders) "
+                "FROM r0 AS revenue"
+            ),
+        ),
+    ],
+)
+def test_a_common_table_hides_a_table_where_it_can_be_seen(text: str, expected: str | None) -> None:
+    """Inside its own definition, and before it, the name is still the table's."""
+    assert rewritten(text) == (text if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("SELECT id FROM orders", ("id",)),
+        ("SELECT ID, o.`Amount` FROM orders o", ("id", "amount")),
+        ("SELECT date FROM orders ORDER BY 1", ("date",)),
+        ("SELECT count(*) FROM orders", ()),
+        ("SELECT id FROM orders WHERE customer = 'amount'", ("id", "customer")),
+        ("SELECT x FROM (SELECT amount AS x FROM orders)", ("amount",)),
+        ("SELECT a.id FROM orders a JOIN revenue b USING (customer)", ("id", "customer")),
+    ],
+)
+def test_columns_count_as_read_where_they_are_named(text: str, columns: tuple[str, ...]) -> None:
+    """Literals name nothing; a keyword may be a column."""
+    assert columns_read(parse_query(text), text, COLUMNS) == columns
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM orders",
+        "SELECT o.* FROM orders o",
+        "SELECT id FROM (SELECT * FROM orders)",
+        "SELECT count(DISTINCT *) FROM orders",
+        "SELECT struct(*) FROM orders",
+        "SELECT a FROM orders AS o(a, b, c, d)",
+        "SELECT id FROM orders NATURAL JOIN revenue",
+        "SELECT id FROM orders PIVOT (sum(amount) FOR customer IN ('a'))",
+        "SELECT `(id)?+.+` FROM orders",
+        "SELECT IDENTIFIER('amount') FROM orders",
+        "FROM orders |> WHERE id > 1",
+    ],
+)
+def test_all_columns_count_as_read_where_they_need_not_be_named(text: str) -> None:
+    """Stars, positional aliases, natural joins, pivots and patterns reach unnamed columns."""
+    assert columns_read(parse_query(text), text, COLUMNS) == COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT FROM WHERE", "cannot read"),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "not a query"),
+        ("SELECT id FROM orders VERSION AS OF 3", "db.table"),
+        ("SELECT id FROM orders TABLESAMPLE (5 ROWS)", "give the sampled table an alias"),
+    ],
+)
+def test_a_query_that_cannot_be_followed_is_refused(text: str, reason: str) -> None:
+    """A table that is not seen would be read at another epoch, or not at all."""
+    with pytest.raises(UnsupportedStatementError, match=reason):
+        rewritten(text)

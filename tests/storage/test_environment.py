@@ -1,0 +1,401 @@
+"""The door to the outside world, and the faulty one that other tests lean on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from relstate.storage.environment import (
+    Disk,
+    LocalEnvironment,
+    SystemClock,
+    after_fork,
+    descriptor_limit,
+)
+from relstate.storage.errors import (
+    CommitError,
+    FilesystemError,
+    StorageFullError,
+    UnknownOutcomeError,
+)
+from support.faulty_environment import FaultyEnvironment, SimulatedCrash
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store's folder with a folder in it."""
+    (tmp_path / "store" / "_log").mkdir(parents=True)
+    return tmp_path / "store"
+
+
+# What put_if_absent promises
+
+
+def test_a_file_is_created_whole(root: Path) -> None:
+    """What was put can be read; no temporary file stays behind."""
+    LocalEnvironment(str(root)).put_if_absent("_log/a", b"content")
+
+    assert {path.name: path.read_bytes() for path in (root / "_log").iterdir()} == {"a": b"content"}
+
+
+def test_a_file_is_created_once(root: Path) -> None:
+    """A name that is taken stays as it is."""
+    environment = LocalEnvironment(str(root))
+    environment.put_if_absent("_log/a", b"first")
+
+    with pytest.raises(FileExistsError):
+        environment.put_if_absent("_log/a", b"second")
+
+    assert environment.read("_log/a") == b"first"
+    assert environment.list("_log") == ["a"]
+
+
+def test_of_many_creators_exactly_one_succeeds(root: Path) -> None:
+    """The file is that of the one who was told so."""
+    environment = LocalEnvironment(str(root))
+    start, winners = threading.Barrier(8), []
+
+    def create(number: int) -> None:
+        start.wait()
+        try:
+            environment.put_if_absent("_log/a", b"%d" % number)
+        except FileExistsError:
+            return
+        winners.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(winners) == 1
+    assert environment.read("_log/a") == b"%d" % winners[0]
+
+
+def test_content_is_durable_before_the_name(root: Path) -> None:
+    """Write, sync, link, then sync the folder: no name ever leads to half a file."""
+    environment = FaultyEnvironment(root)
+
+    environment.put_if_absent("_log/a", b"content")
+
+    steps = [touch.split()[0] for touch in environment.touches]
+    assert steps == ["write", "sync", "link", "remove", "sync"]
+    assert environment.touches[1].endswith(".tmp")
+    assert environment.touches[-1] == "sync _log"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_full_disk_is_told_and_creates_nothing(root: Path, step: int, number: int) -> None:
+    """StorageFullError names the path; the folder is as it was."""
+    environment = FaultyEnvironment(root, error_at=step, errno=number)
+
+    with pytest.raises(StorageFullError, match="_log/a.*free some space"):
+        environment.put_if_absent("_log/a", b"content")
+
+    assert list((root / "_log").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
+def test_a_file_system_without_hard_links_is_refused(root: Path, number: int) -> None:
+    """It is never written by halves instead."""
+    environment = FaultyEnvironment(root, error_at=3, errno=number)
+
+    with pytest.raises(FilesystemError, match="no hard links"):
+        environment.put_if_absent("_log/a", b"content")
+
+    assert list((root / "_log").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EIO])
+def test_trouble_before_the_link_is_certain(root: Path, number: int) -> None:
+    """The file was not created, and the error says what the system said."""
+    environment = FaultyEnvironment(root, error_at=1, errno=number)
+
+    with pytest.raises(FilesystemError, match=os.strerror(number)):
+        environment.put_if_absent("_log/a", b"content")
+
+    assert list((root / "_log").iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", ["error_at", "lost_at"])
+@pytest.mark.parametrize("step", [3, 5])
+def test_trouble_from_the_link_on_is_an_unknown_outcome(root: Path, step: int, fault: str) -> None:
+    """Whether the name was made, or is durable, cannot be told from the answer."""
+    environment = FaultyEnvironment(root, **{fault: step})
+
+    with pytest.raises(UnknownOutcomeError, match="_log/a: the file may or may not"):
+        environment.put_if_absent("_log/a", b"content")
+
+
+def test_a_temporary_file_that_cannot_be_removed_is_no_trouble(root: Path) -> None:
+    """It is a stray file; the commit stands."""
+    environment = FaultyEnvironment(root, error_at=4)
+
+    environment.put_if_absent("_log/a", b"content")
+
+    assert environment.read("_log/a") == b"content"
+
+
+def test_a_folder_that_is_gone_is_an_error_of_the_file_system(root: Path) -> None:
+    """A store that was deleted under its writer is told, not shown as a bare traceback."""
+    environment = LocalEnvironment(str(root))
+    (root / "_log").rmdir()
+
+    with pytest.raises(FilesystemError, match="its folder is gone"):
+        environment.put_if_absent("_log/a", b"content")
+
+
+# Reading and looking
+
+
+def test_what_is_not_there_is_file_not_found(root: Path) -> None:
+    """Reading, mapping, measuring and listing all answer so, naming the path."""
+    environment = LocalEnvironment(str(root))
+
+    for look in (environment.read, environment.map, environment.size, environment.list):
+        with pytest.raises(FileNotFoundError) as caught:
+            look("_log/none")
+        assert caught.value.filename == f"{root}/_log/none"
+
+
+def test_below_a_file_there_is_nothing(root: Path) -> None:
+    """A path through a file is as missing as any other."""
+    environment = LocalEnvironment(str(root))
+    environment.put_if_absent("_log/a", b"content")
+
+    with pytest.raises(FileNotFoundError):
+        environment.read("_log/a/b")
+    assert not environment.exists("_log/a/b")
+
+
+def test_read_map_and_size_agree(root: Path) -> None:
+    """All show the same bytes; a map of an empty file is empty."""
+    environment = LocalEnvironment(str(root))
+    for name, content in (("_log/a", bytes(range(256)) * 40), ("_log/empty", b"")):
+        environment.put_if_absent(name, content)
+
+        assert environment.read(name) == content
+        assert environment.map(name).tobytes() == content
+        assert environment.size(name) == len(content)
+
+
+def test_a_map_cannot_be_written(root: Path) -> None:
+    """Nothing on disk is changed by accident through a map."""
+    environment = LocalEnvironment(str(root))
+    environment.put_if_absent("_log/a", b"content")
+
+    assert environment.map("_log/a").dtype == np.uint8
+    with pytest.raises(ValueError, match="read-only"):
+        environment.map("_log/a")[0] = 0
+
+
+def test_names_come_sorted(root: Path) -> None:
+    """A listing is in the order of the names, which is that of the epochs."""
+    environment = LocalEnvironment(str(root))
+    for name in ("c", "a", "b"):
+        environment.put_if_absent(f"_log/{name}", b"")
+
+    assert environment.list("_log") == ["a", "b", "c"]
+    assert environment.list("") == ["_log"]
+
+
+def test_trouble_while_reading_names_the_path(root: Path) -> None:
+    """An I/O error is FilesystemError with the path; looking for a file shows it as missing."""
+    environment = FaultyEnvironment(root, error_at=1, errno=errno.EIO)
+    with pytest.raises(FilesystemError, match="_log/a: cannot read it"):
+        environment.read("_log/a")
+
+    assert not FaultyEnvironment(root, error_at=1).exists("_log")
+
+
+# Changing
+
+
+def test_removing_twice_is_no_error(root: Path) -> None:
+    """Who removes a file wants it gone, and gone it is."""
+    environment = LocalEnvironment(str(root))
+    environment.put_if_absent("_log/a", b"content")
+
+    environment.remove("_log/a")
+    environment.remove("_log/a")
+
+    assert not environment.exists("_log/a")
+
+
+def test_folders_are_made_with_their_parents_and_survive_a_power_cut(tmp_path: Path) -> None:
+    """A store may be created deep below what exists, and again where it exists."""
+    environment = FaultyEnvironment(tmp_path / "deep" / "store")
+    environment.make_folders(("_log", "segments"))
+    environment.make_folders(("_log", "segments"))
+    environment.power_cut()
+
+    assert LocalEnvironment(str(tmp_path / "deep" / "store")).list("") == ["_log", "segments"]
+
+
+def test_every_missing_folder_above_a_store_is_made_durable(tmp_path: Path) -> None:
+    """Each folder made is followed by a sync of the one that holds it."""
+    environment = FaultyEnvironment(tmp_path / "a" / "b" / "store")
+    environment.make_folders(())
+
+    made = [touch for touch in environment.touches if touch.startswith(("make", "sync"))]
+    assert made == [
+        "make ../..", "sync ../../..", "make ..", "sync ../..", "make .", "sync ..",
+    ]  # fmt: skip
+
+
+# Clocks, randomness, the process
+
+
+def test_the_system_clock_counts_microseconds() -> None:
+    """The wall clock is Unix time in microseconds; the monotonic one does not go back."""
+    clock = SystemClock()
+
+    assert abs(clock.now() - time.time() * 1_000_000) < 5_000_000
+    assert clock.monotonic() <= clock.monotonic()
+
+
+def test_random_ids_are_distinct() -> None:
+    """16 bytes in hexadecimal, never the same."""
+    environment = LocalEnvironment("/nowhere")
+    ids = {environment.random_id() for _ in range(1000)}
+
+    assert len(ids) == 1000
+    assert all(len(bytes.fromhex(one)) == 16 for one in ids)
+
+
+def test_the_descriptor_limit_is_a_number_of_files() -> None:
+    """Positive, and never the system's mark for infinity."""
+    assert 3 < descriptor_limit() <= 1_000_000
+
+
+def test_after_fork_calls_in_the_child() -> None:
+    """The child is told, the parent is not."""
+    read, write = os.pipe()
+    parent = os.getpid()
+    after_fork(lambda: os.getpid() != parent and os.write(write, b"c") and None)
+
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+
+    assert os.read(read, 2) == b"c"
+    os.close(read)
+
+
+# The faulty environment: what others rest their proofs on
+
+
+def test_every_system_call_is_a_touch() -> None:
+    """The faulty disk overrides every method: no call goes by uncounted."""
+    disk = type(FaultyEnvironment("/nowhere")._faulty_disk)
+    calls = [name for name in vars(Disk) if not name.startswith("_")]
+
+    assert calls
+    assert all(name in vars(disk) for name in calls)
+
+
+def test_a_crash_is_final(root: Path) -> None:
+    """The touch that crashed did nothing, nor does any later one."""
+    environment = FaultyEnvironment(root, crash_at=3)
+
+    with environment.crashing():
+        environment.put_if_absent("_log/a", b"content")
+
+    assert environment.struck
+    assert len(environment.touches) == 3
+    assert [path.suffix for path in (root / "_log").iterdir()] == [".tmp"]
+    with pytest.raises(SimulatedCrash):
+        environment.read("_log/a")
+
+
+def test_a_power_cut_undoes_what_was_not_synced(root: Path) -> None:
+    """An unsynced name is gone, an unsynced removal is undone, unsynced content is gone."""
+    (root / "_log" / "old").write_bytes(b"old")
+    environment = FaultyEnvironment(root)
+    (root / "_log" / "unsynced").write_bytes(b"no name")
+    environment.publish("_log/unsynced")
+    environment.remove("_log/old")
+    environment.power_cut()
+
+    assert {path.name: path.read_bytes() for path in (root / "_log").iterdir()} == {"old": b"old"}
+
+
+def test_a_power_cut_empties_a_file_whose_content_was_not_synced(root: Path) -> None:
+    """The name survived by the folder's sync; the content did not."""
+    environment = FaultyEnvironment(root)
+    (root / "_log" / "a").write_bytes(b"content")
+    environment.sync_folder("_log")
+    environment.power_cut()
+
+    assert (root / "_log" / "a").read_bytes() == b""
+
+
+def test_a_power_cut_spares_what_was_synced(root: Path) -> None:
+    """A file written at its local path survives when it and its folder were synced."""
+    environment = FaultyEnvironment(root)
+    Path(environment.local_path("_log/a")).write_bytes(b"content")
+    environment.publish("_log/a")
+    environment.sync_folder("_log")
+    environment.put_if_absent("_log/b", b"more")
+    environment.remove("_log/a")
+    environment.sync_folder("_log")
+    environment.power_cut()
+
+    assert {path.name: path.read_bytes() for path in (root / "_log").iterdir()} == {"b": b"more"}
+
+
+def test_a_folder_that_was_not_synced_takes_all_in_it_along(root: Path) -> None:
+    """Files in it are lost however well they were synced themselves."""
+    environment = FaultyEnvironment(root)
+    (root / "segments").mkdir()
+    (root / "segments" / "a").write_bytes(b"content")
+    environment.publish("segments/a")
+    environment.sync_folder("segments")
+    environment.power_cut()
+
+    assert [path.name for path in root.iterdir()] == ["_log"]
+
+
+def test_a_drawn_power_cut_keeps_loses_or_tears_and_nothing_else(root: Path) -> None:
+    """Over many seeds all of it comes up; what is synced never changes."""
+    outcomes = set()
+    for seed in range(60):
+        folder = root / f"store{seed}"
+        folder.mkdir()
+        environment = FaultyEnvironment(folder)
+        environment.put_if_absent("safe", b"safe")
+        (folder / "a").write_bytes(b"content")
+        environment.power_cut(seed)
+
+        assert (folder / "safe").read_bytes() == b"safe"
+        outcomes.add((folder / "a").read_bytes() if (folder / "a").exists() else None)
+
+    assert {None, b"", b"content"} < outcomes
+    assert all(one is None or b"content".startswith(one) for one in outcomes)
+
+
+def test_what_happens_just_before_a_touch_is_not_counted(root: Path) -> None:
+    """Others can act at an exact moment, through the same door."""
+    environment = FaultyEnvironment(
+        root,
+        before=lambda touch: touch == "read _log/a" and environment.put_if_absent("_log/a", b"x"),
+    )
+
+    assert environment.read("_log/a") == b"x"
+    assert environment.touches == ["read _log/a"]
+
+
+def test_an_unknown_outcome_is_not_an_error_of_storage() -> None:
+    """Who handles trouble with files does not swallow an unknown outcome by accident."""
+    assert issubclass(UnknownOutcomeError, CommitError)
+    assert not issubclass(UnknownOutcomeError, FilesystemError)

@@ -1,0 +1,289 @@
+"""An environment that fails where a test wants it to: crashes, power cuts, errors, lost answers.
+
+`FaultyEnvironment` is a `LocalEnvironment` over a disk that counts every touch of the outside
+world: every read, look, write, link, removal and sync. So what fails is the real order of system
+calls, not a model of it. A crash loop looks like this:
+
+    for step in itertools.count(1):
+        environment = FaultyEnvironment(path, crash_at=step)
+        with environment.crashing():
+            commit(Log(environment), ...)
+        environment.power_cut()
+        assert the store at path, opened anew, is the old one or the new one
+        if not environment.struck:
+            break                                   # the step lies behind the last touch
+
+**What a power cut leaves.** What was synced when the environment was made, or has been since: a
+file's content by its own sync (`publish`), a folder's names, those that came and those that went,
+by the folder's sync. Content that was not synced is gone, and the file empty. `power_cut(seed=n)`
+draws instead, for each unsynced thing apart, whether it is lost, kept or (content) torn in two: a
+real disk may have written any part of it. Never calling `power_cut` is the other extreme, a killed
+process under a living kernel.
+
+**Segments** that LMDB writes at `local_path` need no registration: their content becomes durable
+when `publish` is called, their name when `sync_folder` is.
+
+Limits: one process; what other processes do to the folder counts as not synced. Files are removed
+through the environment only. Clocks and random ids never fail.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from errno import EIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relstate.storage.environment import Clock, Disk, LocalEnvironment
+
+
+class SimulatedCrash(BaseException):
+    """The process is dead: not an Exception, so that no handler takes it for a trouble."""
+
+
+class FaultyEnvironment(LocalEnvironment):
+    """A `LocalEnvironment` that fails at one touch of the outside world; touches count from 1.
+
+    ``crash_at``: that touch and all later ones raise SimulatedCrash and do nothing.
+    ``error_at``: that touch raises OSError(``errno``) and does nothing (a look sees nothing).
+    ``lost_at``: that touch is done, then raises OSError(``errno``) (a look sees nothing).
+    ``before``: called before each touch with its description, say ``"link _log/<file>"``, to let
+    others act at just that moment; what it touches through this environment is not counted.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        crash_at: int | None = None,
+        error_at: int | None = None,
+        lost_at: int | None = None,
+        errno: int = EIO,
+        before: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """``root``: the store's folder; what is in it now counts as durable."""
+        self._faults = _Faults(os.path.abspath(root), crash_at, error_at, lost_at, errno, before)
+        self._faulty_disk = _FaultyDisk(self._faults)
+        super().__init__(os.fspath(root), self._faulty_disk, clock)
+
+    @property
+    def touches(self) -> list[str]:
+        """What was touched so far, in order: an operation and a name relative to the store."""
+        return self._faults.touches
+
+    @property
+    def struck(self) -> bool:
+        """Whether the fault has happened."""
+        return self._faults.struck
+
+    @contextmanager
+    def crashing(self) -> Iterator[None]:
+        """Run a block that the crash may end."""
+        with suppress(SimulatedCrash):
+            yield
+
+    def power_cut(self, seed: int | None = None) -> None:
+        """Leave on the disk what a power cut would; with a ``seed``, what one might.
+
+        The environment is dead from here on: open the store by a new one.
+        """
+        self._faults.crashed = True
+        self._faulty_disk.platter.power_cut(None if seed is None else random.Random(seed))
+
+
+@dataclass(slots=True)
+class _Faults:
+    root: str
+    crash_at: int | None
+    error_at: int | None
+    lost_at: int | None
+    errno: int
+    before: Callable[[str], None] | None
+    touches: list[str] = field(default_factory=list)
+    struck: bool = False
+    crashed: bool = False
+    _inside: bool = False
+
+    @contextmanager
+    def touch(self, operation: str, path: str) -> Iterator[None]:
+        if self._inside:
+            yield
+            return
+        if self.crashed:
+            raise SimulatedCrash
+        self.touches.append(f"{operation} {os.path.relpath(path, self.root)}")
+        number = len(self.touches)
+        if self.before is not None:
+            self._inside = True
+            try:
+                self.before(self.touches[-1])
+            finally:
+                self._inside = False
+        if number == self.crash_at:
+            self.struck = self.crashed = True
+            raise SimulatedCrash
+        if number == self.error_at:
+            self._fail("refused", path)
+        yield
+        if number == self.lost_at:
+            self._fail("done, but the answer was lost", path)
+
+    def _fail(self, reason: str, path: str) -> None:
+        self.struck = True
+        raise OSError(self.errno, f"{os.strerror(self.errno)} ({reason})", path)
+
+
+class _FaultyDisk(Disk):
+    """A `Disk` whose every method is one touch, and which knows what is durable."""
+
+    def __init__(self, faults: _Faults) -> None:
+        self._touch = faults.touch
+        self.platter = _Platter(faults.root)
+
+    def read(self, path: str) -> bytes:
+        with self._touch("read", path):
+            return super().read(path)
+
+    def map(self, path: str) -> NDArray[np.uint8]:
+        with self._touch("map", path):
+            return super().map(path)
+
+    def size(self, path: str) -> int:
+        with self._touch("look at", path):
+            return super().size(path)
+
+    def exists(self, path: str) -> bool:
+        with suppress(OSError), self._touch("look for", path):
+            return super().exists(path)
+        return False
+
+    def list(self, path: str) -> list[str]:
+        with self._touch("list", path):
+            return super().list(path)
+
+    def make_folder(self, path: str) -> None:
+        with self._touch("make", path):
+            super().make_folder(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        with self._touch("write", path):
+            super().write(path, data)
+
+    def link(self, source: str, target: str) -> None:
+        with self._touch("link", target):
+            super().link(source, target)
+
+    def remove(self, path: str) -> None:
+        with self._touch("remove", path):
+            self.platter.forget(path)
+            super().remove(path)
+
+    def sync(self, path: str) -> None:
+        with self._touch("sync", path):
+            super().sync(path)
+            self.platter.sync(Path(path))
+
+
+@dataclass(slots=True, eq=False)
+class _Content:
+    """The durable content of one file, under whatever names; None: nothing of it is durable."""
+
+    durable: bytes | None = None
+
+
+class _Platter:
+    """What is durable of a folder and all that is in it.
+
+    ``_names`` are the durable names, each with its file's content, or None for a folder.
+    ``_live`` knows the contents by the inodes that exist now.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+        self._live: dict[int, _Content] = {}
+        self._names: dict[Path, _Content | None] = {}
+        for path in self._present():
+            self._names[path] = None if path.is_dir() else self._content(path)
+            if path.is_file():
+                self._content(path).durable = path.read_bytes()
+
+    def _present(self) -> list[Path]:
+        """Return the root and all that is in it, folders before what they hold."""
+        if not self._root.exists():
+            return []
+        return [self._root, *sorted(self._root.rglob("*"))]
+
+    def _content(self, path: Path) -> _Content:
+        return self._live.setdefault(path.stat().st_ino, _Content())
+
+    def sync(self, path: Path) -> None:
+        if not path.is_dir():
+            self._content(path).durable = path.read_bytes()
+            return
+        for name in [name for name in self._names if name.parent == path and not name.exists()]:
+            del self._names[name]
+        for child in path.iterdir():
+            if child == self._root or self._root in child.parents:
+                self._names[child] = None if child.is_dir() else self._content(child)
+
+    def forget(self, path: str) -> None:
+        """Let go of a file whose last name is about to be removed: its inode may come again."""
+        with suppress(FileNotFoundError):
+            found = os.stat(path)
+            if found.st_nlink == 1:
+                self._live.pop(found.st_ino, None)
+
+    def power_cut(self, draw: random.Random | None) -> None:
+        contents: dict[Path, bytes | None] = {}
+        for path in sorted({*self._names, *self._present()}):
+            if path != self._root and contents.get(path.parent, b"") is not None:
+                continue  # the folder it was in is not there
+            if self._survives(path, draw):
+                contents[path] = self._survivor(path, draw)
+        self._replace(contents)
+
+    def _survives(self, path: Path, draw: random.Random | None) -> bool:
+        durable = path in self._names
+        if durable == path.exists() or draw is None:
+            return durable
+        return draw.random() < 0.5
+
+    def _survivor(self, path: Path, draw: random.Random | None) -> bytes | None:
+        """Return what is in a file after the cut; None for a folder."""
+        durable = self._names.get(path)
+        if path.is_dir() or (path in self._names and durable is None):
+            return None
+        if not path.exists():
+            assert durable is not None
+            return durable.durable or b""
+        live = self._content(path)
+        if durable is not None and durable is not live and (draw is None or draw.random() < 0.5):
+            return durable.durable or b""  # the name was given to another file meanwhile
+        now = path.read_bytes()
+        synced = live.durable
+        if synced == now or draw is None:
+            return synced or b""
+        return draw.choice([synced or b"", now, now[: draw.randrange(len(now) + 1)]])
+
+    def _replace(self, contents: dict[Path, bytes | None]) -> None:
+        """Make the folder hold just this; a file that stays as it is stays the same inode."""
+        for path in reversed(self._present()):
+            if path in contents and (path.is_dir() or path.read_bytes() == contents[path]):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for path, content in contents.items():
+            if content is None:
+                path.mkdir(exist_ok=True)
+            elif not path.exists():
+                path.write_bytes(content)

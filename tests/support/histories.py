@@ -1,0 +1,91 @@
+"""Random histories: sequences of log entries that follow one another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from relstate.storage.entry import Entry, SegmentRecord, TableDefinition, Transaction
+from relstate.storage.state import StoreState, fold
+from support.clock import START
+from support.commits import SCHEMA, SETTINGS, record
+
+FIRST = Entry(
+    commit_id="c1",
+    parent="",
+    epoch=1,
+    time=START,
+    started=START,
+    operation="create store",
+    data_change=False,
+    settings=SETTINGS,
+)
+
+
+def following(state: StoreState, **changes: object) -> Entry:
+    """Return an entry that follows a state and makes these changes (fields of `Entry`)."""
+    entry = Entry(
+        commit_id=f"c{state.epoch + 1}",
+        parent=state.commit_id,
+        epoch=state.epoch + 1,
+        time=state.time,
+        started=state.time,
+        operation="write",
+    )
+    return replace(entry, **changes)  # type: ignore[arg-type]
+
+
+def definition(state: StoreState, name: str) -> TableDefinition:
+    """Return the definition of a table that the entry after a state may create."""
+    return TableDefinition(state.next_table_id, name, SCHEMA, state.epoch + 1)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Entry]:
+    """Draw the entries of a store from its first on: tables, writes, upkeep, time passing."""
+    entries = [FIRST]
+    state = StoreState.first(FIRST)
+    for _ in range(draw(st.integers(0, 25))):
+        entry = draw(_entries(state))
+        entries.append(entry)
+        state = fold(state, (entry,))
+    return entries
+
+
+@st.composite
+def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
+    live = sorted(state.live_tables.values())
+    names = sorted(state.segments)
+    dropped = draw(st.sampled_from([(), (), (), (), *((one,) for one in live)]))
+    kept = [one for one in live if one not in dropped]
+    some = st.lists(st.sampled_from(kept), unique=True, max_size=2) if kept else st.just([])
+    name = draw(st.sampled_from(["orders", "Orders2", "_x", "customers"]))
+    creates = not kept or (name.lower() not in state.live_tables and draw(st.booleans()))
+    batches = [Transaction(draw(st.sampled_from("ab")), one, state.epoch) for one in draw(some)]
+    return following(
+        state,
+        time=state.time + draw(st.integers(0, 10**9)),
+        data_change=draw(st.booleans()),
+        added=tuple(draw(_records(state, kept))) if kept else (),
+        removed=tuple(draw(st.lists(st.sampled_from(names), unique=True, max_size=2)))
+        if names and draw(st.booleans())
+        else (),
+        created_tables=(definition(state, name),)
+        if creates and name.lower() not in {*state.live_tables}
+        else (),
+        dropped_tables=dropped,
+        based_tables=tuple(draw(some)),
+        transactions=tuple(batches),
+        oldest_epoch=draw(st.none() | st.integers(state.oldest_epoch, state.epoch)),
+    )
+
+
+@st.composite
+def _records(draw: st.DrawFn, state: StoreState, tables: list[int]) -> list[SegmentRecord]:
+    held = draw(st.lists(st.lists(st.sampled_from(tables), min_size=1, unique=True), max_size=3))
+    versions = st.sampled_from(["placeholder", "stored"])
+    return [
+        replace(record(f"s{state.epoch + 1}-{rank}", *one), versions=draw(versions))
+        for rank, one in enumerate(held)
+    ]

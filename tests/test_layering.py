@@ -1,0 +1,265 @@
+"""Imports go down only, and each thing from outside comes through its one door."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support.sources import (
+    PACKAGES,
+    Import,
+    Source,
+    imports_of,
+    names_used,
+    package_names,
+    product_sources,
+    program_sources,
+)
+
+MOST_LINES = 800
+SPARK_FOLDERS = ("connector", "package/relstate", "package/pyspark_relstate")
+LMDB_FILE = "storage/segment.py"
+DOOR = "storage/environment.py"
+
+# What touches files, the clock or chance, by the beginning of its name ...
+OUTSIDE = (
+    "builtins.open",
+    "datetime.date.today",
+    "datetime.datetime.now",
+    "datetime.datetime.today",
+    "datetime.datetime.utcnow",
+    "fcntl",
+    "glob",
+    "io",
+    "mmap",
+    "numpy.fromfile",
+    "numpy.load",
+    "numpy.memmap",
+    "numpy.random",
+    "numpy.save",
+    "numpy.savez",
+    "os",
+    "pathlib",
+    "pyarrow.OSFile",
+    "pyarrow.fs",
+    "pyarrow.memory_map",
+    "pyarrow.parquet",
+    "random",
+    "secrets",
+    "shutil",
+    "tempfile",
+    "time",
+    "uuid",
+)
+# ... and what does not, though its name begins so: pure, or about processes only.
+PURE = (
+    "io.BytesIO",
+    "io.StringIO",
+    "os.PathLike",
+    "os.fspath",
+    "os.getpid",
+    "os.register_at_fork",
+    "pathlib.PurePath",
+    "pathlib.PurePosixPath",
+)
+
+
+def test_imports_go_down_only() -> None:
+    """Connector -> storage -> vnode, and the public face above them all."""
+    assert found_in(product_sources(), upward_imports) == []
+
+
+def test_packages_see_each_other_s_public_names_only() -> None:
+    """Across packages it is ``from relstate.vnode import name``, never a module inside."""
+    assert found_in(product_sources(), inner_imports) == []
+
+
+def test_spark_is_known_above_storage_only() -> None:
+    """A serving process that only looks rows up never loads Spark."""
+    assert found_in(product_sources(), misplaced_spark) == []
+
+
+def test_lmdb_is_known_to_one_file() -> None:
+    """What LMDB needs to be safe is decided in one place."""
+    assert found_in(product_sources() + program_sources(), misplaced_lmdb) == []
+
+
+def test_files_clock_and_chance_have_one_door() -> None:
+    """Tests can make anything fail, and an object store can stand behind the environment."""
+    assert found_in(product_sources(), side_doors) == []
+
+
+def test_packages_are_imported_by_their_installed_names() -> None:
+    """``import storage`` works from the root and gives second, unequal classes."""
+    assert found_in(product_sources() + program_sources(), bare_imports) == []
+
+
+def test_no_file_is_too_long() -> None:
+    """A file is one noun; beyond 800 lines it is several."""
+    assert found_in(product_sources() + program_sources(), excess_lines) == []
+
+
+def test_the_public_face_is_light() -> None:
+    """``import relstate`` loads neither Spark nor what only Spark needs."""
+    program = (
+        "import json, sys, relstate; relstate.create, relstate.open; "
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(run.stdout))
+
+    assert "relstate.storage" in loaded
+    assert not loaded & {"pyspark", "py4j", "sqlglot", "pandas", "relstate.connector"}
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "text"),
+    [
+        ("upward_imports", "vnode/hash.py", "from relstate.storage import Store"),
+        ("upward_imports", "storage/log.py", "import relstate.connector"),
+        ("upward_imports", "storage/log.py", "from relstate import connector"),
+        ("upward_imports", "connector/sink.py", "def f():\n    import relstate"),
+        ("upward_imports", "connector/sink.py", "import pyspark_relstate"),
+        ("inner_imports", "storage/log.py", "from relstate.vnode.hash import xxhash64"),
+        ("inner_imports", "package/relstate/__init__.py", "import relstate.storage.store"),
+        ("misplaced_spark", "storage/types.py", "import pyspark.sql"),
+        ("misplaced_spark", "vnode/hash.py", "from pyspark import sql"),
+        ("misplaced_lmdb", "storage/log.py", "import lmdb"),
+        ("misplaced_lmdb", "connector/sink.py", "from lmdb import open"),
+        ("side_doors", "storage/log.py", "open('x')"),
+        ("side_doors", "storage/log.py", "import os\nos.path.exists('x')"),
+        ("side_doors", "storage/log.py", "from os import path"),
+        ("side_doors", "storage/log.py", "import os.path as p\np.exists('x')"),
+        ("side_doors", "storage/log.py", "from pathlib import Path"),
+        ("side_doors", "connector/sink.py", "import time as t\nt.time()"),
+        ("side_doors", "connector/sink.py", "from time import monotonic"),
+        ("side_doors", "vnode/hash.py", "import numpy as np\nnp.random.rand()"),
+        ("side_doors", "vnode/hash.py", "from datetime import datetime as d\nd.now()"),
+        ("side_doors", "vnode/hash.py", "import datetime\ndatetime.date.today()"),
+        ("side_doors", "storage/log.py", "import pyarrow as pa\npa.memory_map('x')"),
+        ("bare_imports", "tests/test_x.py", "import storage"),
+        ("bare_imports", "examples/x.py", "from vnode.hash import xxhash64"),
+        ("bare_imports", "connector/sink.py", "import connector.source"),
+        ("excess_lines", "storage/log.py", "x = 1\n" * 801),
+    ],
+)
+def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> None:
+    """Each check finds each way around it."""
+    assert found_in([Source(path, text)], globals()[check])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("storage/log.py", "from relstate.vnode import xxhash64\nfrom .entry import Entry"),
+        ("connector/sink.py", "from relstate.storage import Store\nimport pyspark.sql"),
+        ("connector/source/reader.py", "from relstate.connector import Options"),
+        ("package/relstate/__init__.py", "from relstate.storage import Store"),
+        ("package/pyspark_relstate/__init__.py", "from relstate.connector import Source"),
+        ("storage/segment.py", "import lmdb"),
+        ("storage/environment.py", "import os, time\nos.open('x'); time.time()"),
+        ("storage/log.py", "import os\nos.getpid(); os.fspath('x')"),
+        ("storage/log.py", "from pathlib import PurePosixPath"),
+        ("storage/log.py", "from datetime import datetime\ndatetime.fromisoformat('x')"),
+        ("storage/log.py", "def run(environment):\n    environment.open('x'); environment.time"),
+        ("storage/log.py", "def f(time, random, path):\n    return time.x, random, path.open()"),
+        ("package/relstate/__init__.py", "def open(path):\n    return path\nopen('x')"),
+        ("connector/sink.py", "from .door import open, time\nopen('x'); time()"),
+    ],
+)
+def test_the_checks_let_pass_what_is_right(path: str, text: str) -> None:
+    """None of them finds fault with the allowed."""
+    checks = (upward_imports, inner_imports, misplaced_spark, misplaced_lmdb, side_doors)
+    for check in (*checks, bare_imports, excess_lines):
+        assert found_in([Source(path, text)], check) == []
+
+
+Finding = tuple[str, int]
+
+
+def found_in(sources: list[Source], check: Callable[[Source], Iterator[Finding]]) -> list[str]:
+    """Return what the check finds in the files, as ``path:line: what``."""
+    found = (f"{source.path}:{line}: {what}" for source in sources for what, line in check(source))
+    return list(dict.fromkeys(found))
+
+
+def upward_imports(source: Source) -> Iterator[Finding]:
+    """Find imports of packages that stand above the file's own."""
+    order = list(PACKAGES)
+    for imported in imports_of(source):
+        target = folder_of(imported)
+        if target and order.index(target) > order.index(source.folder):
+            yield f"imports {imported.module}, which is above {source.folder}", imported.line
+
+
+def inner_imports(source: Source) -> Iterator[Finding]:
+    """Find imports of another package's modules."""
+    installed = package_names().values()
+    for imported in imports_of(source):
+        target = folder_of(imported)
+        if target in (None, source.folder) or imported.module in ("relstate", *installed):
+            continue
+        yield f"imports {imported.module}, which is inside {PACKAGES[target]}", imported.line
+
+
+def misplaced_spark(source: Source) -> Iterator[Finding]:
+    """Find imports of pyspark below the connector."""
+    if source.folder not in SPARK_FOLDERS:
+        yield from imports_below(source, "pyspark")
+
+
+def misplaced_lmdb(source: Source) -> Iterator[Finding]:
+    """Find imports of lmdb outside its file; tests and benchmarks compare with it."""
+    if source.path != LMDB_FILE and source.folder in PACKAGES:
+        yield from imports_below(source, "lmdb")
+
+
+def side_doors(source: Source) -> Iterator[Finding]:
+    """Find what touches files, the clock or chance outside the environment."""
+    if source.path == DOOR:
+        return
+    for name, line in names_used(source):
+        module_only = name in ("os", "io", "pathlib")
+        if is_below(name, OUTSIDE) and not is_below(name, PURE) and not module_only:
+            yield f"uses {name}", line
+    for imported in imports_of(source):
+        if imported.name is None and imported.module in ("time", "random", "uuid", "secrets"):
+            yield f"imports {imported.module}", imported.line
+
+
+def bare_imports(source: Source) -> Iterator[Finding]:
+    """Find imports of the folders' names instead of the packages'."""
+    for bare in ("vnode", "storage", "connector"):
+        yield from imports_below(source, bare)
+
+
+def excess_lines(source: Source) -> Iterator[Finding]:
+    """Find a file's length where it is too long."""
+    lines = source.text.count("\n")
+    if lines > MOST_LINES:
+        yield f"has {lines} lines", lines
+
+
+def imports_below(source: Source, module: str) -> Iterator[Finding]:
+    """Find imports of a module and of what is in it."""
+    for imported in imports_of(source):
+        if is_below(imported.module, (module,)):
+            yield f"imports {imported.module}", imported.line
+
+
+def folder_of(imported: Import) -> str | None:
+    """Return the folder of the project's package that is imported; None for others."""
+    full = imported.module if imported.name is None else f"{imported.module}.{imported.name}"
+    folders = [folder for folder, package in PACKAGES.items() if is_below(full, (package,))]
+    return folders[0] if folders else None
+
+
+def is_below(name: str, roots: tuple[str, ...]) -> bool:
+    """Whether a dotted name is one of the roots, or in one of them."""
+    return any(name == root or name.startswith(f"{root}.") for root in roots)

@@ -1,0 +1,39 @@
+"""The project's own files say what is installed, and under which names."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from support.sources import PACKAGES, ROOT, package_names
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def test_every_package_folder_is_installed() -> None:
+    """A folder with an ``__init__.py`` that is not listed would be missing after pip install."""
+    listed = PROJECT["tool"]["setuptools"]["package-dir"]
+
+    assert listed == {name: folder for folder, name in package_names().items()}
+    assert PROJECT["tool"]["setuptools"]["packages"] == sorted(listed)
+
+
+def test_every_package_carries_its_types() -> None:
+    """Mypy takes a package's annotations only where ``py.typed`` stands in its root."""
+    for folder, name in PACKAGES.items():
+        if name.startswith("relstate"):
+            assert (ROOT / folder / "py.typed").is_file()
+
+
+def test_pandas_is_not_required() -> None:
+    """Nothing a user must install brings pandas; Arrow is all that is needed."""
+    required = {re.split(r"[<>=\[ ]", line)[0] for line in PROJECT["project"]["dependencies"]}
+
+    assert required == {"pyspark", "pyarrow", "numpy", "lmdb", "xxhash", "sqlglot"}
+
+
+def test_what_breaks_often_has_an_upper_bound() -> None:
+    """A new release of these must not break an installation that works."""
+    for line in PROJECT["project"]["dependencies"]:
+        bounded = "<" in line
+        assert bounded or line.startswith(("pyarrow", "numpy")), line

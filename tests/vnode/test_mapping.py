@@ -1,0 +1,183 @@
+"""The vnode mapping: balance, the fewest moves, the same moves every time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import chain, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.vnode import MAX_VNODE_COUNT, Move, VnodeMapping
+
+UNITS = st.integers(1, 40)
+
+
+@st.composite
+def mappings(draw: st.DrawFn) -> VnodeMapping:
+    """Mappings of any shape, balanced or not, some units without a vnode."""
+    units = draw(UNITS)
+    owners = draw(st.lists(st.integers(0, units - 1), min_size=1, max_size=300))
+    return VnodeMapping(tuple(owners), units)
+
+
+def fewest_moves(mapping: VnodeMapping, units: int) -> int:
+    """The surplus: what units that go own, and what the others own beyond their share."""
+    share, larger = divmod(mapping.vnode_count, units)
+    staying = mapping.loads[:units]
+    kept = sum(min(load, share) for load in staying)
+    kept += min(larger, sum(load > share for load in staying))
+    return mapping.vnode_count - kept
+
+
+@given(st.integers(1, MAX_VNODE_COUNT), st.integers(1, 2000))
+def test_a_balanced_mapping_owns_blocks(vnode_count: int, units: int) -> None:
+    """Every unit owns one block, in order; the first ones own one more where needed."""
+    mapping = VnodeMapping.balanced(vnode_count, units)
+    share, larger = divmod(vnode_count, units)
+
+    assert mapping.owners == tuple(sorted(mapping.owners))
+    assert mapping.loads == (share + 1,) * larger + (share,) * (units - larger)
+
+
+@given(mappings(), UNITS)
+def test_a_rescale_moves_the_surplus_and_never_more(mapping: VnodeMapping, units: int) -> None:
+    """What moves is what the mapping's owners hold beyond their shares, not one vnode more."""
+    rescaled = mapping.rescale(units)
+
+    assert rescaled.units == units
+    assert max(rescaled.loads) - min(rescaled.loads) <= 1
+    assert len(mapping.moves_to(rescaled)) == fewest_moves(mapping, units)
+
+
+@given(st.lists(UNITS, min_size=2, max_size=6), st.integers(1, 600))
+def test_rescale_after_rescale_stays_balanced(steps: list[int], vnode_count: int) -> None:
+    """Loads differ by at most one after any sequence, each step moving no more than it must."""
+    mapping = VnodeMapping.balanced(vnode_count, steps[0])
+    for units in steps[1:]:
+        rescaled = mapping.rescale(units)
+        assert max(rescaled.loads) - min(rescaled.loads) <= 1
+        assert len(mapping.moves_to(rescaled)) == fewest_moves(mapping, units)
+        mapping = rescaled
+
+
+@given(mappings(), UNITS)
+def test_a_survivor_gains_or_loses_but_not_both(mapping: VnodeMapping, units: int) -> None:
+    """Surplus goes to deficit: no unit hands a vnode out and takes another in."""
+    moves = mapping.moves_to(mapping.rescale(units))
+
+    assert not {move.origin for move in moves} & {move.destination for move in moves}
+
+
+@given(mappings(), UNITS)
+def test_a_rescale_is_deterministic(mapping: VnodeMapping, units: int) -> None:
+    """Equal mappings rescale equally, and rescaling to where one is changes nothing."""
+    rescaled = mapping.rescale(units)
+    again = VnodeMapping(tuple(mapping.owners), mapping.units).rescale(units)
+
+    assert again == rescaled
+    assert rescaled.rescale(units) == rescaled
+
+
+def test_a_rescale_moves_the_same_vnodes_for_ever() -> None:
+    """A driver and its successor agree on who owns what: these owners never change."""
+    three = VnodeMapping.balanced(12, 3)
+    four = three.rescale(4)
+
+    assert three.owners == (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2)
+    assert four.owners == (0, 0, 0, 3, 1, 1, 1, 3, 2, 2, 2, 3)
+    assert four.rescale(3).owners == (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2)
+    assert VnodeMapping.balanced(10, 2).rescale(3).owners == (0, 0, 0, 0, 2, 1, 1, 1, 2, 2)
+
+
+def test_three_to_four_units_moves_a_quarter() -> None:
+    """One vnode in four moves; the naive modulo would move three in four."""
+    mapping = VnodeMapping.balanced(MAX_VNODE_COUNT, 3)
+
+    assert len(mapping.moves_to(mapping.rescale(4))) == MAX_VNODE_COUNT // 4
+
+
+def test_there_may_be_more_units_than_vnodes() -> None:
+    """Units without a vnode are idle, not an error, and get theirs when there are fewer."""
+    mapping = VnodeMapping.balanced(3, 5)
+
+    assert mapping.loads == (1, 1, 1, 0, 0)
+    assert mapping.rescale(2).loads == (2, 1)
+
+
+@given(mappings())
+def test_units_own_what_their_ranges_hold(mapping: VnodeMapping) -> None:
+    """A unit's ranges are its vnodes, in the fewest runs, and all units' are all vnodes."""
+    for unit in range(mapping.units):
+        ranges = mapping.ranges_of(unit)
+        assert tuple(chain.from_iterable(ranges)) == mapping.vnodes_of(unit)
+        assert all(left.stop < right.start for left, right in pairwise(ranges))
+    counted = Counter(mapping.owners)
+    assert mapping.loads == tuple(counted[unit] for unit in range(mapping.units))
+
+
+def test_moves_name_both_owners() -> None:
+    """A move is a vnode, who had it and who gets it, ascending by vnode."""
+    mapping = VnodeMapping((0, 0, 1, 1), 2)
+
+    assert mapping.moves_to(VnodeMapping((0, 2, 1, 0), 3)) == (Move(1, 0, 2), Move(3, 1, 0))
+    with pytest.raises(ValueError, match="4 vnodes cannot become one of 3"):
+        mapping.moves_to(VnodeMapping((0, 0, 0), 1))
+
+
+@given(mappings())
+def test_json_gives_the_mapping_back(mapping: VnodeMapping) -> None:
+    """A mapping survives being written as JSON text."""
+    assert VnodeMapping.from_json(json.loads(json.dumps(mapping.to_json()))) == mapping
+
+
+def test_json_is_runs() -> None:
+    """The largest balanced mapping is a run a unit."""
+    assert VnodeMapping.balanced(32768, 3).to_json() == {
+        "units": 3,
+        "runs": [[0, 10923], [1, 10923], [2, 10922]],
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"units": 1},
+        {"units": "1", "runs": [[0, 4]]},
+        {"units": 1, "runs": [[0, 4, 1]]},
+        {"units": 1, "runs": [[0, -4]]},
+        {"units": 1, "runs": [[1, 4]]},
+        {"units": 1, "runs": []},
+        {"units": 0, "runs": [[0, 4]]},
+        {"units": 1, "runs": [[0, 10**15]]},
+        {"units": 1, "runs": 7},
+    ],
+)
+def test_json_that_is_no_mapping_is_refused(value: dict[str, object]) -> None:
+    """Damaged JSON is a ValueError, before it takes any memory."""
+    with pytest.raises(ValueError, match=r"vnode mapping|vnode_count|units?\b"):
+        VnodeMapping.from_json(value)
+
+
+def test_an_impossible_mapping_is_refused() -> None:
+    """Owners are units, there is a unit and a vnode, and not too many vnodes."""
+    with pytest.raises(ValueError, match="units 0 to 1, not 2"):
+        VnodeMapping((0, 2), 2)
+    with pytest.raises(ValueError, match="units 0 to 0, not -1"):
+        VnodeMapping((-1,), 1)
+    for vnode_count in (0, MAX_VNODE_COUNT + 1):
+        with pytest.raises(ValueError, match="1 to 32768"):
+            VnodeMapping.balanced(vnode_count, 1)
+    for units in (0, -1):
+        with pytest.raises(ValueError, match="at least 1 unit"):
+            VnodeMapping.balanced(8, units)
+        with pytest.raises(ValueError, match="at least 1 unit"):
+            VnodeMapping.balanced(8, 2).rescale(units)
+    for unit in (-1, 2):
+        with pytest.raises(ValueError, match="unit must be 0 to 1"):
+            VnodeMapping.balanced(8, 2).vnodes_of(unit)
+        with pytest.raises(ValueError, match="unit must be 0 to 1"):
+            VnodeMapping.balanced(8, 2).ranges_of(unit)

@@ -1,0 +1,206 @@
+"""The hash that places rows: Spark SQL's ``xxhash64``, and the vnode it leads to.
+
+``vnode = pmod(xxhash64(distribution key columns), vnode_count)``. Spark computes the same in the
+JVM, so a shuffle by vnode needs no Python.
+
+Promises: equal to Spark's function of that name for every type that a key may have: the seed is
+42; each column, left to right, hashes the bytes of its value under the hash so far; NULL leaves
+the hash as it was. So do the fields of a struct and the elements of an array. Where a row's files
+are depends on this: it never changes.
+Does not know: the table. (1 INT) and (1 BIGINT) hash apart, so values must have the table's
+declared types already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .group import check_vnode_count
+from .xxh64 import Buffer, Words, hash_bytes, hash_half_words, hash_words
+
+# On disk: the place of every row follows from it. Never change it.
+SEED = 42
+
+# A decimal of at most this many digits hashes as a 64-bit integer, a longer one as bytes.
+LONG_DECIMAL_DIGITS = 18
+
+_Number = TypeVar("_Number", bound=np.number)
+
+_UNITS = {pa.lib.Type_TIMESTAMP: "us", pa.lib.Type_DURATION: "us", pa.lib.Type_TIME64: "ns"}
+
+
+def xxhash64(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+    """Return for every row what Spark's ``xxhash64(columns)`` returns.
+
+    The columns are Arrow arrays of one length, of the types Spark hands over: timestamps and
+    day-time intervals (durations) in microseconds, times in nanoseconds; a year-month interval
+    is its number of months, int32. TypeError for a type that has no hash (maps, calendar
+    intervals, unsigned integers, other units); ValueError without columns, or where their
+    lengths differ.
+    """
+    lengths = {len(column) for column in columns}
+    if len(lengths) != 1:
+        raise ValueError(f"columns to hash must be of one length, not {sorted(lengths)}")
+    hashes: Words = np.full(lengths.pop(), SEED, np.uint64)
+    for column in columns:
+        hashes = _hash_column(column, hashes)
+    return hashes.view(np.int64)
+
+
+def vnodes_of(columns: Sequence[pa.Array], vnode_count: int) -> NDArray[np.uint16]:
+    """Return every row's vnode: ``pmod(xxhash64(columns), vnode_count)``.
+
+    Errors are those of `xxhash64`; ValueError for a vnode count beyond 1 to 32768.
+    """
+    check_vnode_count(vnode_count)
+    return np.mod(xxhash64(columns), vnode_count).astype(np.uint16)
+
+
+def check_type(kind: pa.DataType) -> None:
+    """Raise TypeError unless an Arrow type's values have a hash; the types inside are not seen."""
+    if kind.id not in _HASHES or (kind.id in _UNITS and kind.unit != _UNITS[kind.id]):
+        raise TypeError(f"there is no hash for the Arrow type {kind}")
+
+
+def _hash_column(array: pa.Array, seeds: Words) -> Words:
+    """Return the hashes after one more column; where it is NULL, ``seeds`` as they were."""
+    check_type(array.type)
+    hashes = _HASHES[array.type.id](array, seeds)
+    if not array.null_count:
+        return hashes
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(valid, hashes, seeds)
+
+
+def _hash_void(array: pa.Array, seeds: Words) -> Words:
+    return seeds
+
+
+def _hash_boolean(array: pa.Array, seeds: Words) -> Words:
+    return hash_half_words(_values(array.cast(pa.uint8()), np.uint8).astype(np.int32), seeds)
+
+
+def _hash_tiny_int(array: pa.Array, seeds: Words) -> Words:
+    return hash_half_words(_values(array, np.int8).astype(np.int32), seeds)
+
+
+def _hash_small_int(array: pa.Array, seeds: Words) -> Words:
+    return hash_half_words(_values(array, np.int16).astype(np.int32), seeds)
+
+
+def _hash_int(array: pa.Array, seeds: Words) -> Words:
+    return hash_half_words(_values(array, np.int32), seeds)
+
+
+def _hash_big_int(array: pa.Array, seeds: Words) -> Words:
+    return hash_words(_values(array, np.int64), seeds)
+
+
+def _hash_float(array: pa.Array, seeds: Words) -> Words:
+    return hash_half_words(_canonical(_values(array, np.float32)).view(np.int32), seeds)
+
+
+def _hash_double(array: pa.Array, seeds: Words) -> Words:
+    return hash_words(_canonical(_values(array, np.float64)).view(np.int64), seeds)
+
+
+def _canonical(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return the floats with one zero, the positive one, and one NaN."""
+    # Adding to a signalling NaN is an "invalid value" to the processor, and harmless.
+    with np.errstate(invalid="ignore"):
+        values = values + values.dtype.type(0)
+    values[np.isnan(values)] = np.nan
+    return values
+
+
+def _hash_decimal(array: pa.Array, seeds: Words) -> Words:
+    # Two words a value, the lower one first.
+    words = _values(array, np.uint64, per_row=2).reshape(len(array), 2)
+    if array.type.precision <= LONG_DECIMAL_DIGITS:
+        return hash_words(np.ascontiguousarray(words[:, 0]), seeds)
+    return _hash_big_integers(words, seeds)
+
+
+def _hash_big_integers(words: NDArray[np.uint64], seeds: Words) -> Words:
+    """Hash each integer's shortest big-endian two's complement: Java's BigInteger.toByteArray."""
+    big_endian = words[:, ::-1].astype(">u8").view(np.uint8)
+    # A leading byte is needless if it and the next one's highest bit repeat the sign alone.
+    magnitudes = big_endian ^ np.where(big_endian[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
+    first = np.where(magnitudes.any(axis=1), (magnitudes != 0).argmax(axis=1), 15)
+    leading = np.take_along_axis(magnitudes, first[:, None], axis=1)[:, 0]
+    lengths = 16 - first + (leading >= 0x80)
+    starts = np.arange(len(words)) * 16 + 16 - lengths
+    return hash_bytes(big_endian.reshape(-1), starts, lengths, seeds)
+
+
+def _hash_bytes(array: pa.Array, seeds: Words) -> Words:
+    array = array.cast(pa.large_binary())
+    data = array.buffers()[2]
+    content: Buffer = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    offsets = _offsets(array)
+    return hash_bytes(content, offsets[:-1], np.diff(offsets), seeds)
+
+
+def _hash_struct(array: pa.Array, seeds: Words) -> Words:
+    # Flattening makes the fields of a NULL struct NULL too.
+    for field in array.flatten():
+        seeds = _hash_column(field, seeds)
+    return seeds
+
+
+def _hash_array(array: pa.Array, seeds: Words) -> Words:
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    hashes = seeds.copy()
+    for step in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > step)
+        elements = array.values.take(pa.array(starts[rows] + step))
+        hashes[rows] = _hash_column(elements, hashes[rows])
+    return hashes
+
+
+def _values(array: pa.Array, dtype: type[_Number], per_row: int = 1) -> NDArray[_Number]:
+    """Return a fixed-width column's values, without a copy; any values where it is NULL."""
+    buffer = array.buffers()[1]
+    count = len(array) * per_row
+    if buffer is None:
+        return np.zeros(count, dtype)
+    return np.frombuffer(buffer, dtype, count, array.offset * per_row * np.dtype(dtype).itemsize)
+
+
+def _offsets(array: pa.Array) -> NDArray[np.int64]:
+    """Return where the rows of a large binary array begin, and where the last one ends."""
+    buffer = array.buffers()[1]
+    if not len(array) or buffer is None:
+        return np.zeros(len(array) + 1, np.int64)
+    return np.frombuffer(buffer, np.int64, len(array) + 1, array.offset * 8)
+
+
+_Hash: TypeAlias = Callable[[pa.Array, Words], Words]
+_HASHES: dict[int, _Hash] = {
+    pa.lib.Type_NA: _hash_void,
+    pa.lib.Type_BOOL: _hash_boolean,
+    pa.lib.Type_INT8: _hash_tiny_int,
+    pa.lib.Type_INT16: _hash_small_int,
+    pa.lib.Type_INT32: _hash_int,
+    pa.lib.Type_DATE32: _hash_int,
+    pa.lib.Type_INT64: _hash_big_int,
+    pa.lib.Type_TIMESTAMP: _hash_big_int,
+    pa.lib.Type_TIME64: _hash_big_int,
+    pa.lib.Type_DURATION: _hash_big_int,
+    pa.lib.Type_FLOAT: _hash_float,
+    pa.lib.Type_DOUBLE: _hash_double,
+    pa.lib.Type_DECIMAL128: _hash_decimal,
+    pa.lib.Type_STRING: _hash_bytes,
+    pa.lib.Type_BINARY: _hash_bytes,
+    pa.lib.Type_LARGE_STRING: _hash_bytes,
+    pa.lib.Type_LARGE_BINARY: _hash_bytes,
+    pa.lib.Type_STRUCT: _hash_struct,
+    pa.lib.Type_LIST: _hash_array,
+    pa.lib.Type_LARGE_LIST: _hash_array,
+}
