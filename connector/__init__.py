@@ -2,3 +2,5 @@
 
 Imports nothing by itself: Spark loads this package in every Python worker.
 """
+
+__all__: list[str] = []

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructField, StructType
 
-from relstate.storage.errors import OptionError
+from relstate.storage import errors
 
 METADATA_KEY = "relstate"
 _OPTION_PREFIX = "option."
@@ -57,7 +57,7 @@ def recalled(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
 def check_destination(options: Mapping[str, str]) -> None:
     """OptionError if a write says nothing of where to, as one to a table of the catalog."""
     if "path" not in options and "table" not in options:
-        raise OptionError(
+        raise errors.OptionError(
             "options 'path' and 'table' are missing. For a table of its catalog, and for CREATE "
             "TABLE … AS SELECT, Spark does not tell a Python source where to write; name it: "
             "INSERT INTO t WITH (path = '…', `table` = '…') …, or insert into a temporary view "

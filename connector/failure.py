@@ -16,7 +16,6 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from relstate.storage import errors
-from relstate.storage.errors import RelstateError
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -33,7 +32,7 @@ def reported(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         try:
             return method(*args, **kwargs)
-        except RelstateError as error:
+        except errors.RelstateError as error:
             raise error.with_traceback(None) from None
 
     return call
@@ -43,7 +42,7 @@ def reported_items(items: Iterator[_Item]) -> Iterator[_Item]:
     """Yield ``items`` to Spark; errors of relstate on the way carry no inner traceback."""
     try:
         yield from items
-    except RelstateError as error:
+    except errors.RelstateError as error:
         raise error.with_traceback(None) from None
 
 
@@ -52,7 +51,7 @@ def unwrapped() -> Iterator[None]:
     """Raise relstate's own error where Spark wrapped one in an exception of its own."""
     try:
         yield
-    except RelstateError:
+    except errors.RelstateError:
         raise
     except Exception as error:
         own = own_error(str(error))
@@ -61,10 +60,10 @@ def unwrapped() -> Iterator[None]:
         raise own from None
 
 
-def own_error(text: str) -> RelstateError | None:
+def own_error(text: str) -> errors.RelstateError | None:
     """Return the error of relstate that the text of Spark's exception tells of; None if none."""
     for name, message in reversed(_RAISED.findall(text)):
         found = getattr(errors, name, None)
-        if isinstance(found, type) and issubclass(found, RelstateError):
+        if isinstance(found, type) and issubclass(found, errors.RelstateError):
             return found(message)
     return None

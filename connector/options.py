@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from relstate.storage.errors import OptionError
+from relstate.storage import errors
 
 MAX_PARTITIONS = 32_768
 
@@ -112,7 +112,7 @@ def _parsed(
     problems += [_MISSING[name] for name in _REQUIRED if name not in tried]
     problems += [problem for check in checks if (problem := check(values)) is not None]
     if problems:
-        raise OptionError(_told(problems, use))
+        raise errors.OptionError(_told(problems, use))
     return values
 
 

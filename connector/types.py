@@ -12,26 +12,23 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from relstate.storage import Column, TableSchema, arrow, errors, type_json
 from relstate.storage import types as t
-from relstate.storage.arrow import arrow_field
-from relstate.storage.errors import SchemaError, SchemaMismatchError
-from relstate.storage.schema import Column, TableSchema
-from relstate.storage.type_json import field_from_json, field_to_json
 
 
 def fields_of(schema: StructType) -> tuple[t.Field, ...]:
     """Return the fields of a schema of Spark. UnsupportedTypeError for a type not stored."""
-    return tuple(field_from_json(field) for field in schema.jsonValue()["fields"])
+    return tuple(type_json.field_from_json(field) for field in schema.jsonValue()["fields"])
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:
     """Return the Arrow schema in which Spark hands over, and takes, rows of ``schema``."""
-    return pa.schema([arrow_field(field) for field in fields_of(schema)])
+    return pa.schema([arrow.arrow_field(field) for field in fields_of(schema)])
 
 
 def struct_type(columns: Sequence[Column]) -> StructType:
     """Return columns of a table as a schema of Spark."""
-    fields = [field_to_json(column.field) for column in columns]
+    fields = [type_json.field_to_json(column.field) for column in columns]
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
@@ -44,8 +41,8 @@ def named_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Col
         return schema.columns
     try:
         return tuple(schema.column(name) for name in names)
-    except SchemaError as error:
-        raise SchemaMismatchError(str(error)) from None
+    except errors.SchemaError as error:
+        raise errors.SchemaMismatchError(str(error)) from None
 
 
 def check_readable(schema: TableSchema, wanted: StructType) -> tuple[Column, ...]:
@@ -56,16 +53,16 @@ def check_readable(schema: TableSchema, wanted: StructType) -> tuple[Column, ...
     """
     fields = fields_of(wanted)
     if not fields:
-        raise SchemaMismatchError("the schema given has no columns; name at least one")
+        raise errors.SchemaMismatchError("the schema given has no columns; name at least one")
     columns = named_columns(schema, [field.name for field in fields])
     for field, column in zip(fields, columns, strict=True):
         if not _holds(field.type, column.type):
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"the column {column.name!r} is {column.type} in the table and {field.type} in "
                 "the schema given; read it as it is and cast it afterwards"
             )
         if column.nullable and not field.nullable:
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"the column {column.name!r} may be NULL in the table and is NOT NULL in the "
                 "schema given"
             )

@@ -1,63 +1,131 @@
 """The year's flights as the stream of changes that they once were.
 
-    when                                change   the row then
-    a week before it is to leave        insert   its schedule
-    it departs                          update   + aircraft, time and delay of departure
-    it lands                            update   + time and delay of arrival, time in the air
-    it was to leave, but is cancelled   delete
+    when                                   change   the row from then on
+    a week before a flight is to leave     insert   its schedule
+    it departs                             update   and aircraft, time and delay of departure
+    it lands                               update   and time and delay of arrival, time in the air
+    it was to leave, but was cancelled     delete
 
-Promises: a change carries the whole row as it is from then on, and the moment of the change; all
-changes are in the order of their moments, cut into files of `BATCH_DAYS` days each.
+Promises: a change carries the whole row as it is from then on, and its moment as ``updated_at``;
+changes are ordered by their moments and cut into files of `BATCH_DAYS` days, one a micro-batch.
 Does not know: who reads the stream.
 
-The key is carrier, flight, origin and scheduled hour. It had to be looked at: a flight number may
-leave an airport twice a day, and some do. All 336,776 flights of the year differ in it, and so do
-they in no fewer columns of these.
+The key is carrier, flight number, origin and scheduled hour. Is it one? Carrier and flight number
+name only 5,725 of the 336,776 flights, since a flight leaves day after day. With the scheduled
+hour they name every flight of the year; the origin keeps it so should one number leave two
+airports within an hour. A test holds it.
 
-The source lacks two moments, which decide only about the order of changes. A diverted flight (it
-landed, elsewhere, without a delay) has no time in the air: six hours are assumed. 458 flights
-departed and no landing is known: they stay as they are.
+The source does not tell every moment. A diverted flight (it landed, but has no delay) has no time
+in the air: six hours are taken, which decides only about the order of changes. For 458 flights
+that departed no landing is known: they stay as they are.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 KEY = ("carrier", "flight", "origin", "time_hour")
+SCHEDULE = ("dest", "distance", "sched_dep_time", "sched_arr_time")
+DEPARTURE = ("tailnum", "dep_time", "dep_delay")
+LANDING = ("arr_time", "arr_delay", "air_time")
 COLUMNS = """
-    carrier STRING, flight INT, origin STRING, time_hour TIMESTAMP, dest STRING, distance INT,
-    sched_dep_time INT, sched_arr_time INT, tailnum STRING, dep_time INT, dep_delay INT,
-    arr_time INT, arr_delay INT, air_time INT, status STRING, updated_at TIMESTAMP"""
-CHANGES = f"op STRING, {COLUMNS}"
+    carrier STRING, flight INT, origin STRING, time_hour TIMESTAMP,
+    dest STRING, distance INT, sched_dep_time INT, sched_arr_time INT,
+    tailnum STRING, dep_time INT, dep_delay INT,
+    arr_time INT, arr_delay INT, air_time INT,
+    status STRING, updated_at TIMESTAMP"""
+CHANGE_COLUMNS = f"op STRING, {COLUMNS}"
 
-START = datetime(2012, 12, 25, tzinfo=UTC)  # when the first flights of the year are announced
-LEAD = timedelta(days=7)
+START = datetime(2012, 12, 25, tzinfo=UTC)  # the first flight of the year leaves a week later
 BATCH_DAYS = 3
+LEAD_DAYS = 7
 DIVERTED_MINUTES = 6 * 60
-
-_ANNOUNCED = ("dest", "distance", "sched_dep_time", "sched_arr_time")
-_AT_DEPARTURE = ("tailnum", "dep_time", "dep_delay")
-_AT_LANDING = ("arr_time", "arr_delay", "air_time")
 
 
 def changes(flights: pa.Table) -> pa.Table:
-    """Return every change of ``flights``, with the columns `CHANGES`, in the order they happened."""
+    """Return every change of ``flights``, in order, with the columns of `CHANGE_COLUMNS`."""
     scheduled = _later(flights["time_hour"], flights["minute"])
+    announced = pc.subtract(scheduled, timedelta(days=LEAD_DAYS))
     departed = _later(scheduled, flights["dep_delay"])
     landed = _later(departed, pc.fill_null(flights["air_time"], DIVERTED_MINUTES))
-    cancelled = pc.is_null(flights["dep_time"])
-    arrival = pc.if_else(pc.is_null(flights["arr_delay"]), "diverted", "landed")
-    announced = pc.subtract(scheduled, pa.scalar(LEAD, pa.duration("us")))
+    is_cancelled = pc.is_null(flights["dep_time"])
+    is_landed = pc.is_valid(flights["arr_time"])
+    arrival = pc.if_else(pc.is_valid(flights["arr_delay"]), "landed", "diverted")
 
-    events = (
-        _event(flights, "insert", announced, "scheduled"),
-        _event(flights, "update", departed, "departed", _AT_DEPARTURE, ~cancelled),
+    announcement = flights.select([*KEY, *SCHEDULE])
+    departure = flights.select([*KEY, *SCHEDULE, *DEPARTURE])
+    landing = flights.select([*KEY, *SCHEDULE, *DEPARTURE, *LANDING])
+    stream = (
+        _changed("insert", announcement, "scheduled", announced),
+        _changed("update", departure, "departed", departed).filter(pc.invert(is_cancelled)),
+        _changed("update", landing, arrival, landed).filter(is_landed),
+        _changed("delete", announcement, "cancelled", scheduled).filter(is_cancelled),
     )
-    return pa.concat_tables(events)
+    # What a change does not know yet, its table lacks; here it becomes null.
+    whole = pa.concat_tables(stream, promote_options="default")
+    return whole.select(_names()).sort_by("updated_at")
+
+
+def write(flights: pa.Table, folder: Path, days: int | None = None) -> datetime:
+    """Write the changes of the first ``days`` days (None: all) as files in ``folder``.
+
+    Return until when the files there tell the story. A file that is there stays: the same changes
+    make the same file, so a replay that was broken off, or was to be shorter, goes on.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    stream = changes(flights)
+    batches = pc.divide(pc.days_between(START, stream["updated_at"]), BATCH_DAYS).to_numpy()
+    wanted = int(batches[-1]) + 1 if days is None else -(-days // BATCH_DAYS)
+    for batch in range(wanted):
+        first, end = np.searchsorted(batches, [batch, batch + 1])
+        _write_file(stream.slice(first, end - first), folder, _begin(batch))
+    return end_of(max(folder.glob("*.parquet")))
+
+
+def end_of(file: Path) -> datetime:
+    """Return the moment before which the changes of ``file`` happened."""
+    return datetime.strptime(f"{file.stem}Z", "%Y-%m-%d%z") + timedelta(days=BATCH_DAYS)
+
+
+def batch_end(moment: datetime) -> datetime:
+    """Return the moment at which the micro-batch of a change ends."""
+    return _begin((moment - START) // timedelta(days=BATCH_DAYS) + 1)
+
+
+def _begin(batch: int) -> datetime:
+    return START + timedelta(days=BATCH_DAYS * batch)
+
+
+def _write_file(stream: pa.Table, folder: Path, begin: datetime) -> None:
+    """Write one file, whole or not at all: Spark sees no name that begins with a dot."""
+    file = folder / f"{begin:%Y-%m-%d}.parquet"
+    if file.exists():
+        return
+    unfinished = folder / f".{file.name}"
+    pq.write_table(stream, unfinished)
+    # Spark takes files in the order of their modification times, so these tell the story too.
+    os.utime(unfinished, times=(begin.timestamp(), begin.timestamp()))
+    unfinished.rename(file)
+
+
+def _changed(op: str, rows: pa.Table, status: str | pa.Array, moment: pa.ChunkedArray) -> pa.Table:
+    if isinstance(status, str):
+        status = pa.repeat(status, rows.num_rows)
+    told = rows.append_column("status", status).append_column("updated_at", moment)
+    return told.append_column("op", pa.repeat(op, rows.num_rows))
+
+
+def _later(moment: pa.ChunkedArray, minutes: pa.ChunkedArray) -> pa.ChunkedArray:
+    microseconds = pc.multiply(minutes.cast(pa.int64()), 60_000_000)
+    return pc.add(moment, microseconds.cast(pa.duration("us")))
+
+
+def _names() -> list[str]:
+    return ["op", *KEY, *SCHEDULE, *DEPARTURE, *LANDING, "status", "updated_at"]

@@ -51,7 +51,7 @@ def archive_block(environment: Environment, epoch: int) -> None:
     if is_archived(environment, epoch):
         return
     try:
-        data = b"".join(environment.read(entry_path(each)) for each in block)
+        lines = [_read_line(environment, each) for each in block]
     except FileNotFoundError as error:
         if is_archived(environment, epoch):
             return
@@ -59,9 +59,18 @@ def archive_block(environment: Environment, epoch: int) -> None:
             f"{error.filename}: this log entry is missing although nothing has archived it; "
             "restore it from a backup"
         ) from error
+    data = b"".join(lines)
     _decode(data, block, environment.location(path))
     with suppress(FileExistsError):  # equal, byte by byte: it was made of the same entries
         environment.put_if_absent(path, data)
+
+
+def _read_line(environment: Environment, epoch: int) -> bytes:
+    """Return the content of an entry's file, which is found whole."""
+    path = entry_path(epoch)
+    data = environment.read(path)
+    decode_entry(data, epoch, environment.location(path))
+    return data
 
 
 def _decode(data: bytes, block: range, location: str) -> tuple[Entry, ...]:

@@ -200,7 +200,7 @@ class LocalEnvironment:
 
     def exists(self, name: str) -> bool:
         """Return whether the file can be seen."""
-        return self._disk.exists(f"{self.root}/{name}")
+        return self._disk.exists(f"{self.root}/{name}" if name else self.root)
 
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted. FileNotFoundError if there is no such folder."""

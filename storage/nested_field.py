@@ -76,10 +76,8 @@ class StructField(VariableField):
                 raise ValueError(f"the field {field.name!r} of a struct is NULL and must not be")
         if nulls is not None:
             children = [
-                _spread(child, ~nulls, None if field.nullable else codec)
-                for child, field, codec in zip(
-                    children, self.arrow_type, self.body.fields, strict=True
-                )
+                _spread(child, ~nulls, codec)
+                for child, codec in zip(children, self.body.fields, strict=True)
             ]
         return pa.Array.from_buffers(
             self.arrow_type, len(starts), [bitmap_of(nulls)], children=children
@@ -271,13 +269,13 @@ def _spread_bytes(present: Bytes, mask: NDArray[np.bool_]) -> Bytes:
     return from_parts(content_of(present), _bounds_of(lengths))
 
 
-def _spread(present: pa.Array, mask: NDArray[np.bool_], codec: Field | None) -> pa.Array:
-    """Return the given rows where ``mask`` says so; elsewhere NULL, or blanks of a codec."""
-    if codec is None:
-        return present.take(pa.array(np.cumsum(mask) - 1, mask=~mask))
-    blank = len(present)
-    indices = np.where(mask, np.cumsum(mask) - 1, blank)
-    return pa.concat_arrays([present, _blank(codec)]).take(pa.array(indices))
+def _spread(present: pa.Array, mask: NDArray[np.bool_], codec: Field) -> pa.Array:
+    """Return the given rows, in order, where ``mask`` says so, and blanks elsewhere.
+
+    Not NULLs: what stands under a NULL struct may have a type that allows none.
+    """
+    places = np.where(mask, np.cumsum(mask) - 1, len(present))
+    return pa.concat_arrays([present, _blank(codec)]).take(pa.array(places))
 
 
 def _blank(codec: Field) -> pa.Array:

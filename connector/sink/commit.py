@@ -12,10 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from relstate.storage.entry import Transaction
-from relstate.storage.errors import LostMessageError, SessionError
-from relstate.storage.store import Store
-from relstate.storage.transaction import Proposal
+from relstate.storage import Proposal, Store, Transaction, errors
 
 from .job import WriteJob
 from .message import TaskMessage
@@ -43,14 +40,14 @@ def checked(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
     """
     received = [message for message in messages if isinstance(message, TaskMessage)]
     if len(received) < len(messages):
-        raise LostMessageError(
+        raise errors.LostMessageError(
             f"{len(messages) - len(received)} of {len(messages)} tasks did not say what they "
             "wrote, so that nothing is committed. Spark's continuous trigger does so always: use "
             "a processing-time or available-now trigger"
         )
     received.sort(key=lambda message: message.identity.partition)
     if len({message.identity.partition for message in received}) < len(received):
-        raise LostMessageError("two tasks say that they wrote one partition; nothing is committed")
+        raise errors.LostMessageError("two tasks wrote one partition; nothing is committed")
     return received
 
 
@@ -98,7 +95,7 @@ def _query_of(messages: Sequence[TaskMessage]) -> str:
     queries = {message.identity.query for message in messages}
     query = queries.pop() if len(queries) == 1 else None
     if query is None:
-        raise SessionError(
+        raise errors.SessionError(
             "the tasks know of no streaming query that would make this write happen once: outside "
             "of one, and in foreachBatch of Spark Connect, give 'txnAppId' a name of your own"
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from relstate.connector.failure import unwrapped
-from relstate.storage.plan import WriteTarget
+from relstate.storage import WriteTarget
 
 from .shuffle import shuffled, units_worth
 

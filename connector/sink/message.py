@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from relstate.storage.entry import SegmentRecord
+from relstate.storage import SegmentRecord
 
 # Spark's names for what a task of a streaming query finds among its local properties.
 _QUERY = "sql.streaming.queryId"

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage.errors import SchemaMismatchError, UnknownOperationError
-from relstate.storage.merge import Kind
+from relstate.storage import Kind, errors
 
 _IGNORED = 0
 _KINDS = {
@@ -49,7 +48,7 @@ class OperationColumn:
         """
         place = self._place(found)
         if not pa.types.is_string(found.field(place).type):
-            raise SchemaMismatchError(
+            raise errors.SchemaMismatchError(
                 f"the operation column {self.name!r} is {found.field(place).type}, not a string"
             )
         return found if self.stored else found.remove(place)
@@ -64,7 +63,7 @@ class OperationColumn:
         codes = pc.index_in(pc.utf8_lower(operations), value_set=_NAMES)
         if codes.null_count:
             row = pc.index(codes.is_null(), True).as_py()
-            raise UnknownOperationError(
+            raise errors.UnknownOperationError(
                 f"row {row} of the batch has {operations[row].as_py()!r} in the operation column "
                 f"{self.name!r}; operations are {', '.join(_KINDS)}"
             )
@@ -79,6 +78,6 @@ class OperationColumn:
         for place, name in enumerate(schema.names):
             if name.lower() == self.name.lower():
                 return place
-        raise SchemaMismatchError(
+        raise errors.SchemaMismatchError(
             f"the data has no operation column {self.name!r}; it has {', '.join(schema.names)}"
         )

@@ -17,9 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.types import named_columns, struct_type
-from relstate.storage.errors import OptionError
-from relstate.storage.schema import KeyColumn, TableSchema
-from relstate.storage.store import Store
+from relstate.storage import KeyColumn, Store, TableSchema, errors
 
 from .reference import columns_read, parse_query, replaced, table_references
 from .statement import (
@@ -170,14 +168,16 @@ class Database:
 
 def _check_writer(op_column: str | None, clustered: bool, partitions: int | None) -> None:
     if op_column is not None and not clustered:
-        raise OptionError(
+        raise errors.OptionError(
             "op_column needs clustered=True, by which you promise that all changes of a key lie "
             "in one partition, in order; without it the last change is not known"
         )
     if op_column is not None and partitions is not None:
-        raise OptionError("op_column keeps rows where they lie; it cannot go with partitions")
+        raise errors.OptionError(
+            "op_column keeps rows where they lie; it cannot go with partitions"
+        )
     if partitions is not None and partitions < 1:
-        raise OptionError(f"partitions must be 1 or more, not {partitions}")
+        raise errors.OptionError(f"partitions must be 1 or more, not {partitions}")
 
 
 def _matches(name: str, pattern: str | None) -> bool:

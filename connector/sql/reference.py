@@ -17,7 +17,7 @@ from typing import TypeAlias
 from sqlglot import TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from relstate.storage.errors import UnsupportedStatementError
+from relstate.storage import errors
 
 from .tokens import DIALECT, shown, tokens_of, unreadable
 
@@ -44,12 +44,12 @@ def parse_query(text: str) -> Tree:
     try:
         tree = parse_one(text, read=DIALECT)
     except SqlglotError as error:
-        raise UnsupportedStatementError(
+        raise errors.UnsupportedStatementError(
             f"{unreadable(text, error)}; what Spark reads and relstate does not goes to spark.sql, "
             "over db.table(name).createOrReplaceTempView(name)"
         ) from None
     if not isinstance(tree, exp.Query):
-        raise UnsupportedStatementError(f"{shown(text)} is not a query")
+        raise errors.UnsupportedStatementError(f"{shown(text)} is not a query")
     return tree
 
 
@@ -110,12 +110,14 @@ def _is_plain_name(table: exp.Table) -> bool:
 def _reference(table: exp.Table, text: str) -> TableReference:
     start, stop = table.this.meta["start"], table.this.meta["end"] + 1
     if table.args.get("version") is not None:
-        raise UnsupportedStatementError(
+        raise errors.UnsupportedStatementError(
             f"{shown(text[start:])}: an earlier epoch is read with db.table(name, version=epoch)"
         )
     needs_alias = not table.alias
     if needs_alias and table.args.get("sample") is not None:
-        raise UnsupportedStatementError(f"{shown(text[start:])}: give the sampled table an alias")
+        raise errors.UnsupportedStatementError(
+            f"{shown(text[start:])}: give the sampled table an alias"
+        )
     return TableReference(table.name, start, stop, needs_alias)
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from relstate.storage.errors import SessionError
-from relstate.storage.store import Store
+from relstate.storage import Store, errors
 
 from .database import Database
 
@@ -31,7 +30,7 @@ def check_session(spark: SparkSession) -> None:
     """SessionError if a setting of the session keeps every Python source from being read."""
     rows = spark.conf.get(_BATCH_ROWS)
     if rows is not None and int(rows) <= 0:
-        raise SessionError(
+        raise errors.SessionError(
             f"{_BATCH_ROWS} is {rows}, and with less than 1 Spark reads from no Python source: "
             f"spark.conf.unset('{_BATCH_ROWS}') brings back the default"
         )

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from sqlglot import Token, TokenType
 
-from relstate.storage.errors import UnsupportedStatementError
+from relstate.storage import errors
 
 from .tokens import TokenReader, shown, tokens_of
 
@@ -84,7 +84,7 @@ def parse_statement(text: str) -> Statement:
         return _show(text, tokens)
     if reader.accept("DESCRIBE") or reader.accept("DESC"):
         return _describe(reader)
-    raise UnsupportedStatementError(
+    raise errors.UnsupportedStatementError(
         f"relstate runs CREATE TABLE, DROP TABLE, SHOW TABLES, DESCRIBE and queries, not "
         f"{shown(text)}; what concerns Spark alone goes to spark.sql"
     )
@@ -108,7 +108,7 @@ def _create_table(reader: TokenReader) -> CreateTable:
     reader.finish()
     if len(keys) != 1:
         found = "none" if not keys else str(len(keys))
-        raise UnsupportedStatementError(
+        raise errors.UnsupportedStatementError(
             f"the table {name!r} needs one PRIMARY KEY (column, …) among its columns; found {found}"
         )
     (primary_key, distribution_key) = keys[0]
@@ -130,7 +130,7 @@ def _key_of(text: str, tokens: Sequence[Token]) -> tuple[tuple[str, ...], tuple[
 def _without_key(item: Sequence[Token]) -> Sequence[Token]:
     """Return the tokens of ``a BIGINT PRIMARY KEY``, which must end so, without these words."""
     if item[-1].token_type is not TokenType.PRIMARY_KEY:
-        raise UnsupportedStatementError(
+        raise errors.UnsupportedStatementError(
             "the words PRIMARY KEY end a column's definition, or begin a part of their own"
         )
     return item[:-1]
@@ -165,5 +165,7 @@ def _describe(reader: TokenReader) -> DescribeTable:
 def _source(text: str, tokens: Sequence[Token]) -> str:
     """Return the text that some tokens were read from."""
     if not tokens:
-        raise UnsupportedStatementError(f"there is nothing between two commas in {shown(text)}")
+        raise errors.UnsupportedStatementError(
+            f"there is nothing between two commas in {shown(text)}"
+        )
     return text[tokens[0].start : tokens[-1].end + 1]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sqlglot import Token, TokenType, tokenize
 from sqlglot.errors import SqlglotError
 
-from relstate.storage.errors import UnsupportedStatementError
+from relstate.storage import errors
 
 DIALECT = "spark"
 
@@ -36,17 +36,19 @@ def tokens_of(text: str) -> list[Token]:
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
-        raise UnsupportedStatementError("the statement is empty")
+        raise errors.UnsupportedStatementError("the statement is empty")
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
-        raise UnsupportedStatementError("one statement at a time: there is a ';' within the text")
+        raise errors.UnsupportedStatementError(
+            "one statement at a time: there is a ';' within the text"
+        )
     return tokens
 
 
-def unreadable(text: str, error: SqlglotError) -> UnsupportedStatementError:
+def unreadable(text: str, error: SqlglotError) -> errors.UnsupportedStatementError:
     """Return the error for a statement that sqlglot did not read."""
     where = getattr(error, "errors", None)
     reason = f"{where[0]['description']} at line {where[0]['line']}" if where else str(error)
-    return UnsupportedStatementError(f"cannot read {shown(text)}: {reason.rstrip('. ')}")
+    return errors.UnsupportedStatementError(f"cannot read {shown(text)}: {reason.rstrip('. ')}")
 
 
 def shown(text: str) -> str:
@@ -91,7 +93,7 @@ class TokenReader:
             raise self.unexpected(what)
         self._next += 1
         if self.next_is("."):
-            raise UnsupportedStatementError(
+            raise errors.UnsupportedStatementError(
                 f"{what} has one part: a store knows no catalogs or schemas; found "
                 f"{shown(self.text[token.start :])}"
             )
@@ -126,11 +128,11 @@ class TokenReader:
         if self.token is not None:
             raise self.unexpected("the end of the statement")
 
-    def unexpected(self, wanted: str) -> UnsupportedStatementError:
+    def unexpected(self, wanted: str) -> errors.UnsupportedStatementError:
         """Return the error that says what was wanted here, and what was found."""
         token = self.token
         found = "the end of the statement" if token is None else shown(self.text[token.start :])
-        return UnsupportedStatementError(
+        return errors.UnsupportedStatementError(
             f"expected {wanted} but found {found} in {shown(self.text)}"
         )
 

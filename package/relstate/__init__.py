@@ -7,59 +7,59 @@
     db = relstate.connect(spark, "/data/shop")
     db.sql("SELECT sum(amount) FROM orders").show()
 
-Importing it loads nothing: a process that serves lookups never loads Spark, and what Spark loads
-to look at its sources stays small.
+Importing it loads nothing: names are looked up when they are first used. So a process that serves
+lookups never loads Spark, and Spark, which imports this to look at its sources, waits for nothing.
 """
 
-from typing import TYPE_CHECKING
+import typing
 
-from relstate.storage.errors import (
-    ClockError,
-    ClosedError,
-    CommitError,
-    ConflictError,
-    ConsistencyError,
-    CorruptionError,
-    DataError,
-    DuplicateKeyError,
-    EpochExpiredError,
-    EpochNotFoundError,
-    ExistsError,
-    FilesystemError,
-    FormatVersionError,
-    LostMessageError,
-    MissingError,
-    NotAStoreError,
-    NullKeyError,
-    NullValueError,
-    OptionError,
-    RelstateError,
-    RepeatedWriteError,
-    SchemaError,
-    SchemaMismatchError,
-    SegmentMissingError,
-    SessionError,
-    StaleJobError,
-    StorageError,
-    StorageFullError,
-    StoreExistsError,
-    StoreNotFoundError,
-    TableExistsError,
-    TableNameError,
-    TableNotFoundError,
-    UnknownOperationError,
-    UnknownOutcomeError,
-    UnsupportedStatementError,
-    UnsupportedTypeError,
-    UsageError,
-    ValueRangeError,
-)
+if typing.TYPE_CHECKING:
+    from relstate.connector.sql import connect
+    from relstate.storage import Store
+    from relstate.storage.errors import (
+        ClockError,
+        ClosedError,
+        CommitError,
+        ConflictError,
+        ConsistencyError,
+        CorruptionError,
+        DataError,
+        DuplicateKeyError,
+        EpochExpiredError,
+        EpochNotFoundError,
+        ExistsError,
+        FilesystemError,
+        FormatVersionError,
+        LostMessageError,
+        MissingError,
+        NotAStoreError,
+        NullKeyError,
+        NullValueError,
+        OptionError,
+        RelstateError,
+        RepeatedWriteError,
+        SchemaError,
+        SchemaMismatchError,
+        SegmentMissingError,
+        SessionError,
+        StaleJobError,
+        StorageError,
+        StorageFullError,
+        StoreExistsError,
+        StoreNotFoundError,
+        TableExistsError,
+        TableNameError,
+        TableNotFoundError,
+        UnknownOperationError,
+        UnknownOutcomeError,
+        UnsupportedStatementError,
+        UnsupportedTypeError,
+        UsageError,
+        ValueRangeError,
+    )
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from relstate.connector.sql import Database
-    from relstate.storage.store import Store
+    create = Store.create
+    open = Store.open
 
 __all__ = [
     "ClockError",
@@ -108,51 +108,29 @@ __all__ = [
 ]
 
 
-def create(
-    path: str,
-    *,
-    vnode_count: int = 256,
-    shards: int | None = None,
-    retention: int = 24 * 3600,
-    exist_ok: bool = False,
-) -> "Store":
-    """Make an empty store in the folder ``path`` and return it open.
-
-    ``vnode_count``: virtual nodes, 1 to 32768, fixed for ever: no table is ever read or written by
-    more tasks. ``shards``: ranges of vnodes that are compacted together, by default 16.
-    ``retention``: seconds for which older epochs stay readable. ``exist_ok``: open the store that
-    is there already. OptionError, StoreExistsError, NotAStoreError, FilesystemError.
-    """
-    from relstate.storage.store import Store
-
-    return Store.create(
-        path, vnode_count=vnode_count, shards=shards, retention=retention, exist_ok=exist_ok
-    )
-
-
-def open(path: str) -> "Store":
-    """Open the store in the folder ``path``.
-
-    StoreNotFoundError, NotAStoreError, CorruptionError, FormatVersionError.
-    """
-    from relstate.storage.store import Store
-
-    return Store.open(path)
-
-
-def connect(spark: "SparkSession", path: str) -> "Database":
-    """Return the store in the folder ``path`` as a database of a session of Spark.
-
-    The errors of `open`, and SessionError if the session cannot read from Python.
-    """
-    from relstate.connector.sql import connect
-
-    return connect(spark, path)
-
-
-def __getattr__(name: str) -> str:
-    if name != "__version__":
+def __getattr__(name: str) -> object:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import version
+    value = globals()[name] = _found(name)
+    return value
 
-    return version("relstate")
+
+def _found(name: str) -> object:
+    if name == "connect":
+        from relstate.connector.sql import connect
+
+        return connect
+    if name == "__version__":
+        return _version()
+    from relstate.storage import Store, errors
+
+    return getattr(Store if name in ("create", "open") else errors, name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("relstate")
+    except PackageNotFoundError:
+        return "0+not-installed"

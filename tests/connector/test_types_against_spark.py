@@ -29,7 +29,8 @@ TYPES = [
     "boolean", "tinyint", "BYTE", "smallint", "short", "int", "INTEGER", "bigint", "long",
     "float", "real", "double", "decimal", "dec(5)", "NUMERIC(38,38)", "binary", "date", "void",
     "string", "string collate unicode_ai_ci", "string collate `utf8_lcase`",
-    "string collate en_usa", "string collate utf8_binary_rtrim", "timestamp", "timestamp(6)", "timestamp_ltz(6)",
+    "string collate en_usa", "string collate utf8_binary_rtrim",
+    "timestamp", "timestamp(6)", "timestamp_ltz(6)",
     "timestamp_ntz", "timestamp without time zone", "timestamp with local time zone",
     "time", "time(0)", "time(9) without time zone", "variant", "interval", "interval day",
     "interval day to second", "interval hour to minute", "interval year", "interval year to month",
@@ -38,7 +39,7 @@ TYPES = [
     "a int, b: string not null", "`odd name` date not null, c array<struct<d: time>>",
 ]  # fmt: skip
 REFUSED = [
-    "array<int", "array int", "map<int>", "decimal(39)", "decimal(3,5)", "time(10)",
+    "array<int", "map<int>", "decimal(39)", "decimal(3,5)", "time(10)",
     "interval second to day", "interval day to day", "interval week", "timestamp(3)", "uuid",
     "a int,", "a-b int", "12 int", "a int not", "char", "string(5)", "array<int not null>",
 ]  # fmt: skip

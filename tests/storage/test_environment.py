@@ -97,7 +97,7 @@ def test_a_full_disk_is_told_and_creates_nothing(root: Path, step: int, number: 
     """StorageFullError names the path; the folder is as it was."""
     environment = FaultyEnvironment(root, error_at=step, errno=number)
 
-    with pytest.raises(StorageFullError, match="_log/a.*free some space"):
+    with pytest.raises(StorageFullError, match=r"_log/a.*free some space"):
         environment.put_if_absent("_log/a", b"content")
 
     assert list((root / "_log").iterdir()) == []

@@ -135,7 +135,7 @@ def test_types_without_an_order_are_refused_as_keys(ddl: str) -> None:
     """A type that has no order may be a value but not a key."""
     columns = f"id INT, v {ddl}"
 
-    assert build(["id"], columns=columns)
+    assert len(build(["id"], columns=columns).value_columns) == 1
     with pytest.raises(SchemaError, match=r"'v' of type .* cannot be in the primary key"):
         build(["id", "v"], columns=columns)
 

@@ -22,8 +22,11 @@ def test_types_are_equal_when_they_mean_the_same(one: t.DataType, other: t.DataT
 
 def test_types_without_parameters_are_told_apart() -> None:
     """Two types without parameters are two types, also as keys of a dict."""
-    assert t.Int() != t.BigInt()
-    assert len({t.Int(), t.BigInt(), t.Int(), t.Void()}) == 3
+    types: list[t.DataType] = [t.Int(), t.BigInt(), t.Int(), t.Void()]
+
+    assert types[0] != types[1]
+    assert types[0] == types[2]
+    assert len(set(types)) == 3
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(0, 0), (39, 0), (5, 6), (5, -1)])

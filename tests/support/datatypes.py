@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -134,9 +134,9 @@ def _integers(bits: int) -> Callable[[], st.SearchStrategy[int]]:
     return lambda: edges | st.integers(-limit, limit - 1)
 
 
-def _floats(width: int) -> Callable[[], st.SearchStrategy[float]]:
+def _floats(width: Literal[32, 64]) -> Callable[[], st.SearchStrategy[float]]:
     edges = st.sampled_from([0.0, -0.0, float("inf"), float("-inf"), float("nan")])
-    return lambda: edges | st.floats(width=width)  # type: ignore[call-overload]
+    return lambda: edges | st.floats(width=width)
 
 
 def _binary() -> st.SearchStrategy[bytes]:

@@ -46,7 +46,7 @@ def histories(draw: st.DrawFn) -> list[Entry]:
     """Draw the entries of a store from its first on: tables, writes, upkeep, time passing."""
     entries = [FIRST]
     state = StoreState.first(FIRST)
-    for _ in range(draw(st.integers(0, 25))):
+    for _ in range(draw(st.integers(0, 12))):
         entry = draw(_entries(state))
         entries.append(entry)
         state = fold(state, (entry,))

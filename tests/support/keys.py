@@ -82,7 +82,7 @@ def _nested_sort_value(data_type: t.DataType, value: Any) -> Any:
 
 def compared(left: Any, right: Any) -> int:
     """Return the sign of the order of two values: -1, 0 or 1."""
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 def compared_rows(case: Keys, left: Sequence[Any], right: Sequence[Any]) -> int:

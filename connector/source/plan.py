@@ -1,0 +1,70 @@
+"""Planning a read: from the options of one to its schema and its reader.
+
+Promises: the epoch is chosen once, here; what cannot be read fails here, on the driver, before a
+task runs.
+Does not know: Spark's session. There is none in the processes that plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql.types import StructType
+
+from relstate.connector import catalog
+from relstate.connector.failure import reported
+from relstate.connector.options import ReadOptions, read_options
+from relstate.connector.types import arrow_schema_of, check_readable, named_columns, struct_type
+from relstate.storage import ReadPlan, Store, errors
+
+from .reader import TableReader
+
+# Stored bytes that make a partition by default: a task of Spark costs as much as reading 1 MiB.
+PARTITION_BYTES = 32 << 20
+
+
+@reported
+def plan_schema(given: Mapping[str, str]) -> StructType:
+    """Return the schema of a read with these options, or of a catalog table defined by them.
+
+    OptionError, MissingError where there is nothing to read, SchemaMismatchError for a column
+    that is not there.
+    """
+    if not catalog.is_definition(given):
+        return _schema_of(read_options(given))
+    options = catalog.definition_options(given)
+    return catalog.with_options(_schema_of(read_options(options)), options)
+
+
+@reported
+def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
+    """Return the reader of the columns of ``schema`` at the epoch chosen now.
+
+    Errors as for `plan_schema`; SchemaMismatchError also where a column has another type.
+    """
+    options = read_options(catalog.recalled(schema, given))
+    plan = _plan(options)
+    columns = check_readable(plan.definition.schema, schema)
+    names = tuple(column.name for column in columns)
+    _check_columns(options.columns, names)
+    partitions = options.partitions or max(1, -(-plan.stored_bytes // PARTITION_BYTES))
+    return TableReader(replace(plan, columns=names), partitions, arrow_schema_of(schema))
+
+
+def _schema_of(options: ReadOptions) -> StructType:
+    return struct_type(named_columns(_plan(options).definition.schema, options.columns))
+
+
+def _plan(options: ReadOptions) -> ReadPlan:
+    with Store.open(options.path) as store:
+        return store.read_plan(options.table, epoch=options.version)
+
+
+def _check_columns(asked: Sequence[str] | None, given: Sequence[str]) -> None:
+    """OptionError where a schema was given beside the option, and says something else."""
+    if asked is not None and [n.lower() for n in asked] != [n.lower() for n in given]:
+        raise errors.OptionError(
+            f"option 'columns' names {', '.join(asked)}, and the schema given names "
+            f"{', '.join(given)}; give one of them"
+        )
