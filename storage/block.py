@@ -68,16 +68,15 @@ class Block:
 
     def followed_by(self, later: Block) -> Block:
         """Return these entries followed by others; the bytes are copied only where they must."""
-        if self.keys is not later.keys or self.values is not later.values:
-            keys = pa.concat_arrays([self.key_bytes(), later.key_bytes()])
-            return Block.over(keys, pa.concat_arrays([self.value_bytes(), later.value_bytes()]))
         return Block(
-            self.keys,
-            np.concatenate([self.key_starts, later.key_starts]),
-            np.concatenate([self.key_lengths, later.key_lengths]),
-            self.values,
-            np.concatenate([self.value_starts, later.value_starts]),
-            np.concatenate([self.value_lengths, later.value_lengths]),
+            *_joined(
+                (self.keys, self.key_starts, self.key_lengths),
+                (later.keys, later.key_starts, later.key_lengths),
+            ),
+            *_joined(
+                (self.values, self.value_starts, self.value_lengths),
+                (later.values, later.value_starts, later.value_lengths),
+            ),
         )
 
     def slice(self, start: int, stop: int) -> Block:
@@ -92,6 +91,11 @@ class Block:
             self.value_lengths[cut],
         )
 
+    def between(self, low: bytes | None, high: bytes | None) -> Block:
+        """Return the entries with ``low <= key < high`` (None: unbounded), without a copy."""
+        stop = len(self) if high is None else self.first_at_or_after(high)
+        return self.slice(0 if low is None else self.first_at_or_after(low), stop)
+
     def first_at_or_after(self, key: bytes) -> int:
         """Return the index of the first entry whose key is not less than ``key``."""
         return bisect_left(range(len(self)), key, key=self.key)
@@ -99,3 +103,15 @@ class Block:
     def first_after(self, key: bytes) -> int:
         """Return the index of the first entry whose key is greater than ``key``."""
         return bisect_right(range(len(self)), key, key=self.key)
+
+
+_Runs = tuple[Buffer, Positions, Positions]
+
+
+def _joined(first: _Runs, second: _Runs) -> _Runs:
+    """Return runs of bytes, (buffer, starts, lengths), followed by others."""
+    if first[0] is not second[0]:
+        data, offsets = parts_of(pa.concat_arrays([gather(*first), gather(*second)]))
+        return data, offsets[:-1], np.diff(offsets)
+    starts, lengths = (np.concatenate(pair) for pair in zip(first[1:], second[1:], strict=True))
+    return first[0], starts, lengths

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from .arrow import arrow_type
 from .batch import BatchShape
 from .block import Block
 from .entry import TableDefinition
-from .errors import SchemaMismatchError
+from .errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
 from .key import (
     PLACEHOLDER_VERSION,
     PREFIX_BYTES,
@@ -92,6 +92,11 @@ class RowEncoding:
         ]
         self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
         self._order = _row_order(schema)
+        names = [column.name for column in schema.columns]
+        self._key_positions = [names.index(name) for name in self.key_names]
+        names = [column.name for column in schema.columns]
+        self._key_places = [names.index(name) for name in self.key_names]
+        self._required = [index for index, column in enumerate(schema.columns) if not column.nullable]
 
     # Whole batches
 
@@ -111,12 +116,19 @@ class RowEncoding:
 
         ``kinds``: a `Kind` a row, None if all are puts. Columns are matched by name and cast
         exactly; of a deleted row only the key is looked at. SchemaMismatchError, NullKeyError,
-        NullValueError or ValueRangeError if a row does not fit the table.
+        NullValueError or ValueRangeError if a row does not fit the table, UnknownOperationError
+        if a kind is none.
         """
-        if kinds is None or (kinds == Kind.PUT).all():
+        if kinds is None or (len(kinds) == batch.num_rows and (kinds == Kind.PUT).all()):
             rows = self.schema.conform(batch)
             return self.encode_keys(rows), self._encode_puts(rows)
-        puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds != Kind.PUT)
+        puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds == Kind.DELETE)
+        if not len(puts) + len(deletes) == len(kinds) == batch.num_rows:
+            raise UnknownOperationError(
+                f"table {self.name}: {batch.num_rows} rows need as many kinds, each "
+                f"{Kind.PUT} (put) or {Kind.DELETE} (delete); there are {len(kinds)}, "
+                f"{np.unique(kinds).tolist()}"
+            )
         keys, values = self.encode(batch.take(pa.array(puts)))
         deleted_keys, deleted = self.encode_deletes(batch.take(pa.array(deletes)))
         order = pa.array(np.argsort(np.concatenate([puts, deletes]), kind="stable"))
@@ -136,25 +148,9 @@ class RowEncoding:
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""
         wanted = {name.lower() for name in self.key_names}
-        return self._key_shape.conform(
-            batch.select([name for name in batch.schema.names if name.lower() in wanted])
-        )
-
-    def key_batch(self, keys: Sequence[Sequence[Any]]) -> pa.RecordBatch:
-        """Return primary keys given as tuples as a batch. SchemaMismatchError if they are none."""
-        schema = self.arrow_schema(self.schema.key_columns)
-        if any(len(key) != len(schema) for key in keys):
-            raise SchemaMismatchError(
-                f"table {self.name}: each key has {len(schema)} values, {', '.join(schema.names)}"
-            )
-        try:
-            columns = [
-                pa.array([key[index] for key in keys], field.type)
-                for index, field in enumerate(schema)
-            ]
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise SchemaMismatchError(f"table {self.name}: not a key: {error}") from error
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        names = [name.lower() for name in batch.schema.names]
+        places = [place for place, name in enumerate(names) if name in wanted]
+        return self._key_shape.conform(batch.select(places))
 
     def _encode_puts(self, rows: pa.RecordBatch) -> Bytes:
         columns = [rows.column(name) for name in self._value_names]
@@ -205,9 +201,7 @@ class RowEncoding:
 
     def vnode_of_prefix(self, prefix: Sequence[Any]) -> int | None:
         """Return the vnode of all rows whose primary key begins so; None if they have several."""
-        if len(prefix) <= max(self._hashed):
-            return None
-        return self._hash_one([prefix[index] for index in self._hashed]) % self.vnode_count
+        return None if len(prefix) <= max(self._hashed) else self._vnode_of(prefix)
 
     def key_bounds(self, keys: KeyRange) -> Bounds:
         """Return the bounds of the primary keys of a range."""
@@ -221,19 +215,59 @@ class RowEncoding:
         return low, high
 
     def _encode_prefix(self, values: Sequence[Any]) -> bytes:
+        if len(values) > len(self.key_names):
+            raise SchemaMismatchError(
+                f"table {self.name}: {len(values)} values where the primary key has "
+                f"{len(self.key_names)}, {', '.join(self.key_names)}"
+            )
         return self._prefix_codecs[len(values)].encode_one(values) if values else b""
 
     # One row
 
     def encode_key(self, values: Sequence[Any]) -> bytes:
-        """Return the full key of the row whose primary key has these values."""
-        vnode = self._hash_one([values[index] for index in self._hashed]) % self.vnode_count
-        return prefix_of(self.table_id, vnode) + self.keys.encode_one(values) + PLACEHOLDER_VERSION
+        """Return the full key of the row whose primary key has these values.
+
+        SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
+        one that does not fit, NullKeyError for None.
+        """
+        # First, because it tells whether the values are of the key's types.
+        primary_key = self.keys.encode_one(values)
+        if None in values:
+            raise NullKeyError(
+                f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
+                f"found {tuple(values)!r}"
+            )
+        return prefix_of(self.table_id, self._vnode_of(values)) + primary_key + PLACEHOLDER_VERSION
+
+    def _vnode_of(self, values: Sequence[Any]) -> int:
+        try:
+            return self._hash_one([values[index] for index in self._hashed]) % self.vnode_count
+        except ValueError as error:
+            raise SchemaMismatchError(f"table {self.name}: not a key: {error}") from error
 
     def encode_row(self, values: Sequence[Any]) -> bytes:
-        """Return the value (a put) of a row with these values, in the order of the columns."""
+        """Return the value (a put) of a row with these values, in the order of the columns.
+
+        SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
+        one that does not fit, NullKeyError or NullValueError for None where none may be.
+        """
+        if len(values) != len(self._order):
+            names = ", ".join(column.name for column in self.schema.columns)
+            raise SchemaMismatchError(
+                f"table {self.name}: {len(values)} values for the columns {names}"
+            )
+        for index in self._required:
+            if values[index] is None:
+                self._fail_null(index)
+        if len(values) != len(self._order):
+            raise self._wrong_length(values)
         body = [value for value, (in_key, _) in zip(values, self._order, strict=True) if not in_key]
         return self._put_head + self.values.encode_one(body)
+
+    def _fail_null(self, index: int) -> NoReturn:
+        kind = NullKeyError if self._order[index][0] else NullValueError
+        name = self.schema.columns[index].name
+        raise kind(f"table {self.name}: the column {name!r} is NOT NULL, but its value is None")
 
     def encode_delete(self) -> bytes:
         """Return the value that deletes a row."""
@@ -241,8 +275,7 @@ class RowEncoding:
 
     def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the primary key's values of a row, in the key's order."""
-        positions = [self.schema.arrow_schema.get_field_index(name) for name in self.key_names]
-        return tuple(values[position] for position in positions)
+        return tuple(values[place] for place in self._key_places)
 
     def describe(self, full_key: bytes) -> str:
         """Return the table and the primary key of a full key, for an error's message."""
@@ -250,6 +283,11 @@ class RowEncoding:
         values = [column[0].as_py() for column in self.keys.decode(primary)]
         named = ", ".join(map("{}={!r}".format, self.key_names, values))
         return f"table {self.name}, row {named}"
+
+    def _wrong_length(self, values: Sequence[Any]) -> SchemaMismatchError:
+        return SchemaMismatchError(
+            f"table {self.name} has {len(self._order)} columns; the row has {len(values)} values"
+        )
 
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
         """Return the row with a primary key and a stored value; None if the value is a delete."""

@@ -14,7 +14,6 @@ Does not know: what the files mean.
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import resource
 import time
@@ -23,6 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from .errors import FilesystemError, StorageFullError, UnknownOutcomeError
@@ -115,11 +115,12 @@ class Disk:
             return file.read()
 
     def map(self, path: str) -> NDArray[np.uint8]:
-        """Return a file's content as a read-only map."""
-        with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                return np.empty(0, np.uint8)
-            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        """Return a file's content as a read-only map, which holds no descriptor."""
+        if not os.stat(path).st_size:
+            return np.empty(0, np.uint8)
+        # Python's own mmap keeps a duplicate of the descriptor open, Arrow's does not.
+        with pa.memory_map(path) as file:
+            return np.frombuffer(file.read_buffer(), np.uint8)
 
     def size(self, path: str) -> int:
         """Return a file's size in bytes."""

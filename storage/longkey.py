@@ -61,6 +61,16 @@ def group_key(key: bytes) -> bytes:
     return key[:_SHARED_BYTES] + _FILLER
 
 
+def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
+    """Return the bounds of the entries that hold all rows with ``low <= full key < high``.
+
+    A group may hold rows outside of them too: it is cut off where its rows' shared bytes end.
+    """
+    if high is not None and len(high) > _SHARED_BYTES:
+        high = group_key(high) + b"\0"
+    return low[:_SHARED_BYTES], high
+
+
 def find(group: bytes, key: bytes) -> bytes | None:
     """Return the value of the row with the full key ``key`` in a group's value, None if absent."""
     (count,) = struct.unpack_from("<I", group)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .block import Block
+from .errors import CorruptionError
 from .key import VERSION_BYTES
 from .ragged import Bytes, Positions, first_of_each, rows_at
 
@@ -65,7 +66,10 @@ def merge(sources: Sequence[Iterator[Block]], *, descending: bool = False) -> It
         else:
             bound = min(block.key(-1) for block in blocks)
         cuts = [_cut(block, bound, descending) for block in blocks]
-        yield _window([inside for inside, _ in cuts if len(inside)])
+        insides = [inside for inside, _ in cuts if len(inside)]
+        if not insides:
+            raise CorruptionError("the keys of a segment are not in order; run check to find it")
+        yield _window(insides)
         rests = [
             replace(head, block=outside) for head, (_, outside) in zip(heads, cuts, strict=True)
         ]

@@ -1,8 +1,8 @@
 """The segments a process has open.
 
 Promises: each file is open once a process, however many read it (LMDB refuses a second opening);
-a file's size is checked before every opening and its hash before the first one; the number of
-files kept open for later stays within a share of the process's descriptor limit.
+a file's size is checked before every opening, and its hash once before anyone who wants that reads
+it; descriptors stay within a share of those the process may have, however many segments are read.
 Does not know: what reads a segment, and for how long: a segment stays open while anyone holds it.
 """
 
@@ -19,18 +19,23 @@ from .environment import Environment, after_fork, descriptor_limit
 from .errors import CorruptionError, SegmentMissingError
 from .paths import segment_path
 from .ragged import Buffer
-from .segment import SegmentFile
+from .segment import DescriptorShare, SegmentFile
 
-# Each open segment holds two descriptors: LMDB's and that of the map scans read.
-_DESCRIPTORS_A_SEGMENT = 2
+# One of so many of the process's descriptors may be a segment's, and this many at most: the kernel
+# bounds the maps of a process too.
+_SHARE = 4
+_MOST_KEPT = 8192
 
 
 class SegmentRegistry:
     """Open segments by path. Safe between threads and right across ``fork``."""
 
     def __init__(self, kept: int) -> None:
-        """``kept``: how many segments to keep open when nobody holds them."""
+        """``kept``: how many segments to keep open when nobody holds them, and how many
+        descriptors all open ones may take together.
+        """
         self._kept = kept
+        self._share = DescriptorShare(kept)
         self._lock = threading.Lock()
         self._open: weakref.WeakValueDictionary[str, SegmentFile] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, SegmentFile] = OrderedDict()
@@ -41,7 +46,7 @@ class SegmentRegistry:
     ) -> SegmentFile:
         """Return the open segment that ``record`` describes.
 
-        ``verify``: "hash" reads a file whole once a process; "size" trusts the disk.
+        ``verify``: "hash" reads a file whole once a process, "size" trusts the disk.
         SegmentMissingError if there is no such file; CorruptionError, naming the file, if its
         size or hash is not the log's.
         """
@@ -49,9 +54,10 @@ class SegmentRegistry:
         with self._lock:
             segment = self._open.get(path)
             if segment is None:
-                segment = SegmentFile(path, self._whole(environment, record, path, verify))
-                self._open[path] = segment
-            self._recent[path] = segment
+                segment = SegmentFile(path, _sized(environment, record, path), self._share)
+            if verify == "hash":
+                self._check_once(segment, record)
+            self._open[path] = self._recent[path] = segment
             self._recent.move_to_end(path)
             while len(self._recent) > self._kept:
                 self._recent.popitem(last=False)
@@ -60,27 +66,25 @@ class SegmentRegistry:
     def close(self, folder: str) -> None:
         """Forget the segments kept open under ``folder``; those in use close when let go."""
         with self._lock:
-            for path in [path for path in self._recent if path.startswith(folder)]:
+            for path in [path for path in self._recent if path.startswith(f"{folder}/")]:
                 del self._recent[path]
 
-    def renew_lock(self) -> None:
-        """Replace the lock, which another thread may have held when this process forked."""
+    def renew_locks(self) -> None:
+        """Replace the locks, which other threads may have held when this process forked."""
         self._lock = threading.Lock()
+        for segment in self._open.values():
+            segment.renew_lock()
 
     def verify(self, environment: Environment, record: SegmentRecord) -> None:
         """Read a file whole, whether or not it was before. The errors of `open`."""
         path = environment.local_path(segment_path(record.name))
         _check_hash(_sized(environment, record, path), record, path)
 
-    def _whole(
-        self, environment: Environment, record: SegmentRecord, path: str, verify: str
-    ) -> Buffer:
-        contents = _sized(environment, record, path)
-        known = (path, record.hash)
-        if verify == "hash" and known not in self._verified:
-            _check_hash(contents, record, path)
+    def _check_once(self, segment: SegmentFile, record: SegmentRecord) -> None:
+        known = (segment.path, record.hash)
+        if known not in self._verified:
+            _check_hash(segment.contents, record, segment.path)
             self._verified.add(known)
-        return contents
 
 
 def _sized(environment: Environment, record: SegmentRecord, path: str) -> Buffer:
@@ -109,5 +113,5 @@ def _check_hash(contents: Buffer, record: SegmentRecord, path: str) -> None:
         )
 
 
-registry = SegmentRegistry(descriptor_limit() // (4 * _DESCRIPTORS_A_SEGMENT))
-after_fork(registry.renew_lock)
+registry = SegmentRegistry(min(descriptor_limit() // _SHARE, _MOST_KEPT))
+after_fork(registry.renew_locks)

@@ -1,13 +1,14 @@
 """One segment: an immutable, sorted LMDB file. The only file that imports lmdb.
 
 Promises: a segment is written by appending in key order in one transaction; it is opened
-read-only, without lock file, once a process however many read it, only after its size (always)
-and its hash (once a process and file) are what the log says.
+read-only and without lock file. Scans read its map by `page`, point reads ask LMDB. LMDB holds a
+descriptor a file, so only a share of those a process may have goes to it: where that is used up,
+point reads go by `page` too, more slowly but with the same answers.
 Does not know: rows, versions, tables. Keys and values are bytes here.
 
-LMDB has no checksums, and reading a truncated map kills the process: hence the checks at opening.
-Never ``writemap``; files are always of LMDB 0.9's format, whatever the environment says
-(``lib_version=0``), because `page` reads them itself.
+LMDB has no checksums, and reading a truncated map kills the process: the registry checks a file's
+size and hash before there is a `SegmentFile` of it. Never ``writemap``; files are always of LMDB
+0.9's format, whatever the environment says (``lib_version=0``), because `page` reads them itself.
 """
 
 from __future__ import annotations
@@ -29,8 +30,16 @@ from .ragged import Buffer, Bytes, Positions, lengths_of
 
 _ROWS_A_CALL = 65_536
 _PAGE = 4096
-_OVERFLOW_BYTES = 1900
+# A node of more bytes, key and value together, keeps its value on pages of its own.
+_NODE_BYTES = 2000
 _SPARE_BYTES = 1 << 20
+_BLOCK_BYTES = 8 << 20
+_DAMAGES = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+)
 
 
 def write_segment(
@@ -60,7 +69,9 @@ def write_segment(
                     pairs = zip(
                         keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True
                     )
-                    cursor.putmulti(pairs, append=True)
+                    _, added = cursor.putmulti(pairs, append=True)
+                    # LMDB skips what does not ascend and only says so by this number.
+                    assert added == len(rows), "the entries of a segment do not ascend"
         finally:
             file.close()
     environment.publish(segment_path(name))
@@ -70,9 +81,9 @@ def _map_size(keys: Bytes, values: Bytes) -> int:
     """Return an upper bound of the file's size: LMDB refuses to grow beyond it."""
     # A node header and a pointer an entry; whole pages for a value that leaves its leaf page;
     # twice the content because a leaf page stays open where the next entry does not fit.
-    content = int(lengths_of(keys).sum() + lengths_of(values).sum())
-    overflowing = int((lengths_of(values) > _OVERFLOW_BYTES).sum())
-    return _SPARE_BYTES + 2 * content + 32 * len(keys) + 2 * _PAGE * overflowing
+    sizes = lengths_of(keys) + lengths_of(values)
+    overflowing = int((sizes > _NODE_BYTES).sum())
+    return _SPARE_BYTES + 2 * int(sizes.sum()) + 32 * len(keys) + 2 * _PAGE * overflowing
 
 
 @contextmanager
@@ -82,6 +93,8 @@ def _told(path: str) -> Iterator[None]:
         yield
     except lmdb.MapFullError as error:
         raise StorageFullError(f"{path}: the segment outgrew its map: {error}") from error
+    except _DAMAGES as error:
+        raise CorruptionError(f"{path}: LMDB finds the file damaged: {error}") from error
     except lmdb.Error as error:
         text = str(error)
         if "No space left" in text or "quota" in text or "File too large" in text:
@@ -92,30 +105,116 @@ def _told(path: str) -> Iterator[None]:
         raise FilesystemError(f"{path}: LMDB cannot use the file: {text}") from error
 
 
+class DescriptorShare:
+    """How many more files LMDB may open. Safe between threads and across ``fork``: no lock."""
+
+    def __init__(self, count: int) -> None:
+        """``count``: how many files may be open at once."""
+        self._free = [True] * count
+
+    def take(self) -> bool:
+        """Take one descriptor; return whether there was one."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return False
+
+    def give_back(self) -> None:
+        """Give one descriptor back."""
+        self._free.append(True)
+
+
 class SegmentFile:
     """A segment opened for reading.
 
     Safe between threads and after ``fork``: the file is immutable, its maps are inherited.
     """
 
-    def __init__(self, path: str, contents: Buffer) -> None:
-        """Open the segment at ``path``, whose map ``contents`` has been found whole."""
+    def __init__(self, path: str, contents: Buffer, share: DescriptorShare) -> None:
+        """``contents``: the map of the file at ``path``; ``share``: descriptors for LMDB."""
         self.path = path
-        self._contents = contents
-        with _told(path):
-            self._file = lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=False)
-            self._transaction = self._file.begin()
-        self._pages: Pages | None = None
+        self.contents = contents
+        self._share = share
+        self._took_share = False
         self._lock = threading.Lock()
-        self.get: Callable[[bytes], bytes | None] = self._transaction.get
+        self._pages: Pages | None = None
+        self._has_known_layout = True
+        # The transaction keeps LMDB's file open; both are closed with the last reference.
+        self._transaction: lmdb.Transaction | None = None
+        self._may_open = True
+
+    def __del__(self) -> None:
+        if self._took_share:
+            self._share.give_back()
+
+    def renew_lock(self) -> None:
+        """Replace the lock, which another thread may have held when this process forked."""
+        self._lock = threading.Lock()
+
+    # Point reads
+
+    def getter(self) -> Callable[[bytes], bytes | None]:
+        """Return the quickest function from a key to its value, None if there is none.
+
+        CorruptionError or FilesystemError, naming the file, if it cannot be read.
+        """
+        transaction = self._opened()
+        return self._find if transaction is None else transaction.get
 
     def get_many(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
         """Return (key, value) of those of ``keys`` that are there, in the order asked.
 
         Ascending keys are found about twice as fast.
         """
-        with self._lock, self._transaction.cursor() as cursor:
-            return cursor.getmulti(keys)
+        transaction = self._opened()
+        if transaction is None:
+            found = ((key, self._find(key)) for key in keys)
+            return [(key, value) for key, value in found if value is not None]
+        with self._lock, transaction.cursor() as cursor:
+            pairs: list[tuple[bytes, bytes]] = cursor.getmulti(keys)
+            return pairs
+
+    def _find(self, key: bytes) -> bytes | None:
+        pages = self._paged()
+        assert pages is not None
+        with _damage_told(self.path):
+            return pages.find(key)
+
+    def _opened(self) -> lmdb.Transaction | None:
+        """Return LMDB's view of the file; None if pages have to do."""
+        with self._lock:
+            if self._transaction is None and self._may_open:
+                self._took_share = self._share.take()
+                self._may_open = self._took_share or self._paged() is None
+                self._transaction = self._open() if self._may_open else None
+            return self._transaction
+
+    def _open(self) -> lmdb.Transaction | None:
+        try:
+            with _told(self.path):
+                file = lmdb.open(
+                    self.path, subdir=False, readonly=True, lock=False, readahead=False
+                )
+                return file.begin()
+        except FilesystemError:
+            # LMDB cannot, say because this process has the file open under another path, or no
+            # descriptor left; pages still can.
+            self._may_open = False
+            if self._paged() is None:
+                raise
+            return None
+
+    def _paged(self) -> Pages | None:
+        """Return the file's pages; None if this code does not know their layout."""
+        if self._pages is None and self._has_known_layout:
+            try:
+                with _damage_told(self.path):
+                    self._pages = Pages(self.contents)
+            except LayoutError:
+                self._has_known_layout = False
+        return self._pages
+
+    # Scans
 
     def blocks(
         self, low: bytes | None, high: bytes | None, leaves: int, *, descending: bool = False
@@ -125,31 +224,69 @@ class SegmentFile:
         A block holds at most ``leaves`` leaf pages; with ``descending`` blocks come from the end.
         CorruptionError, naming the file, if a page is damaged.
         """
-        try:
-            if self._pages is None:
-                self._pages = Pages(self._contents)
-        except LayoutError:
-            # A page layout this code does not know: LMDB's own cursor still reads it.
-            yield from self._cursor_blocks(low, high, descending=descending)
+        pages = self._paged()
+        if pages is None:
+            yield from self._cursor_blocks(low, high, descending)
             return
-        try:
-            yield from self._pages.blocks(low, high, leaves, descending=descending)
-        except (LayoutError, IndexError) as error:
-            raise CorruptionError(f"{self.path}: a page is damaged: {error}") from error
+        with _damage_told(self.path):
+            yield from pages.blocks(low, high, leaves, descending=descending)
 
     def _cursor_blocks(
-        self, low: bytes | None, high: bytes | None, *, descending: bool
+        self, low: bytes | None, high: bytes | None, descending: bool
     ) -> Iterator[Block]:
-        with self._lock, self._transaction.cursor() as cursor:
-            found = cursor.set_range(low) if low is not None else cursor.first()
-            pairs = cursor.iternext() if found else iter(())
-            inside = list(takewhile(lambda pair: high is None or pair[0] < high, pairs))
-        parts = [inside[at : at + _ROWS_A_CALL] for at in range(0, len(inside), _ROWS_A_CALL)]
-        for part in reversed(parts) if descending else parts:
-            yield Block.of_pairs(part)
+        """Yield what `blocks` does, through LMDB's own cursor: slower, and every byte is copied."""
+        read = self._last_pairs if descending else self._first_pairs
+        after = None
+        while pairs := read(low, high, after):
+            after = pairs[0][0] if descending else pairs[-1][0]
+            yield Block.of_pairs(pairs)
 
-    def __del__(self) -> None:
-        file = getattr(self, "_file", None)
-        if file is not None:
-            self._transaction.abort()
-            file.close()
+    def _first_pairs(
+        self, low: bytes | None, high: bytes | None, after: bytes | None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the first entries within bounds and behind the key ``after``."""
+        transaction = self._opened()
+        assert transaction is not None
+        with self._lock, transaction.cursor() as cursor:
+            start = after if after is not None else low
+            found = cursor.first() if start is None else cursor.set_range(start)
+            if found and after is not None:
+                found = cursor.next()
+            pairs = cursor.iternext() if found else iter(())
+            return _some(takewhile(lambda pair: high is None or pair[0] < high, pairs))
+
+    def _last_pairs(
+        self, low: bytes | None, high: bytes | None, before: bytes | None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the last entries within bounds and before the key ``before``, ascending."""
+        transaction = self._opened()
+        assert transaction is not None
+        with self._lock, transaction.cursor() as cursor:
+            stop = before if before is not None else high
+            inside = stop is not None and cursor.set_range(stop)
+            found = cursor.prev() if inside else cursor.last()
+            pairs = cursor.iterprev() if found else iter(())
+            return _some(takewhile(lambda pair: low is None or pair[0] >= low, pairs))[::-1]
+
+
+@contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    """Turn what the pages of a damaged file lead to into an error that names the file."""
+    try:
+        yield
+    except LayoutError:
+        raise
+    except (ValueError, IndexError) as error:
+        raise CorruptionError(f"{path}: a page is damaged: {error}") from error
+
+
+def _some(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the next entries, so many as a block may hold."""
+    found: list[tuple[bytes, bytes]] = []
+    size = 0
+    for pair in pairs:
+        found.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if size > _BLOCK_BYTES or len(found) == _ROWS_A_CALL:
+            break
+    return found

@@ -123,13 +123,14 @@ class StateTable:
 
     def update(self, old: Sequence[Any], new: Sequence[Any]) -> None:
         """Replace a row by another of the same key. ConsistencyError if the keys differ."""
-        if self._encoding.key_of(old) != self._encoding.key_of(new):
+        before, after = self._encoding.encode_row(old), self._encoding.encode_row(new)
+        old_key, new_key = self._encoding.key_of(old), self._encoding.key_of(new)
+        if self._encoding.encode_key(old_key) != self._encoding.encode_key(new_key):
             raise ConsistencyError(
                 f"{self._encoding.name}: an update may not change the primary key "
-                f"({self._encoding.key_of(old)} to {self._encoding.key_of(new)}); delete and insert"
+                f"({old_key} to {new_key}); delete and insert"
             )
-        encode = self._encoding.encode_row
-        self._apply(new, before=encode(old), after=encode(new))
+        self._apply(new, before, after)
 
     def write_chunk(self, chunk: pa.RecordBatch) -> None:
         """Apply the changes of a chunk (see `chunk`) in their order.

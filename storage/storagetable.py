@@ -9,8 +9,8 @@ The split of state table, mem table and storage table is RisingWave's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from .encoding import EVERY_KEY, KeyRange, RowEncoding
 from .entry import TableDefinition
 from .environment import Environment
 from .errors import CorruptionError, SchemaMismatchError
-from .key import PREFIX_BYTES
+from .key import PREFIX_BYTES, VERSION_BYTES
 from .merge import Kind, Pick
 from .paths import SEGMENTS
 from .piece import Piece
@@ -34,6 +34,9 @@ from .scan import Bounds, Scan
 from .schema import Column
 from .segment import SegmentFile
 from .state import PlacedSegment
+
+
+_Getter = Callable[[bytes], bytes | None]
 
 
 class StorageTable:
@@ -51,14 +54,26 @@ class StorageTable:
         self._environment = environment
         self._segments = segments
         self._verify = verify
+        self._opened: tuple[SegmentFile, ...] | None = None
+        self._found: tuple[_Getter, ...] | None = None
         self.encoding = encoding
 
-    @cached_property
+    # Opened when first needed, by any thread: all of them find the same.
+
+    @property
     def _files(self) -> tuple[SegmentFile, ...]:
-        return tuple(
-            registry.open(self._environment, placed.record, self._verify)
-            for placed in self._segments
-        )
+        if self._opened is None:
+            self._opened = tuple(
+                registry.open(self._environment, placed.record, self._verify)
+                for placed in self._segments
+            )
+        return self._opened
+
+    @property
+    def _getters(self) -> tuple[_Getter, ...]:
+        if self._found is None:
+            self._found = tuple(file.getter() for file in self._files)
+        return self._found
 
     def reads(self, definition: TableDefinition, segments: Sequence[PlacedSegment]) -> bool:
         """Return whether this is the table of that definition over just these segments."""
@@ -75,15 +90,15 @@ class StorageTable:
         """Return the newest value under a full key, a delete included; None if none."""
         if longkey.is_long(full_key):
             return self._get_long(full_key)
-        for file in self._files:
-            value = file.get(full_key)
+        for get in self._getters:
+            value = get(full_key)
             if value is not None:
                 return value
         return None
 
     def _get_long(self, full_key: bytes) -> bytes | None:
-        for file in self._files:
-            group = file.get(longkey.group_key(full_key))
+        for get in self._getters:
+            group = get(longkey.group_key(full_key))
             value = None if group is None else longkey.find(group, full_key)
             if value is not None:
                 return value
@@ -180,13 +195,24 @@ class StorageTable:
         )
 
     def columns(self, names: Sequence[str] | None) -> Sequence[Column]:
-        """Return the columns of these names, all by default. SchemaMismatchError if one is not."""
+        """Return the columns of these names, all by default.
+
+        SchemaMismatchError if there is none of a name, or a name comes twice.
+        """
         schema = self.encoding.schema
         if names is None:
             return schema.columns
         if not names:
             raise SchemaMismatchError("no column was asked for; name at least one")
-        return [schema.column(name) for name in names]
+        known = {column.name.lower(): column for column in schema.columns}
+        try:
+            wanted = [known.pop(name.lower()) for name in names]
+        except KeyError as error:
+            raise SchemaMismatchError(
+                f"table {self.encoding.name}: {error} is not one of its columns "
+                f"{', '.join(column.name for column in schema.columns)}, or was asked for twice"
+            ) from None
+        return wanted
 
     def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
         table_id = self.encoding.table_id
@@ -205,8 +231,8 @@ class StorageTable:
         groups = [range(encoding.vnode_count)] if vnodes is None else vnodes
         if keys == EVERY_KEY:
             return [encoding.vnode_bounds(group) for group in groups]
-        only = encoding.vnode_of_prefix(keys.prefix)
         low, high = encoding.key_bounds(keys)
+        only = encoding.vnode_of_prefix(keys.prefix)
         ranges = []
         for vnode in (vnode for group in groups for vnode in group if only in (None, vnode)):
             first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
@@ -234,15 +260,19 @@ def single_vnodes(vnodes: Sequence[range] | None, vnode_count: int) -> list[rang
 def _file_source(
     file: SegmentFile, bounds: Bounds, leaves: int, descending: bool
 ) -> Iterator[Block]:
-    for block in file.blocks(*bounds, leaves, descending=descending):
+    around = longkey.entry_bounds(*bounds)
+    for block in file.blocks(*around, leaves, descending=descending):
         try:
-            yield longkey.unpack(block)
+            rows = longkey.unpack(block)
+            if (rows.key_lengths < PREFIX_BYTES + VERSION_BYTES).any():
+                raise ValueError("a key is too short to be a row's")
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error
+        inside = rows if around == bounds else rows.between(*bounds)
+        if len(inside):
+            yield inside
 
 
 def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
-    low, high = bounds
-    stop = len(block) if high is None else block.first_at_or_after(high)
-    inside = block.slice(block.first_at_or_after(low), stop)
+    inside = block.between(*bounds)
     return iter([inside] if len(inside) else [])

@@ -35,7 +35,8 @@ class Table:
         """Return the row with this primary key, its values in the key's order; None if none.
 
         ``get(1, "a")`` and ``get((1, "a"))`` are the same. SchemaMismatchError for a key of
-        another length or with values of other types.
+        another length or with values of other types, ValueRangeError for a value that does not
+        fit its type, NullKeyError for None.
         """
         reader = self._reader()
         names = reader.encoding.key_names
@@ -46,11 +47,15 @@ class Table:
     ) -> pa.RecordBatch:
         """Return the rows with these primary keys, in their order; keys without a row are left out.
 
-        ``keys``: a batch with the key's columns, or the keys as tuples.
+        ``keys``: a batch with the key's columns, which is quicker, or the keys as tuples. The
+        errors of `get`, and SchemaMismatchError for an unknown column.
         """
         reader = self._reader()
-        batch = keys if isinstance(keys, pa.RecordBatch) else reader.encoding.key_batch(keys)
-        return reader.get_rows(batch, columns)[1]
+        if isinstance(keys, pa.RecordBatch):
+            return reader.get_rows(keys, columns)[1]
+        encode = reader.encoding.encode_key
+        full_keys = pa.array([encode(_key_tuple(key)) for key in keys], pa.large_binary())
+        return reader.find(full_keys, columns)[1]
 
     def scan(
         self, columns: Sequence[str] | None = None, *, ordered: bool = False
@@ -78,3 +83,9 @@ def _whole_key(key: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
     raise SchemaMismatchError(
         f"the primary key is ({', '.join(names)}), {len(names)} values; {len(key)} were given"
     )
+
+
+def _key_tuple(key: Any) -> Sequence[Any]:
+    if isinstance(key, list | tuple):
+        return key
+    raise SchemaMismatchError(f"each key is a tuple of the primary key's values, not {key!r}")

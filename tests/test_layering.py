@@ -115,7 +115,7 @@ def test_the_public_face_is_light() -> None:
     loaded = set(json.loads(run.stdout))
 
     assert "relstate.storage" in loaded
-    assert not loaded & {"pyspark", "py4j", "sqlglot", "pandas", "relstate.connector"}
+    assert not loaded & {"pyspark", "py4j", "sqlglot", "relstate.connector"}
 
 
 @pytest.mark.parametrize(

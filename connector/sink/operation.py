@@ -30,7 +30,6 @@ _KINDS = {
     "delete": Kind.DELETE,
     "d": Kind.DELETE,
 }
-_NAMES = pa.array(_KINDS)
 _CODES = np.array(list(_KINDS.values()), np.uint8)
 
 
@@ -60,7 +59,7 @@ class OperationColumn:
         """
         place = self._place(batch.schema)
         operations = batch.column(place)
-        codes = pc.index_in(pc.utf8_lower(operations), value_set=_NAMES)
+        codes = pc.index_in(pc.utf8_lower(operations), value_set=pa.array(_KINDS))
         if codes.null_count:
             row = pc.index(codes.is_null(), True).as_py()
             raise errors.UnknownOperationError(

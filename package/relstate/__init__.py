@@ -15,51 +15,52 @@ import typing
 
 if typing.TYPE_CHECKING:
     from relstate.connector.sql import connect
-    from relstate.storage import Store
-    from relstate.storage.errors import (
-        ClockError,
-        ClosedError,
-        CommitError,
-        ConflictError,
-        ConsistencyError,
-        CorruptionError,
-        DataError,
-        DuplicateKeyError,
-        EpochExpiredError,
-        EpochNotFoundError,
-        ExistsError,
-        FilesystemError,
-        FormatVersionError,
-        LostMessageError,
-        MissingError,
-        NotAStoreError,
-        NullKeyError,
-        NullValueError,
-        OptionError,
-        RelstateError,
-        RepeatedWriteError,
-        SchemaError,
-        SchemaMismatchError,
-        SegmentMissingError,
-        SessionError,
-        StaleJobError,
-        StorageError,
-        StorageFullError,
-        StoreExistsError,
-        StoreNotFoundError,
-        TableExistsError,
-        TableNameError,
-        TableNotFoundError,
-        UnknownOperationError,
-        UnknownOutcomeError,
-        UnsupportedStatementError,
-        UnsupportedTypeError,
-        UsageError,
-        ValueRangeError,
-    )
+    from relstate.storage import Store, errors
 
     create = Store.create
-    open = Store.open
+
+    def open(path: str) -> Store:
+        """Open the store at ``path``: see `Store.open`."""
+
+    ClockError = errors.ClockError
+    ClosedError = errors.ClosedError
+    CommitError = errors.CommitError
+    ConflictError = errors.ConflictError
+    ConsistencyError = errors.ConsistencyError
+    CorruptionError = errors.CorruptionError
+    DataError = errors.DataError
+    DuplicateKeyError = errors.DuplicateKeyError
+    EpochExpiredError = errors.EpochExpiredError
+    EpochNotFoundError = errors.EpochNotFoundError
+    ExistsError = errors.ExistsError
+    FilesystemError = errors.FilesystemError
+    FormatVersionError = errors.FormatVersionError
+    LostMessageError = errors.LostMessageError
+    MissingError = errors.MissingError
+    NotAStoreError = errors.NotAStoreError
+    NullKeyError = errors.NullKeyError
+    NullValueError = errors.NullValueError
+    OptionError = errors.OptionError
+    RelstateError = errors.RelstateError
+    RepeatedWriteError = errors.RepeatedWriteError
+    SchemaError = errors.SchemaError
+    SchemaMismatchError = errors.SchemaMismatchError
+    SegmentMissingError = errors.SegmentMissingError
+    SessionError = errors.SessionError
+    StaleJobError = errors.StaleJobError
+    StorageError = errors.StorageError
+    StorageFullError = errors.StorageFullError
+    StoreExistsError = errors.StoreExistsError
+    StoreNotFoundError = errors.StoreNotFoundError
+    TableExistsError = errors.TableExistsError
+    TableNameError = errors.TableNameError
+    TableNotFoundError = errors.TableNotFoundError
+    UnknownOperationError = errors.UnknownOperationError
+    UnknownOutcomeError = errors.UnknownOutcomeError
+    UnsupportedStatementError = errors.UnsupportedStatementError
+    UnsupportedTypeError = errors.UnsupportedTypeError
+    UsageError = errors.UsageError
+    ValueRangeError = errors.ValueRangeError
 
 __all__ = [
     "ClockError",

@@ -12,6 +12,7 @@ from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError, FilesystemError
 from relstate.storage.paths import FOLDERS, archive_path, entry_path
 from relstate.storage.state import StoreState
+from support.commits import quick_environment
 from support.faulty_environment import FaultyEnvironment
 from support.histories import FIRST, following
 
@@ -29,7 +30,7 @@ def block(count: int = 32) -> list[Entry]:
 @pytest.fixture
 def environment(tmp_path: Path) -> LocalEnvironment:
     """A folder whose log holds the first 32 entries and nothing else."""
-    environment = LocalEnvironment(str(tmp_path / "store"))
+    environment = quick_environment(tmp_path / "store")
     environment.make_folders(FOLDERS)
     for entry in block():
         (tmp_path / "store" / entry_path(entry.epoch)).write_bytes(encode_entry(entry))

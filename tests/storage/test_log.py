@@ -21,7 +21,16 @@ from relstate.storage.paths import archive_path, checkpoint_path, entry_path
 from relstate.storage.state import StoreState, fold
 from relstate.storage.transaction import commit
 from support.clock import ManualClock
-from support.commits import SETTINGS, advanced, committed, creation, new_store, truncation, upsert
+from support.commits import (
+    SETTINGS,
+    advanced,
+    committed,
+    creation,
+    new_store,
+    quick_environment,
+    truncation,
+    upsert,
+)
 from support.faulty_environment import FaultyEnvironment
 from support.histories import following
 
@@ -29,7 +38,7 @@ from support.histories import following
 @pytest.fixture
 def environment(tmp_path: Path) -> LocalEnvironment:
     """An environment whose store's folder does not exist yet."""
-    return LocalEnvironment(str(tmp_path / "store"))
+    return quick_environment(tmp_path / "store")
 
 
 def files_of(environment: LocalEnvironment) -> list[str]:
@@ -70,7 +79,7 @@ def test_other_things_are_not_a_store(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious").write_bytes(b"content")
     for name in ("file", "folder"):
-        log = Log(LocalEnvironment(str(tmp_path / name)))
+        log = Log(quick_environment(tmp_path / name))
         with pytest.raises(NotAStoreError, match=str(tmp_path / name)):
             log.load()
         with pytest.raises(NotAStoreError, match=str(tmp_path / name)):
@@ -84,7 +93,7 @@ def test_a_store_can_be_created_in_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_bytes(b"")
     (tmp_path / "_log").mkdir()
     (tmp_path / "_log" / f"{1:020d}.json.0a.tmp").write_bytes(b"half")
-    log = Log(LocalEnvironment(str(tmp_path)))
+    log = Log(quick_environment(tmp_path))
     with pytest.raises(NotAStoreError, match="was cut short"):
         log.load()
 
@@ -149,7 +158,7 @@ def test_refreshing_follows_the_log(environment: LocalEnvironment) -> None:
 def test_the_folder_is_listed_once_a_minute(environment: LocalEnvironment) -> None:
     """What two looks at a stale cache would hide shows then."""
     clock = ManualClock()
-    _, state = new_store(LocalEnvironment(environment.root, clock=clock), "orders")
+    _, state = new_store(quick_environment(environment.root, clock), "orders")
     watched = FaultyEnvironment(environment.root, clock=clock)
     reader = Log(watched)
     state = reader.load()
@@ -163,7 +172,7 @@ def test_the_folder_is_listed_once_a_minute(environment: LocalEnvironment) -> No
 def test_a_cache_that_hides_the_next_entry_is_seen_through(environment: LocalEnvironment) -> None:
     """A listing that shows a newer entry leads to it within a minute."""
     clock = ManualClock()
-    log, state = new_store(LocalEnvironment(environment.root, clock=clock), "orders")
+    log, state = new_store(quick_environment(environment.root, clock), "orders")
 
     class Stale(LocalEnvironment):
         def exists(self, name: str) -> bool:
@@ -408,7 +417,7 @@ def test_files_of_two_copies_of_a_store_do_not_mix(
     """A restore over a store that has gone on is found: entries name their parents."""
     log, state = new_store(environment, "orders")
     shutil.copytree(environment.root, tmp_path / "copy")
-    copy = LocalEnvironment(str(tmp_path / "copy"))
+    copy = quick_environment(tmp_path / "copy")
     advanced(log, state, 5)
     advanced(Log(copy), state, 5)
     for epoch in range(epochs[0], epochs[1] + 1):
@@ -428,9 +437,7 @@ def test_a_missing_archive_is_corruption(environment: LocalEnvironment) -> None:
     advanced(log, state, 70)
     environment.remove(archive_path(1))
 
-    with pytest.raises(
-        CorruptionError, match=r"0030\.json: this file of the log is missing"
-    ):
+    with pytest.raises(CorruptionError, match=r"0030\.json: this file of the log is missing"):
         list(log.entries(30, 40))
 
 

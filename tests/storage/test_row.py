@@ -101,6 +101,19 @@ def test_round_trip_of_each_plain_type(data_type: t.DataType, data: DataObject, 
         assert_same(column, decoded(codec, codec.encode([column], b"").to_pylist(), [0])[0])
 
 
+def test_nothing_is_null_where_its_type_forbids_it() -> None:
+    """Under a NULL struct stand blanks, at any depth, of every type."""
+    kinds = [*PLAIN_TYPES, *map(t.Array, PLAIN_TYPES), t.Map(t.Int(), t.Int())]
+    kinds.remove(t.Void())
+    inner = t.Struct(tuple(t.Field(f"f{i}", kind, False) for i, kind in enumerate(kinds)))
+    whole = t.Struct((t.Field("a", t.Struct((t.Field("b", inner, False),))),))
+    column = pa.array([None, {"a": None}, None], arrow_type(whole))
+    codec = RowCodec([whole])
+    (found,) = decoded(codec, codec.encode([column], b"").to_pylist(), [0])
+    assert_same(column, found)
+    assert nulls_where_forbidden(found) == 0
+
+
 @pytest.mark.parametrize(
     ("bits", "data_type"), [(np.uint32, t.Float()), (np.uint64, t.Double())], ids=str
 )

@@ -55,7 +55,7 @@ DAMAGES: list[tuple[str, list[t.DataType], str]] = [
     ("an end beyond the row", TEXTS, "00 | 02000000 05000000 07000000 | 61626364"),
     ("an end far beyond", TEXTS, "00 | 02000000 05000000 ffffffff | 61626364"),
     ("an end before the row's", TEXTS, "00 | 02000000 05000000 03000000 | 61626364"),
-    ("ends that fall", TEXTS, "00 | 05000000 05000000 04000000 | 61626364"),
+    ("ends that fall", [t.String()] * 3, "00 | 03000000 02000000 04000000 | 61626364"),
     ("a null text with bytes", TEXTS, "01 | 02000000 05000000 04000000 | 61626364"),
     ("bytes that are not UTF-8", TEXTS, "00 | 02000000 05000000 04000000 | 61ff6364"),
     ("a character that two texts share", TEXTS, "00 | 01000000 05000000 02000000 | c3a9"),

@@ -40,6 +40,7 @@ from support.commits import (
     creation,
     new_store,
     published,
+    quick_environment,
     truncation,
     upsert,
 )
@@ -57,7 +58,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def store(tmp_path: Path, clock: ManualClock) -> tuple[Log, StoreState]:
     """A store with the tables orders (id 1, epoch 2) and items (id 2, epoch 3)."""
-    environment = LocalEnvironment(str(tmp_path / "store"), clock=clock)
+    environment = quick_environment(tmp_path / "store", clock)
     return new_store(environment, "orders", "items")
 
 
@@ -122,7 +123,7 @@ def test_an_entry_says_when_and_what(store: tuple[Log, StoreState], clock: Manua
 
 def test_nothing_to_commit_commits_nothing(tmp_path: Path) -> None:
     """A micro-batch without rows is skipped without a touch of the store."""
-    log, state = new_store(LocalEnvironment(str(tmp_path / "store")), "orders")
+    log, state = new_store(quick_environment(tmp_path / "store"), "orders")
     watched = FaultyEnvironment(log.environment.location(""))
     proposal = Proposal(
         operation="write", started=0, transactions=(Transaction("query", 1, 5, "run"),)
@@ -346,7 +347,7 @@ def test_more_segments_than_ranks_are_refused(
 
 def test_the_segments_names_are_durable_before_the_entry(tmp_path: Path) -> None:
     """The folder of the segments is synced first, and the entry linked last."""
-    new_store(LocalEnvironment(str(tmp_path / "store")), "orders")
+    new_store(quick_environment(tmp_path / "store"), "orders")
     watched = FaultyEnvironment(tmp_path / "store")
     log = Log(watched)
     state = log.load()

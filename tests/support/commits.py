@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import xxhash
 
 from relstate.storage.entry import SegmentRecord, Settings, TableStatistics, Transaction
-from relstate.storage.environment import Environment
+from relstate.storage.environment import Clock, Disk, Environment, LocalEnvironment
 from relstate.storage.log import Log
 from relstate.storage.paths import segment_path
 from relstate.storage.schema import TableSchema
@@ -20,6 +22,19 @@ SCHEMA = TableSchema.build(
     [Field("id", BigInt(), nullable=False), Field("name", String())], ["id"], None
 )
 TABLE = 1
+
+
+class UnsyncedDisk(Disk):
+    """A disk that no test waits for: it syncs nothing."""
+
+    def sync(self, path: str) -> None:
+        """Do nothing but find the path, as a sync would."""
+        self.size(path)
+
+
+def quick_environment(root: str | os.PathLike[str], clock: Clock | None = None) -> LocalEnvironment:
+    """Return an environment for stores that need not survive this machine."""
+    return LocalEnvironment(os.fspath(root), UnsyncedDisk(), clock)
 
 
 def new_store(environment: Environment, *tables: str) -> tuple[Log, StoreState]:
@@ -90,3 +105,14 @@ def record(name: str, *table_ids: int, content: bytes = b"") -> SegmentRecord:
         "placeholder",
         tuple(TableStatistics(one, 1, 0, b"\x00a", b"\xffz", (0, 9)) for one in table_ids),
     )
+
+
+def commit_many(root: str, writer: str, count: int, start: Barrier) -> None:
+    """Commit batches 0 to ``count - 1`` of a writer to table 1: the work of one process."""
+    environment = LocalEnvironment(root)
+    log = Log(environment)
+    state = log.load()
+    start.wait()
+    for batch in range(count):
+        transaction = Transaction(writer, TABLE, batch, "run")
+        state = committed(log, state, upsert(environment, transaction=transaction))

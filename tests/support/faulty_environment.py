@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EIO
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -49,11 +50,15 @@ class SimulatedCrash(BaseException):
 
 
 class FaultyEnvironment(LocalEnvironment):
-    """A `LocalEnvironment` that fails at one touch of the outside world; touches count from 1.
+    """A `LocalEnvironment` that fails at one touch of the outside world.
+
+    Which one: its number, counted from 1, or a shell pattern of its description, whose first match
+    it is, say ``"link _log/*42.json"``.
 
     ``crash_at``: that touch and all later ones raise SimulatedCrash and do nothing.
     ``error_at``: that touch raises OSError(``errno``) and does nothing (a look sees nothing).
-    ``lost_at``: that touch is done, then raises OSError(``errno``) (a look sees nothing).
+    ``lost_at``: that touch is done, then raises OSError(``errno``) (a look sees nothing), unless it
+    raised by itself.
     ``before``: called before each touch with its description, say ``"link _log/<file>"``, to let
     others act at just that moment; what it touches through this environment is not counted.
     """
@@ -62,9 +67,9 @@ class FaultyEnvironment(LocalEnvironment):
         self,
         root: str | os.PathLike[str],
         *,
-        crash_at: int | None = None,
-        error_at: int | None = None,
-        lost_at: int | None = None,
+        crash_at: int | str | None = None,
+        error_at: int | str | None = None,
+        lost_at: int | str | None = None,
         errno: int = EIO,
         before: Callable[[str], None] | None = None,
         clock: Clock | None = None,
@@ -81,7 +86,7 @@ class FaultyEnvironment(LocalEnvironment):
 
     @property
     def struck(self) -> bool:
-        """Whether the fault has happened."""
+        """Whether the touch that was to go wrong was reached."""
         return self._faults.struck
 
     @contextmanager
@@ -102,9 +107,9 @@ class FaultyEnvironment(LocalEnvironment):
 @dataclass(slots=True)
 class _Faults:
     root: str
-    crash_at: int | None
-    error_at: int | None
-    lost_at: int | None
+    crash_at: int | str | None
+    error_at: int | str | None
+    lost_at: int | str | None
     errno: int
     before: Callable[[str], None] | None
     touches: list[str] = field(default_factory=list)
@@ -120,24 +125,34 @@ class _Faults:
         if self.crashed:
             raise SimulatedCrash
         self.touches.append(f"{operation} {os.path.relpath(path, self.root)}")
-        number = len(self.touches)
-        if self.before is not None:
-            self._inside = True
-            try:
-                self.before(self.touches[-1])
-            finally:
-                self._inside = False
-        if number == self.crash_at:
-            self.struck = self.crashed = True
+        crash, error, lost = map(self._is_now, (self.crash_at, self.error_at, self.lost_at))
+        self._let_others_act()
+        self.struck = self.struck or crash or error or lost
+        if crash:
+            self.crashed = True
             raise SimulatedCrash
-        if number == self.error_at:
+        if error:
             self._fail("refused", path)
         yield
-        if number == self.lost_at:
+        if lost:
             self._fail("done, but the answer was lost", path)
 
+    def _is_now(self, at: int | str | None) -> bool:
+        """Return whether the touch that has just begun is the one that goes wrong."""
+        if isinstance(at, str):
+            return not self.struck and fnmatchcase(self.touches[-1], at)
+        return len(self.touches) == at
+
+    def _let_others_act(self) -> None:
+        if self.before is None:
+            return
+        self._inside = True
+        try:
+            self.before(self.touches[-1])
+        finally:
+            self._inside = False
+
     def _fail(self, reason: str, path: str) -> None:
-        self.struck = True
         raise OSError(self.errno, f"{os.strerror(self.errno)} ({reason})", path)
 
 
@@ -188,7 +203,7 @@ class _FaultyDisk(Disk):
 
     def sync(self, path: str) -> None:
         with self._touch("sync", path):
-            super().sync(path)
+            # What is durable is the platter's to know: nothing waits for the real disk.
             self.platter.sync(Path(path))
 
 

@@ -89,6 +89,7 @@ def test_a_rescale_moves_the_same_vnodes_for_ever() -> None:
     assert three.owners == (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2)
     assert four.owners == (0, 0, 0, 3, 1, 1, 1, 3, 2, 2, 2, 3)
     assert four.rescale(3).owners == (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2)
+    assert VnodeMapping((0, 3, 2, 3, 2, 1), 4).rescale(2).owners == (0, 0, 0, 1, 1, 1)
     assert VnodeMapping.balanced(10, 2).rescale(3).owners == (0, 0, 0, 0, 2, 1, 1, 1, 2, 2)
 
 

@@ -66,6 +66,7 @@ def test_a_struct_may_be_a_sequence() -> None:
         (pa.duration("us"), 5),
         (pa.decimal128(5, 2), Decimal("1.234")),
         (pa.decimal128(5, 2), Decimal("1000")),
+        (pa.decimal128(5, 2), Decimal("1." + "0" * 99 + "1")),
         (pa.decimal128(38, 2), Decimal("NaN")),
         (pa.decimal128(38, 2), Decimal("Infinity")),
         (pa.decimal128(5, 2), "1"),

@@ -66,7 +66,8 @@ def test_seeds_are_not_changed() -> None:
     seeds = np.array([1, 2], np.uint64)
     hash_words(np.array([3, 4]), seeds)
     hash_half_words(np.array([3, 4], np.int32), seeds)
-    hash_bytes(np.zeros(40, np.uint8), np.array([0, 1]), np.array([36, 5]), seeds)
+    for lengths in ([36, 5], [36, 33], [200, 36]):
+        hash_bytes(np.zeros(201, np.uint8), np.array([0, 1]), np.array(lengths), seeds)
 
     assert seeds.tolist() == [1, 2]
 

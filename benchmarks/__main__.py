@@ -1,0 +1,76 @@
+"""The command line of the benchmarks: ``python -m benchmarks --help``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from .figure import Figure
+from .machine import commit, machine
+from .report import print_table, write_json
+from .workbench import Size, Workbench
+from .workloads import WORKLOADS
+
+_RESULTS = Path(__file__).parent / "results"
+_WHOLE = Size(rows=5_000_000, turns=5, batches=30)
+_QUICK = Size(rows=500_000, turns=3, batches=10)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run workloads and report; 1 if ``--strict`` was given and a figure is missed."""
+    given = _parser().parse_args(arguments)
+    started = datetime.now()
+    usual = _QUICK if given.quick else _WHOLE
+    size = Size(given.rows or usual.rows, given.turns or usual.turns, usual.batches)
+    about = {
+        "started": started.isoformat(timespec="seconds"),
+        "commit": commit(),
+        "machine": machine(),
+        "rows": size.rows,
+        "turns": size.turns,
+    }
+    figures = _run(given.workloads or list(WORKLOADS), size)
+    print_table(figures)
+    path = given.json or _RESULTS / f"{started:%Y-%m-%dT%H%M%S}.json"
+    write_json(path, about, figures)
+    print(f"written to {path}")
+    missed = any(figure.met is False for figure in figures)
+    return 1 if given.strict and missed else 0
+
+
+def _run(names: Sequence[str], size: Size) -> list[Figure]:
+    figures: list[Figure] = []
+    with Workbench(size) as bench:
+        for name in names:
+            start = time.monotonic()
+            print(f"{name} ...", end="", file=sys.stderr, flush=True)
+            figures += WORKLOADS[name](bench)
+            print(f" {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+    return figures
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks", description="Measure relstate beside what it cannot be faster than."
+    )
+    parser.add_argument(
+        "workloads",
+        nargs="*",
+        choices=[[], *WORKLOADS],
+        metavar="workload",
+        help=f"by default all: {', '.join(WORKLOADS)}",
+    )
+    parser.add_argument("--rows", type=int, help="rows of the large tables (5,000,000)")
+    parser.add_argument("--turns", type=int, help="turns of each measurement (5)")
+    parser.add_argument("--quick", action="store_true", help="500,000 rows and fewer turns")
+    parser.add_argument("--json", type=Path, help="where to write the result (benchmarks/results)")
+    parser.add_argument("--strict", action="store_true", help="fail if a figure is missed")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Measuring two things in turns, so that what disturbs one disturbs the other."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+
+from .figure import Samples
+
+Run = Callable[[], float]
+"""Does something once and returns what it measured."""
+
+
+def seconds(action: Callable[[], object]) -> Run:
+    """Return a run that does ``action`` and measures how long it takes."""
+
+    def run() -> float:
+        gc.collect()
+        start = time.perf_counter()
+        action()
+        return time.perf_counter() - start
+
+    return run
+
+
+def in_turns(ours: Run, baseline: Run, rounds: int) -> Samples:
+    """Return the measurements of ``rounds`` turns, after one of each that is not counted.
+
+    Who goes first changes from turn to turn.
+    """
+    baseline()
+    ours()
+    found: list[tuple[float, float]] = []
+    for turn in range(rounds):
+        if turn % 2:
+            measured = ours()
+            found.append((measured, baseline()))
+        else:
+            measured = baseline()
+            found.append((ours(), measured))
+    return Samples(tuple(pair[0] for pair in found), tuple(pair[1] for pair in found))

@@ -1,0 +1,99 @@
+"""What workloads share in one run: sizes, folders, a store of rows, a session of Spark.
+
+Promises: everything it makes lies in one temporary folder and is gone when the run is over; a
+thing that no workload asks for is never made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relstate.storage import Committed, Proposal, Store, Table
+
+from . import rows
+from .session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a run does: rows of the large tables, and turns of each measurement."""
+
+    rows: int
+    turns: int
+    batches: int
+    """Micro-batches of a turn, and as many before that are not counted."""
+
+
+class Workbench:
+    """One run of the benchmarks; a context manager."""
+
+    def __init__(self, size: Size) -> None:
+        self.size = size
+        self._stack = ExitStack()
+        self._names = itertools.count()
+
+    def __enter__(self) -> Workbench:
+        self._root = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="relstate-"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def folder(self) -> str:
+        """Return a new, empty folder."""
+        path = Path(self._root) / f"{next(self._names)}"
+        path.mkdir()
+        return str(path)
+
+    def store(self) -> Store:
+        """Return a new, empty store."""
+        return self._stack.enter_context(Store.create(self.folder()))
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session of this run."""
+        return self._stack.enter_context(local_session(self.folder()))
+
+    @cached_property
+    def filled(self) -> Store:
+        """A store with the tables ``one`` and ``eight``.
+
+        ``eight`` holds all rows in eight segments of equal size that cover the same range of
+        keys; ``one`` the rows of the first of them, in one segment.
+        """
+        store = self.store()
+        parts = eighths(self.size.rows)
+        fill(store, "one", parts[:1])
+        fill(store, "eight", parts)
+        return store
+
+
+def eighths(count: int) -> list[range]:
+    """Return the indices of ``count`` rows in eight parts."""
+    return [range(count * part // 8, count * (part + 1) // 8) for part in range(8)]
+
+
+def new_table(store: Store, name: str) -> Table:
+    """Create a table for the benchmarks' rows."""
+    return store.create_table(name, rows.COLUMNS, primary_key=rows.PRIMARY_KEY)
+
+
+def fill(store: Store, name: str, parts: list[range]) -> None:
+    """Create a table and write parts of the rows to it, an epoch a part."""
+    new_table(store, name)
+    target = store.write_target(name)
+    for part in parts:
+        writer, started = target.open(), store.environment.now()
+        for batch in rows.batches(part):
+            writer.write(batch)
+        done = store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
+        assert isinstance(done, Committed)

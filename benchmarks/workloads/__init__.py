@@ -1,0 +1,30 @@
+"""The workloads by name, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ..figure import Figure
+from ..workbench import Workbench
+from .commit import commit
+from .lookup import get, get_rows
+from .memory import memory
+from .microbatch import microbatch
+from .opening import opening
+from .spark_scan import spark_scan
+from .spark_write import spark_write
+from .table_scan import table_scan
+
+Workload = Callable[[Workbench], Iterator[Figure]]
+
+WORKLOADS: Mapping[str, Workload] = {
+    "table-scan": table_scan,
+    "get": get,
+    "get-rows": get_rows,
+    "commit": commit,
+    "open": opening,
+    "spark-scan": spark_scan,
+    "spark-write": spark_write,
+    "micro-batch": microbatch,
+    "memory": memory,
+}

@@ -1,0 +1,64 @@
+"""The folders of the demo: the store, and beside it what Spark needs to replay into it.
+
+    <store>                       the store
+    <store>.replay/source/        the package's tables as Parquet, for Spark
+    <store>.replay/changes/       the stream of changes, a file for every micro-batch
+    <store>.replay/checkpoints/   how far the streaming queries have come
+
+Promises: checkpoints are never used with another store than the one they tell of, whenever the
+demo is killed; nothing is removed that is not a store or the demo's own.
+Does not know: what is in the files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import flights_source
+import pyarrow.parquet as pq
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folders of one replay; see the module."""
+
+    store: Path
+
+    @property
+    def source(self) -> Path:
+        """The source's tables, one Parquet file each."""
+        return self._replay / "source"
+
+    @property
+    def changes(self) -> Path:
+        """The stream's files."""
+        return self._replay / "changes"
+
+    @property
+    def checkpoints(self) -> Path:
+        """A folder for every streaming query."""
+        return self._replay / "checkpoints"
+
+    @property
+    def _replay(self) -> Path:
+        return self.store.with_name(f"{self.store.name}.replay")
+
+    def prepare(self, *, reset: bool) -> None:
+        """Make the folders; start over with ``reset``, or if the store is gone."""
+        if reset and (self.store / "_log").is_dir():
+            # Renamed first: half a store is worse than none.
+            removed = self.store.rename(self.store.with_name(f"{self.store.name}.removed"))
+            shutil.rmtree(removed)
+        if not self.store.exists():
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+        self.source.mkdir(parents=True, exist_ok=True)
+
+    def write_source(self) -> None:
+        """Write the package's tables, as Spark is to read them."""
+        for name in flights_source.NAMES:
+            file = self.source / f"{name}.parquet"
+            if not file.exists():
+                pq.write_table(flights_source.read(name), file.with_suffix(".unfinished"))
+                file.with_suffix(".unfinished").rename(file)

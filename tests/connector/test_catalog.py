@@ -1,0 +1,185 @@
+"""Temporary views and tables of Spark's catalog over relstate's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+from relstate.connector import catalog
+from relstate.storage import Store
+from support.spark import customers, orders_of, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def filled(spark: SparkSession, store: Store, orders: str) -> str:
+    """The table of orders with one of them."""
+    save(orders_of(spark, (1, "ann")), store, orders)
+    return orders
+
+
+@pytest.fixture(autouse=True)
+def clean_catalog(spark: SparkSession) -> Iterator[None]:
+    """Whatever a test makes in the catalog is dropped after it."""
+    yield
+    for table in spark.catalog.listTables():
+        kind = "VIEW" if table.isTemporary else "TABLE"
+        spark.sql(f"DROP {kind} {table.name}")
+
+
+def options(store: Store, table: str, **others: str) -> str:
+    """Return an OPTIONS clause."""
+    given = {"path": store.path, "table": table, **others}
+    return "OPTIONS (" + ", ".join(f"`{name}` '{value}'" for name, value in given.items()) + ")"
+
+
+def test_a_temporary_view_reads_and_writes(spark: SparkSession, store: Store, filled: str) -> None:
+    """INSERT INTO upserts, INSERT OVERWRITE replaces; the view stays at its epoch."""
+    make = f"CREATE OR REPLACE TEMP VIEW v USING relstate {options(store, filled)}"
+    spark.sql(make)
+    assert customers(spark.table("v")) == {1: "ann"}
+
+    spark.sql("INSERT INTO v VALUES (2, 'bob', 1.5, NULL)")
+    assert customers(spark.table("v")) == {1: "ann"}
+    spark.sql(make)
+    assert customers(spark.table("v")) == {1: "ann", 2: "bob"}
+
+    spark.sql("INSERT OVERWRITE v VALUES (3, 'joe', 1.5, NULL)")
+    spark.sql(make)
+    assert customers(spark.table("v")) == {3: "joe"}
+
+
+def test_a_view_of_some_columns_cannot_be_written(
+    spark: SparkSession, store: Store, filled: str
+) -> None:
+    """An upsert through it would set the others to NULL."""
+    spark.sql(f"CREATE TEMP VIEW v USING relstate {options(store, filled, columns='id,customer')}")
+
+    with pytest.raises(PySparkException, match="OptionError: option 'columns' has no meaning"):
+        spark.sql("INSERT INTO v VALUES (2, 'bob')")
+
+
+def test_a_catalog_table_is_read_afresh(spark: SparkSession, store: Store, filled: str) -> None:
+    """Spark forgets its options; the schema it keeps remembers them, in every way of reading."""
+    spark.sql(f"CREATE TABLE c USING relstate {options(store, filled)}")
+    assert customers(spark.sql("SELECT * FROM c")) == {1: "ann"}
+
+    save(orders_of(spark, (2, "bob")), store, filled)
+
+    assert customers(spark.sql("SELECT * FROM c")) == {1: "ann", 2: "bob"}
+    assert customers(spark.table("c")) == {1: "ann", 2: "bob"}
+    read = spark.read.option("numPartitions", 3).table("c")
+    assert read.rdd.getNumPartitions() == 3
+    assert spark.sql("SELECT x.id FROM c AS x JOIN c AS y ON x.id < y.id").count() == 1
+
+
+def test_a_catalog_table_may_stay_at_an_epoch(
+    spark: SparkSession, store: Store, filled: str
+) -> None:
+    """All options of a read are remembered."""
+    epoch = store.epoch
+    others = {"versionAsOf": str(epoch), "columns": "customer,id"}
+    spark.sql(f"CREATE TABLE c USING relstate {options(store, filled, **others)}")
+    save(orders_of(spark, (2, "bob")), store, filled)
+
+    assert spark.table("c").columns == ["customer", "id"]
+    assert customers(spark.table("c")) == {1: "ann"}
+
+
+def test_a_plain_read_carries_nothing_of_ours(
+    spark: SparkSession, store: Store, filled: str
+) -> None:
+    """Only the schema of a catalog table remembers options."""
+    spark.sql(f"CREATE TEMP VIEW v USING relstate {options(store, filled)}")
+
+    assert all(not field.metadata for field in spark.table("v").schema)
+
+
+def test_an_insert_must_say_where_to(spark: SparkSession, store: Store, filled: str) -> None:
+    """Spark does not; so it is refused with the remedy, which works."""
+    spark.sql(f"CREATE TABLE c USING relstate {options(store, filled)}")
+    epoch = store.epoch
+
+    for insert in ("INSERT INTO c VALUES", "INSERT INTO c SELECT * FROM VALUES"):
+        with pytest.raises(PySparkException, match=r"OptionError: .*WITH"):
+            spark.sql(f"{insert} (2L, 'bob', 1.5BD, NULL)")
+    assert store.epoch == epoch
+
+    place = f"WITH (path = '{store.path}', `table` = '{filled}')"
+    spark.sql(f"INSERT INTO c {place} VALUES (2, 'bob', 1.5, NULL)")
+    assert customers(spark.table("c")) == {1: "ann", 2: "bob"}
+
+
+def test_an_insert_from_another_catalog_table_goes_astray_nowhere(
+    spark: SparkSession, store: Store, filled: str
+) -> None:
+    """Spark would pass on where the rows came from as if it were where they go."""
+    store.create_table(
+        "copy",
+        "id BIGINT, customer STRING NOT NULL, amount DECIMAL(12,2), note STRING",
+        primary_key=["id"],
+    )
+    spark.sql(f"CREATE TABLE a USING relstate {options(store, filled)}")
+    spark.sql(f"CREATE TABLE b USING relstate {options(store, 'copy')}")
+    epoch = store.epoch
+
+    with pytest.raises(PySparkException, match="OptionError: "):
+        spark.sql("INSERT INTO b SELECT * FROM a")
+
+    assert store.epoch == epoch
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE c USING relstate {options} AS SELECT 1L AS id, 'ann' AS customer",
+        "CREATE TABLE c USING relstate OPTIONS (`table` 'orders')",
+        "CREATE TABLE c USING relstate OPTIONS (path '{path}', `table` 'orders', tabel 'x')",
+    ],
+)
+def test_a_catalog_table_that_could_not_be_read_is_not_made(
+    spark: SparkSession, store: Store, filled: str, statement: str
+) -> None:
+    """CREATE TABLE AS SELECT loses its options; a path is never guessed."""
+    text = statement.format(options=options(store, filled), path=store.path)
+
+    with pytest.raises(PySparkException, match="OptionError: "):
+        spark.sql(text)
+
+    assert not spark.catalog.tableExists("c")
+
+
+def test_a_catalog_table_with_columns_of_its_own_is_told_apart(
+    spark: SparkSession, store: Store, filled: str
+) -> None:
+    """Spark does not ask for the schema then, so that nothing remembers the place."""
+    spark.sql(f"CREATE TABLE c (id BIGINT) USING relstate {options(store, filled)}")
+
+    with pytest.raises(PySparkException, match=r"OptionError: .*without a list of columns"):
+        spark.table("c").collect()
+
+
+def test_the_options_of_a_definition_are_told_from_the_rest() -> None:
+    """Spark mixes them with properties, and spells the path its way."""
+    properties = {
+        "provider": "relstate",
+        "owner": "me",
+        "location": "file:/s",
+        "path": "file:/s",
+        "table": "t",
+        "option.table": "t",
+        "option.columns": "a",
+        "a property": "x",
+    }
+
+    assert catalog.is_definition(properties)
+    assert catalog.definition_options(properties) == {
+        "path": "file:/s",
+        "table": "t",
+        "columns": "a",
+    }

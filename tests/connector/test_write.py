@@ -1,0 +1,218 @@
+"""Batch writes through Spark."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+from relstate.storage import Store
+from support.spark import customers, load, orders_of, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_append_upserts(spark: SparkSession, store: Store, orders: str) -> None:
+    """A new key is added, a known one replaced, and each write is one epoch."""
+    epoch = store.epoch
+    save(orders_of(spark, (1, "ann"), (2, "bob")), store, orders)
+    save(orders_of(spark, (2, "eve"), (3, "joe")), store, orders)
+
+    assert store.epoch == epoch + 2
+    assert customers(load(spark, store, orders)) == {1: "ann", 2: "eve", 3: "joe"}
+    assert store.table(orders).get(2)[1] == "eve"
+
+
+def test_overwrite_replaces_all_rows_at_one_epoch(
+    spark: SparkSession, store: Store, orders: str
+) -> None:
+    """No epoch shows both, or neither, of the old rows and the new."""
+    save(orders_of(spark, (1, "ann"), (2, "bob")), store, orders)
+    epoch = store.epoch
+    save(orders_of(spark, (3, "joe")), store, orders, "overwrite")
+
+    assert store.epoch == epoch + 1
+    assert customers(load(spark, store, orders)) == {3: "joe"}
+    assert customers(load(spark, store, orders, versionAsOf=epoch)) == {1: "ann", 2: "bob"}
+
+
+def test_a_table_may_be_overwritten_with_what_it_holds(
+    spark: SparkSession, store: Store, orders: str
+) -> None:
+    """The rows are read at an epoch that the overwrite does not touch."""
+    save(orders_of(spark, (1, "ann"), (2, "bob")), store, orders)
+    save(load(spark, store, orders).where("id = 2"), store, orders, "overwrite")
+
+    assert customers(load(spark, store, orders)) == {2: "bob"}
+
+
+def test_no_rows_append_nothing_and_overwrite_everything(
+    spark: SparkSession, store: Store, orders: str
+) -> None:
+    """An append without rows commits no epoch."""
+    rows = orders_of(spark, (1, "ann"))
+    save(rows, store, orders)
+    epoch = store.epoch
+
+    save(rows.where("id > 1"), store, orders)
+    assert store.epoch == epoch
+    save(rows.where("id > 1"), store, orders, "overwrite")
+    assert store.epoch == epoch + 1
+    assert load(spark, store, orders).count() == 0
+
+
+def test_columns_are_matched_by_name(spark: SparkSession, store: Store, orders: str) -> None:
+    """In any order and case; a nullable one that is missing is NULL, a narrower number fits."""
+    save(spark.sql("SELECT 5S AS AMOUNT, 'ann' AS customer, 1 AS id"), store, orders)
+
+    assert [tuple(map(str, row)) for row in load(spark, store, orders).collect()] == [
+        ("1", "ann", "5.00", "None")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("1L AS id", "SchemaMismatchError: the column 'customer', which is NOT NULL, is missing"),
+        ("'a' AS customer", "SchemaMismatchError: the column 'id', which is NOT NULL, is missing"),
+        ("1L AS id, 'a' AS customer, 2 AS x", "SchemaMismatchError: unknown column 'x'"),
+        ("'1' AS id, 'a' AS customer", "SchemaMismatchError: the column 'id'"),
+        ("1L AS id, 'a' AS customer, 1D AS amount", "SchemaMismatchError: the column 'amount'"),
+        ("1L AS id, 'a' AS customer, INTERVAL '1' MONTH AS note", "UnsupportedTypeError"),
+        ("nullif(1L, 1L) AS id, 'a' AS customer", "NullKeyError: .*'id' is NULL"),
+        ("1L AS id, nullif('a', 'a') AS customer", "NullValueError: .*'customer' is NULL"),
+        (
+            "1L AS id, 'a' AS customer, 12345678901.5BD AS amount",
+            "ValueRangeError: the value 12345678901.5",
+        ),
+    ],
+)
+def test_rows_that_do_not_fit_write_nothing(
+    spark: SparkSession, store: Store, orders: str, query: str, error: str
+) -> None:
+    """The error has its class and its whole text, and the store stays at its epoch."""
+    epoch = store.epoch
+
+    with pytest.raises(PySparkException, match=f"relstate.storage.errors.{error}"):
+        save(spark.sql(f"SELECT {query}"), store, orders)
+
+    assert store.epoch == epoch
+
+
+def test_the_last_of_two_rows_of_one_key_wins(
+    spark: SparkSession, store: Store, orders: str
+) -> None:
+    """Last is by partition, and by position in it: of 3 partitions, row 2 of the last."""
+    rows = spark.range(0, 9, 1, 3).selectExpr("1L AS id", "string(id) AS customer")
+    save(rows, store, orders)
+
+    assert customers(load(spark, store, orders)) == {1: "8"}
+
+
+def test_a_repeated_job_is_left_out(spark: SparkSession, store: Store, orders: str) -> None:
+    """A version not above the application's last one changes nothing; others know nothing of it."""
+
+    def write(customer: str, application: str, version: int) -> None:
+        identity = {"txnAppId": application, "txnVersion": version}
+        save(orders_of(spark, (1, customer)), store, orders, **identity)
+
+    write("ann", "job", 7)
+    epoch = store.epoch
+    write("bob", "job", 7)
+    write("bob", "job", 3)
+    assert store.epoch == epoch
+    assert customers(load(spark, store, orders)) == {1: "ann"}
+
+    write("eve", "other job", 3)
+    write("joe", "job", 9)
+    assert store.epoch == epoch + 2
+    assert customers(load(spark, store, orders)) == {1: "joe"}
+
+
+def test_a_version_needs_an_application_outside_a_stream(
+    spark: SparkSession, store: Store, orders: str
+) -> None:
+    """Otherwise there is nothing that the version is one of."""
+    with pytest.raises(PySparkException, match=r"SessionError: .*txnAppId"):
+        save(orders_of(spark, (1, "ann")), store, orders, txnVersion=1)
+
+
+def test_changes_are_applied_in_their_order(spark: SparkSession, store: Store, orders: str) -> None:
+    """Of a deleted row only the key is looked at; the operation is not stored."""
+    save(orders_of(spark, (1, "ann"), (2, "bob"), (3, "joe")), store, orders)
+    changes = spark.sql(
+        "SELECT id, customer, op FROM VALUES (1L, 'old', 'update_preimage'), "
+        "(1L, 'new', 'update_postimage'), (2L, NULL, 'delete'), (3L, NULL, 'd'), "
+        "(3L, 'jim', 'I'), (4L, 'tmp', 'c'), (4L, NULL, 'D') AS t(id, customer, op)"
+    ).coalesce(1)
+    save(changes, store, orders, opColumn="OP", clustered="true")
+
+    assert customers(load(spark, store, orders)) == {1: "new", 3: "jim"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "options", "error"),
+    [
+        ("'upsert' AS op", {"clustered": "true"}, "UnknownOperationError: row 0 .*'upsert'"),
+        ("nullif('d', 'd') AS op", {"clustered": "true"}, "UnknownOperationError: .*None"),
+        ("1 AS op", {"clustered": "true"}, "SchemaMismatchError: the operation column 'op'"),
+        ("'d' AS o", {"clustered": "true"}, "SchemaMismatchError: the data has no operation"),
+        ("'d' AS op", {}, "OptionError: option 'opColumn' needs 'clustered'"),
+    ],
+)
+def test_changes_that_cannot_be_told_apart_write_nothing(
+    spark: SparkSession,
+    store: Store,
+    orders: str,
+    operation: str,
+    options: dict[str, str],
+    error: str,
+) -> None:
+    """Nothing is taken for an insert that is not one."""
+    epoch = store.epoch
+    rows = spark.sql(f"SELECT 1L AS id, 'ann' AS customer, {operation}")
+
+    with pytest.raises(PySparkException, match=error):
+        save(rows, store, orders, opColumn="op", **options)
+
+    assert store.epoch == epoch
+
+
+def test_two_writers_at_once_both_land(spark: SparkSession, store: Store, orders: str) -> None:
+    """Upserts do not conflict: each is an epoch, in some order."""
+
+    def write(key: int) -> None:
+        # Spark 4.3 looks for Python sources in the session that is the thread's own.
+        spark.createDataFrame([], "none INT")
+        save(orders_of(spark, (key, "both"), (9, f"writer {key}")), store, orders)
+
+    epoch = store.epoch
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, (1, 2, 3)))
+
+    found = customers(load(spark, store, orders))
+    assert store.epoch == epoch + 3
+    assert found.pop(9) in ("writer 1", "writer 2", "writer 3")
+    assert found == {1: "both", 2: "both", 3: "both"}
+
+
+def test_a_table_dropped_under_a_writer_gets_nothing(
+    spark: SparkSession, store: Store, orders: str
+) -> None:
+    """A table of the same name, made meanwhile, is another one."""
+    from relstate.connector.sink.plan import plan_batch
+
+    rows = orders_of(spark, (1, "ann"))
+    options = {"path": store.path, "table": orders}
+    writer = plan_batch(options, rows.schema, overwrite=False)
+    message = writer.write(iter(rows.toArrow().to_batches()))
+    store.drop_table(orders)
+    store.create_table(orders, "id BIGINT", primary_key=["id"])
+
+    with pytest.raises(Exception, match=r"'orders' was dropped in epoch \d+"):
+        writer.commit([message])
+
+    assert store.table(orders).count() == 0

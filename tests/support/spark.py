@@ -1,0 +1,38 @@
+"""Short words for what the tests do through Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from relstate.storage import Store
+
+
+def orders_of(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    """Return orders, each (id, customer), with an amount that follows from the id."""
+    values = ", ".join(f"({key}, '{customer}')" for key, customer in rows)
+    return spark.sql(
+        "SELECT id, customer, CAST(id * 1.5 AS DECIMAL(12,2)) AS amount, "
+        f"CAST(NULL AS STRING) AS note FROM VALUES {values} AS t(id, customer)"
+    )
+
+
+def save(rows: DataFrame, store: Store, table: str, mode: str = "append", **options: Any) -> None:
+    """Write rows to a table."""
+    writer = rows.write.format("relstate").option("table", table).options(**options)
+    writer.mode(mode).save(store.path)
+
+
+def load(spark: SparkSession, store: Store, table: str, **options: Any) -> DataFrame:
+    """Return a table as a DataFrame."""
+    reader = spark.read.format("relstate").option("table", table).options(**options)
+    return reader.load(store.path)
+
+
+def customers(rows: DataFrame) -> dict[int, str]:
+    """Return the customer of every order by its id; fails where an id is there twice."""
+    found = [(row.id, row.customer) for row in rows.select("id", "customer").collect()]
+    assert len(found) == len({key for key, _ in found})
+    return dict(found)
