@@ -6,12 +6,14 @@ Promises: the table needs nothing that is not installed; rich only makes it pret
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .figure import Comparison, Figure
 
+_WIDTH = 160
 _HEADERS = ("workload", "case", "ours", "baseline", "compared", "spread", "asked", "met")
 _ANSWERS = {True: "yes", False: "NO", None: ""}
 
@@ -78,9 +80,8 @@ def _print_rich(lines: Sequence[tuple[str, ...]]) -> None:
     for cells in lines:
         style = "red" if cells[-1] == _ANSWERS[False] else None
         table.add_row(*cells, style=style)
-    console = Console()
-    # What is no terminal has no width; cutting words there would serve nobody.
-    console.print(table, width=None if console.is_terminal else 200)
+    # What is no terminal has no width.
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(table)
 
 
 def _print_plain(lines: Sequence[tuple[str, ...]]) -> None:

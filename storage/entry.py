@@ -123,6 +123,10 @@ class SegmentRecord:
         """Return how many entries, deletes included, the segment holds of a table."""
         return sum(table.rows for table in self.tables if table.table_id == table_id)
 
+    def stored_bytes(self, table_id: int) -> int:
+        """Return how many bytes of keys and values the segment holds of a table."""
+        return sum(sum(table.shard_bytes) for table in self.tables if table.table_id == table_id)
+
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values. On disk: never change a name."""
         return {

@@ -1,7 +1,8 @@
 """Rows of several vnodes, merged into the order of the primary key.
 
 Files are sorted by vnode first. A scan in key order reads all vnodes side by side and merges them.
-Promises: memory is bounded by a batch of every stream. Does not know: where the batches come from.
+Promises: memory is bounded by a batch of every stream and some megabytes for all of them together.
+Does not know: where the batches come from.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from .ragged import Bytes, sort_order
 KeysOf = Callable[[pa.RecordBatch], Bytes]
 """Gives the keys of a batch as bytes that compare as the keys do."""
 
-_LEAST_ROWS = 1024
+# What the heads of all streams together are filled up to; of either, what is reached first.
+_HELD_ROWS, _HELD_BYTES = 262_144, 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,19 @@ class _Head:
         return _Head(self.stream, self.batch.slice(start, length), self.keys.slice(start, length))
 
 
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one head may hold of the rows and bytes of all."""
+
+    rows: int
+    size: int
+
+    def has_room_beside(self, head: _Head) -> bool:
+        """Return whether the head holds less than this, or nothing."""
+        rows = len(head.keys)
+        return not rows or (rows < self.rows and head.batch.nbytes < self.size)
+
+
 def merge_in_key_order(
     streams: Sequence[Iterator[pa.RecordBatch]],
     keys_of: KeysOf,
@@ -48,7 +63,8 @@ def merge_in_key_order(
 
     Each stream yields its own rows in that order already.
     """
-    live = [head for stream in streams if (head := _filled(_next(stream, keys_of), keys_of))]
+    share = _Share(_HELD_ROWS // max(len(streams), 1), _HELD_BYTES // max(len(streams), 1))
+    live = [head for stream in streams if (head := _filled(_next(stream, keys_of), keys_of, share))]
     while live:
         lasts = [head.key(len(head.keys) - 1) for head in live]
         bound = max(lasts) if descending else min(lasts)
@@ -57,7 +73,7 @@ def merge_in_key_order(
             [head.slice(0, cut) for head, cut in zip(live, cuts, strict=True) if cut], descending
         )
         rests = [head.slice(cut, len(head.keys)) for head, cut in zip(live, cuts, strict=True)]
-        live = [head for rest in rests if (head := _filled(rest, keys_of))]
+        live = [head for rest in rests if (head := _filled(rest, keys_of, share))]
 
 
 def _next(stream: Iterator[pa.RecordBatch], keys_of: KeysOf) -> _Head | None:
@@ -65,12 +81,12 @@ def _next(stream: Iterator[pa.RecordBatch], keys_of: KeysOf) -> _Head | None:
     return None if batch is None else _Head(stream, batch, keys_of(batch))
 
 
-def _filled(head: _Head | None, keys_of: KeysOf) -> _Head | None:
+def _filled(head: _Head | None, keys_of: KeysOf, share: _Share) -> _Head | None:
     """Return the head with more of its stream behind it if it is short; None if all is over.
 
     A step merges up to the nearest end of any head: one short head makes a small step.
     """
-    while head is not None and len(head.keys) < _LEAST_ROWS:
+    while head is not None and share.has_room_beside(head):
         more = _next(head.stream, keys_of)
         if more is None:
             return head if len(head.keys) else None

@@ -8,9 +8,11 @@ beginning. Sources are ordered by the caller, the newest first; one key stands o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,9 @@ from numpy.typing import NDArray
 from .block import Block
 from .errors import CorruptionError
 from .key import VERSION_BYTES
-from .ragged import Bytes, Positions, first_of_each, rows_at
+from .ragged import Bytes, Positions, first_of_each, gather
+
+Flags: TypeAlias = NDArray[np.bool_]
 
 _TABLE_BYTES = 4
 
@@ -33,22 +37,14 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """Rows of one block: ``rows`` are indices into it, in key order."""
-
-    block: Block
-    rows: Positions
-
-
-@dataclass(frozen=True, slots=True)
 class Window:
-    """The visible rows of one range of keys.
+    """The visible rows of one range of keys: of every source a block, in key order.
 
-    ``order`` puts the rows of all picks, one pick after another, in ascending key order; None
+    ``order`` puts the rows of all blocks, one block after another, in ascending key order; None
     where they are already.
     """
 
-    picks: tuple[Pick, ...]
+    blocks: tuple[Block, ...]
     order: Positions | None
 
 
@@ -113,32 +109,32 @@ def _cut(block: Block, bound: bytes, descending: bool) -> tuple[Block, Block]:
 
 def _window(blocks: Sequence[Block]) -> Window:
     if len(blocks) == 1:
-        rows = np.arange(len(blocks[0]), dtype=np.int64)
-        return Window((_visible(Pick(blocks[0], rows)),), None)
+        return Window((_chosen(blocks[0], _is_put(blocks[0])),), None)
     winners = first_of_each(pa.concat_arrays([_key_bytes(block) for block in blocks]))
     bounds = np.cumsum([0, *(len(block) for block in blocks)])
-    owners = np.searchsorted(bounds, winners, side="right") - 1
-    picks, places = [], []
-    for index, block in enumerate(blocks):
-        mine = np.flatnonzero(owners == index)
-        rows = winners[mine] - bounds[index]
-        put = _is_put(block, rows)
-        picks.append(Pick(block, rows[put]))
-        places.append(mine[put])
-    return Window(tuple(picks), np.argsort(np.concatenate(places), kind="stable"))
+    visible = np.zeros(bounds[-1], np.bool_)
+    visible[winners] = True
+    visible &= np.concatenate([_is_put(block) for block in blocks])
+    ranks = np.cumsum(visible) - 1
+    return Window(
+        tuple(
+            _chosen(block, visible[start:stop])
+            for block, (start, stop) in zip(blocks, itertools.pairwise(bounds), strict=True)
+        ),
+        ranks[winners[visible[winners]]],
+    )
 
 
-def _visible(pick: Pick) -> Pick:
-    put = _is_put(pick.block, pick.rows)
-    return pick if put.all() else Pick(pick.block, pick.rows[put])
-
-
-def _is_put(block: Block, rows: Positions) -> NDArray[np.bool_]:
-    put: NDArray[np.bool_] = block.values[block.value_starts[rows]] == Kind.PUT
+def _is_put(block: Block) -> Flags:
+    put: Flags = block.values[block.value_starts] == Kind.PUT
     return put
+
+
+def _chosen(block: Block, flags: Flags) -> Block:
+    return block if flags.all() else block.take(np.flatnonzero(flags))
 
 
 def _key_bytes(block: Block) -> Bytes:
     """Return the keys of a block without table and version: the same bytes are the same row."""
     lengths = block.key_lengths - _TABLE_BYTES - VERSION_BYTES
-    return rows_at(block.keys, block.key_starts + _TABLE_BYTES, lengths)
+    return gather(block.keys, block.key_starts + _TABLE_BYTES, lengths)

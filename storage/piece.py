@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .merge import Pick, Window
+from .block import Block
+from .merge import Window
 from .ragged import Positions
 
 
@@ -28,48 +29,47 @@ class Limits:
 class Piece:
     """Some rows of some blocks.
 
-    ``order`` puts the rows of all picks, one pick after another, in the order wanted; None where
-    they are already.
+    ``order`` puts the rows of all blocks, one block after another, in the order wanted; None
+    where they are already.
     """
 
-    picks: tuple[Pick, ...]
+    blocks: tuple[Block, ...]
     order: Positions | None
 
 
 def pieces(window: Window, limits: Limits) -> Iterator[Piece]:
     """Yield a window's rows block by block."""
-    for pick in window.picks:
-        for part in _cuts(_sizes(pick), limits):
-            yield Piece((Pick(pick.block, pick.rows[part]),), None)
+    for block in window.blocks:
+        for part in _cuts(_sizes(block), limits):
+            yield Piece((block.slice(part.start, part.stop),), None)
 
 
 def pieces_in_order(window: Window, limits: Limits, *, descending: bool) -> Iterator[Piece]:
     """Yield a window's rows in key order, ascending or descending."""
-    sizes = np.concatenate([_sizes(pick) for pick in window.picks])
+    sizes = np.concatenate([_sizes(block) for block in window.blocks])
     places = np.arange(len(sizes)) if window.order is None else window.order
     if descending:
         places = places[::-1]
-    bounds = np.cumsum([0, *(len(pick.rows) for pick in window.picks)])
+    bounds = np.cumsum([0, *map(len, window.blocks)])
     for part in _cuts(sizes[places], limits):
         yield _piece(window, bounds, places[part])
 
 
 def _piece(window: Window, bounds: Positions, places: Positions) -> Piece:
-    if len(window.picks) == 1:
-        pick = window.picks[0]
-        return Piece((Pick(pick.block, pick.rows[places]),), None)
+    if len(window.blocks) == 1:
+        return Piece((window.blocks[0].take(places),), None)
     owners = np.searchsorted(bounds, places, side="right") - 1
-    picks, found = [], []
+    blocks, found = [], []
     for index in np.unique(owners):
-        pick, mine = window.picks[index], np.flatnonzero(owners == index)
-        picks.append(Pick(pick.block, pick.rows[places[mine] - bounds[index]]))
+        mine = np.flatnonzero(owners == index)
+        blocks.append(window.blocks[index].take(places[mine] - bounds[index]))
         found.append(mine)
     order = np.argsort(np.concatenate(found), kind="stable") if len(found) > 1 else None
-    return Piece(tuple(picks), order)
+    return Piece(tuple(blocks), order)
 
 
-def _sizes(pick: Pick) -> Positions:
-    return pick.block.value_lengths[pick.rows] + pick.block.key_lengths[pick.rows]
+def _sizes(block: Block) -> Positions:
+    return block.value_lengths + block.key_lengths
 
 
 def _cuts(sizes: Positions, limits: Limits) -> Iterator[slice]:

@@ -41,12 +41,7 @@ class ReadPlan:
     def stored_bytes(self) -> int:
         """The stored bytes of the table's rows, of older versions too."""
         table_id = self.definition.table_id
-        return sum(
-            sum(statistics.shard_bytes)
-            for placed in self.segments
-            for statistics in placed.record.tables
-            if statistics.table_id == table_id
-        )
+        return sum(placed.record.stored_bytes(table_id) for placed in self.segments)
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one a vnode)."""
@@ -81,7 +76,8 @@ class WriteTarget:
     vnode_count: int
     shards: int
 
-    def open(self) -> TableWriter:
+    def open(self, environment: Environment | None = None) -> TableWriter:
         """Return a writer for one task of this process."""
         encoding = RowEncoding(self.definition, self.vnode_count)
-        return TableWriter(LocalEnvironment(self.path), encoding, self.shards)
+        environment = environment or LocalEnvironment(self.path)
+        return TableWriter(environment, encoding, self.shards)

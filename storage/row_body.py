@@ -35,6 +35,8 @@ MAX_END = 2**32 - 1
 
 # Copying this many bytes too many is cheaper than going to every row a second time.
 _WORTHWHILE_GAP = 128
+# Rows of up to so many bytes are copied in any order as fast as in their own.
+_SHORT_ROW = 256
 
 
 class RowBody:
@@ -101,11 +103,12 @@ class RowBody:
             return [pa.array([], self.fields[index].arrow_type) for index in wanted]
         self._check_rows(buffer, starts, lengths)
         if (
-            (starts[1:] <= starts[:-1]).any()
+            lengths.max() > _SHORT_ROW
+            and (starts[1:] <= starts[:-1]).any()
             and not set(wanted).isdisjoint(self._variable)
             and lengths.sum() <= MAX_ARROW_OFFSET
         ):
-            # Fetching bytes in the order they stand in, each once, and then moving what was
+            # Fetching many bytes in the order they stand in, each once, and then moving what was
             # fetched is faster; but the moved array may not outgrow Arrow's offsets.
             rows, places = _ascending(starts)
             arrays = self._decode(buffer, starts[rows], lengths[rows], wanted)

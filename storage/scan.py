@@ -23,13 +23,13 @@ Bounds = tuple[bytes, bytes | None]
 """A range of full keys: from the first, included, to the second, excluded (None: no end)."""
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
-# Scanning all vnodes side by side holds a piece of each.
-_PIECE_OF_A_VNODE = Limits(rows=2048, size=256 << 10)
+# Scanning many vnodes side by side holds a piece of each: this is for all of them together.
+_SIDE_BY_SIDE = Limits(rows=524_288, size=64 << 20)
 # Leaf pages that all sources of a merge may hold at once, and the bounds of one source's part.
 _LEAVES = 2048
 _LEAST_LEAVES, _MOST_LEAVES = 4, 512
-# Up to so many rows a scan in key order sorts in memory; beyond, it merges vnode by vnode.
-_SORTED_ROWS = 262_144
+# Up to so much a scan in key order sorts in memory; beyond, it merges vnode by vnode.
+_SORTED = Limits(rows=262_144, size=64 << 20)
 
 Source = Callable[[Bounds, int, bool], Iterator[Block]]
 """Reads one sorted run: blocks within bounds, of at most so many leaf pages, descending or not."""
@@ -40,13 +40,14 @@ class Scan:
     """What a scan reads and how it hands it out.
 
     ``sources``: sorted runs, the newest first. ``decode`` makes a batch of a piece, ``keys_of``
-    gives the primary keys of a batch as bytes, ``rows`` bounds the number of rows from above.
+    gives the primary keys of a batch as bytes; ``most`` bounds all rows, and their stored bytes,
+    from above.
     """
 
     sources: Sequence[Source]
     decode: Callable[[Piece], pa.RecordBatch]
     keys_of: Callable[[pa.RecordBatch], Bytes]
-    rows: int
+    most: Limits
 
     def windows(
         self, bounds: Bounds, *, descending: bool = False, leaves: int = _LEAVES
@@ -70,14 +71,15 @@ class Scan:
         """Yield the rows of some ranges, each within one vnode, in the order of the primary key."""
         if len(ranges) == 1:
             yield from self._sorted_range(ranges[0], descending, _BATCH, _LEAVES)
-        elif self.rows <= _SORTED_ROWS:
+        elif not ranges:
+            return
+        elif self.most.rows <= _SORTED.rows and self.most.size <= _SORTED.size:
             yield from self._sorted_in_memory(ranges, descending)
         else:
             leaves = _LEAST_LEAVES * len(self.sources)
-            streams = [
-                self._sorted_range(bounds, descending, _PIECE_OF_A_VNODE, leaves)
-                for bounds in ranges
-            ]
+            count = len(ranges)
+            piece = Limits(_SIDE_BY_SIDE.rows // count, _SIDE_BY_SIDE.size // count)
+            streams = [self._sorted_range(bounds, descending, piece, leaves) for bounds in ranges]
             for batch in merge_in_key_order(streams, self.keys_of, descending=descending):
                 yield from _slices(batch)
 

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
+from typing import Any, cast
 
 import lmdb
 import pyarrow as pa
@@ -159,7 +160,10 @@ class SegmentFile:
         CorruptionError or FilesystemError, naming the file, if it cannot be read.
         """
         transaction = self._opened()
-        return self._find if transaction is None else transaction.get
+        if transaction is None:
+            return self._find
+        found: Callable[[bytes], Any] = transaction.get
+        return found
 
     def get_many(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
         """Return (key, value) of those of ``keys`` that are there, in the order asked.
@@ -171,8 +175,7 @@ class SegmentFile:
             found = ((key, self._find(key)) for key in keys)
             return [(key, value) for key, value in found if value is not None]
         with self._lock, transaction.cursor() as cursor:
-            pairs: list[tuple[bytes, bytes]] = cursor.getmulti(keys)
-            return pairs
+            return cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
 
     def _find(self, key: bytes) -> bytes | None:
         pages = self._paged()
@@ -252,7 +255,7 @@ class SegmentFile:
             found = cursor.first() if start is None else cursor.set_range(start)
             if found and after is not None:
                 found = cursor.next()
-            pairs = cursor.iternext() if found else iter(())
+            pairs: Iterator[Any] = cursor.iternext() if found else iter(())
             return _some(takewhile(lambda pair: high is None or pair[0] < high, pairs))
 
     def _last_pairs(
@@ -265,7 +268,7 @@ class SegmentFile:
             stop = before if before is not None else high
             inside = stop is not None and cursor.set_range(stop)
             found = cursor.prev() if inside else cursor.last()
-            pairs = cursor.iterprev() if found else iter(())
+            pairs: Iterator[Any] = cursor.iterprev() if found else iter(())
             return _some(takewhile(lambda pair: low is None or pair[0] >= low, pairs))[::-1]
 
 

@@ -37,7 +37,7 @@ class StateTable:
         self,
         encoding: RowEncoding,
         committed: Callable[[], StorageTable],
-        commit: Callable[[Callable[[], tuple[SegmentRecord, ...]]], int],
+        commit: Callable[[Callable[[], tuple[SegmentRecord, ...]], Bytes | None], int],
         writer: Callable[[], SegmentWriter],
         *,
         vnodes: Sequence[range] | None = None,
@@ -45,7 +45,8 @@ class StateTable:
     ) -> None:
         """``committed`` gives the table as it is now committed, ``writer`` a writer of segments;
         ``commit`` calls what it is given to have the epoch's segments written, commits them and
-        returns the epoch.
+        returns the epoch; it refuses to if one of the full keys it is given has been changed since
+        ``committed`` was called last.
 
         ``vnodes``: those this table may touch, all by default. ``strict``: an insert over a live
         row and a delete or update of a missing one are errors (executors); else the last
@@ -162,8 +163,14 @@ class StateTable:
         return writer.finish()
 
     def commit(self) -> int:
-        """Commit the changes as one epoch and return it; the latest epoch if there are none."""
-        epoch = self._commit(self.flush)
+        """Commit the changes as one epoch and return it; the latest epoch if there are none.
+
+        The errors of `flush` and `transaction.commit`. ConflictError on a strict table if another
+        has committed a change of the same rows meanwhile. After an error the changes are still
+        here: commit again, or `clear` to begin anew from what is committed.
+        """
+        keys = self._changes.changes().keys if self._strict else None
+        epoch = self._commit(self.flush, keys)
         self.clear()
         return epoch
 

@@ -24,9 +24,9 @@ from .entry import TableDefinition
 from .environment import Environment
 from .errors import CorruptionError, SchemaMismatchError
 from .key import PREFIX_BYTES, VERSION_BYTES
-from .merge import Kind, Pick
+from .merge import Kind
 from .paths import SEGMENTS
-from .piece import Piece
+from .piece import Limits, Piece
 from .ragged import Bytes, Positions, first_of_each
 from .record import Row
 from .registry import registry
@@ -34,7 +34,6 @@ from .scan import Bounds, Scan
 from .schema import Column
 from .segment import SegmentFile
 from .state import PlacedSegment
-
 
 _Getter = Callable[[bytes], bytes | None]
 
@@ -127,7 +126,7 @@ class StorageTable:
         rows = np.asarray(pc.fill_null(places, -1)).astype(np.int64)
         live = rows >= 0
         live[live] = found.values[found.value_starts[rows[live]]] == Kind.PUT
-        piece = Piece((Pick(found, rows[live]),), None)
+        piece = Piece((found.take(rows[live]),), None)
         return np.flatnonzero(live), self._decode(piece, wanted)
 
     def get_values(self, full_keys: Bytes) -> Block:
@@ -188,10 +187,10 @@ class StorageTable:
         """Return the number of visible rows."""
         scan = self._scan((), None)
         return sum(
-            len(pick.rows)
+            len(block)
             for bounds in self._ranges(vnodes, EVERY_KEY)
             for window in scan.windows(bounds)
-            for pick in window.picks
+            for block in window.blocks
         )
 
     def columns(self, names: Sequence[str] | None) -> Sequence[Column]:
@@ -215,15 +214,24 @@ class StorageTable:
         return wanted
 
     def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
-        table_id = self.encoding.table_id
         sources = [partial(_file_source, file) for file in self._files]
         return Scan(
             sources=sources if newest is None else [partial(_block_source, newest), *sources],
             decode=partial(self._decode, columns=columns),
             keys_of=self.encoding.primary_keys,
-            rows=sum(placed.record.rows(table_id) for placed in self._segments)
-            + (0 if newest is None else len(newest)),
+            most=self._most(newest),
         )
+
+    def _most(self, newest: Block | None) -> Limits:
+        """Return the most rows that a scan may yield and their stored bytes."""
+        table_id = self.encoding.table_id
+        records = [placed.record for placed in self._segments]
+        rows = sum(record.rows(table_id) for record in records)
+        size = sum(record.stored_bytes(table_id) for record in records)
+        if newest is None:
+            return Limits(rows, size)
+        held = int(newest.key_lengths.sum() + newest.value_lengths.sum())
+        return Limits(rows + len(newest), size + held)
 
     def _ranges(self, vnodes: Sequence[range] | None, keys: KeyRange) -> list[Bounds]:
         """Return the ranges of full keys that hold the rows wanted, ascending."""
@@ -241,7 +249,7 @@ class StorageTable:
 
     def _decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
         try:
-            batches = [self.encoding.decode(pick.block, pick.rows, columns) for pick in piece.picks]
+            batches = [self.encoding.decode(block, columns) for block in piece.blocks]
         except (ValueError, IndexError) as error:
             raise CorruptionError(
                 f"{self._environment.local_path(SEGMENTS)}: a row of table "

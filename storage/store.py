@@ -8,6 +8,7 @@ Does not know: Spark. It only composes what the other files do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from .arrow import fields_of
 from .check import Report, check
 from .ddl import parse_columns
 from .encoding import RowEncoding
-from .entry import SegmentRecord, Settings, TableDefinition, check_table_name
+from .entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
 from .environment import Environment, LocalEnvironment
 from .errors import (
     ClosedError,
@@ -30,13 +31,14 @@ from .errors import (
 from .log import Log
 from .paths import SEGMENTS
 from .plan import ReadPlan, WriteTarget
+from .ragged import Bytes
 from .registry import registry
 from .schema import TableSchema
-from .state import CatalogTable, StoreState
+from .state import CatalogTable, PlacedSegment, StoreState
 from .statetable import StateTable
 from .storagetable import StorageTable
 from .table import Table
-from .transaction import Committed, NewTable, Proposal, Skipped, commit
+from .transaction import Committed, NewTable, Proposal, Reads, Skipped, commit
 from .writer import SegmentWriter
 
 DEFAULT_RETENTION = 24 * 3600
@@ -89,9 +91,17 @@ class Store:
         return cls(environment, log, log.load())
 
     def close(self) -> None:
-        """Let go of the files; what is read or written later raises ClosedError."""
+        """Let go of the files; what is read or committed later raises ClosedError.
+
+        A state table or a scan that is under way still reads what it has open.
+        """
         self._closed = True
         registry.close(self.environment.local_path(SEGMENTS))
+
+    def check_open(self) -> None:
+        """Raise ClosedError if the store was closed."""
+        if self._closed:
+            raise ClosedError(f"{self.path}: this store was closed; open it again")
 
     def __enter__(self) -> Store:
         return self
@@ -117,8 +127,7 @@ class Store:
     @property
     def state(self) -> StoreState:
         """The store at its latest epoch, looked up now."""
-        if self._closed:
-            raise ClosedError(f"{self.path}: this store was closed; open it again")
+        self.check_open()
         state = self._state
         newest = self._log.refresh(state)
         if newest is not state:
@@ -168,11 +177,10 @@ class Store:
         """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``."""
         try:
             dropped = self.state.table(name).definition.table_id
+            self._propose("drop table", dropped_tables=(dropped,))
         except TableNotFoundError:
             if not if_exists:
                 raise
-            return
-        self._propose("drop table", dropped_tables=(dropped,))
 
     def truncate(self, name: str) -> int:
         """Remove all rows of a table as one epoch and return it; later upserts land after it."""
@@ -197,14 +205,21 @@ class Store:
         """Return a table as a streaming executor uses it: see `StateTable`."""
         definition = self.state.table(name).definition
         encoding = RowEncoding(definition, self.settings.vnode_count)
+        reader = _LatestReader(self, name)
 
-        def commit_changes(flush: Callable[[], tuple[SegmentRecord, ...]]) -> int:
+        def commit_changes(
+            flush: Callable[[], tuple[SegmentRecord, ...]], relied_on: Bytes | None
+        ) -> int:
             started = self.environment.now()
-            return self.commit(Proposal(operation="write", started=started, segments=flush())).epoch
+            reads = None
+            if relied_on is not None:
+                reads = Reads(reader.epoch, partial(_changes_any, self, encoding, relied_on))
+            proposal = Proposal(operation="write", started=started, segments=flush(), reads=reads)
+            return self.commit(proposal).epoch
 
         return StateTable(
             encoding,
-            _LatestReader(self, name),
+            reader,
             commit_changes,
             self.segment_writer,
             vnodes=vnodes,
@@ -266,7 +281,12 @@ class Snapshot:
         """Return a table as it was. TableNotFoundError if there was none of this name."""
         plan = _plan(self._store, self._state, self.epoch, name, None)
         reader = plan.open(self._store.environment)
-        return Table(name, lambda: reader)
+
+        def open_reader() -> StorageTable:
+            self._store.check_open()
+            return reader
+
+        return Table(name, open_reader)
 
 
 class _LatestReader:
@@ -276,6 +296,12 @@ class _LatestReader:
         self._store = store
         self._name = name
         self._found: tuple[StoreState, StorageTable] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the reader that was given last."""
+        assert self._found is not None
+        return self._found[0].epoch
 
     def __call__(self) -> StorageTable:
         state = self._store.state
@@ -305,6 +331,19 @@ def _plan(
         state.segments_of(table_id, epoch),
         names,
     )
+
+
+def _changes_any(store: Store, encoding: RowEncoding, full_keys: Bytes, entry: Entry) -> bool:
+    """Return whether a commit changed a table's row under one of some keys, or all its rows."""
+    table_id = encoding.table_id
+    placed = [
+        PlacedSegment(record, entry.epoch, rank)
+        for rank, record in enumerate(entry.added)
+        if record.rows(table_id)
+    ]
+    if table_id in entry.based_tables:
+        return True
+    return len(StorageTable(store.environment, encoding, placed).get_values(full_keys)) > 0
 
 
 def _check_settings(vnode_count: int, shards: int, retention: int) -> None:

@@ -3,13 +3,14 @@
 Promises: entries leave in sorted segments of at most about 64 MiB, at most one entry a key in
 each; of two entries of one key in one segment the one added last stays. Memory is bounded by a few
 times a segment, whatever is written. Nothing a writer makes exists for readers until a commit
-names it.
+names it. A writer that failed once fails for good: what it lost cannot be missed by accident.
 Does not know: epochs. Which of two segments wins is said by their order in the commit.
 """
 
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from relstate.vnode import shards_of
 from .encoding import RowEncoding
 from .entry import SegmentRecord, TableStatistics
 from .environment import Environment
+from .errors import StorageError
 from .key import VERSION_BYTES
 from .longkey import has_long, pack
 from .merge import Kind
@@ -53,21 +55,34 @@ class SegmentWriter:
         self._pending: list[tuple[Bytes, Bytes]] = []
         self._pending_bytes = 0
         self._written: list[SegmentRecord] = []
+        self._failure: StorageError | None = None
 
     def add(self, keys: Bytes, values: Bytes) -> None:
         """Add entries: full keys and values, in the order in which they were written.
 
         StorageFullError if a segment does not fit on the disk.
         """
-        size = int(lengths_of(keys).sum() + lengths_of(values).sum()) + _ENTRY_BYTES * len(keys)
-        if self._pending and self._pending_bytes + size > SEGMENT_BYTES:
-            self._spill()
-        self._pending.append((keys, values))
-        self._pending_bytes += size
+        ends = np.cumsum(lengths_of(keys) + lengths_of(values) + _ENTRY_BYTES)
+        start = 0
+        while start < len(keys):
+            before = int(ends[start - 1]) if start else 0
+            room = SEGMENT_BYTES - self._pending_bytes
+            stop = int(np.searchsorted(ends, before + room, side="right"))
+            if stop > start or not self._pending:
+                stop = max(stop, start + 1)
+                part = keys.slice(start, stop - start), values.slice(start, stop - start)
+                self._pending.append(part)
+                self._pending_bytes += int(ends[stop - 1]) - before
+                start = stop
+            else:
+                self._spill()
 
     def finish(self) -> tuple[SegmentRecord, ...]:
-        """Write what is left, make all of it durable and return the segments in writing order."""
-        if self._pending:
+        """Write what is left, make all of it durable and return the segments in writing order.
+
+        StorageFullError or FilesystemError, now or if `add` has met one: nothing is lost unseen.
+        """
+        if self._pending or self._failure:
             self._spill()
         if self._written:
             self._environment.sync_folder(SEGMENTS)
@@ -80,11 +95,23 @@ class SegmentWriter:
         self._written, self._pending = [], []
 
     def _spill(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        name = f"{self._job}-{len(self._written):06d}"
+        try:
+            self._write(name)
+        except StorageError as error:
+            self._failure = error
+            # A full disk is not to hold on to half a segment.
+            with suppress(StorageError):
+                self._environment.remove(segment_path(name))
+            raise
+
+    def _write(self, name: str) -> None:
         keys = pa.concat_arrays([keys for keys, _ in self._pending])
         values = pa.concat_arrays([values for _, values in self._pending])
         self._pending, self._pending_bytes = [], 0
         order = _last_of_each(keys, sort_order(keys))
-        name = f"{self._job}-{len(self._written):06d}"
         tables = statistics(keys, values, order, self._vnode_count, self._shards)
         if has_long(keys):
             keys, values = pack(keys.take(pa.array(order)), values.take(pa.array(order)))

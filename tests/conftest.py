@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from relstate.storage import Store
+from support.stores import StoreMaker, unsynced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,4 +52,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-# Store fixtures: an empty store in a folder of its own, checked when the test is over.
+@pytest.fixture
+def make_store(tmp_path: Path) -> Iterator[StoreMaker]:
+    """Make stores; when the test is over, each of them must pass its check."""
+    made: list[Store] = []
+
+    def make(**options: Any) -> Store:
+        path = str(tmp_path / f"store{len(made)}")
+        made.append(Store.create(path, environment=unsynced(path), **options))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+        with Store.open(store.path) as reopened:
+            assert reopened.check().problems == ()
+
+
+@pytest.fixture
+def store(make_store: StoreMaker) -> Store:
+    """An empty store of few vnodes, which must pass its check when the test is over."""
+    return make_store(vnode_count=7, shards=3)
+
+
+@pytest.fixture(params=[1, 7, 256])
+def any_store(request: pytest.FixtureRequest, make_store: StoreMaker) -> Store:
+    """An empty store of one vnode, of few and of as many as there are by default."""
+    return make_store(vnode_count=request.param)

@@ -26,12 +26,16 @@ def microbatch(bench: Workbench) -> Iterator[Figure]:
 def _stream(bench: Workbench, rows: int) -> DataFrame:
     """Return a stream of so many rows a micro-batch, in two partitions."""
     source = bench.spark.readStream.format("rate-micro-batch").option("numPartitions", 2)
-    return source.option("rowsPerBatch", rows).load().selectExpr(
-        "value * 1103515245 % 2147483647 AS k",
-        "value AS a",
-        "CAST(value AS DOUBLE) AS d",
-        "timestamp AS ts",
-        "CAST(1000000000000 + value AS STRING) AS s",
+    return (
+        source.option("rowsPerBatch", rows)
+        .load()
+        .selectExpr(
+            "value * 1103515245 % 2147483647 AS k",
+            "value AS a",
+            "CAST(value AS DOUBLE) AS d",
+            "timestamp AS ts",
+            "CAST(1000000000000 + value AS STRING) AS s",
+        )
     )
 
 

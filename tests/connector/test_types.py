@@ -73,6 +73,14 @@ def rows_of(frame: DataFrame) -> list[str]:
     return [repr(row) for row in frame.orderBy("id").collect()]
 
 
+@pytest.fixture(autouse=True)
+def times(spark: SparkSession) -> Iterator[None]:
+    """Make Spark take the type TIME, which it keeps behind a switch."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.timeType.enabled")
+
+
 @pytest.fixture(params=["UTC", "America/New_York"])
 def zone(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """The time zone of the session."""

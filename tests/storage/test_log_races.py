@@ -25,7 +25,7 @@ from relstate.storage.errors import (
     UnknownOutcomeError,
 )
 from relstate.storage.log import Log
-from relstate.storage.paths import checkpoint_path, entry_path
+from relstate.storage.paths import checkpoint_path, entry_path, parse_log_file
 from relstate.storage.state import StoreState, fold
 from relstate.storage.transaction import Committed, Skipped, commit
 from support.clock import ManualClock
@@ -42,6 +42,7 @@ from support.commits import (
     upsert,
 )
 from support.faulty_environment import FaultyEnvironment
+from support.histories import following
 
 # So far that the entry after the one raced for is archived and removed.
 FAR = 100
@@ -162,6 +163,21 @@ def test_a_dead_entry_in_place_of_a_readers_own_hides_the_log_for_a_minute_at_mo
     assert reader.refresh(at_three) is at_three
     clock.advance(61)
     assert reader.refresh(at_three) == loaded(root)
+
+
+def test_a_reader_between_two_dead_entries_is_not_misled(root: Path) -> None:
+    """Its own entry is another's dead one, and so is the next: the commit id tells."""
+    before = [loaded(root), others_advance(root, 1)]
+    sleepers = [FaultyEnvironment(root, crash_at="sync _log") for _ in before]
+    dead = [sleeper.random_id() for sleeper in sleepers]
+    newest = others_advance(root, FAR)
+    for sleeper, state, commit_id in zip(sleepers, before, dead, strict=True):
+        with sleeper.crashing():
+            Log(sleeper).append(following(state, commit_id=commit_id))
+    assert (root / entry_path(3)).exists()
+    assert (root / entry_path(4)).exists()
+
+    assert Log(quick_environment(root)).refresh(before[1]) == newest
 
 
 def test_an_entry_that_was_folded_at_once_is_not_taken_for_dead(root: Path) -> None:
@@ -430,6 +446,68 @@ def _check_every_moment(root: Path, epochs: int, read: Callable[[Log], StoreStat
         shutil.rmtree(copy)
         if not others.happened:
             return
+
+
+@pytest.fixture
+def due(tmp_path: Path) -> Path:
+    """A store at epoch 95: the next commit removes checkpoint 32 and the entries 33 to 64."""
+    log, state = new_store(quick_environment(tmp_path / "due"), "orders")
+    advanced(log, state, 95)
+    return tmp_path / "due"
+
+
+# A fold that stops before it removes the checkpoint, the first entries, the last.
+STOPS = [checkpoint_path(32), *map(entry_path, (33, 34, 50, 64))]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_following_beside_a_fold_that_dies_reaches_the_newest_epoch(due: Path, stop: str) -> None:
+    """However far it came: a reader at any epoch is not stopped by what was removed."""
+    states = [history(due, epoch) for epoch in (1, 31, 32, 33, 34, 49, 50, 63, 64, 65, 95)]
+    folder = FaultyEnvironment(due, crash_at=f"remove {stop}")
+    with folder.crashing():
+        commit(Log(folder), states[-1], upsert(folder))
+    assert folder.struck
+
+    newest = loaded(due)
+    assert newest.epoch == 96
+    for state in states:
+        reader = Log(quick_environment(due))
+        reader.load()
+        assert reader.refresh(state) == newest
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_loading_beside_a_fold_that_dies_gives_the_newest_epoch(due: Path, stop: str) -> None:
+    """However far it came, and wherever the reader was: at a checkpoint that is going away too."""
+    young = due.with_name("young")
+    for step in count(1):
+        shutil.copytree(due, young, ignore=_younger_than(40))
+
+        def others(young: Path = young) -> None:
+            shutil.copytree(due, young, dirs_exist_ok=True)
+            folder = FaultyEnvironment(young, crash_at=f"remove {stop}")
+            with folder.crashing():
+                commit(Log(folder), Log(folder).load(), upsert(folder))
+
+        acting = Before(step, others)
+        reader = FaultyEnvironment(young, before=acting)
+        state = Log(reader).load()
+        had_seen_the_end = f"read {entry_path(41)}" in reader.touches[: step - 1]
+        assert state.epoch == 96 or (state.epoch == 40 and had_seen_the_end)
+        shutil.rmtree(young)
+        if not acting.happened:
+            return
+
+
+def _younger_than(epoch: int) -> Callable[[str, list[str]], list[str]]:
+    """Return a filter for `copytree` that leaves out what came after an epoch."""
+
+    def too_young(_: str, names: list[str]) -> list[str]:
+        files = {name: parse_log_file(name) for name in names}
+        return [name for name, file in files.items() if file is not None and file.epoch > epoch]
+
+    return too_young
 
 
 def test_folding_beside_folders_and_readers_keeps_every_entry(root: Path) -> None:

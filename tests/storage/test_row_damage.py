@@ -89,9 +89,10 @@ DAMAGES: list[tuple[str, list[t.DataType], str]] = [
 def test_damage_is_told(types: list[t.DataType], damaged: str) -> None:
     """Bytes that no row has are a ValueError, in batches and alone."""
     codec, row = RowCodec(types), bytes.fromhex(damaged.replace("|", " "))
-    with pytest.raises(ValueError, match=r"."):
+    told = "a row|an array|of a struct|VOID|(?i:utf-?8)"
+    with pytest.raises(ValueError, match=told):
         batch_of(codec, row, len(types))
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match=told):
         codec.decode_one(b"head" + row, 4)
 
 

@@ -1,0 +1,321 @@
+"""A store and a dict, doing the same at random, never differ."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from relstate.storage import Op, StateTable, Store, Table, chunk_of
+from relstate.storage.errors import TableExistsError, TableNotFoundError
+from support.model import Model, changed, in_order, is_between
+from support.shapes import SHAPES, Key, Row, Shape
+from support.stores import batch_of, committed, rows_of, unsynced, written
+
+Change = tuple[Key, Row | None]
+
+
+@st.composite
+def changes(draw: st.DrawFn, shape: Shape, most: int = 12) -> list[tuple[Row, bool]]:
+    """Draw rows, each to be written or deleted."""
+    return draw(st.lists(st.tuples(shape.rows, st.booleans()), max_size=most))
+
+
+def changes_of(shape: Shape, drawn: Sequence[tuple[Row, bool]]) -> list[Change]:
+    """Return drawn changes as the model takes them."""
+    return [(shape.key_of(row), row if is_put else None) for row, is_put in drawn]
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One table of one shape, another that stays, a state table held open, and snapshots."""
+
+    shape: Shape
+    vnode_count: int
+
+    @initialize()
+    def begin(self) -> None:
+        """Make an empty store."""
+        self.folder = tempfile.TemporaryDirectory()
+        path = f"{self.folder.name}/store"
+        self.handles = [
+            Store.create(path, vnode_count=self.vnode_count, environment=unsynced(path))
+        ]
+        self.model = Model()
+        self.state_table: StateTable | None = None
+        self.snapshots: list[tuple[int, Table]] = []
+        self.create()
+
+    @property
+    def store(self) -> Store:
+        """The handle in use."""
+        return self.handles[-1]
+
+    @property
+    def rows(self) -> dict[Key, Row]:
+        """The rows that the table should hold."""
+        return self.model.tables[self.shape.name]
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table."""
+        return self.shape.name in self.model.tables
+
+    def teardown(self) -> None:
+        """Compare what is left, at every epoch, and check the store."""
+        for epoch, tables in self.model.past.items():
+            snapshot = self.store.at(epoch)
+            assert snapshot.tables() == tuple(sorted(tables))
+            for name, rows in tables.items():
+                assert rows_of(snapshot.table(name).to_arrow()) == in_order(self.shape, rows)
+        assert self.store.check().problems == ()
+        for handle in self.handles:
+            handle.close()
+        self.folder.cleanup()
+
+    # The catalog and the handles
+
+    @precondition(lambda self: not self.exists)
+    @rule()
+    def create(self) -> None:
+        """Create the table, which cannot be done twice."""
+        self.shape.create(self.store)
+        self.model.create(self.shape.name)
+        with pytest.raises(TableExistsError):
+            self.shape.create(self.handles[0])
+
+    @precondition(lambda self: self.exists)
+    @rule()
+    def drop(self) -> None:
+        """Drop the table; a state table that has changes for it cannot commit them."""
+        table = self.store.table(self.shape.name)
+        self.store.drop_table(self.shape.name)
+        self.model.drop(self.shape.name)
+        self.state_table = None
+        with pytest.raises(TableNotFoundError):
+            table.count()
+
+    @precondition(lambda self: self.exists)
+    @rule()
+    def truncate(self) -> None:
+        """Empty the table."""
+        self.store.truncate(self.shape.name)
+        self.model.replace(self.shape.name, [])
+
+    @rule(is_beside=st.booleans())
+    def reopen(self, is_beside: bool) -> None:
+        """Go on with a new handle, the old ones closed or not."""
+        path = self.store.path
+        if not is_beside:
+            for handle in self.handles:
+                handle.close()
+            self.handles, self.state_table, self.snapshots = [], None, []
+        self.handles.append(Store.open(path, environment=unsynced(path)))
+
+    @precondition(lambda self: len(self.handles) > 1)
+    @rule()
+    def change_handles(self) -> None:
+        """Go on with the oldest handle."""
+        self.handles.append(self.handles.pop(0))
+
+    # Writes
+
+    @precondition(lambda self: self.exists)
+    @rule(data=st.data(), is_overwrite=st.booleans())
+    def write_as_tasks(self, data: st.DataObject, is_overwrite: bool) -> None:
+        """Commit the segments of up to three tasks; of one key the last task's row wins."""
+        tasks = data.draw(st.lists(changes(self.shape), min_size=1, max_size=3))
+        segments, expected = [], []
+        for task in tasks:
+            # A task writes its rows before its deletes.
+            puts = [row for row, is_put in task if is_put]
+            deleted = [row for row, is_put in task if not is_put]
+            if puts or deleted:
+                segments += written(self.store, self.shape.name, puts, deleted)
+            expected += changes_of(self.shape, [(row, True) for row in puts])
+            expected += changes_of(self.shape, [(row, False) for row in deleted])
+        table_id = self.store.state.table(self.shape.name).definition.table_id
+        if is_overwrite:
+            committed(self.store, segments, based_tables=(table_id,))
+            self.model.replace(self.shape.name, expected)
+        elif segments:
+            committed(self.store, segments)
+            self.model.apply(self.shape.name, expected)
+
+    @precondition(lambda self: self.exists)
+    @rule()
+    def open_state_table(self) -> None:
+        """Hold a state table, which sees what is committed now until its own epoch ends."""
+        self.state_table = self.store.state_table(self.shape.name)
+        self._begin_epoch()
+
+    @precondition(lambda self: self.state_table is not None)
+    @rule(data=st.data())
+    def change_rows(self, data: st.DataObject) -> None:
+        """Write single rows to the state table."""
+        assert self.state_table is not None
+        drawn = data.draw(changes(self.shape))
+        for row, is_put in drawn:
+            if is_put:
+                self.state_table.insert(row)
+            elif data.draw(st.booleans()):
+                self.state_table.delete(row)
+            else:
+                self.state_table.delete_key(*self.shape.key_of(row))
+        self.pending += changes_of(self.shape, drawn)
+
+    @precondition(lambda self: self.state_table is not None)
+    @rule(data=st.data())
+    def write_chunk(self, data: st.DataObject) -> None:
+        """Write a chunk to the state table."""
+        assert self.state_table is not None
+        drawn = data.draw(changes(self.shape, most=30))
+        ops = [
+            data.draw(st.sampled_from([Op.INSERT, Op.UPDATE_INSERT] if is_put else [Op.DELETE]))
+            for _, is_put in drawn
+        ]
+        rows = batch_of(self.store, self.shape.name, [row for row, _ in drawn])
+        self.state_table.write_chunk(chunk_of(rows, np.array(ops, np.int8)))
+        self.pending += changes_of(self.shape, drawn)
+
+    @precondition(lambda self: self.state_table is not None)
+    @rule(is_commit=st.booleans())
+    def end_epoch(self, is_commit: bool) -> None:
+        """Commit the state table's changes, or drop them."""
+        assert self.state_table is not None
+        if not is_commit:
+            self.state_table.clear()
+        elif self.pending:
+            self.model.apply(self.shape.name, self.pending)
+            assert self.state_table.commit() == self.model.epoch
+        else:
+            assert self.state_table.commit() == self.model.epoch
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self.seen: dict[Key, Row] = dict(self.rows)
+        self.pending: list[Change] = []
+
+    # Reads
+
+    @invariant()
+    def the_newest_epoch_is_seen(self) -> None:
+        """Every handle sees the newest epoch and its tables."""
+        for handle in self.handles:
+            assert handle.epoch == self.model.epoch
+            assert handle.tables() == tuple(self.model.tables)
+
+    @precondition(lambda self: self.exists)
+    @rule(data=st.data())
+    def look_up(self, data: st.DataObject) -> None:
+        """Single rows, and many at once in the order asked."""
+        table = self.store.table(self.shape.name)
+        keys = data.draw(st.lists(self.shape.keys, max_size=8))
+        for key in keys:
+            assert table.get(*key) == self.rows.get(key)
+        expected = [self.rows[key] for key in keys if key in self.rows]
+        assert rows_of(table.get_rows(keys)) == expected
+
+    @precondition(lambda self: self.exists)
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def scan(self, data: st.DataObject, count: int) -> None:
+        """Whole scans, of some columns, in order, as tasks of a read."""
+        names = data.draw(st.permutations(self.shape.column_names))
+        names = names[: data.draw(st.integers(1, len(names)))]
+        places = [self.shape.column_names.index(name) for name in names]
+        expected = [
+            tuple(row[place] for place in places) for row in in_order(self.shape, self.rows)
+        ]
+        table = self.store.table(self.shape.name)
+
+        assert rows_of(table.scan(names, ordered=True)) == expected
+        assert same_rows(rows_of(table.scan(names)), expected)
+        assert table.count() == len(expected)
+        plan = pickle.loads(pickle.dumps(self.store.read_plan(self.shape.name, columns=names)))
+        parts = [rows_of(plan.read(vnodes)) for vnodes in plan.partitions(count)]
+        assert same_rows([row for part in parts for row in part], expected)
+
+    @precondition(lambda self: self.state_table is not None)
+    @rule(data=st.data(), is_descending=st.booleans())
+    def scan_state_table(self, data: st.DataObject, is_descending: bool) -> None:
+        """Ranges and prefixes of committed and uncommitted rows, in order and not."""
+        assert self.state_table is not None
+        keys = self.shape.keys | st.just(())
+        lengths = st.integers(0, len(self.shape.key))
+        prefix, start, stop = (data.draw(keys)[: data.draw(lengths)] for _ in range(3))
+        rows = changed(self.seen, self.pending)
+
+        def is_inside(key: Key) -> bool:
+            between = is_between(self.shape, start, stop)
+            return key[: len(prefix)] == prefix and between(key)
+
+        expected = in_order(self.shape, rows, is_inside)
+        bounds: dict[str, Any] = {"prefix": prefix, "start": start, "stop": stop}
+        found = rows_of(self.state_table.scan(**bounds, descending=is_descending))
+        assert found == (expected[::-1] if is_descending else expected)
+        assert same_rows(rows_of(self.state_table.scan(**bounds, ordered=False)), expected)
+
+    @precondition(lambda self: self.state_table is not None)
+    @rule(data=st.data())
+    def look_up_state_table(self, data: st.DataObject) -> None:
+        """Committed and uncommitted rows, one by one and many at once."""
+        assert self.state_table is not None
+        keys = data.draw(st.lists(self.shape.keys, max_size=8))
+        rows = changed(self.seen, self.pending)
+        for key in keys:
+            assert self.state_table.get_row(*key) == rows.get(key)
+        schema = self.store.table(self.shape.name).schema
+        columns = [
+            pa.array([key[index] for key in keys], schema.arrow_schema.field(column.name).type)
+            for index, column in enumerate(schema.key_columns)
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, [column.name for column in schema.key_columns])
+        places, found = self.state_table.get_rows(batch)
+        assert rows_of(found) == [rows[key] for key in keys if key in rows]
+        assert places.tolist() == [at for at, key in enumerate(keys) if key in rows]
+
+    @precondition(lambda self: self.exists)
+    @rule()
+    def take_snapshot(self) -> None:
+        """Hold a table at the epoch of now."""
+        table = self.store.at(self.model.epoch).table(self.shape.name)
+        self.snapshots.append((self.model.epoch, table))
+
+    @precondition(lambda self: self.snapshots)
+    @rule(data=st.data())
+    def read_snapshot(self, data: st.DataObject) -> None:
+        """A snapshot shows its own epoch, whatever came since."""
+        epoch, table = data.draw(st.sampled_from(self.snapshots))
+        rows = self.model.past[epoch][self.shape.name]
+        key = data.draw(self.shape.keys)
+        assert table.get(*key) == rows.get(key)
+        assert rows_of(table.to_arrow()) == in_order(self.shape, rows)
+
+
+def same_rows(found: Sequence[Row], expected: Sequence[Row]) -> bool:
+    """Return whether two lists hold the same rows in any order."""
+    return sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+@pytest.mark.parametrize("vnode_count", [1, 7, 256])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_a_store_is_a_dict_of_every_epoch(shape: Shape, vnode_count: int) -> None:
+    """Random writes, reads, reopenings and snapshots agree with a dict, and check passes."""
+    machine = type("Machine", (StoreMachine,), {"shape": shape, "vnode_count": vnode_count})
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=8, stateful_step_count=25)
+    )

@@ -1,0 +1,69 @@
+"""What a store should hold: one dict of rows a table and epoch, and nothing clever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .shapes import Key, Row, Shape
+
+Table = dict[Key, Row]
+
+
+@dataclass
+class Model:
+    """A store of the simplest kind. Every change is one epoch; every epoch is kept."""
+
+    epoch: int = 1
+    tables: dict[str, Table] = field(default_factory=dict)
+    past: dict[int, dict[str, Table]] = field(default_factory=lambda: {1: {}})
+
+    def create(self, name: str) -> None:
+        """Create an empty table."""
+        self.tables[name] = {}
+        self._commit()
+
+    def drop(self, name: str) -> None:
+        """Drop a table."""
+        del self.tables[name]
+        self._commit()
+
+    def replace(self, name: str, rows: Iterable[tuple[Key, Row | None]]) -> None:
+        """Empty a table and apply some changes."""
+        self.tables[name] = {}
+        self.apply(name, rows)
+
+    def apply(self, name: str, changes: Iterable[tuple[Key, Row | None]]) -> None:
+        """Apply changes in their order: rows, or None for deletes."""
+        self.tables[name] = changed(self.tables[name], changes)
+        self._commit()
+
+    def _commit(self) -> None:
+        self.epoch += 1
+        self.past[self.epoch] = {name: dict(table) for name, table in self.tables.items()}
+
+
+def changed(table: Mapping[Key, Row], changes: Iterable[tuple[Key, Row | None]]) -> Table:
+    """Return a table after changes."""
+    found: dict[Key, Row | None] = {**table}
+    found.update(changes)
+    return {key: row for key, row in found.items() if row is not None}
+
+
+def in_order(
+    shape: Shape, table: Mapping[Key, Row], chosen: Callable[[Key], bool] = lambda _: True
+) -> list[Row]:
+    """Return the rows whose keys are chosen, in the order of the primary key."""
+    keys = sorted(filter(chosen, table), key=shape.order_of)
+    return [table[key] for key in keys]
+
+
+def is_between(shape: Shape, start: Sequence[object], stop: Sequence[object]) -> Callable[..., bool]:
+    """Return whether a key lies in ``[start, stop)``, each the first values of a key or empty."""
+
+    def check(key: Key) -> bool:
+        order = shape.order_of(key)
+        low, high = shape.order_of(start), shape.order_of(stop)
+        return order[: len(low)] >= low and (not high or order[: len(high)] < high)
+
+    return check

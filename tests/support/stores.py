@@ -1,0 +1,82 @@
+"""Stores for tests in which nothing crashes, and short ways to fill and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from relstate.storage import Kind, Proposal, SegmentRecord, Store
+from relstate.storage.environment import Disk, LocalEnvironment
+
+Rows = list[tuple[Any, ...]]
+
+
+class UnsyncedDisk(Disk):
+    """A disk that makes nothing durable, so that tests do not wait for it."""
+
+    def sync(self, path: str) -> None:
+        """Say at once that it was done."""
+
+
+def unsynced(path: str) -> LocalEnvironment:
+    """Return the environment of a store whose commits are quick and survive no power cut."""
+    return LocalEnvironment(path, UnsyncedDisk())
+
+
+class StoreMaker(Protocol):
+    """Makes an empty store in a folder of its own, with options of `Store.create`."""
+
+    def __call__(self, **options: Any) -> Store:
+        """Return the open store."""
+
+
+def batch_of(store: Store, table: str, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    """Return rows, given as tuples in the order of the table's columns, as a batch."""
+    schema = store.table(table).schema.arrow_schema
+    columns = [
+        pa.array([row[index] for row in rows], field.type) for index, field in enumerate(schema)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def written(
+    store: Store, table: str, rows: Sequence[Sequence[Any]], deleted: Sequence[Sequence[Any]] = ()
+) -> tuple[SegmentRecord, ...]:
+    """Write rows, then deletes of rows, as one task does; return the segments for a commit."""
+    writer = store.write_target(table).open(store.environment)
+    kinds = [Kind.PUT] * len(rows) + [Kind.DELETE] * len(deleted)
+    writer.write(batch_of(store, table, [*rows, *deleted]), np.array(kinds, np.uint8))
+    return writer.finish()
+
+
+def upsert(
+    store: Store, table: str, rows: Sequence[Sequence[Any]], deleted: Sequence[Sequence[Any]] = ()
+) -> int:
+    """Write rows and deletes of rows as one epoch and return it."""
+    return committed(store, written(store, table, rows, deleted))
+
+
+def committed(store: Store, segments: Sequence[SegmentRecord], **parts: Any) -> int:
+    """Commit segments, the last of which wins, as one epoch and return it."""
+    proposal = Proposal(
+        operation="write", started=store.environment.now(), segments=tuple(segments), **parts
+    )
+    return store.commit(proposal).epoch
+
+
+def rows_of(batches: Iterable[pa.RecordBatch] | pa.Table | pa.RecordBatch) -> Rows:
+    """Return the rows of batches as tuples, in their order."""
+    if isinstance(batches, pa.RecordBatch):
+        batches = [batches]
+    elif isinstance(batches, pa.Table):
+        batches = batches.to_batches()
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def contents(store: Store, table: str, epoch: int | None = None) -> Rows:
+    """Return all rows of a table in the order of its primary key."""
+    source = store if epoch is None else store.at(epoch)
+    return rows_of(source.table(table).to_arrow())

@@ -1,0 +1,93 @@
+"""The documents agree with the code: what they show is run, what they list is complete."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from relstate.connector.options import read_options, stream_options, write_options
+from relstate.storage import Store, errors
+from relstate.storage.errors import OptionError
+from relstate.storage.registry import registry
+
+_ROOT = Path(__file__).parents[1]
+_README = (_ROOT / "README.md").read_text()
+_FORMAT = (_ROOT / "docs" / "format.md").read_text()
+
+
+def _hex_of(example: str, name: str) -> bytes:
+    """Return the bytes of a key or value that the example spells out, one part a line."""
+    part = example.split(f"\n{name} ")[1].split("\n\n")[0]
+    lines = ("     " + part).splitlines()
+    return bytes.fromhex("".join(re.match(r" *((?:[0-9a-f]{2} )*[0-9a-f]{2})", line)[1] for line in lines))
+
+
+def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
+    """The bytes spelled out in docs/format.md are those of the row it names."""
+    example = _FORMAT.split("```\nkey")[1].split("```")[0]
+    with Store.create(str(tmp_path / "store")) as store:
+        store.create_table(
+            "orders",
+            "order_id BIGINT, customer STRING, amount DECIMAL(12,2)",
+            primary_key=["order_id"],
+        )
+        state = store.state_table("orders")
+        state.insert([42, "ann", Decimal("9.99")])
+        state.commit()
+        (placed,) = store.state.segments.values()
+        (block,) = registry.open(store.environment, placed.record).blocks(None, None, 8)
+
+        assert block.key(0) == _hex_of("\nkey" + example, "key")
+        assert block.value_bytes()[0].as_py() == _hex_of("\nkey" + example, "value")
+
+
+@pytest.mark.timeout(300)
+def test_the_readme_s_tour_runs(tmp_path: Path) -> None:
+    """The Python of the README, in its order, runs and ends with a whole store."""
+    blocks = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
+    script = tmp_path / "tour.py"
+    text = "\n".join(blocks).replace("/tmp/shop", str(tmp_path / "shop"))
+    script.write_text(text + "\nassert store.check().ok\nspark.stop()\n")
+
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=280, check=False
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "Row(order_id=42, customer='customer 2', amount=Decimal('63.00'))" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("column", "parse"), [(1, read_options), (2, write_options), (3, stream_options)]
+)
+def test_the_readme_s_option_table_is_complete(column: int, parse: object) -> None:
+    """An option is in the table, with a mark for a use, exactly if that use knows it."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in _README.splitlines()
+        if re.match(r"\| `", line)
+    ]
+    documented = {
+        name
+        for row in rows
+        for name in re.findall(r"`(\w+)`", row[0])
+        if row[column] == "✓" or f"`{name}`" in row[column]
+    }
+
+    with pytest.raises(OptionError) as raised:
+        parse({"noSuchOption": "1", "path": "/p", "table": "t"})  # type: ignore[operator]
+
+    known = str(raised.value).split("the options are ")[1]
+    assert documented == set(known.split(", "))
+
+
+def test_every_error_is_drawn_in_the_tree() -> None:
+    """The hierarchy at the top of errors.py shows every error there is."""
+    drawn = set(re.findall(r"\w+Error", errors.__doc__ or ""))
+
+    assert drawn - {"ValueError"} == set(errors.__all__)
