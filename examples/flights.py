@@ -226,7 +226,7 @@ def look_up(db: Database) -> None:
     title("Looking up flights without Spark")
     flights = db.store.table("flights")
     every_key = flights.to_arrow(KEY)
-    some = every_key.take(range(0, len(every_key), len(every_key) // 1000 or 1))
+    some = every_key.take(list(range(0, len(every_key), len(every_key) // 1000 or 1)))
     keys = [tuple(key.values()) for key in some.to_pylist()]
     began = time.perf_counter()
     found = [flights.get(*key) for key in keys]

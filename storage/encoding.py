@@ -11,8 +11,9 @@ then, for a put, the row body of `row.RowCodec` over the columns that are not in
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -92,6 +93,9 @@ class RowEncoding:
         ]
         self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
         self._order = _row_order(schema)
+        self._arranged = _arrangement(
+            [index if in_key else len(self.key_names) + index for in_key, index in self._order]
+        )
         names = [column.name for column in schema.columns]
         self._key_positions = [names.index(name) for name in self.key_names]
         names = [column.name for column in schema.columns]
@@ -295,10 +299,7 @@ class RowEncoding:
         """Return the row with a primary key and a stored value; None if the value is a delete."""
         if value[0] != Kind.PUT:
             return None
-        body = self.values.decode_one(value, HEAD.size)
-        return self._row_type(
-            [key[index] if in_key else body[index] for in_key, index in self._order]
-        )
+        return self._row_type(self._arranged((*key, *self.values.decode_one(value, HEAD.size))))
 
 
 def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
@@ -311,3 +312,8 @@ def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
         else (False, value_names.index(column.name))
         for column in schema.columns
     ]
+
+
+def _arrangement(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that puts the values at ``places``, a permutation, in that order."""
+    return tuple if list(places) == sorted(places) else itemgetter(*places)

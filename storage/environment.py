@@ -216,7 +216,7 @@ class LocalEnvironment:
 
     def _make_folder(self, path: str) -> None:
         parent = os.path.dirname(path)
-        if not self._disk.exists(parent):
+        if parent != path and not self._disk.exists(parent):
             self._make_folder(parent)
         with _told("make", path), suppress(FileExistsError):
             self._disk.make_folder(path)

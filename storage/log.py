@@ -229,17 +229,27 @@ class Log:
             return self._reload(state)
         return self._advance(state)
 
+    def confirm(self, state: StoreState) -> StoreState:
+        """Return ``state`` if the log still has its entry, else the newest state.
+
+        A writer asks before it adds to a log that it has not looked into for a while.
+        CorruptionError if the log is another store's, or has lost what was read from it.
+        """
+        return state if self._has(state) else self._reload(state)
+
+    def _has(self, state: StoreState) -> bool:
+        try:
+            return self._read_entry(state.epoch).commit_id == state.commit_id
+        except FileNotFoundError:
+            return False
+
     def _is_newest(self, state: StoreState) -> bool:
         self._next_listing = self.environment.monotonic() + _SECONDS_BETWEEN_LISTINGS
-        return self._list().newest == state.epoch
+        return self._list().newest == state.epoch and self._has(state)
 
     def _advance(self, state: StoreState) -> StoreState:
         entries = self._read_after(state.epoch)
-        try:
-            own = self._read_entry(state.epoch)
-        except FileNotFoundError:
-            return self._reload(state)
-        if not entries or own.commit_id != state.commit_id:
+        if not entries or not self._has(state):
             return self._reload(state)
         self._check_parents(state, entries)
         return fold(state, entries)

@@ -6,7 +6,8 @@
                                                 the entries of a block of epochs, one a line
     segments/<name>.lmdb                        a segment
 
-Names sort as their epochs do. Files under any other name are not relstate's: they are left alone.
+Names sort as their epochs do. A file on its way to one of these names has a random id and ``.tmp``
+behind it; a crash may leave it there. Files under any other name are left alone.
 Does not know: what the files hold.
 """
 

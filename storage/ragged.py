@@ -203,16 +203,26 @@ def first_of_each(array: Bytes) -> Positions:
 
     Requires what `sort_order` requires.
     """
+    order, repeats = _order_and_repeats(array)
+    return order if not repeats.any() else order[~np.append(False, repeats)]
+
+
+def last_of_each(array: Bytes) -> Positions:
+    """Return the index of the last of each set of equal rows, as `first_of_each` the first."""
+    order, repeats = _order_and_repeats(array)
+    return order if not repeats.any() else order[~np.append(repeats, False)]
+
+
+def _order_and_repeats(array: Bytes) -> tuple[Positions, NDArray[np.bool_]]:
+    """Return the rows' order, and for each but its first whether it equals the one before."""
     if not len(array):
-        return np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
     words, is_whole = _words_of(array)
     order = _order_by(words)
     if is_whole:
-        repeats = _repeats([word[order] for word in words])
-    else:
-        order = _settle_ties(array, words, order)
-        repeats = equal_neighbours(array.take(pa.array(order)))
-    return order if not repeats.any() else order[~np.append(False, repeats)]
+        return order, _repeats([word[order] for word in words])
+    order = _settle_ties(array, words, order)
+    return order, equal_neighbours(array.take(pa.array(order)))
 
 
 def _repeats(words: Sequence[NDArray[np.uint64]]) -> NDArray[np.bool_]:

@@ -124,6 +124,7 @@ def commit(log: Log, state: StoreState, proposal: Proposal) -> Committed | Skipp
     checked = None if proposal.reads is None else proposal.reads.epoch
     if proposal.segments:
         environment.sync_folder(SEGMENTS)
+    state = log.confirm(state)
     for _ in range(_ATTEMPTS):
         state = log.refresh(state)
         if _is_committed(state, proposal):

@@ -9,7 +9,6 @@ Does not know: epochs. Which of two segments wins is said by their order in the 
 
 from __future__ import annotations
 
-import itertools
 from contextlib import suppress
 
 import numpy as np
@@ -30,11 +29,10 @@ from .paths import SEGMENTS, segment_path
 from .ragged import (
     Bytes,
     Positions,
-    equal_neighbours,
+    last_of_each,
     lengths_of,
     load,
     parts_of,
-    sort_order,
 )
 from .segment import write_segment
 
@@ -111,7 +109,7 @@ class SegmentWriter:
         keys = pa.concat_arrays([keys for keys, _ in self._pending])
         values = pa.concat_arrays([values for _, values in self._pending])
         self._pending, self._pending_bytes = [], 0
-        order = _last_of_each(keys, sort_order(keys))
+        order = last_of_each(keys)
         tables = statistics(keys, values, order, self._vnode_count, self._shards)
         if has_long(keys):
             keys, values = pack(keys.take(pa.array(order)), values.take(pa.array(order)))
@@ -129,33 +127,29 @@ class SegmentWriter:
         )
 
 
-def _last_of_each(keys: Bytes, order: Positions) -> Positions:
-    """Return ``order`` with only the last of each run of equal keys."""
-    same = equal_neighbours(keys.take(pa.array(order)))
-    last: Positions = order[~np.append(same, False)]
-    return last
-
-
 def statistics(
     keys: Bytes, values: Bytes, order: Positions, vnode_count: int, shards: int
 ) -> tuple[TableStatistics, ...]:
-    """Return the statistics of every table in some entries, which ``order`` sorts."""
+    """Return the statistics of every table in those of some entries that ``order`` sorts."""
+    # Sums need no order, and memory is read fastest from one end to the other.
+    rows = np.sort(order)
     data, offsets = parts_of(keys)
-    starts = offsets[:-1][order]
-    sizes = (lengths_of(keys) + lengths_of(values))[order]
+    starts = offsets[:-1][rows]
+    sizes = (lengths_of(keys) + lengths_of(values))[rows]
     table_ids = load(data, starts, ">u4").astype(np.int64)
     vnodes = load(data, starts + 4, ">u2").astype(np.int64)
+    shard_of = shards_of(np.arange(vnode_count), vnode_count, shards)
     value_data, value_offsets = parts_of(values)
-    deletes = value_data[value_offsets[:-1][order]] == Kind.DELETE
-    shard = shards_of(vnodes, vnode_count, shards)
-    bounds = [0, *(np.flatnonzero(np.diff(table_ids)) + 1).tolist(), len(order)]
-    found = []
-    for start, stop in itertools.pairwise(bounds):
-        part = slice(start, stop)
-        by_shard = np.bincount(shard[part], sizes[part], minlength=shards)
+    deletes = value_data[value_offsets[:-1][rows]] == Kind.DELETE
+    found, start = [], 0
+    for table_id in np.unique(table_ids).tolist():
+        part = table_ids == table_id
+        stop = start + int(part.sum())
+        by_vnode = np.bincount(vnodes[part], sizes[part], minlength=vnode_count)
+        by_shard = np.bincount(shard_of, by_vnode, minlength=shards)
         found.append(
             TableStatistics(
-                table_id=int(table_ids[start]),
+                table_id=table_id,
                 rows=stop - start,
                 deletes=int(deletes[part].sum()),
                 first_key=_unversioned(keys, int(order[start])),
@@ -163,6 +157,7 @@ def statistics(
                 shard_bytes=tuple(int(size) for size in by_shard),
             )
         )
+        start = stop
     return tuple(found)
 
 

@@ -24,7 +24,9 @@ def _hex_of(example: str, name: str) -> bytes:
     """Return the bytes of a key or value that the example spells out, one part a line."""
     part = example.split(f"\n{name} ")[1].split("\n\n")[0]
     lines = ("     " + part).splitlines()
-    return bytes.fromhex("".join(re.match(r" *((?:[0-9a-f]{2} )*[0-9a-f]{2})", line)[1] for line in lines))
+    return bytes.fromhex(
+        "".join(re.match(r" *((?:[0-9a-f]{2} )*[0-9a-f]{2})", line)[1] for line in lines)
+    )
 
 
 def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:

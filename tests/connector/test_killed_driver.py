@@ -16,10 +16,11 @@ from relstate.storage import Store
 TESTS = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("files", [5])
-def test_a_driver_killed_in_commit_loses_and_doubles_nothing(
-    store: Store, tmp_path: Path, files: int
-) -> None:
+FILES = 3
+
+
+@pytest.mark.timeout(900)  # four sessions of Spark, each in a process of its own
+def test_a_driver_killed_in_commit_loses_and_doubles_nothing(store: Store, tmp_path: Path) -> None:
     """Each file is one epoch of each table, however often its micro-batch was tried.
 
     It is killed before its commit, after its commit and before Spark's, in the sink and in
@@ -30,25 +31,25 @@ def test_a_driver_killed_in_commit_loses_and_doubles_nothing(
     accidents.mkdir()
     for table in ("sunk", "written"):
         store.create_table(table, "id BIGINT, customer STRING", primary_key=["id"])
-    for number in range(files):
+    for number in range(FILES):
         rows = [{"id": 10 * number + row, "customer": f"of {number}"} for row in range(7)]
         rows.append({"id": -1, "customer": f"last of {number}"})
         lines = "\n".join(map(json.dumps, rows))
         (source / f"{number}.json").write_text(lines)
         os.utime(source / f"{number}.json", (number, number))
     created = store.epoch
-    for accident in ("before-1", "after-1", "task-3-0", "task-3-1", "foreach-after-1"):
+    for accident in ("before-1", "after-1", "task-2-0", "task-2-1", "foreach-after-1"):
         (accidents / accident).touch()
 
     ends = [run_driver(store, source, tmp_path) for _ in range(4)]
 
     assert ends == [-signal.SIGKILL] * 3 + [0]
     assert not list(accidents.iterdir())
-    assert store.epoch == created + 2 * files
-    expected = {10 * file + row: f"of {file}" for file in range(files) for row in range(7)}
+    assert store.epoch == created + 2 * FILES
+    expected = {10 * file + row: f"of {file}" for file in range(FILES) for row in range(7)}
     for table in ("sunk", "written"):
         found = {row["id"]: row["customer"] for row in store.table(table).to_arrow().to_pylist()}
-        assert found == {**expected, -1: f"last of {files - 1}"}
+        assert found == {**expected, -1: f"last of {FILES - 1}"}
 
 
 def run_driver(store: Store, source: Path, folder: Path) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,22 @@ def test_a_fold_through_checkpoints_is_the_fold(history: list[Entry], data: st.D
 
     assert encode_checkpoint(state) == encode_checkpoint(whole)
     assert state == whole
+
+
+@given(histories())
+def test_equal_states_have_equal_bytes(history: list[Entry]) -> None:
+    """The order in which mappings were filled does not show."""
+    state = fold(StoreState.first(history[0]), history[1:])
+    backwards = replace(
+        state,
+        tables=dict(reversed(state.tables.items())),
+        segments=dict(reversed(state.segments.items())),
+        segments_by_table=dict(reversed(state.segments_by_table.items())),
+        transactions=dict(reversed(state.transactions.items())),
+    )
+
+    assert backwards == state
+    assert encode_checkpoint(backwards) == encode_checkpoint(state)
 
 
 def test_every_flipped_byte_is_found() -> None:

@@ -197,6 +197,26 @@ def test_a_store_that_was_replaced_is_told(environment: LocalEnvironment) -> Non
         log.refresh(state)
 
 
+def test_a_store_that_was_replaced_by_an_equally_old_one_is_told(
+    environment: LocalEnvironment,
+) -> None:
+    """A writer finds out before it adds to the other's log, a reader within a minute."""
+    clock = ManualClock()
+    log, state = new_store(quick_environment(environment.root, clock), "orders")
+    shutil.rmtree(environment.root)
+    other = Log(quick_environment(environment.root, clock))
+    others_state = other.create(replace(SETTINGS, store_id="another"))
+    others_state = committed(other, others_state, creation(other.environment, "orders"))
+
+    assert log.refresh(state) is state
+    with pytest.raises(CorruptionError, match="another store"):
+        commit(log, state, truncation(log.environment))
+    assert other.load() == others_state
+    clock.advance(61)
+    with pytest.raises(CorruptionError, match="another store"):
+        log.refresh(state)
+
+
 def test_a_store_that_was_deleted_is_told(environment: LocalEnvironment) -> None:
     """Its reader does not go on as if nothing had happened."""
     log, state = new_store(environment, "orders")

@@ -308,7 +308,12 @@ class StoreMachine(RuleBasedStateMachine):
 
 def same_rows(found: Sequence[Row], expected: Sequence[Row]) -> bool:
     """Return whether two lists hold the same rows in any order."""
-    return sorted(map(repr, found)) == sorted(map(repr, expected))
+    rest = list(expected)
+    for row in found:
+        if row not in rest:
+            return False
+        rest.remove(row)
+    return not rest
 
 
 @pytest.mark.parametrize("vnode_count", [1, 7, 256])

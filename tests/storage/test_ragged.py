@@ -50,6 +50,16 @@ def test_first_of_each_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
 
 
 @given(_ROWS)
+def test_last_of_each_names_the_last_of_equal_rows(rows: list[bytes]) -> None:
+    """Of equal rows the last is named, and rows come in byte order."""
+    rows = terminated(rows)
+
+    lasts = ragged.last_of_each(bytes_array(rows))
+
+    assert lasts.tolist() == [len(rows) - 1 - rows[::-1].index(row) for row in sorted(set(rows))]
+
+
+@given(_ROWS)
 def test_equal_neighbours_compares_each_row_with_the_one_before(rows: list[bytes]) -> None:
     """The result is one shorter than the rows and says which repeat."""
     equal = ragged.equal_neighbours(bytes_array(rows))

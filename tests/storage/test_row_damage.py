@@ -89,7 +89,7 @@ DAMAGES: list[tuple[str, list[t.DataType], str]] = [
 def test_damage_is_told(types: list[t.DataType], damaged: str) -> None:
     """Bytes that no row has are a ValueError, in batches and alone."""
     codec, row = RowCodec(types), bytes.fromhex(damaged.replace("|", " "))
-    told = "a row|an array|of a struct|VOID|(?i:utf-?8)"
+    told = "a row|an array|an element|of a struct|VOID|(?i:utf-?8)"
     with pytest.raises(ValueError, match=told):
         batch_of(codec, row, len(types))
     with pytest.raises(ValueError, match=told):

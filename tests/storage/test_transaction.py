@@ -400,6 +400,30 @@ def test_what_was_read_is_checked_through_the_archive(store: tuple[Log, StoreSta
     refused(log, state, reading, ConflictError, r"epoch 4 ")
 
 
+def test_what_was_read_is_checked_once_an_epoch(store: tuple[Log, StoreState]) -> None:
+    """After a lost race only what is new is asked of."""
+    log, state = store
+    committed(log, state, truncation(log.environment, 2))
+    asked: list[int] = []
+    reading = replace(
+        upsert(log.environment),
+        reads=Reads(state.epoch, lambda entry: asked.append(entry.epoch) is not None),
+    )
+    late = FaultyEnvironment(
+        log.environment.location(""),
+        clock=ManualClock(),
+        before=lambda touch: _rival(log, touch),
+    )
+
+    assert committed(Log(late), state, reading).epoch == 6
+    assert asked == [4, 5]
+
+
+def _rival(log: Log, touch: str) -> None:
+    if touch == "link _log/00000000000000000005.json":
+        committed(log, log.load(), truncation(log.environment, 2))
+
+
 def test_blind_writes_never_conflict(store: tuple[Log, StoreState]) -> None:
     """Any number of writers with the same old state all land."""
     log, old = store

@@ -109,7 +109,7 @@ def record(name: str, *table_ids: int, content: bytes = b"") -> SegmentRecord:
 
 def commit_many(root: str, writer: str, count: int, start: Barrier) -> None:
     """Commit batches 0 to ``count - 1`` of a writer to table 1: the work of one process."""
-    environment = LocalEnvironment(root)
+    environment = quick_environment(root)
     log = Log(environment)
     state = log.load()
     start.wait()

@@ -118,8 +118,13 @@ def kill(*processes: int) -> None:
 
 def main(store: str, source: str, folder: str) -> None:
     """Write all files that are there through the sink, then through foreachBatch."""
-    builder = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    spark = SparkSession.builder.master("local[2,3]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(UnluckySource)
     accidents = Path(folder, "accidents")

@@ -1,0 +1,200 @@
+"""The SQL door: statements and queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from relstate.connector.sql import Database
+from relstate.storage import Store
+from relstate.storage.errors import (
+    EpochNotFoundError,
+    SchemaError,
+    TableExistsError,
+    TableNameError,
+    TableNotFoundError,
+    UnsupportedStatementError,
+)
+from support.spark import customers, orders_of, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture
+def filled(spark: SparkSession, store: Store, orders: str) -> str:
+    """The table of orders with three of them."""
+    save(orders_of(spark, (1, "ann"), (2, "bob"), (3, "ann")), store, orders)
+    return orders
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    """Return the rows of a DataFrame, sorted."""
+    return sorted(map(tuple, frame.collect()))
+
+
+def test_tables_come_and_go(db: Database, store: Store) -> None:
+    """Each statement is one epoch, which it returns; what is there already is left alone."""
+    epoch = store.epoch
+    made = db.sql("CREATE TABLE t (a INT, b STRING, PRIMARY KEY (a DESC))")
+    assert rows(made) == [(epoch + 1,)]
+    db.sql("CREATE TABLE IF NOT EXISTS t (x INT PRIMARY KEY)")
+    db.sql("CREATE TABLE Two (x INT PRIMARY KEY)")
+
+    assert store.tables() == ("Two", "t")
+    assert rows(db.sql("SHOW TABLES")) == [("Two",), ("t",)]
+    assert rows(db.sql("SHOW TABLES LIKE 't*'")) == [("Two",), ("t",)]
+    assert rows(db.sql("SHOW TABLES LIKE 'x|tw*'")) == [("Two",)]
+
+    db.sql("DROP TABLE T")
+    db.sql("DROP TABLE IF EXISTS t")
+    assert store.tables() == ("Two",)
+    assert store.epoch == epoch + 3
+
+
+def test_a_table_is_described(db: Database) -> None:
+    """Its columns in their order, with their place and order in the keys."""
+    db.sql(
+        "CREATE TABLE t (a INT, b STRUCT<x: INT NOT NULL>, `c d` DECIMAL(5,2) NOT NULL, e STRING, "
+        "PRIMARY KEY ((e), a DESC NULLS FIRST))"
+    )
+
+    described = [tuple(row) for row in db.sql("DESCRIBE TABLE t").collect()]
+
+    assert described == [
+        ("a", "INT", False, 2, "DESC NULLS FIRST", False),
+        ("b", "STRUCT<x: INT NOT NULL>", True, None, None, False),
+        ("c d", "DECIMAL(5,2)", False, None, None, False),
+        ("e", "STRING", False, 1, "ASC NULLS FIRST", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("CREATE TABLE orders (a INT PRIMARY KEY)", TableExistsError),
+        ("CREATE TABLE `../x` (a INT PRIMARY KEY)", TableNameError),
+        ("CREATE TABLE __internal_x (a INT PRIMARY KEY)", TableNameError),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (b))", SchemaError),
+        ("CREATE TABLE t (a MAP<INT, INT> PRIMARY KEY)", SchemaError),
+        ("CREATE TABLE t (a WHATEVER PRIMARY KEY)", Exception),
+        ("DROP TABLE nothing", TableNotFoundError),
+        ("DESCRIBE nothing", TableNotFoundError),
+        ("INSERT INTO orders VALUES (1)", UnsupportedStatementError),
+        ("SELECT * FROM orders VERSION AS OF 1", UnsupportedStatementError),
+    ],
+)
+def test_what_cannot_be_done_raises_our_own_errors(
+    db: Database, store: Store, orders: str, statement: str, error: type[Exception]
+) -> None:
+    """Directly, and nothing has changed."""
+    epoch = store.epoch
+
+    with pytest.raises(error) as caught:
+        db.sql(statement)
+
+    assert type(caught.value).__module__ == "relstate.storage.errors"
+    assert store.epoch == epoch
+
+
+def test_a_query_joins_and_nests(db: Database, filled: str) -> None:
+    """The same table twice, in subqueries and under common table expressions."""
+    query = """
+        WITH big AS (SELECT customer, count(*) AS n FROM orders GROUP BY customer)
+        SELECT o.id, big.n, '{o}' AS braces
+        FROM orders o JOIN big USING (customer)
+        WHERE o.id IN (SELECT max(id) FROM ORDERS GROUP BY customer)
+    """
+
+    assert rows(db.sql(query)) == [(2, 1, "{o}"), (3, 2, "{o}")]
+
+
+def test_other_names_are_sparks(spark: SparkSession, db: Database, filled: str) -> None:
+    """Views of the session join in; one of a table's name is hidden by the table."""
+    spark.sql("SELECT 'ann' AS customer, 'Ann Lee' AS full").createOrReplaceTempView("names")
+    spark.sql("SELECT 7 AS id").createOrReplaceTempView("orders")
+    try:
+        joined = db.sql("SELECT id, full FROM orders JOIN names USING (customer)")
+        assert rows(joined) == [(1, "Ann Lee"), (3, "Ann Lee")]
+        assert rows(db.sql("SELECT full FROM names")) == [("Ann Lee",)]
+        assert rows(db.sql("SELECT id + 1 FROM range(2)")) == [(1,), (2,)]
+        assert rows(spark.sql("SELECT id FROM orders")) == [(7,)]
+    finally:
+        spark.catalog.dropTempView("names")
+        spark.catalog.dropTempView("orders")
+
+
+def test_nothing_stays_behind(spark: SparkSession, db: Database, filled: str) -> None:
+    """Also where the query fails."""
+    before = {table.name for table in spark.catalog.listTables()}
+    db.sql("SELECT a.id FROM orders a, orders b").count()
+    with pytest.raises(AnalysisException):
+        db.sql("SELECT nothing FROM orders")
+
+    assert {table.name for table in spark.catalog.listTables()} == before
+
+
+def test_spark_speaks_for_its_own_sql(db: Database, filled: str) -> None:
+    """Unknown names are told as Spark tells them."""
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        db.sql("SELECT * FROM orders JOIN nothing USING (id)")
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        db.sql("SELECT nothing FROM orders")
+
+
+def test_a_query_reads_one_epoch(
+    spark: SparkSession, db: Database, store: Store, filled: str
+) -> None:
+    """The latest when it is asked for, in all its tables, whenever its rows are wanted."""
+    query = db.sql("SELECT a.id, b.customer FROM orders a JOIN orders b USING (id)")
+    table = db.table("orders")
+    save(orders_of(spark, (1, "zoe"), (4, "zoe")), store, filled)
+
+    assert rows(query) == [(1, "ann"), (2, "bob"), (3, "ann")]
+    assert customers(table) == {1: "ann", 2: "bob", 3: "ann"}
+    assert db.sql("SELECT * FROM orders").count() == 4
+
+
+def test_only_named_columns_are_read(db: Database, filled: str) -> None:
+    """Each reference by itself; a query that names none reads the first."""
+
+    def read(query: str) -> str:
+        """Return the analyzed plan."""
+        return db.sql(query)._jdf.queryExecution().analyzed().toString()
+
+    plan = read("SELECT o.id FROM orders o JOIN orders p ON o.id = p.id AND p.note IS NULL")
+    assert "customer" not in plan
+    assert "amount" not in plan
+    assert "customer" not in read("SELECT count(*) FROM orders")
+    assert rows(db.sql("SELECT count(*) FROM orders")) == [(3,)]
+    assert "amount" in read("SELECT * FROM orders")
+
+
+def test_a_table_may_be_read_at_an_epoch(
+    spark: SparkSession, db: Database, store: Store, filled: str
+) -> None:
+    """Also one that was dropped since."""
+    epoch = store.epoch
+    db.sql("DROP TABLE orders")
+
+    assert customers(db.table("orders", version=epoch)) == {1: "ann", 2: "bob", 3: "ann"}
+    with pytest.raises(TableNotFoundError):
+        db.table("orders")
+    with pytest.raises(EpochNotFoundError):
+        db.table("orders", version=epoch + 99)
+
+
+def test_tables_of_any_name_are_found(db: Database) -> None:
+    """A name that is a word of SQL, or written in capitals."""
+    db.sql("CREATE TABLE `Order` (`select` INT PRIMARY KEY)")
+
+    assert db.sql("SELECT `select` FROM `order`").columns == ["select"]
+    assert db.table("ORDER").count() == 0
+
+
+def test_the_store_is_at_hand(db: Database, store: Store, spark: SparkSession) -> None:
+    """For what needs no Spark."""
+    assert db.store.path == store.path
+    assert db.spark is spark

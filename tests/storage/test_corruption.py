@@ -1,0 +1,154 @@
+"""What a damaged segment does: an error that names the file, never wrong rows, never a crash."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from relstate.storage import ReadPlan, Store
+from relstate.storage.errors import CorruptionError, RelstateError, SegmentMissingError
+from relstate.storage.registry import registry
+
+_ROWS = 3000
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Callable[..., tuple[Store, Path]]:
+    """Make a store with one segment of many leaf pages and some overflow pages.
+
+    Each call makes another one, closed once, so that no file of it is open in this process.
+    """
+    made = 0
+
+    def make(letter: str = "v") -> tuple[Store, Path]:
+        nonlocal made
+        made += 1
+        path = tmp_path / f"store{made}"
+        with Store.create(str(path), vnode_count=3, shards=1) as store:
+            store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+            state = store.state_table("t")
+            for key in range(_ROWS):
+                state.insert([key, letter * (5000 if key % 100 == 0 else 40)])
+            state.commit()
+        (segment,) = (path / "segments").glob("*.lmdb")
+        return Store.open(str(path)), segment
+
+    return make
+
+
+def _read_everything(store: Store) -> None:
+    table = store.table("t")
+    assert table.get(1) is not None
+    assert table.to_arrow().num_rows == _ROWS
+
+
+def _flip(segment: Path, position: int) -> None:
+    with segment.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 0x10]))
+
+
+@pytest.mark.parametrize("part", [0.0001, 0.01, 0.2, 0.5, 0.8, 0.999])
+def test_a_flipped_bit_is_found_before_anything_is_read(
+    damaged: Callable[..., tuple[Store, Path]], part: float
+) -> None:
+    """One bit, in a meta page, a branch, a leaf or an overflow page: CorruptionError."""
+    store, segment = damaged()
+    _flip(segment, int(segment.stat().st_size * part))
+
+    for read in (lambda: store.table("t").get(1), lambda: store.table("t").to_arrow()):
+        with pytest.raises(CorruptionError, match=segment.name):
+            read()
+    assert any(segment.name in problem for problem in store.check().problems)
+
+
+@pytest.mark.parametrize("size", [0, 100, 4096, 4096 * 5 + 7])
+def test_a_truncated_segment_is_never_mapped(
+    damaged: Callable[..., tuple[Store, Path]], size: int
+) -> None:
+    """A file shorter than the log says is refused by its size, whatever ``verify`` says."""
+    store, segment = damaged()
+    os.truncate(segment, size)
+
+    with pytest.raises(CorruptionError, match=segment.name):
+        store.table("t").get(1)
+    plan = store.read_plan("t")
+    trusting = ReadPlan(
+        plan.path, plan.definition, plan.vnode_count, plan.epoch, plan.segments, verify="size"
+    )
+    with pytest.raises(CorruptionError, match=segment.name):
+        trusting.open().get((1,))
+    assert any(segment.name in problem for problem in store.check().problems)
+
+
+def test_a_replaced_segment_is_refused(damaged: Callable[..., tuple[Store, Path]]) -> None:
+    """Another store's segment of the same size is not this store's."""
+    store, segment = damaged()
+    _, other = damaged("w")
+    assert other.stat().st_size == segment.stat().st_size
+    os.replace(other, segment)
+
+    with pytest.raises(CorruptionError, match=segment.name):
+        _read_everything(store)
+
+
+def test_a_missing_segment_is_told(damaged: Callable[..., tuple[Store, Path]]) -> None:
+    """A segment that the log names and nobody has is an error, for reads and for the check."""
+    store, segment = damaged()
+    segment.unlink()
+
+    with pytest.raises(SegmentMissingError, match=segment.name):
+        _read_everything(store)
+    assert any(segment.name in problem for problem in store.check().problems)
+
+
+def test_the_check_goes_on_after_a_problem(damaged: Callable[..., tuple[Store, Path]]) -> None:
+    """Of two damaged segments the check names both."""
+    store, first = damaged()
+    state = store.state_table("t")
+    state.insert([-1, "another segment"])
+    state.commit()
+    store.close()
+    store = Store.open(store.path)
+    second = next(path for path in first.parent.glob("*.lmdb") if path != first)
+    _flip(first, 9000)
+    os.truncate(second, 10)
+
+    problems = store.check().problems
+
+    assert len(problems) == 2
+    assert {first.name in " ".join(problems), second.name in " ".join(problems)} == {True}
+
+
+def test_a_damaged_page_behind_a_trusted_hash_is_an_error(
+    damaged: Callable[..., tuple[Store, Path]],
+) -> None:
+    """With ``verify="size"`` a node that points nowhere is told, or harmless."""
+    store, segment = damaged()
+    plan = store.read_plan("t")
+    original = segment.read_bytes()
+    for page in range(2, min(len(original) // 4096, 40)):
+        # The number of entries, and the first pointer, of every page in turn.
+        for field in (13, 17):
+            _flip(segment, page * 4096 + field)
+            trusting = ReadPlan(
+                plan.path,
+                plan.definition,
+                plan.vnode_count,
+                plan.epoch,
+                plan.segments,
+                verify="size",
+            )
+            try:
+                rows = sum(batch.num_rows for batch in trusting.read((range(3),)))
+                assert rows <= _ROWS
+            except RelstateError as error:
+                assert isinstance(error, CorruptionError)
+            # The next opening must look at the file anew.
+            registry.close(str(segment.parent))
+            segment.write_bytes(original)

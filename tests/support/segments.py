@@ -1,0 +1,65 @@
+"""Segment files made by hand, from plain pairs of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from relstate.storage.block import Block
+from relstate.storage.entry import SegmentRecord
+from relstate.storage.environment import Environment
+from relstate.storage.key import PLACEHOLDER_VERSION
+from relstate.storage.paths import SEGMENTS, segment_path
+from relstate.storage.segment import DescriptorShare, SegmentFile, write_segment
+
+from .stores import unsynced
+
+Pair = tuple[bytes, bytes]
+
+
+def folder_for_segments(path: Path) -> Environment:
+    """Return the environment of a folder that can hold segments."""
+    (path / SEGMENTS).mkdir(parents=True)
+    return unsynced(str(path))
+
+
+def write_pairs(
+    environment: Environment, pairs: Sequence[Pair], name: str = "0" * 32 + "-000000"
+) -> SegmentRecord:
+    """Write pairs with ascending keys as a segment and return its record."""
+    keys = pa.array([key for key, _ in pairs], pa.large_binary())
+    values = pa.array([value for _, value in pairs], pa.large_binary())
+    write_segment(environment, name, keys, values, np.arange(len(pairs), dtype=np.int64))
+    contents = environment.read(segment_path(name))
+    digest = xxhash.xxh3_64_hexdigest(contents)
+    return SegmentRecord(name, len(contents), digest, "placeholder", ())
+
+
+def open_file(
+    environment: Environment, record: SegmentRecord, *, share: int = 1, is_known: bool = True
+) -> SegmentFile:
+    """Open a segment; ``share``: LMDB's descriptors, ``is_known``: whether its layout seems so."""
+    path = segment_path(record.name)
+    contents = environment.map(path)
+    if not is_known:
+        # Another magic number: to `page` the file is not one of LMDB 0.9.
+        contents = contents.copy()
+        contents[16:20] = 0
+    return SegmentFile(environment.local_path(path), contents, DescriptorShare(share))
+
+
+def pairs_of(blocks: Iterable[Block]) -> list[list[Pair]]:
+    """Return the entries of each block."""
+    return [
+        list(zip(block.key_bytes().to_pylist(), block.value_bytes().to_pylist(), strict=True))
+        for block in blocks
+    ]
+
+
+def full_key(primary_key: bytes, *, table_id: int = 1, vnode: int = 0) -> bytes:
+    """Return the full key of a row."""
+    return table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + primary_key + PLACEHOLDER_VERSION
