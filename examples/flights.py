@@ -29,6 +29,7 @@ from typing import Any
 import flights_changes
 import flights_source
 import flights_truth
+import pyarrow as pa
 from flights_changes import KEY
 from flights_folder import Folder
 from flights_progress import watch
@@ -225,7 +226,7 @@ def look_up(db: Database) -> None:
     """Look up flights by their keys in this process, and one of them at both epochs."""
     title("Looking up flights without Spark")
     flights = db.store.table("flights")
-    every_key = flights.to_arrow(KEY)
+    every_key = pa.Table.from_batches(flights.scan(KEY))
     some = every_key.take(list(range(0, len(every_key), len(every_key) // 1000 or 1)))
     keys = [tuple(key.values()) for key in some.to_pylist()]
     began = time.perf_counter()

@@ -49,7 +49,9 @@ def split(chunk: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.uint8]]:
             f"a chunk needs a column {OP_COLUMN}; this one has {', '.join(chunk.schema.names)}"
         )
     ops = chunk.column(place)
-    codes = np.asarray(ops.fill_null(0).cast(pa.int64()))
+    if not pa.types.is_integer(ops.type):
+        raise UnknownOperationError(f"the column {OP_COLUMN} of a chunk holds {ops.type}, not ops")
+    codes = np.asarray(ops.fill_null(0))
     wrong = (codes < Op.INSERT) | (codes > Op.UPDATE_DELETE)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])

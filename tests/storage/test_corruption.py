@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from relstate.storage import ReadPlan, Store
-from relstate.storage.errors import CorruptionError, RelstateError, SegmentMissingError
+from relstate.storage.errors import CorruptionError, SegmentMissingError
 from relstate.storage.registry import registry
 
 _ROWS = 3000
@@ -144,11 +145,8 @@ def test_a_damaged_page_behind_a_trusted_hash_is_an_error(
                 plan.segments,
                 verify="size",
             )
-            try:
-                rows = sum(batch.num_rows for batch in trusting.read((range(3),)))
-                assert rows <= _ROWS
-            except RelstateError as error:
-                assert isinstance(error, CorruptionError)
+            with suppress(CorruptionError):
+                assert sum(batch.num_rows for batch in trusting.read((range(3),))) <= _ROWS
             # The next opening must look at the file anew.
             registry.close(str(segment.parent))
             segment.write_bytes(original)
