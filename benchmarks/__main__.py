@@ -25,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     started = datetime.now()
     usual = _QUICK if given.quick else _WHOLE
-    size = Size(given.rows or usual.rows, given.turns or usual.turns, usual.batches)
+    size = Size(
+        given.rows or usual.rows, given.turns or usual.turns, given.batches or usual.batches
+    )
     about = {
         "started": started.isoformat(timespec="seconds"),
         "commit": commit(),
@@ -47,10 +49,18 @@ def _run(names: Sequence[str], size: Size) -> list[Figure]:
     with Workbench(size) as bench:
         for name in names:
             start = time.monotonic()
-            print(f"{name} ...", end="", file=sys.stderr, flush=True)
+            print(f"measuring {name}", file=sys.stderr, flush=True)
             figures += WORKLOADS[name](bench)
-            print(f" {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+            print(
+                f"measured {name} in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True
+            )
     return figures
+
+
+def _known(name: str) -> str:
+    if name not in WORKLOADS:
+        raise argparse.ArgumentTypeError(f"no {name!r}; there are {', '.join(WORKLOADS)}")
+    return name
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,12 +70,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "workloads",
         nargs="*",
-        choices=[[], *WORKLOADS],
+        type=_known,
         metavar="workload",
         help=f"by default all: {', '.join(WORKLOADS)}",
     )
     parser.add_argument("--rows", type=int, help="rows of the large tables (5,000,000)")
     parser.add_argument("--turns", type=int, help="turns of each measurement (5)")
+    parser.add_argument("--batches", type=int, help="micro-batches of a turn (30)")
     parser.add_argument("--quick", action="store_true", help="500,000 rows and fewer turns")
     parser.add_argument("--json", type=Path, help="where to write the result (benchmarks/results)")
     parser.add_argument("--strict", action="store_true", help="fail if a figure is missed")

@@ -49,6 +49,11 @@ def batches(rows: range) -> Iterator[pa.RecordBatch]:
         yield _batch(np.arange(start, min(start + BATCH_ROWS, rows.stop), dtype=np.int64))
 
 
+def table(rows: range) -> pa.Table:
+    """Return the rows with these indices."""
+    return pa.Table.from_batches(batches(rows), SCHEMA)
+
+
 def frame(spark: SparkSession, rows: int) -> DataFrame:
     """Return the first rows as a frame in eight partitions, cheap for Spark to make."""
     return spark.range(0, rows, 1, 8).selectExpr(

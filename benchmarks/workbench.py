@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much a run does: rows of the large tables, and turns of each measurement."""
+    """How much a run does.
+
+    ``rows``: of the large tables. ``turns``: of each measurement. ``batches``: micro-batches of a
+    turn that count.
+    """
 
     rows: int
     turns: int
     batches: int
-    """Micro-batches of a turn, and as many before that are not counted."""
 
 
 class Workbench:

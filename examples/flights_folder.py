@@ -46,17 +46,20 @@ class Folder:
         return self.store.with_name(f"{self.store.name}.replay")
 
     def prepare(self, *, reset: bool) -> None:
-        """Make the folders; start over with ``reset``, or if the store is gone."""
+        """Start over with ``reset``, or if the store is gone; else leave what is there."""
+        removed = self._replay / "removed"
+        shutil.rmtree(removed, ignore_errors=True)
         if reset and (self.store / "_log").is_dir():
-            # Renamed first: half a store is worse than none.
-            removed = self.store.rename(self.store.with_name(f"{self.store.name}.removed"))
-            shutil.rmtree(removed)
+            # Moved away first: if this is killed, there is no half of a store to go on with.
+            removed.parent.mkdir(exist_ok=True)
+            self.store.rename(removed)
         if not self.store.exists():
             shutil.rmtree(self.checkpoints, ignore_errors=True)
-        self.source.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(removed, ignore_errors=True)
 
     def write_source(self) -> None:
-        """Write the package's tables, as Spark is to read them."""
+        """Write the package's tables, as Spark is to read them, unless they are there."""
+        self.source.mkdir(parents=True, exist_ok=True)
         for name in flights_source.NAMES:
             file = self.source / f"{name}.parquet"
             if not file.exists():

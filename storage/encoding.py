@@ -97,8 +97,6 @@ class RowEncoding:
             [index if in_key else len(self.key_names) + index for in_key, index in self._order]
         )
         names = [column.name for column in schema.columns]
-        self._key_positions = [names.index(name) for name in self.key_names]
-        names = [column.name for column in schema.columns]
         self._key_places = [names.index(name) for name in self.key_names]
         self._required = [
             index for index, column in enumerate(schema.columns) if not column.nullable

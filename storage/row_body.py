@@ -140,11 +140,9 @@ class RowBody:
 
     def _touched(self, wanted: Sequence[int]) -> Iterable[tuple[int, int]]:
         """Return (begin, end) of the bitmap and of every slot needed, in ascending order."""
-        slots = set(wanted) | {
-            before
-            for before, index in zip(self._variable, self._variable[1:], strict=False)
-            if index in wanted
-        }
+        slots = set(wanted)
+        followed = zip(self._variable, self._variable[1:], strict=False)
+        slots |= {before for before, index in followed if index in slots}
         yield 0, self.bitmap_width
         for index in sorted(slots):
             yield self._offsets[index], self._offsets[index] + self._dtypes[index].itemsize

@@ -20,6 +20,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 import lmdb
+import numpy as np
 import pyarrow as pa
 
 from .block import Block
@@ -31,8 +32,12 @@ from .ragged import Buffer, Bytes, Positions, lengths_of
 
 _ROWS_A_CALL = 65_536
 _PAGE = 4096
-# A node of more bytes, key and value together, keeps its value on pages of its own.
+_PAGE_HEADER = 16
+# What a node takes beside key and value: its header and its pointer.
+_NODE_HEADER = 10
+# A larger node, a little less than half a page, keeps its value on pages of its own.
 _NODE_BYTES = 2000
+_PAGE_NUMBER = 8
 _SPARE_BYTES = 1 << 20
 _BLOCK_BYTES = 8 << 20
 _DAMAGES = (
@@ -76,6 +81,22 @@ def write_segment(
         finally:
             file.close()
     environment.publish(segment_path(name))
+
+
+def page_bytes(keys: Bytes, values: Bytes) -> Positions:
+    """Return how much each entry adds to a file of entries like it, int64.
+
+    A page holds whole nodes: the larger they are, the more of it stays empty.
+    """
+    key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
+    nodes = key_lengths + value_lengths + _NODE_HEADER
+    beside = np.flatnonzero(nodes > _NODE_BYTES)
+    nodes[beside] = key_lengths[beside] + _PAGE_NUMBER + _NODE_HEADER
+    a_page = (_PAGE - _PAGE_HEADER) // np.maximum(nodes, 1)
+    # In the branch page above it, a leaf page has its first key.
+    sizes: Positions = (_PAGE + key_lengths + _NODE_HEADER) // np.maximum(a_page, 1)
+    sizes[beside] += -(-(value_lengths[beside] + _PAGE_HEADER) // _PAGE) * _PAGE
+    return sizes
 
 
 def _map_size(keys: Bytes, values: Bytes) -> int:

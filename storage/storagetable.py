@@ -136,14 +136,15 @@ class StorageTable:
             return Block.of_pairs([(key, value) for key, value in each if value is not None])
         remaining = full_keys.take(pa.array(first_of_each(full_keys)))
         pairs: list[tuple[bytes, bytes]] = []
+        found: list[tuple[bytes, bytes]] = []
         for file in self._files:
+            if found:
+                hits = pa.array([key for key, _ in found], pa.large_binary())
+                remaining = remaining.filter(pc.invert(pc.is_in(remaining, value_set=hits)))
             if not len(remaining):
                 break
             found = file.get_many(remaining.to_pylist())
             pairs += found
-            if found:
-                hits = pa.array([key for key, _ in found], pa.large_binary())
-                remaining = remaining.filter(pc.invert(pc.is_in(remaining, value_set=hits)))
         return Block.of_pairs(pairs)
 
     # Scans

@@ -34,11 +34,10 @@ from .ragged import (
     load,
     parts_of,
 )
-from .segment import write_segment
+from .segment import page_bytes, write_segment
 
-# Stored bytes a segment holds, so that its file, with LMDB's pages around them, is cut at 64 MiB.
-SEGMENT_BYTES = 52 << 20
-_ENTRY_BYTES = 16
+# What a segment is cut at, with something left for pages that fill worse than expected.
+SEGMENT_BYTES = 60 << 20
 
 
 class SegmentWriter:
@@ -60,7 +59,7 @@ class SegmentWriter:
 
         StorageFullError if a segment does not fit on the disk.
         """
-        ends = np.cumsum(lengths_of(keys) + lengths_of(values) + _ENTRY_BYTES)
+        ends = np.cumsum(page_bytes(keys, values))
         start = 0
         while start < len(keys):
             before = int(ends[start - 1]) if start else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import lmdb
 import numpy as np
@@ -102,7 +103,7 @@ def _where_they_are(
     return [(holders[key], key) for key in keys]
 
 
-def _get_many(segment: lmdb.Transaction, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+def _get_many(segment: lmdb.Transaction, keys: Sequence[bytes]) -> list[Any]:
+    """Return (key, value) of those keys that a segment has."""
     with segment.cursor() as cursor:
-        found: list[tuple[bytes, bytes]] = cursor.getmulti(keys)
-        return found
+        return cursor.getmulti(keys)

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from .. import rows
 from ..figure import Comparison, Figure
 from ..turns import in_turns
 from ..workbench import Workbench, new_table
 
-_POLL_SECONDS = 0.2
+_ROWS = 1000
 
 
 def microbatch(bench: Workbench) -> Iterator[Figure]:
     """Measure whole micro-batches as Spark reports them, their median in milliseconds."""
-    rows = _stream(bench, 1000)
-    yield _followed(bench, rows.where("k < 0"), "empty")
-    yield _followed(bench, rows, "1,000 rows")
+    stream = _stream(bench, bench.folder())
+    yield _followed(bench, stream.where("k < 0"), "empty")
+    yield _followed(bench, stream, f"{_ROWS:,} rows")
 
 
-def _stream(bench: Workbench, rows: int) -> DataFrame:
-    """Return a stream of so many rows a micro-batch, in two partitions."""
-    source = bench.spark.readStream.format("rate-micro-batch").option("numPartitions", 2)
-    return (
-        source.option("rowsPerBatch", rows)
-        .load()
-        .selectExpr(
-            "value * 1103515245 % 2147483647 AS k",
-            "value AS a",
-            "CAST(value AS DOUBLE) AS d",
-            "timestamp AS ts",
-            "CAST(1000000000000 + value AS STRING) AS s",
-        )
-    )
+def _stream(bench: Workbench, folder: str) -> DataFrame:
+    """Return a stream of files that a query reads one a micro-batch, and then ends."""
+    for index in range(bench.size.batches + _uncounted(bench)):
+        part = range(index * _ROWS, (index + 1) * _ROWS)
+        pq.write_table(rows.table(part), str(Path(folder) / f"{index:05d}.parquet"))
+    reader = bench.spark.readStream.schema(rows.COLUMNS).option("maxFilesPerTrigger", 1)
+    return reader.parquet(folder)
+
+
+def _uncounted(bench: Workbench) -> int:
+    """Return how many micro-batches warm a query up."""
+    return bench.size.batches // 3
 
 
 def _followed(bench: Workbench, stream: DataFrame, case: str) -> Figure:
@@ -45,8 +45,8 @@ def _followed(bench: Workbench, stream: DataFrame, case: str) -> Figure:
 
     def duration(sink: str, path: str) -> float:
         writer = stream.writeStream.format(sink).option("checkpointLocation", bench.folder())
-        writer = writer.option("table", "followed")
-        return _typical_duration(writer.start(path), bench.size.batches)
+        writer = writer.option("table", "followed").trigger(availableNow=True)
+        return _typical_duration(writer.start(path), _uncounted(bench))
 
     samples = in_turns(
         lambda: duration("relstate", store.path),
@@ -64,18 +64,8 @@ def _followed(bench: Workbench, stream: DataFrame, case: str) -> Figure:
     )
 
 
-def _typical_duration(query: StreamingQuery, batches: int) -> float:
-    """Return the median duration of micro-batches, after a third as many; ends the query."""
-    uncounted = batches // 3
-    found: dict[int, float] = {}
-    try:
-        while len(found) < uncounted + batches:
-            failure = query.exception()
-            if failure is not None:
-                raise failure
-            time.sleep(_POLL_SECONDS)
-            for progress in query.recentProgress:
-                found[progress.batchId] = float(progress.durationMs["triggerExecution"])
-    finally:
-        query.stop()
-    return median(duration for _, duration in sorted(found.items())[uncounted:])
+def _typical_duration(query: StreamingQuery, uncounted: int) -> float:
+    """Return the median duration of a query's micro-batches but the first; waits for its end."""
+    query.awaitTermination()
+    found = [float(progress.durationMs["triggerExecution"]) for progress in query.recentProgress]
+    return median(found[uncounted:])

@@ -173,9 +173,7 @@ def _check_writer(op_column: str | None, clustered: bool, partitions: int | None
             "in one partition, in order; without it the last change is not known"
         )
     if op_column is not None and partitions is not None:
-        raise errors.OptionError(
-            "op_column keeps rows where they lie; it cannot go with partitions"
-        )
+        raise errors.OptionError("op_column keeps rows where they lie; leave out partitions")
     if partitions is not None and partitions < 1:
         raise errors.OptionError(f"partitions must be 1 or more, not {partitions}")
 

@@ -6,7 +6,6 @@ Does not know: what any statement means.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 
@@ -16,9 +15,6 @@ from sqlglot.errors import SqlglotError
 from relstate.storage import errors
 
 DIALECT = "spark"
-
-# It warns of statements it does not parse; whoever asked is told by an error.
-logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 _PUNCTUATION = re.compile(r"\W+")
 _SHOWN = 40

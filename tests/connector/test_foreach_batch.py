@@ -172,14 +172,21 @@ def test_partitions_are_ranges_of_vnodes(
 
 
 def test_many_small_partitions_are_brought_together(
-    spark: SparkSession, db: Database, store: Store, orders: str
+    spark: SparkSession, db: Database, store: Store, counts: str, tmp_path: Path
 ) -> None:
     """As they lie behind an aggregation: each would be a file of its own."""
-    rows = orders_of(spark, *((key, "x") for key in range(40))).repartition(20, "id")
-    db.writer(orders, txn_app_id="loader")(rows, 0)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "file").write_text("\n".join(map(str, range(40))))
+    stream = spark.readStream.text(str(tmp_path / "letters")).groupBy("value").count()
+    numbers = stream.withColumnsRenamed({"value": "letter", "count": "n"})
+    spark.conf.set("spark.sql.shuffle.partitions", "5")
+    try:
+        run(numbers, db.writer(counts), tmp_path / "checkpoint")
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
 
-    assert len(store.read_plan(orders).segments) == spark.sparkContext.defaultParallelism
-    assert store.table(orders).count() == 40
+    assert len(store.read_plan(counts).segments) == spark.sparkContext.defaultParallelism == 2
+    assert store.table(counts).count() == 40
 
 
 def test_spark_computes_the_unit_that_owns_a_row(spark: SparkSession) -> None:

@@ -74,6 +74,8 @@ def test_blocks_follow_each_other_whatever_buffers_they_live_in(
 def test_an_entry_may_stand_anywhere() -> None:
     """Positions need not ascend, and values may be shared."""
     buffer = np.frombuffer(b"xyab", np.uint8)
-    block = Block(buffer, np.array([2, 3]), np.array([1, 1]), buffer, np.array([1, 0]), np.array([2, 2]))
+    block = Block(
+        buffer, np.array([2, 3]), np.array([1, 1]), buffer, np.array([1, 0]), np.array([2, 2])
+    )
 
     assert pairs_in(block) == [(b"a", b"ya"), (b"b", b"xy")]

@@ -41,7 +41,9 @@ def test_the_prefixes_of_a_vnode_and_of_the_next_enclose_its_keys(
     table_id: int, vnode: int, primary_key: bytes
 ) -> None:
     """A vnode's keys lie between its prefix and the next vnode's, the last one's below the end."""
-    key = compose(table_id, np.array([vnode], np.uint16), pa.array([primary_key], pa.large_binary()))
+    key = compose(
+        table_id, np.array([vnode], np.uint16), pa.array([primary_key], pa.large_binary())
+    )
 
     assert prefix_of(table_id, vnode) <= key[0].as_py() < prefix_of(table_id, vnode + 1)
 

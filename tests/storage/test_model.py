@@ -321,6 +321,4 @@ def same_rows(found: Sequence[Row], expected: Sequence[Row]) -> bool:
 def test_a_store_is_a_dict_of_every_epoch(shape: Shape, vnode_count: int) -> None:
     """Random writes, reads, reopenings and snapshots agree with a dict, and check passes."""
     machine = type("Machine", (StoreMachine,), {"shape": shape, "vnode_count": vnode_count})
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=8, stateful_step_count=25)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=8, stateful_step_count=25))

@@ -1,145 +1,193 @@
-"""Laws of the segments that a process has open."""
+"""Laws of the registry: which segments a process has open, and when it believes them."""
 
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
-import textwrap
+import itertools
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from relstate.storage import Store
-from relstate.storage.registry import registry
-from support.stores import upsert
-
-
-def run(script: str, *arguments: str) -> None:
-    """Run Python in a process of its own; what it prints on failure is the message."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+from relstate.storage.entry import SegmentRecord
+from relstate.storage.environment import Environment
+from relstate.storage.errors import CorruptionError, SegmentMissingError
+from relstate.storage.paths import SEGMENTS, segment_path
+from relstate.storage.registry import SegmentRegistry
+from support.segments import folder_for_segments, write_pairs
 
 
 @pytest.fixture
-def filled(store: Store) -> Store:
-    """A store with a table of a few rows in two segments."""
-    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
-    upsert(store, "t", [(key, "first") for key in range(10)])
-    upsert(store, "t", [(5, "second")])
-    return store
+def environment(tmp_path: Path) -> Environment:
+    """A folder for segments."""
+    return folder_for_segments(tmp_path / "store")
 
 
-def test_a_file_is_open_once_however_many_read_it(filled: Store) -> None:
-    """Two stores, a snapshot and a plan of one process read the same segments at once."""
-    with Store.open(filled.path) as again:
-        readers = [filled.table("t"), again.table("t"), again.at(again.epoch).table("t")]
+@pytest.fixture
+def records(environment: Environment) -> Iterator[SegmentRecord]:
+    """New segments without end, each with an entry of its own."""
+    return (
+        write_pairs(environment, [(b"key", b"value %03d" % number)], name=f"s{number}")
+        for number in itertools.count()
+    )
 
-        assert [reader.get(5) for reader in readers] == [(5, "second")] * 3
-        assert filled.read_plan("t").open().get((4,)) == (4, "first")
+
+def path_of(environment: Environment, record: SegmentRecord) -> Path:
+    """Return where a segment lies."""
+    return Path(environment.local_path(segment_path(record.name)))
 
 
-def test_a_segment_closes_when_nobody_holds_it(filled: Store) -> None:
-    """After the store is closed its files can be opened by LMDB anew: nothing kept them."""
-    (placed, _) = filled.state.segments_of(1)
-    table = filled.table("t")
-    assert table.get(5) is not None
-    del table
-    held = registry.open(filled.environment, placed.record)
-    registry.close(str(Path(filled.path) / "segments"))
+def flip(environment: Environment, record: SegmentRecord) -> None:
+    """Change a bit of a segment's value."""
+    path = path_of(environment, record)
+    contents = bytearray(path.read_bytes())
+    contents[contents.rindex(b"value")] ^= 1
+    path.write_bytes(contents)
 
-    assert registry.open(filled.environment, placed.record) is held
-    del held
+
+def test_a_file_is_open_once(environment: Environment, records: Iterator[SegmentRecord]) -> None:
+    """Whoever opens it again gets the same."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+
+    assert registry.open(environment, record) is registry.open(environment, record, "size")
+
+
+@pytest.mark.parametrize("verify", ["hash", "size"])
+def test_a_file_of_another_size_is_never_opened(
+    environment: Environment, records: Iterator[SegmentRecord], verify: str
+) -> None:
+    """Reading beyond the end of a truncated map would kill the process."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+    contents = path_of(environment, record).read_bytes()
+    for other in (contents[:-1], contents + b"\0", b""):
+        path_of(environment, record).write_bytes(other)
+        with pytest.raises(
+            CorruptionError, match=f"{record.name}.*{len(other)} bytes.*{record.size}"
+        ):
+            registry.open(environment, record, verify)
+
+
+@pytest.mark.parametrize("verify", ["hash", "size"])
+def test_a_file_that_is_gone_is_told(
+    environment: Environment, records: Iterator[SegmentRecord], verify: str
+) -> None:
+    """The error names it."""
+    record = next(records)
+    path_of(environment, record).unlink()
+
+    with pytest.raises(SegmentMissingError, match=record.name):
+        SegmentRegistry(kept=4).open(environment, record, verify)
+
+
+def test_a_changed_file_is_found_before_it_is_read(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """By its hash, also where somebody who trusts the disk reads it already; he may go on."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+    flip(environment, record)
+
+    trusted = registry.open(environment, record, "size")
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match=f"{record.name}.*hash"):
+            registry.open(environment, record)
+
+    assert trusted.getter()(b"key") == b"walue 000"
+
+
+def test_the_hash_is_looked_at_once(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """What was found whole is not read whole again, except by `verify`."""
+    registry, record = SegmentRegistry(kept=0), next(records)
+    registry.open(environment, record)
     gc.collect()
-    registry.close(str(Path(filled.path) / "segments"))
-    reopened = registry.open(filled.environment, placed.record)
+    flip(environment, record)
 
-    assert len(list(reopened.blocks(None, None, 8))) == 1
+    assert registry.open(environment, record).getter()(b"key") == b"walue 000"
+    with pytest.raises(CorruptionError, match="hash"):
+        registry.verify(environment, record)
+    with pytest.raises(CorruptionError, match="hash"):
+        registry.open(environment, replace(record, hash="0" * 16))
 
 
-def test_what_is_open_survives_a_fork(filled: Store) -> None:
-    """A forked child reads what its parent had open, and what it had not; the parent goes on."""
-    script = """
-        import os, sys
-        from relstate.storage import Store
+def test_only_the_latest_files_are_kept_for_later(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """What nobody holds and has not been asked for lately closes; what is held stays."""
+    registry = SegmentRegistry(kept=2)
+    held, *others = (registry.open(environment, next(records)) for _ in range(2))
+    names = [segment_path(f"s{number}") for number in range(4)]
+    del others
+    for _ in range(2):
+        registry.open(environment, next(records))
+    gc.collect()
 
-        store = Store.open(sys.argv[1])
-        table = store.table("t")
-        assert table.get(5) == (5, "second")
-        child = os.fork()
-        if child == 0:
-            code = 1
+    is_open = [environment.local_path(name) in registry._open for name in names]
+    assert is_open == [True, False, True, True]
+    assert held.getter()(b"key") == b"value 000"
+
+
+def test_a_store_lets_go_of_its_own_files_only(tmp_path: Path) -> None:
+    """Folders whose names begin alike are two folders."""
+    registry = SegmentRegistry(kept=4)
+    environments = [folder_for_segments(tmp_path / name) for name in ("store", "store2")]
+    for environment in environments:
+        registry.open(environment, write_pairs(environment, [(b"key", b"value")], name="s0"))
+
+    registry.close(environments[0].local_path(SEGMENTS))
+    gc.collect()
+
+    paths = [environment.local_path(segment_path("s0")) for environment in environments]
+    assert [path in registry._open for path in paths] == [False, True]
+
+
+def test_more_files_than_descriptors_can_be_read(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """Those LMDB has no descriptor left for answer all the same."""
+    registry = SegmentRegistry(kept=3)
+    files = [registry.open(environment, next(records)) for _ in range(8)]
+    getters = [file.getter() for file in files]
+
+    assert [get(b"key") for get in getters] == [b"value %03d" % number for number in range(8)]
+
+
+def test_threads_that_open_and_let_go_never_meet_a_closed_file(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """With room for one file, three threads over four files open and close all the time."""
+    registry, some = SegmentRegistry(kept=1), [next(records) for _ in range(4)]
+    wrong: list[object] = []
+
+    def read() -> None:
+        for number, record in itertools.islice(itertools.cycle(enumerate(some)), 400):
             try:
-                again = Store.open(sys.argv[1])
-                assert table.get(5) == again.table("t").get(5) == (5, "second")
-                assert table.to_arrow().num_rows == again.at(3).table("t").count() == 10
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert table.get(4) == (4, "first")
-        assert table.to_arrow().num_rows == 10
-    """
-    run(script, filled.path)
+                found = registry.open(environment, record).getter()(b"key")
+            except Exception as error:
+                found = error
+            if found != b"value %03d" % number:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
 
 
-def test_a_lock_held_while_forking_does_not_stop_the_child(filled: Store) -> None:
-    """Another thread may be opening a segment when the process forks; the child still can."""
-    script = """
-        import os, sys
-        from relstate.storage import Store
-        from relstate.storage import registry as module
+def test_locks_that_were_held_at_a_fork_are_renewed(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """Nobody in the child would ever release them."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+    file = registry.open(environment, record)
+    registry._lock.acquire()
+    file._lock.acquire()
 
-        store = Store.open(sys.argv[1])
-        with module.registry._lock:
-            child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                assert store.table("t").get(5) == (5, "second")
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    """
-    run(script, filled.path)
+    registry.renew_locks()
 
-
-def test_the_files_kept_open_stay_within_the_descriptor_limit(store: Store) -> None:
-    """Many tables are read one after another with few descriptors."""
-    for number in range(60):
-        store.create_table(f"t{number}", "k BIGINT, v BIGINT", primary_key=["k"])
-        upsert(store, f"t{number}", [(number, number)])
-    script = """
-        import resource, sys
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-        from relstate.storage import Store
-
-        with Store.open(sys.argv[1]) as store:
-            for turn in range(2):
-                for number in range(60):
-                    assert store.table(f"t{number}").get(number) == (number, number)
-    """
-    run(script, store.path)
-
-
-def test_closing_lets_go_of_every_descriptor(filled: Store) -> None:
-    """Opening, reading and closing a store again and again leaves no file open."""
-
-    def descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
-
-    filled.close()
-    before = descriptors()
-    for _ in range(5):
-        with Store.open(filled.path) as again:
-            assert again.table("t").count() == 10
-
-    assert descriptors() <= before
+    assert registry.open(environment, record).get_many([b"key"]) == [(b"key", b"value 000")]

@@ -36,7 +36,9 @@ def test_point_reads_find_what_was_written(tmp_path: Path, share: int) -> None:
     get, asked = file.getter(), [key for key in _ASKED if key]
 
     assert [get(key) for key in asked] == [dict(_PAIRS).get(key) for key in asked]
-    assert file.get_many(asked) == [(key, dict(_PAIRS)[key]) for key in asked if key in dict(_PAIRS)]
+    assert file.get_many(asked) == [
+        (key, dict(_PAIRS)[key]) for key in asked if key in dict(_PAIRS)
+    ]
     assert file.get_many([]) == []
 
 

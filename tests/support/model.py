@@ -58,7 +58,9 @@ def in_order(
     return [table[key] for key in keys]
 
 
-def is_between(shape: Shape, start: Sequence[object], stop: Sequence[object]) -> Callable[..., bool]:
+def is_between(
+    shape: Shape, start: Sequence[object], stop: Sequence[object]
+) -> Callable[..., bool]:
     """Return whether a key lies in ``[start, stop)``, each the first values of a key or empty."""
 
     def check(key: Key) -> bool:

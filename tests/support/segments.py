@@ -62,4 +62,6 @@ def pairs_of(blocks: Iterable[Block]) -> list[list[Pair]]:
 
 def full_key(primary_key: bytes, *, table_id: int = 1, vnode: int = 0) -> bytes:
     """Return the full key of a row."""
-    return table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + primary_key + PLACEHOLDER_VERSION
+    return (
+        table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + primary_key + PLACEHOLDER_VERSION
+    )

@@ -1,0 +1,169 @@
+"""A whole store under faults: at every step of a change, the old rows or the new, never between.
+
+What fails is each touch of the outside world in turn: of segments, of the log, of its folding.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.errors import RelstateError, StorageError, UnknownOutcomeError
+from relstate.storage.registry import registry
+from support.faulty_environment import FaultyEnvironment
+from support.stores import Rows, contents, unsynced, upsert
+
+Change = Callable[[Store], object]
+_OLD: Rows = [(1, "one"), (2, "two"), (3, "three")]
+
+
+def _upsert_and_delete(store: Store) -> None:
+    state = store.state_table("t")
+    state.insert([2, "new"])
+    state.insert([4, "four"])
+    state.delete_key(1)
+    state.commit()
+
+
+def _truncate(store: Store) -> None:
+    store.truncate("t")
+
+
+def _create(store: Store) -> None:
+    store.create_table("another", "k INT", primary_key=["k"])
+
+
+_UPSERTED: Rows = [(2, "new"), (3, "three"), (4, "four")]
+_CHANGES: list[tuple[Change, Rows, tuple[str, ...]]] = [
+    (_upsert_and_delete, _UPSERTED, ("t",)),
+    (_truncate, [], ("t",)),
+    (_create, _OLD, ("another", "t")),
+]
+changes = pytest.mark.parametrize(
+    ("change", "after", "tables"), _CHANGES, ids=["upsert", "truncate", "create table"]
+)
+
+
+@pytest.fixture(scope="module", params=[10, 94], ids=["plain", "folding"])
+def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of a few rows, whose next commit is a plain one, or one that folds the log."""
+    path = tmp_path_factory.mktemp("prepared") / "store"
+    with Store.create(str(path), vnode_count=5, shards=2, environment=unsynced(str(path))) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+        upsert(store, "t", [(1, "old"), (2, "two"), (9, "gone")])
+        upsert(store, "t", [(1, "one"), (3, "three")], deleted=[(9, None)])
+        while store.epoch < request.param:
+            # Epochs without segments: what they cost to check would be paid at every step.
+            store.create_table("passing", "k INT", primary_key=["k"])
+            store.drop_table("passing")
+        assert store.epoch in (request.param, request.param + 1)
+    return path
+
+
+def _trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvironment]:
+    """Yield an environment over a copy of a store for each touch at which a fault can happen."""
+    (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
+    for step in itertools.count(1):
+        root = tmp_path / f"{kind}{step}"
+        shutil.copytree(prepared, root)
+        environment = FaultyEnvironment(root, **{**fault, kind: step})
+        yield environment
+        registry.close(str(root))
+        shutil.rmtree(root)
+        if not environment.struck:
+            return
+
+
+def _found(environment: FaultyEnvironment) -> tuple[int, Rows, tuple[str, ...]]:
+    """Return the (epoch, rows, tables) that a new process finds, in a store that is whole."""
+    registry.close(environment.root)
+    with Store.open(environment.root) as store:
+        assert store.check().problems == ()
+        return store.epoch, contents(store, "t"), store.tables()
+
+
+@changes
+@pytest.mark.parametrize("cut", ["killed", "power cut", "torn"])
+def test_a_crash_at_any_step_leaves_the_old_or_the_new(
+    prepared: Path, tmp_path: Path, change: Change, after: Rows, tables: tuple[str, ...], cut: str
+) -> None:
+    """Whatever was synced or not when the process died, its change is there whole or not at all."""
+    with Store.open(str(prepared)) as store:
+        old = (store.epoch, _OLD, ("t",))
+    new = (old[0] + 1, after, tables)
+    seen = set()
+    for environment in _trials(prepared, tmp_path, crash_at=0):
+        returned = False
+        with environment.crashing():
+            change(Store.open(environment.root, environment=environment))
+            returned = True
+        if cut != "killed":
+            environment.power_cut(seed=None if cut == "power cut" else len(environment.touches))
+
+        found = _found(environment)
+
+        assert found in (old, new)
+        assert found == new or not returned
+        seen.add(found[0])
+    assert seen == {old[0], new[0]}
+
+
+@changes
+@pytest.mark.parametrize(
+    ("fault", "number"),
+    # The answer ENOSPC is never given for what was done.
+    [("error_at", errno.ENOSPC), ("error_at", errno.EIO), ("lost_at", errno.EIO)],
+    ids=["ENOSPC", "EIO", "lost answer"],
+)
+def test_an_error_at_any_step_is_told_and_loses_nothing(
+    prepared: Path,
+    tmp_path: Path,
+    change: Change,
+    after: Rows,
+    tables: tuple[str, ...],
+    fault: str,
+    number: int,
+) -> None:
+    """An error, or an answer that was lost, is one of relstate's own or is overcome.
+
+    What returned is there; what raised anything but UnknownOutcomeError is not.
+    """
+    with Store.open(str(prepared)) as store:
+        old = (store.epoch, _OLD, ("t",))
+    new = (old[0] + 1, after, tables)
+    for environment in _trials(prepared, tmp_path, **{fault: 0}, errno=number):
+        raised: RelstateError | None = None
+        try:
+            change(Store.open(environment.root, environment=environment))
+        except RelstateError as error:
+            raised = error
+
+        found = _found(environment)
+
+        assert found in (old, new)
+        if raised is None:
+            assert found == new
+        elif not isinstance(raised, UnknownOutcomeError):
+            assert found == old
+            assert isinstance(raised, StorageError), repr(raised)
+
+
+def test_after_an_error_the_same_store_goes_on(prepared: Path, tmp_path: Path) -> None:
+    """A handle that met a trouble is not broken by it: the change can be made again."""
+    for environment in _trials(prepared, tmp_path, error_at=0, errno=errno.ENOSPC):
+        try:
+            store = Store.open(environment.root, environment=environment)
+        except RelstateError:
+            continue
+        try:
+            _upsert_and_delete(store)
+        except RelstateError:
+            _upsert_and_delete(store)
+
+        assert _found(environment)[1] == _UPSERTED

@@ -1,0 +1,145 @@
+"""Laws of the segments that processes have open: forks, descriptors, closing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.registry import registry
+from support.stores import upsert
+
+
+def run(script: str, *arguments: str) -> None:
+    """Run Python in a process of its own; what it prints on failure is the message."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """A store with a table of a few rows in two segments."""
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    upsert(store, "t", [(key, "first") for key in range(10)])
+    upsert(store, "t", [(5, "second")])
+    return store
+
+
+def test_a_file_is_open_once_however_many_read_it(filled: Store) -> None:
+    """Two stores, a snapshot and a plan of one process read the same segments at once."""
+    with Store.open(filled.path) as again:
+        readers = [filled.table("t"), again.table("t"), again.at(again.epoch).table("t")]
+
+        assert [reader.get(5) for reader in readers] == [(5, "second")] * 3
+        assert filled.read_plan("t").open().get((4,)) == (4, "first")
+
+
+def test_a_segment_closes_when_nobody_holds_it(filled: Store) -> None:
+    """After the store is closed its files can be opened by LMDB anew: nothing kept them."""
+    (placed, _) = filled.state.segments_of(1)
+    table = filled.table("t")
+    assert table.get(5) is not None
+    del table
+    held = registry.open(filled.environment, placed.record)
+    registry.close(str(Path(filled.path) / "segments"))
+
+    assert registry.open(filled.environment, placed.record) is held
+    del held
+    gc.collect()
+    registry.close(str(Path(filled.path) / "segments"))
+    reopened = registry.open(filled.environment, placed.record)
+
+    assert len(list(reopened.blocks(None, None, 8))) == 1
+
+
+def test_what_is_open_survives_a_fork(filled: Store) -> None:
+    """A forked child reads what its parent had open, and what it had not; the parent goes on."""
+    script = """
+        import os, sys
+        from relstate.storage import Store
+
+        store = Store.open(sys.argv[1])
+        table = store.table("t")
+        assert table.get(5) == (5, "second")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                again = Store.open(sys.argv[1])
+                assert table.get(5) == again.table("t").get(5) == (5, "second")
+                assert table.to_arrow().num_rows == again.at(3).table("t").count() == 10
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert table.get(4) == (4, "first")
+        assert table.to_arrow().num_rows == 10
+    """
+    run(script, filled.path)
+
+
+def test_a_lock_held_while_forking_does_not_stop_the_child(filled: Store) -> None:
+    """Another thread may be opening a segment when the process forks; the child still can."""
+    script = """
+        import os, sys
+        from relstate.storage import Store
+        from relstate.storage import registry as module
+
+        store = Store.open(sys.argv[1])
+        with module.registry._lock:
+            child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                assert store.table("t").get(5) == (5, "second")
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    run(script, filled.path)
+
+
+def test_the_files_kept_open_stay_within_the_descriptor_limit(store: Store) -> None:
+    """Many tables are read one after another with few descriptors."""
+    for number in range(60):
+        store.create_table(f"t{number}", "k BIGINT, v BIGINT", primary_key=["k"])
+        upsert(store, f"t{number}", [(number, number)])
+    script = """
+        import resource, sys
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        from relstate.storage import Store
+
+        with Store.open(sys.argv[1]) as store:
+            for turn in range(2):
+                for number in range(60):
+                    assert store.table(f"t{number}").get(number) == (number, number)
+    """
+    run(script, store.path)
+
+
+def test_closing_lets_go_of_every_descriptor(filled: Store) -> None:
+    """Opening, reading and closing a store again and again leaves no file open."""
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    filled.close()
+    before = descriptors()
+    for _ in range(5):
+        with Store.open(filled.path) as again:
+            assert again.table("t").count() == 10
+
+    assert descriptors() <= before

@@ -1,0 +1,215 @@
+"""Laws of the table that users without Spark read: right rows, or an error that says why."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store, Table
+from relstate.storage.errors import (
+    ClosedError,
+    DataError,
+    NullKeyError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    ValueRangeError,
+)
+from support.stores import contents, rows_of, upsert
+
+
+@pytest.fixture
+def table(store: Store) -> Table:
+    """A table with a key of two columns and some rows."""
+    store.create_table("t", "v STRING, a BIGINT, b STRING", primary_key=["a", "b"])
+    upsert(store, "t", [("one", 1, "x"), ("two", 1, "y"), (None, 2, "x")])
+    return store.table("t")
+
+
+def test_a_row_is_got_by_its_key(table: Table) -> None:
+    """Value by value or as one tuple, in the key's order, not the columns'."""
+    assert table.get(1, "y") == table.get((1, "y")) == table.get([1, "y"]) == ("two", 1, "y")
+    assert table.get(2, "x") == (None, 2, "x")
+    assert table.get(2, "y") is None
+    row = table.get(np.int64(1), "x")
+    assert row is not None
+    assert (row.v, row["a"]) == ("one", 1)
+
+
+_WRONG = [
+    ((1,), SchemaMismatchError),
+    ((1, "x", 2), SchemaMismatchError),
+    ((), SchemaMismatchError),
+    (((1,),), SchemaMismatchError),
+    (("x", 1), SchemaMismatchError),
+    ((1, b"x"), SchemaMismatchError),
+    ((1.0, "x"), SchemaMismatchError),
+    ((1, object()), SchemaMismatchError),
+    (([1], "x"), SchemaMismatchError),
+    ((1 << 63, "x"), ValueRangeError),
+    ((1, None), NullKeyError),
+]
+
+
+@pytest.mark.parametrize(("key", "error"), _WRONG)
+def test_what_is_no_key_is_told(table: Table, key: tuple[Any, ...], error: type[DataError]) -> None:
+    """The same error for one key and for many, never one from below."""
+    with pytest.raises(error):
+        table.get(*key)
+    with pytest.raises(error):
+        table.get_rows([(1, "x"), key])
+
+
+@pytest.mark.parametrize("keys", [[1], ["xy"], [None], [{"a": 1, "b": "x"}]])
+def test_keys_are_tuples(table: Table, keys: list[Any]) -> None:
+    """What is neither tuple nor list is not taken apart."""
+    with pytest.raises(SchemaMismatchError, match="tuple"):
+        table.get_rows(keys)
+
+
+def test_many_rows_are_got_at_once(table: Table) -> None:
+    """By a batch of keys or by tuples; some columns or all."""
+    keys = [(2, "x"), (1, "nothing"), (1, "x"), (2, "x")]
+    batch = pa.record_batch({"b": [key[1] for key in keys], "a": [key[0] for key in keys]})
+    expected = [(None, 2, "x"), ("one", 1, "x"), (None, 2, "x")]
+
+    assert rows_of(table.get_rows(keys)) == rows_of(table.get_rows(batch)) == expected
+    assert rows_of(table.get_rows(keys, ["v"])) == [(None,), ("one",), (None,)]
+    assert rows_of(table.get_rows([])) == []
+
+
+_TYPES = [
+    ("BOOLEAN", True, 1.5),
+    ("TINYINT", -128, 128),
+    ("SMALLINT", 32767, "1"),
+    ("INT", -(1 << 31), 1 << 31),
+    ("FLOAT", 1.5, "1.5"),
+    ("DOUBLE", float("inf"), None),
+    ("DECIMAL(5,2)", Decimal("1.25"), Decimal("1.255")),
+    ("DECIMAL(38,0)", Decimal(10**37), 1.5),
+    ("STRING", "\0\u20ac", b"x"),
+    ("BINARY", b"\0\0", "x"),
+    ("DATE", datetime.date(1, 1, 1), datetime.datetime(2020, 1, 1)),
+    (
+        "TIMESTAMP",
+        datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+        datetime.datetime(2020, 1, 1),
+    ),
+    ("TIMESTAMP_NTZ", datetime.datetime(2020, 1, 1), datetime.datetime.now(datetime.UTC)),
+    ("TIME", datetime.time(23, 59, 59, 999999), "12:00"),
+    ("INTERVAL DAY TO SECOND", datetime.timedelta(-1), 5),
+    ("STRUCT<a: INT, b: STRING>", {"a": 1, "b": None}, {"a": 1}),
+    ("ARRAY<INT>", [1, None], "ab"),
+]
+
+
+@pytest.mark.parametrize(("data_type", "value", "wrong"), _TYPES, ids=[t[0] for t in _TYPES])
+def test_every_type_of_key_is_found_and_guarded(
+    store: Store, data_type: str, value: Any, wrong: Any
+) -> None:
+    """The row is there under its value; a value of another type is an error, not a miss."""
+    store.create_table("k", f"k {data_type}, v INT", primary_key=["k"])
+    upsert(store, "k", [(value, 7)])
+    table = store.table("k")
+
+    assert table.get(value) == (value, 7)
+    assert rows_of(table.get_rows([(value,)])) == contents(store, "k") == [(value, 7)]
+    with pytest.raises(DataError):
+        table.get(wrong)
+    with pytest.raises(DataError):
+        table.get_rows([(wrong,)])
+
+
+def test_a_table_follows_the_latest_epoch(store: Store, table: Table) -> None:
+    """Whoever commits, and whatever becomes of the table."""
+    with Store.open(store.path) as other:
+        upsert(other, "t", [("new", 9, "z")], deleted=[(None, 2, "x")])
+        assert table.get(9, "z") == ("new", 9, "z")
+        assert (table.get(2, "x"), table.count()) == (None, 3)
+        other.truncate("t")
+        assert table.count() == 0
+        other.drop_table("t")
+        with pytest.raises(TableNotFoundError, match="'t'"):
+            table.get(1, "x")
+        other.create_table("t", "a INT", primary_key=["a"])
+        assert table.get(1) is None
+        assert [column.name for column in table.schema.columns] == ["a"]
+
+
+def test_a_scan_keeps_the_epoch_it_began_with(store: Store, table: Table) -> None:
+    """What is committed while it runs is not in it."""
+    found = table.scan(ordered=True)
+    upsert(store, "t", [("new", 0, "a")], deleted=[(None, 2, "x")])
+
+    assert rows_of(found) == [("one", 1, "x"), ("two", 1, "y"), (None, 2, "x")]
+    assert len(rows_of(table.scan())) == 3
+
+
+def test_scans_and_whole_tables_agree(table: Table) -> None:
+    """In any order, of any columns."""
+    assert rows_of(table.to_arrow(["b", "a"])) == [("x", 1), ("y", 1), ("x", 2)]
+    assert rows_of(table.scan(["b", "a"], ordered=True)) == [("x", 1), ("y", 1), ("x", 2)]
+    assert sorted(rows_of(table.scan(["b", "a"]))) == [("x", 1), ("x", 2), ("y", 1)]
+    assert table.to_arrow().schema.equals(table.schema.arrow_schema)
+    for read in (table.to_arrow, lambda names: list(table.scan(names))):
+        with pytest.raises(SchemaMismatchError, match="'nothing'"):
+            read(["nothing"])
+
+
+def test_threads_read_one_table(store: Store) -> None:
+    """While another commits, each of them sees whole epochs, and never an older one than before."""
+    store.create_table("t", "k BIGINT, v BIGINT", primary_key=["k"])
+    keys = list(range(20))
+    upsert(store, "t", [(key, 0) for key in keys])
+    table, wrong, is_over = store.table("t"), list[object](), threading.Event()
+
+    def read() -> None:
+        last = 0
+        while not is_over.is_set():
+            got = table.get(3)
+            rows = rows_of(table.get_rows([(key,) for key in keys]))
+            scanned = rows_of(table.scan())
+            assert got is not None
+            epochs = [{got.v}, {v for _, v in rows}, {v for _, v in scanned}]
+            if any(len(found) != 1 for found in epochs) or len(rows) != len(scanned) != 20:
+                wrong.append(epochs)
+                return
+            seen = [found.pop() for found in epochs]
+            if [last, *seen] != sorted([last, *seen]):
+                wrong.append(seen)
+            last = seen[-1]
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for epoch in range(1, 25):
+        upsert(store, "t", [(key, epoch) for key in keys])
+    is_over.set()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+    assert table.get(3) == (3, 24)
+
+
+def test_a_closed_store_has_no_tables(store: Store, table: Table) -> None:
+    """Tables got before do not read either, those of snapshots included."""
+    snapshot = store.at(store.epoch)
+    past = snapshot.table("t")
+    store.close()
+
+    for read in (
+        lambda: table.get(1, "x"),
+        lambda: past.get(1, "x"),
+        lambda: table.get_rows([(1, "x")]),
+        lambda: list(table.scan()),
+        lambda: past.to_arrow(),
+        lambda: table.count(),
+    ):
+        with pytest.raises(ClosedError, match="open it again"):
+            read()

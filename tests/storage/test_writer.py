@@ -1,0 +1,209 @@
+"""Laws of writers: rows become sorted segments of bounded size, or an error that stays."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Kind, Store, WriteTarget
+from relstate.storage.errors import NullKeyError, SchemaMismatchError, StorageFullError
+from relstate.storage.paths import SEGMENTS
+from support.faulty_environment import FaultyEnvironment
+from support.stores import batch_of, committed, contents, rows_of, upsert, written
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """A store with an empty table."""
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    return store
+
+
+def segments_of(store: Store) -> list[str]:
+    """Return the files in the folder of segments."""
+    return store.environment.list(SEGMENTS)
+
+
+def test_rows_exist_when_they_are_committed(filled: Store) -> None:
+    """Until then a segment is a file that nobody reads."""
+    segments = written(filled, "t", [(2, "b"), (1, "a")])
+
+    assert len(segments) == 1
+    assert contents(filled, "t") == []
+    assert filled.check().orphans == 1
+    committed(filled, segments)
+    assert contents(filled, "t") == [(1, "a"), (2, "b")]
+    assert filled.check().orphans == 0
+
+
+def test_the_last_row_of_a_key_wins(filled: Store) -> None:
+    """Within a batch, from batch to batch, and from segment to segment of one commit."""
+    writer = filled.write_target("t").open(filled.environment)
+    writer.write(batch_of(filled, "t", [(1, "a"), (2, "a"), (1, "b")]))
+    writer.write(batch_of(filled, "t", [(2, "b"), (3, "b")]))
+    segments = writer.finish() + written(filled, "t", [(3, "c")])
+
+    assert writer.rows == 5
+    assert segments[0].tables[0].rows == 3
+    committed(filled, segments)
+    assert contents(filled, "t") == [(1, "b"), (2, "b"), (3, "c")]
+
+
+def test_a_delete_hides_what_came_before_it_only(filled: Store) -> None:
+    """In one batch as over many commits; of its row only the key is looked at."""
+    upsert(filled, "t", [(1, "old"), (2, "old")])
+    writer = filled.write_target("t").open(filled.environment)
+    rows = batch_of(filled, "t", [(1, None), (2, None), (2, "new"), (3, "new"), (3, None)])
+    writer.write(rows, np.array([Kind.DELETE, Kind.DELETE, Kind.PUT, Kind.PUT, Kind.DELETE]))
+    (segment,) = writer.finish()
+
+    committed(filled, [segment])
+
+    assert contents(filled, "t") == [(2, "new")]
+    assert (segment.tables[0].rows, segment.tables[0].deletes) == (3, 2)
+
+
+def test_statistics_say_what_a_segment_holds(filled: Store) -> None:
+    """Rows, deletes, the range of keys and the bytes of every shard, for each table."""
+    filled.create_table("u", "k BIGINT", primary_key=["k"])
+    writer = filled.segment_writer()
+    tables = [filled.write_target(name) for name in ("u", "t")]
+    for target in tables:
+        encoding = filled.read_plan(target.definition.name).open().encoding
+        rows = [(key, "v") for key in range(50)]
+        batch = batch_of(filled, "t", rows).select([0, 1] if encoding.name == "t" else [0])
+        writer.add(*encoding.encode(batch))
+    (segment,) = writer.finish()
+
+    by_table = {table.table_id: table for table in segment.tables}
+    assert list(by_table) == sorted(target.definition.table_id for target in tables)
+    for table in segment.tables:
+        assert (table.rows, table.deletes, len(table.shard_bytes)) == (50, 0, 3)
+        assert table.first_key < table.last_key
+        assert min(table.shard_bytes) > 0
+    assert segment.size == len(filled.environment.read(f"{SEGMENTS}/{segment.name}.lmdb"))
+
+
+@pytest.mark.parametrize(
+    ("width", "is_one_batch"), [(20, True), (1000, True), (1400, False), (2100, True)]
+)
+def test_segments_are_cut(filled: Store, width: int, is_one_batch: bool) -> None:
+    """At 64 MiB, whether the rows come in one batch or in many; together they are all rows."""
+    rows = (72 << 20) // (width + 45)
+    batch = pa.record_batch({"k": np.arange(rows), "v": pa.array(["x" * width] * rows)})
+    writer = filled.write_target("t").open(filled.environment)
+    step = rows if is_one_batch else 8192
+    for start in range(0, rows, step):
+        writer.write(batch.slice(start, step))
+
+    segments = writer.finish()
+
+    *full, last = segments
+    assert [segment.name[-6:] for segment in segments] == ["000000", "000001", "000002"][
+        : len(full) + 1
+    ]
+    assert full
+    assert all(55 << 20 < segment.size <= 64 << 20 for segment in full)
+    assert last.size <= 64 << 20
+    assert sum(segment.tables[0].rows for segment in segments) == rows
+
+
+def test_one_row_may_be_larger_than_a_segment(filled: Store) -> None:
+    """It has a segment of its own."""
+    segments = written(filled, "t", [(1, "a"), (2, "x" * (60 << 20)), (3, "c")])
+
+    committed(filled, segments)
+
+    assert [segment.tables[0].rows for segment in segments] == [1, 1, 1]
+    assert [key for key, _ in contents(filled, "t")] == [1, 2, 3]
+
+
+def test_nothing_written_is_nothing_made(filled: Store) -> None:
+    """A task without rows leaves no file."""
+    writer = filled.write_target("t").open(filled.environment)
+    writer.write(batch_of(filled, "t", []))
+
+    assert writer.finish() == ()
+    assert segments_of(filled) == []
+
+
+def test_abort_removes_what_was_made(filled: Store) -> None:
+    """Of a task that is not to be committed no file stays."""
+    writer = filled.write_target("t").open(filled.environment)
+    writer.write(batch_of(filled, "t", [(1, "a")]))
+    writer.finish()
+    assert len(segments_of(filled)) == 1
+
+    writer.abort()
+
+    assert segments_of(filled) == []
+
+
+@pytest.mark.parametrize(
+    ("batch", "error"),
+    [
+        (pa.record_batch({"k": pa.array([1, None]), "v": ["a", "b"]}), NullKeyError),
+        (pa.record_batch({"k": [1], "w": ["a"]}), SchemaMismatchError),
+        (pa.record_batch({"v": ["a"]}), SchemaMismatchError),
+        (pa.record_batch({"k": ["1"], "v": ["a"]}), SchemaMismatchError),
+    ],
+)
+def test_rows_that_do_not_fit_leave_no_trace(
+    filled: Store, batch: pa.RecordBatch, error: type[Exception]
+) -> None:
+    """The batch is refused whole; what was written before it stands."""
+    writer = filled.write_target("t").open(filled.environment)
+    writer.write(batch_of(filled, "t", [(7, "before")]))
+    with pytest.raises(error):
+        writer.write(batch)
+
+    committed(filled, writer.finish())
+
+    assert contents(filled, "t") == [(7, "before")]
+
+
+def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
+    """At any step of writing a segment: it is told again, and no file of it is left over."""
+    target: WriteTarget = filled.write_target("t")
+    before = segments_of(filled)
+    batch = batch_of(filled, "t", [(1, "a")])
+    for step in itertools.count(1):
+        environment = FaultyEnvironment(filled.path, error_at=step, errno=errno.ENOSPC)
+        writer = target.open(environment)
+        writer.write(batch)
+        if not fails(writer.finish):
+            break
+        # The last touch is the sync of the folder, which may be tried again.
+        if "sync segments/" in environment.touches[-1] or "map" in environment.touches[-1]:
+            assert fails(writer.finish)
+            assert fails(lambda writer=writer: writer.write(batch) or writer.finish())  # type: ignore[misc]
+        assert len(segments_of(filled)) <= len(before) + 1
+        writer.abort()
+        assert segments_of(filled) == before
+    assert step > 3
+
+
+def fails(call: object) -> bool:
+    """Whether a call finds the disk full."""
+    assert callable(call)
+    try:
+        call()
+    except StorageFullError:
+        return True
+    return False
+
+
+def test_what_a_task_writes_elsewhere_is_read_here(filled: Store, tmp_path: Path) -> None:
+    """A target needs nothing of the process that made it but the folder."""
+    target = filled.write_target("t")
+    writer = WriteTarget(target.path, target.definition, target.vnode_count, target.shards).open()
+    writer.write(batch_of(filled, "t", [(1, "a")]))
+
+    committed(filled, writer.finish())
+
+    assert rows_of(filled.table("t").scan()) == [(1, "a")]
