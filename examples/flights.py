@@ -30,6 +30,7 @@ import flights_changes
 import flights_source
 import flights_truth
 import pyarrow as pa
+import pyarrow.parquet as pq
 from flights_changes import KEY
 from flights_folder import Folder
 from flights_progress import watch
@@ -106,7 +107,9 @@ def replay_and_ask(folder: Folder, *, days: int | None, reset: bool) -> bool:
     relstate.create(str(folder.store), retention=YEAR, exist_ok=True).close()
     title("The source: 336,776 flights out of New York in 2013, replayed as changes")
     folder.write_source()
-    until = flights_changes.write(flights_source.read("flights"), folder.changes, days)
+    until = flights_changes.write(
+        pq.read_table(folder.source_file("flights")), folder.changes, days
+    )
     with session() as spark:
         db = relstate.connect(spark, str(folder.store))
         create_tables(db)
@@ -149,7 +152,7 @@ def create_tables(db: Database) -> None:
 def load_dimensions(db: Database, folder: Folder) -> None:
     """Write the dimension tables in batch. A write with a known transaction number is skipped."""
     for name in DIMENSIONS:
-        rows = db.spark.read.parquet(str(folder.source / f"{name}.parquet"))
+        rows = db.spark.read.parquet(str(folder.source_file(name)))
         once = {"txnAppId": "flights demo", "txnVersion": "1"}
         writer = rows.write.format("relstate").mode("append").options(table=name, **once)
         writer.save(db.store.path)
@@ -273,8 +276,7 @@ def compare(db: Database, folder: Folder, until: datetime, answer: DataFrame) ->
     """Compare tables and answer with plain Spark over the source; return whether all are equal."""
     title(f"Compared with plain Spark over the source, as of {until:%Y-%m-%d}")
     source = {
-        name: db.spark.read.parquet(str(folder.source / f"{name}.parquet"))
-        for name in flights_source.NAMES
+        name: db.spark.read.parquet(str(folder.source_file(name))) for name in flights_source.NAMES
     }
     expected: dict[str, Any] = {name: source[name] for name in DIMENSIONS} | {
         "flights": flights_truth.flights(source["flights"], until),

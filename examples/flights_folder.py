@@ -26,10 +26,9 @@ class Folder:
 
     store: Path
 
-    @property
-    def source(self) -> Path:
-        """The source's tables, one Parquet file each."""
-        return self._replay / "source"
+    def source_file(self, name: str) -> Path:
+        """Return the file of one of the source's tables."""
+        return self._replay / "source" / f"{name}.parquet"
 
     @property
     def changes(self) -> Path:
@@ -59,9 +58,10 @@ class Folder:
 
     def write_source(self) -> None:
         """Write the package's tables, as Spark is to read them, unless they are there."""
-        self.source.mkdir(parents=True, exist_ok=True)
         for name in flights_source.NAMES:
-            file = self.source / f"{name}.parquet"
+            file = self.source_file(name)
+            file.parent.mkdir(parents=True, exist_ok=True)
             if not file.exists():
-                pq.write_table(flights_source.read(name), file.with_suffix(".unfinished"))
-                file.with_suffix(".unfinished").rename(file)
+                unfinished = file.with_suffix(".unfinished")
+                pq.write_table(flights_source.read(name), unfinished)
+                unfinished.rename(file)

@@ -13,9 +13,10 @@ import pytest
 import relstate
 
 FLIGHTS = Path(__file__).parents[1] / "examples" / "flights.py"
-DAYS = 24
+DAYS = 18
 
 
+@pytest.mark.timeout(600)  # three times a Spark of its own
 def test_the_demo_survives_a_kill_and_can_be_repeated(tmp_path: Path) -> None:
     """Killed in the midst of a replay it goes on, loses and doubles nothing; and so again."""
     store = tmp_path / "flights"

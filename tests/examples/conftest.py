@@ -1,4 +1,4 @@
-"""Fixtures of the examples' tests. The examples are scripts, which import each other by bare name."""
+"""Fixtures of the examples' tests: scripts, which import each other by their bare names."""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import flights_source
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from .conftest import EXAMPLES
-
+EXAMPLES = Path(flights_source.__file__).parent
 ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -40,7 +42,7 @@ def test_entries_keep_the_order_of_the_rows_and_fit_lmdb(keys: set[bytes]) -> No
 
     entry_keys, _ = packed(rows, values_for(rows))
 
-    assert all(low < high for low, high in zip(entry_keys, entry_keys[1:], strict=False))
+    assert all(low < high for low, high in itertools.pairwise(entry_keys))
     assert max(map(len, entry_keys)) <= 511
     assert all(key in keys for key in entry_keys if len(key) < 511)
 

@@ -101,7 +101,7 @@ def test_no_sources_make_no_windows() -> None:
 @pytest.mark.parametrize("descending", [False, True])
 def test_keys_out_of_order_end_the_merge(descending: bool) -> None:
     """It must neither go on for ever nor lose rows without a word."""
-    pairs = pairs_of({number: b"" for number in range(7)})
+    pairs = pairs_of(dict.fromkeys(range(7), b""))
     # The bound is the first or last key here, and bisection for it goes astray.
     disordered = [*pairs[4:], *pairs[:4]] if descending else [*pairs[3:], *pairs[:3]]
 

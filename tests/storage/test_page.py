@@ -92,7 +92,7 @@ def test_another_format_is_not_believed(
     other = contents.copy()
     other[place * 4096 + field] ^= 1
 
-    with pytest.raises(LayoutError, match="not LMDB 0.9"):
+    with pytest.raises(LayoutError, match=r"not LMDB 0\.9"):
         Pages(other)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -64,7 +66,7 @@ def test_equal_neighbours_compares_each_row_with_the_one_before(rows: list[bytes
     """The result is one shorter than the rows and says which repeat."""
     equal = ragged.equal_neighbours(bytes_array(rows))
 
-    assert equal.tolist() == [a == b for a, b in zip(rows, rows[1:], strict=False)]
+    assert equal.tolist() == [a == b for a, b in itertools.pairwise(rows)]
 
 
 @given(st.binary(min_size=1, max_size=200), st.data())
