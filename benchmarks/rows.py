@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = "k BIGINT NOT NULL, a BIGINT, d DOUBLE, ts TIMESTAMP, s STRING"
+WIDE_COLUMNS = "k BIGINT NOT NULL, s STRING"
 PRIMARY_KEY = ("k",)
 SCHEMA = pa.schema(
     [
@@ -27,12 +29,14 @@ SCHEMA = pa.schema(
         pa.field("s", pa.string()),
     ]
 )
+TEXT_BYTES = 13
 # What Spark puts into a batch by default.
 BATCH_ROWS = 10_000
 
 # Multiplying by one number modulo a prime changes the order and meets no number twice.
 _PRIME = 2**31 - 1
 _FACTOR = 1_103_515_245
+_WIDE_BATCH_BYTES = 8 << 20
 _FIRST_TIME = 1_700_000_000_000_000
 _LEAST_TEXT = 10**12
 
@@ -49,6 +53,15 @@ def batches(rows: range) -> Iterator[pa.RecordBatch]:
         yield _batch(np.arange(start, min(start + BATCH_ROWS, rows.stop), dtype=np.int64))
 
 
+def wide_batches(rows: range, width: int) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of the rows, each with a string of ``width`` bytes or a few less."""
+    step = max(_WIDE_BATCH_BYTES // width, 1)
+    for start in range(rows.start, rows.stop, step):
+        indices = np.arange(start, min(start + step, rows.stop), dtype=np.int64)
+        texts = pc.binary_repeat(_batch(indices).column("s"), width // TEXT_BYTES)
+        yield pa.record_batch({"k": keys_of(indices), "s": texts})
+
+
 def table(rows: range) -> pa.Table:
     """Return the rows with these indices."""
     return pa.Table.from_batches(batches(rows), SCHEMA)
@@ -63,6 +76,11 @@ def frame(spark: SparkSession, rows: int) -> DataFrame:
         f"timestamp_micros({_FIRST_TIME} + id * 1000) AS ts",
         f"CAST({_LEAST_TEXT} + id AS STRING) AS s",
     )
+
+
+def wide_frame(spark: SparkSession, rows: int, width: int) -> DataFrame:
+    """Return the rows of `wide_batches` as a frame in eight partitions."""
+    return frame(spark, rows).selectExpr("k", f"repeat(s, {width // TEXT_BYTES}) AS s")
 
 
 def _batch(indices: NDArray[np.int64]) -> pa.RecordBatch:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from relstate.storage import Committed, Proposal, Store, Table
 
@@ -75,8 +78,10 @@ class Workbench:
         """
         store = self.store()
         parts = eighths(self.size.rows)
-        fill(store, "one", parts[:1])
-        fill(store, "eight", parts)
+        for name, kept in (("one", parts[:1]), ("eight", parts)):
+            new_table(store, name)
+            for part in kept:
+                write(store, name, rows.batches(part))
         return store
 
 
@@ -85,18 +90,15 @@ def eighths(count: int) -> list[range]:
     return [range(count * part // 8, count * (part + 1) // 8) for part in range(8)]
 
 
-def new_table(store: Store, name: str) -> Table:
+def new_table(store: Store, name: str, columns: str = rows.COLUMNS) -> Table:
     """Create a table for the benchmarks' rows."""
-    return store.create_table(name, rows.COLUMNS, primary_key=rows.PRIMARY_KEY)
+    return store.create_table(name, columns, primary_key=rows.PRIMARY_KEY)
 
 
-def fill(store: Store, name: str, parts: list[range]) -> None:
-    """Create a table and write parts of the rows to it, an epoch a part."""
-    new_table(store, name)
-    target = store.write_target(name)
-    for part in parts:
-        writer, started = target.open(), store.environment.now()
-        for batch in rows.batches(part):
-            writer.write(batch)
-        done = store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
-        assert isinstance(done, Committed)
+def write(store: Store, name: str, batches: Iterator[pa.RecordBatch]) -> None:
+    """Write batches to a table as one epoch, without Spark."""
+    writer, started = store.write_target(name).open(), store.environment.now()
+    for batch in batches:
+        writer.write(batch)
+    done = store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
+    assert isinstance(done, Committed)

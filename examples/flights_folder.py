@@ -4,6 +4,7 @@
     <store>.replay/source/        the package's tables as Parquet, for Spark
     <store>.replay/changes/       the stream of changes, a file for every micro-batch
     <store>.replay/checkpoints/   how far the streaming queries have come
+    <store>.replay/spark.log      what Spark has to say
 
 Promises: checkpoints are never used with another store than the one they tell of, whenever the
 demo is killed; nothing is removed that is not a store or the demo's own.
@@ -41,20 +42,22 @@ class Folder:
         return self._replay / "checkpoints"
 
     @property
+    def log(self) -> Path:
+        """The file of Spark's messages."""
+        return self._replay / "spark.log"
+
+    @property
     def _replay(self) -> Path:
         return self.store.with_name(f"{self.store.name}.replay")
 
     def prepare(self, *, reset: bool) -> None:
         """Start over with ``reset``, or if the store is gone; else leave what is there."""
-        removed = self._replay / "removed"
-        shutil.rmtree(removed, ignore_errors=True)
         if reset and (self.store / "_log").is_dir():
             # Moved away first: if this is killed, there is no half of a store to go on with.
-            removed.parent.mkdir(exist_ok=True)
-            self.store.rename(removed)
+            self._replay.mkdir(exist_ok=True)
+            self.store.rename(self._replay / "removed")
         if not self.store.exists():
-            shutil.rmtree(self.checkpoints, ignore_errors=True)
-        shutil.rmtree(removed, ignore_errors=True)
+            shutil.rmtree(self._replay, ignore_errors=True)
 
     def write_source(self) -> None:
         """Write the package's tables, as Spark is to read them, unless they are there."""

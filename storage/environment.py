@@ -46,6 +46,9 @@ class Environment(Protocol):
     def size(self, name: str) -> int:
         """Return a file's size in bytes. FileNotFoundError if there is none."""
 
+    def room(self) -> int:
+        """Return how many more bytes the store's file system takes."""
+
     def exists(self, name: str) -> bool:
         """Return whether the file can be seen. Cheap: a trouble on the way there is a False."""
 
@@ -126,6 +129,11 @@ class Disk:
         """Return a file's size in bytes."""
         return os.stat(path).st_size
 
+    def room(self, path: str) -> int:
+        """Return how many more bytes the file system of a path takes."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
     def exists(self, path: str) -> bool:
         """Return whether there is a file or folder."""
         # Half the time of a stat, and this is on the path of every point lookup.
@@ -198,6 +206,11 @@ class LocalEnvironment:
         path = self.location(name)
         with _told("look at", path):
             return self._disk.size(path)
+
+    def room(self) -> int:
+        """Return how many more bytes the store's file system takes."""
+        with _told("look at", self.root):
+            return self._disk.room(self.root)
 
     def exists(self, name: str) -> bool:
         """Return whether the file can be seen."""

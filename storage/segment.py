@@ -28,9 +28,10 @@ from .environment import Environment
 from .errors import CorruptionError, FilesystemError, StorageFullError
 from .page import LayoutError, Pages
 from .paths import segment_path
-from .ragged import Buffer, Bytes, Positions, lengths_of
+from .ragged import Buffer, Bytes, Positions, content_of, lengths_of
 
 _ROWS_A_CALL = 65_536
+_BYTES_A_CALL = 8 << 20
 _PAGE = 4096
 _PAGE_HEADER = 16
 # What a node takes beside key and value: its header and its pointer.
@@ -57,7 +58,8 @@ def write_segment(
     The folder's own entry is the caller's to make durable. StorageFullError if the disk is full.
     """
     path = environment.local_path(segment_path(name))
-    with _told(path):
+    rows_a_call = _rows_a_call(keys, values)
+    with _told(path), _short_of_room(environment, path, keys, values):
         file = lmdb.open(
             path,
             subdir=False,
@@ -70,8 +72,8 @@ def write_segment(
         try:
             with file.begin(write=True) as transaction:
                 cursor = transaction.cursor()
-                for start in range(0, len(order), _ROWS_A_CALL):
-                    rows = pa.array(order[start : start + _ROWS_A_CALL])
+                for start in range(0, len(order), rows_a_call):
+                    rows = pa.array(order[start : start + rows_a_call])
                     pairs = zip(
                         keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True
                     )
@@ -99,6 +101,12 @@ def page_bytes(keys: Bytes, values: Bytes) -> Positions:
     return sizes
 
 
+def _rows_a_call(keys: Bytes, values: Bytes) -> int:
+    """Return how many entries of this kind to hand to LMDB at once: they are copied for it."""
+    size = len(content_of(keys)) + len(content_of(values))
+    return min(max(_BYTES_A_CALL * len(keys) // max(size, 1), 1), _ROWS_A_CALL)
+
+
 def _map_size(keys: Bytes, values: Bytes) -> int:
     """Return an upper bound of the file's size: LMDB refuses to grow beyond it."""
     # A node header and a pointer an entry; whole pages for a value that leaves its leaf page;
@@ -106,6 +114,26 @@ def _map_size(keys: Bytes, values: Bytes) -> int:
     sizes = lengths_of(keys) + lengths_of(values)
     overflowing = int((sizes > _NODE_BYTES).sum())
     return _SPARE_BYTES + 2 * int(sizes.sum()) + 32 * len(keys) + 2 * _PAGE * overflowing
+
+
+@contextmanager
+def _short_of_room(
+    environment: Environment, path: str, keys: Bytes, values: Bytes
+) -> Iterator[None]:
+    """Turn an I/O error into StorageFullError where there was no room for the entries.
+
+    The kernel writes what fits of a page run, and LMDB calls every short write an I/O error.
+    """
+    try:
+        yield
+    except lmdb.Error as error:
+        needed, room = len(content_of(keys)) + len(content_of(values)), environment.room()
+        if "Input/output error" in str(error) and room < needed:
+            raise StorageFullError(
+                f"{path}: no space left for a segment: {needed} bytes, and room for {room}; "
+                "nothing was committed: free some space and write again"
+            ) from error
+        raise
 
 
 @contextmanager

@@ -38,6 +38,8 @@ from .segment import page_bytes, write_segment
 
 # What a segment is cut at, with something left for pages that fill worse than expected.
 SEGMENT_BYTES = 60 << 20
+# About so much of a batch is encoded at once: that takes several times as much memory.
+_BATCH_BYTES = 8 << 20
 
 
 class SegmentWriter:
@@ -180,10 +182,12 @@ class TableWriter:
         two rows of one key the later wins. SchemaMismatchError, NullKeyError, NullValueError or
         ValueRangeError if a row does not fit the table.
         """
-        if not batch.num_rows:
-            return
-        self._segments.add(*self._encoding.encode(batch, kinds))
-        self._rows += batch.num_rows
+        step = max(_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
+        for start in range(0, batch.num_rows, step):
+            part = batch.slice(start, step)
+            part_kinds = None if kinds is None else kinds[start : start + step]
+            self._segments.add(*self._encoding.encode(part, part_kinds))
+            self._rows += part.num_rows
 
     @property
     def rows(self) -> int:

@@ -5,66 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from relstate.storage import Store
 
 from .. import rows
 from ..figure import Comparison, Figure, Samples
 from ..resident import WorkerMemory
-from ..workbench import Workbench, new_table
+from ..workbench import Workbench, new_table, write
 
-_ASKED = 512.0
+_ASKED = 512
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Rows of one kind; ``kibibytes``: the width of a row's only string, 0 for the usual rows."""
+    """Rows of one kind. ``width``: the bytes of a row's only string, 0 for the usual rows."""
 
-    rows: int
-    kibibytes: int = 0
+    count: int
+    width: int = 0
 
     @property
     def title(self) -> str:
-        return f"{self.rows:,} rows" + (f" of {self.kibibytes} KiB" if self.kibibytes else "")
+        return f"{self.count:,} rows" + (f" of {self.width >> 10} KiB" if self.width else "")
 
     @property
-    def table(self) -> str:
-        return f"rows_{self.rows}_{self.kibibytes}"
+    def columns(self) -> str:
+        return rows.WIDE_COLUMNS if self.width else rows.COLUMNS
 
-    def create(self, store: Store) -> None:
-        """Create the table."""
-        if self.kibibytes:
-            store.create_table(self.table, "k BIGINT NOT NULL, s STRING", primary_key=["k"])
-        else:
-            new_table(store, self.table)
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        whole = range(self.count)
+        return rows.wide_batches(whole, self.width) if self.width else rows.batches(whole)
 
-    def frame(self, bench: Workbench) -> DataFrame:
-        """Return the rows."""
-        frame = rows.frame(bench.spark, self.rows)
-        if not self.kibibytes:
-            return frame
-        return frame.selectExpr("k", f"repeat(s, {(self.kibibytes << 10) // 13}) AS s")
+    def frame(self, spark: SparkSession) -> DataFrame:
+        if self.width:
+            return rows.wide_frame(spark, self.count, self.width)
+        return rows.frame(spark, self.count)
 
 
 def memory(bench: Workbench) -> Iterator[Figure]:
-    """Measure the most memory of its own that one Python worker has, in MiB."""
+    """Measure the most memory of its own that one Python worker of Spark has, in MiB.
+
+    Workers are used again, and keep some of what they had: so reads, which take less, come first.
+    """
     store = bench.store()
     for case in _cases(bench.size.rows):
-        case.create(store)
-        yield _write(bench, store, case)
         yield _read(bench, store, case)
-
-
-def _write(bench: Workbench, store: Store, case: _Case) -> Figure:
-    writer = case.frame(bench).write.format("relstate").option("table", case.table)
-    return _measured(f"write {case.title}", lambda: writer.mode("append").save(store.path))
-
-
-def _read(bench: Workbench, store: Store, case: _Case) -> Figure:
-    frame = bench.spark.read.format("relstate").option("table", case.table).load(store.path)
-    writer = frame.write.format("noop").mode("append")
-    return _measured(f"read {case.title}", writer.save)
+    for case in _cases(bench.size.rows):
+        yield _write(bench, store, case)
 
 
 def _cases(count: int) -> list[_Case]:
@@ -72,11 +60,26 @@ def _cases(count: int) -> list[_Case]:
     return [
         _Case(count // 10),
         _Case(count),
-        _Case(count // 50, 1),
-        _Case(count // 5, 1),
-        _Case(count // 5000, 100),
-        _Case(count // 500, 100),
+        _Case(count // 50, 1 << 10),
+        _Case(count // 5, 1 << 10),
+        _Case(count // 5000, 100 << 10),
+        _Case(count // 500, 100 << 10),
     ]
+
+
+def _read(bench: Workbench, store: Store, case: _Case) -> Figure:
+    name = f"read_{case.count}_{case.width}"
+    new_table(store, name, case.columns)
+    write(store, name, case.batches())
+    frame = bench.spark.read.format("relstate").option("table", name).load(store.path)
+    return _measured(f"read {case.title}", frame.write.format("noop").mode("append").save)
+
+
+def _write(bench: Workbench, store: Store, case: _Case) -> Figure:
+    name = f"written_{case.count}_{case.width}"
+    new_table(store, name, case.columns)
+    writer = case.frame(bench.spark).write.format("relstate").option("table", name)
+    return _measured(f"write {case.title}", lambda: writer.mode("append").save(store.path))
 
 
 def _measured(case: str, job: Callable[[], None]) -> Figure:

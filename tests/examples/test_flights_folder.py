@@ -30,7 +30,7 @@ def test_a_reset_removes_the_store_and_what_tells_of_it(folder: Folder) -> None:
     folder.prepare(reset=True)
 
     assert not folder.store.exists()
-    assert not list(folder.checkpoints.parent.iterdir())
+    assert not folder.checkpoints.parent.exists()
 
 
 def test_checkpoints_go_with_their_store(folder: Folder) -> None:
@@ -38,7 +38,7 @@ def test_checkpoints_go_with_their_store(folder: Folder) -> None:
     folder.store.rename(folder.checkpoints.parent / "removed")
     folder.prepare(reset=False)
 
-    assert not list(folder.checkpoints.parent.iterdir())
+    assert not folder.checkpoints.parent.exists()
 
 
 def test_what_is_no_store_is_not_removed(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""A disk that is really full: nothing is written or lost, and the error says so."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.errors import StorageFullError
+from relstate.storage.registry import registry
+from support.stores import contents, upsert
+
+_ROOM = "3m"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of three megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={_ROOM}", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(["mount", *options], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount")
+    if mounted.returncode:
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    registry.close(str(folder))
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _fill(path: Path) -> None:
+    """Take all the room there is."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        while os.write(file, bytes(4096)):
+            pass
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    finally:
+        os.close(file)
+
+
+def test_a_full_disk_refuses_rows_and_loses_none(small_disk: Path) -> None:
+    """Rows that do not fit are refused whole; those before stay; with room again, all goes on."""
+    with Store.create(str(small_disk / "store"), vnode_count=3, shards=1) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+        upsert(store, "t", [(1, "before")])
+        epoch = store.epoch
+        wide = [(key, "w" * 100_000) for key in range(100)]
+
+        with pytest.raises(StorageFullError, match="no space left"):
+            upsert(store, "t", wide)
+
+        assert store.epoch == epoch
+        assert contents(store, "t") == [(1, "before")]
+        upsert(store, "t", [(2, "after")])
+        assert contents(store, "t") == [(1, "before"), (2, "after")]
+        assert store.check().problems == ()
+
+
+def test_a_disk_too_full_for_the_log_refuses_the_commit(small_disk: Path) -> None:
+    """Where not even the entry fits, nothing is committed, and the store can still be read."""
+    with Store.create(str(small_disk / "store"), vnode_count=3, shards=1) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+        upsert(store, "t", [(1, "before")])
+        epoch = store.epoch
+        filler = small_disk / "filler"
+        _fill(filler)
+
+        with pytest.raises(StorageFullError):
+            store.truncate("t")
+
+        assert store.epoch == epoch
+        assert contents(store, "t") == [(1, "before")]
+        filler.unlink()
+        assert store.truncate("t") == epoch + 1
+        assert store.check().problems == ()
+
+
+def test_a_file_size_limit_refuses_the_rows(store: Store) -> None:
+    """A segment beyond the process's limit of a file's size is refused, not written by halves."""
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    upsert(store, "t", [(1, "before")])
+    script = """
+        import resource, sys
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        from relstate.storage import Store
+        from relstate.storage.errors import StorageError
+
+        store = Store.open(sys.argv[1])
+        state = store.state_table("t")
+        for key in range(100):
+            state.insert([key, "w" * 100_000])
+        try:
+            state.commit()
+        except StorageError:
+            sys.exit(0)
+        sys.exit(3)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), store.path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert contents(store, "t") == [(1, "before")]

@@ -1,0 +1,478 @@
+"""Laws of the state table: an executor's rows, committed and not, by RisingWave's rules."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import OP_COLUMN, Op, StateTable, Store, chunk_of
+from relstate.storage.errors import (
+    ConflictError,
+    ConsistencyError,
+    DataError,
+    NullKeyError,
+    NullValueError,
+    SchemaMismatchError,
+    StorageFullError,
+    TableNotFoundError,
+    UnknownOperationError,
+    ValueRangeError,
+)
+from support.faulty_environment import FaultyEnvironment
+from support.stores import Rows, batch_of, contents, rows_of, upsert
+
+_OPS = {"+": Op.INSERT, "-": Op.DELETE, "U+": Op.UPDATE_INSERT, "U-": Op.UPDATE_DELETE}
+modes = pytest.mark.parametrize("strict", [True, False], ids=["strict", "blind"])
+
+
+@pytest.fixture
+def store_of_t(any_store: Store) -> Store:
+    """A store with the table of RisingWave's example."""
+    any_store.create_table("t", "a INT, b INT, c INT", primary_key=["a"])
+    return any_store
+
+
+def chunk(store: Store, *changes: tuple[str, tuple[Any, ...]]) -> pa.RecordBatch:
+    """Return changes of `t`, each an op and a row, as a chunk."""
+    rows = batch_of(store, "t", [row for _, row in changes])
+    return chunk_of(rows, np.array([_OPS[op] for op, _ in changes], np.int8))
+
+
+def keys(*found: int) -> pa.RecordBatch:
+    """Return keys of `t`."""
+    return pa.record_batch({"a": pa.array(found, pa.int32())})
+
+
+@modes
+def test_the_worked_example(store_of_t: Store, strict: bool) -> None:
+    """Insert, insert, delete, insert; commit; an upsert over a committed row."""
+    table = store_of_t.state_table("t", strict=strict)
+    table.insert([1, 11, 111])
+    table.insert([2, 22, 222])
+    table.delete([2, 22, 222])
+    table.insert([3, 33, 333])
+    epoch = table.commit()
+    if strict:
+        # An upsert says what it found where it is held to it.
+        table.update([3, 33, 333], [3, 3333, 3333])
+    else:
+        table.insert([3, 3333, 3333])
+
+    assert table.get_row(1) == (1, 11, 111)
+    assert table.get_row(2) is None
+    assert table.get_row(3) == (3, 3333, 3333)
+    assert rows_of(table.scan()) == [(1, 11, 111), (3, 3333, 3333)]
+    assert contents(store_of_t, "t") == [(1, 11, 111), (3, 33, 333)]
+    assert table.commit() == epoch + 1
+    assert contents(store_of_t, "t") == [(1, 11, 111), (3, 3333, 3333)]
+    assert contents(store_of_t, "t", epoch) == [(1, 11, 111), (3, 33, 333)]
+
+
+@modes
+def test_the_worked_example_in_chunks(store_of_t: Store, strict: bool) -> None:
+    """Changes that come as Arrow batches do the same."""
+    table = store_of_t.state_table("t", strict=strict)
+    table.write_chunk(
+        chunk(
+            store_of_t,
+            ("+", (1, 11, 111)),
+            ("+", (2, 22, 222)),
+            ("-", (2, 22, 222)),
+            ("+", (3, 33, 333)),
+        )
+    )
+    table.commit()
+    table.write_chunk(chunk(store_of_t, ("U-", (3, 33, 333)), ("U+", (3, 3333, 3333))))
+
+    places, found = table.get_rows(keys(3, 2, 1))
+    assert (places.tolist(), rows_of(found)) == ([0, 2], [(3, 3333, 3333), (1, 11, 111)])
+    assert rows_of(table.scan()) == [(1, 11, 111), (3, 3333, 3333)]
+
+
+def test_a_blind_delete_is_always_written(store_of_t: Store) -> None:
+    """After an insert of the same epoch too: an older epoch may hold the row."""
+    upsert(store_of_t, "t", [(1, 0, 0), (2, 0, 0)])
+    table = store_of_t.state_table("t")
+    table.insert([1, 1, 1])
+    table.delete([1, 1, 1])
+    table.insert([2, 2, 2])
+    table.delete_key(2)
+    table.delete_key(77)
+
+    assert rows_of(table.scan()) == []
+    table.commit()
+    assert contents(store_of_t, "t") == []
+
+
+def test_a_strict_insert_and_delete_are_nothing(store_of_t: Store) -> None:
+    """They leave no epoch behind."""
+    table = store_of_t.state_table("t", strict=True)
+    before = store_of_t.epoch
+    table.insert([1, 1, 1])
+    table.delete([1, 1, 1])
+
+    assert table.commit() == before == store_of_t.epoch
+
+
+@modes
+def test_a_commit_without_changes_is_no_epoch(store_of_t: Store, strict: bool) -> None:
+    """It returns the latest one."""
+    table = store_of_t.state_table("t", strict=strict)
+
+    assert table.commit() == table.commit() == store_of_t.epoch == 2
+
+
+_MISTAKES: list[tuple[str, Callable[[StateTable], object]]] = [
+    ("one", lambda table: table.insert([1, 5, 5])),
+    ("none", lambda table: table.delete([2, 5, 5])),
+    ("none", lambda table: table.update([2, 5, 5], [2, 6, 6])),
+    ("another row", lambda table: table.delete([1, 5, 5])),
+    ("another row", lambda table: table.update([1, 5, 5], [1, 6, 6])),
+]
+
+
+@pytest.mark.parametrize(("found", "mistake"), _MISTAKES)
+def test_what_a_strict_change_expects_to_be_committed_must_be(
+    store_of_t: Store, found: str, mistake: Callable[[StateTable], object]
+) -> None:
+    """The error names the table and the key, and nothing is committed until it is cleared."""
+    upsert(store_of_t, "t", [(1, 1, 1)])
+    table = store_of_t.state_table("t", strict=True)
+    mistake(table)
+    table.insert([3, 3, 3])
+
+    for _ in range(2):
+        with pytest.raises(ConsistencyError, match=rf"table t, row a=[12]: .* there is {found}"):
+            table.commit()
+
+    assert contents(store_of_t, "t") == [(1, 1, 1)]
+    table.clear()
+    table.insert([3, 3, 3])
+    table.commit()
+    assert contents(store_of_t, "t") == [(1, 1, 1), (3, 3, 3)]
+
+
+def test_a_strict_table_takes_back_what_it_wrote(store_of_t: Store) -> None:
+    """Over epochs: what was committed is what the next change must name."""
+    table = store_of_t.state_table("t", strict=True)
+    table.insert([1, None, 1])
+    table.commit()
+    table.update([1, None, 1], [1, 2, None])
+    table.commit()
+    table.delete([1, 2, None])
+    table.insert([1, 3, 3])
+    table.commit()
+    table.delete([1, 3, 3])
+    table.commit()
+
+    assert [contents(store_of_t, "t", epoch) for epoch in range(2, 7)] == [
+        [],
+        [(1, None, 1)],
+        [(1, 2, None)],
+        [(1, 3, 3)],
+        [],
+    ]
+
+
+def test_a_strict_mistake_within_an_epoch_is_told_at_once(store_of_t: Store) -> None:
+    """And the changes before it stand; a chunk with one is refused whole."""
+    table = store_of_t.state_table("t", strict=True)
+    table.insert([1, 1, 1])
+    with pytest.raises(ConsistencyError, match="a=1"):
+        table.insert([1, 2, 2])
+    with pytest.raises(ConsistencyError, match="a=1"):
+        table.delete([1, 2, 2])
+    with pytest.raises(ConsistencyError, match="a=9"):
+        table.write_chunk(
+            chunk(store_of_t, ("+", (8, 8, 8)), ("+", (9, 9, 9)), ("+", (9, 0, 0)))
+        )
+    with pytest.raises(ConsistencyError, match=r"delete\(row\)"):
+        table.delete_key(1)
+
+    assert rows_of(table.scan()) == [(1, 1, 1)]
+
+
+@modes
+def test_an_update_keeps_the_key(store_of_t: Store, strict: bool) -> None:
+    """Another key is another row."""
+    table = store_of_t.state_table("t", strict=strict)
+    with pytest.raises(ConsistencyError, match="delete and insert"):
+        table.update([1, 1, 1], [2, 1, 1])
+
+    assert rows_of(table.scan()) == []
+
+
+def test_keys_are_equal_where_their_bytes_are(any_store: Store) -> None:
+    """Minus zero is zero and one NaN is another; an update may say either."""
+    any_store.create_table("f", "k DOUBLE, v INT", primary_key=["k"])
+    table = any_store.state_table("f")
+    table.update([0.0, 1], [-0.0, 2])
+    table.update([float("nan"), 1], [-float("nan"), 2])
+
+    assert table.get_row(-0.0) == (0.0, 2)
+    assert rows_of(table.scan(["v"])) == [(2,), (2,)]
+    table.commit()
+    assert any_store.table("f").get(0.0) == (0.0, 2)
+    assert any_store.table("f").count() == 2
+
+
+def test_strict_writers_of_the_same_row_conflict(store_of_t: Store) -> None:
+    """Who is later has relied on what is not so any more; rows of others do not matter."""
+    one, two, three = (store_of_t.state_table("t", strict=True) for _ in range(3))
+    one.insert([1, 1, 1])
+    two.insert([1, 2, 2])
+    three.insert([3, 3, 3])
+    one.commit()
+    three.commit()
+    with pytest.raises(ConflictError, match="changed what was read"):
+        two.commit()
+
+    assert contents(store_of_t, "t") == [(1, 1, 1), (3, 3, 3)]
+    two.clear()
+    two.update([1, 1, 1], [1, 2, 2])
+    two.commit()
+    assert contents(store_of_t, "t") == [(1, 2, 2), (3, 3, 3)]
+
+
+def test_a_strict_writer_conflicts_with_a_truncate(store_of_t: Store) -> None:
+    """The row it deletes is gone already."""
+    upsert(store_of_t, "t", [(1, 1, 1)])
+    table = store_of_t.state_table("t", strict=True)
+    table.delete([1, 1, 1])
+    store_of_t.truncate("t")
+
+    with pytest.raises(ConflictError):
+        table.commit()
+
+
+def test_blind_writers_never_conflict(store_of_t: Store) -> None:
+    """The later epoch wins, and an upsert after a truncate stays."""
+    one, two = (store_of_t.state_table("t") for _ in range(2))
+    one.insert([1, 1, 1])
+    two.insert([1, 2, 2])
+    two.insert([2, 2, 2])
+    one.commit()
+    store_of_t.truncate("t")
+    two.commit()
+
+    assert contents(store_of_t, "t") == [(1, 2, 2), (2, 2, 2)]
+
+
+def test_what_others_commit_is_seen_in_the_next_epoch(store_of_t: Store) -> None:
+    """An epoch reads one state of the store from beginning to end."""
+    table = store_of_t.state_table("t")
+    upsert(store_of_t, "t", [(1, 1, 1)])
+
+    assert (table.get_row(1), rows_of(table.scan())) == (None, [])
+    table.insert([2, 2, 2])
+    table.commit()
+    assert rows_of(table.scan()) == [(1, 1, 1), (2, 2, 2)]
+    assert table.get_row(1) == (1, 1, 1)
+
+
+@pytest.fixture
+def merged(store_of_t: Store) -> StateTable:
+    """A table of even rows, in which an epoch is running that touches every third one."""
+    upsert(store_of_t, "t", [(key, 0, key) for key in range(0, 40, 2)])
+    table = store_of_t.state_table("t")
+    for key in range(0, 40, 3):
+        if key % 4:
+            table.insert([key, 1, key])
+        else:
+            table.delete_key(key)
+    return table
+
+
+_MERGED: Rows = [
+    (key, int(key % 3 == 0), key)
+    for key in range(40)
+    if (key % 3 or key % 4) and (key % 2 == 0 or key % 3 == 0)
+]
+
+
+def test_scans_merge_committed_and_uncommitted_rows(merged: StateTable) -> None:
+    """In key order, in ranges, backwards, in some columns, vnode by vnode; the new ones win."""
+    assert rows_of(merged.scan()) == _MERGED
+    assert rows_of(merged.scan(descending=True)) == _MERGED[::-1]
+    assert sorted(rows_of(merged.scan(ordered=False))) == _MERGED
+    assert rows_of(merged.scan(["b", "a"])) == [(b, a) for a, b, _ in _MERGED]
+    inside = [row for row in _MERGED if 5 <= row[0] < 21]
+    assert rows_of(merged.scan(start=[5], stop=[21])) == inside
+    assert rows_of(merged.scan(start=[5], stop=[21], descending=True)) == inside[::-1]
+    assert rows_of(merged.scan(prefix=[9])) == [(9, 1, 9)]
+    assert rows_of(merged.scan(prefix=[12])) == []
+
+
+def test_many_rows_merge_committed_and_uncommitted(merged: StateTable) -> None:
+    """As single ones do."""
+    expected = {row[0]: row for row in _MERGED}
+    asked = [39, 0, 2, 12, 9, 9, 1, 3]
+
+    places, found = merged.get_rows(keys(*asked), ["c", "a"])
+
+    assert places.tolist() == [at for at, key in enumerate(asked) if key in expected]
+    assert rows_of(found) == [(key, key) for key in asked if key in expected]
+    assert [merged.get_row(key) for key in asked] == [expected.get(key) for key in asked]
+
+
+@modes
+def test_a_state_table_may_own_some_vnodes_only(any_store: Store, strict: bool) -> None:
+    """It sees the rows of these in scans, and writes no others, single or in chunks."""
+    any_store.create_table("t", "a INT, b INT, c INT", primary_key=["a"])
+    count = any_store.settings.vnode_count
+    upsert(any_store, "t", [(key, 0, 0) for key in range(100)])
+    whole = any_store.read_plan("t")
+    owned = [range(0, 1), range(3, count)] if count > 3 else [range(0, 1)]
+    table = any_store.state_table("t", strict=strict, vnodes=owned)
+
+    inside = {row[0] for row in rows_of(whole.open().scan(vnodes=owned))}
+    assert {row[0] for row in rows_of(table.scan())} == inside
+    assert {row[0] for row in rows_of(table.scan(ordered=False))} == inside
+    for key in set(range(100)) - inside:
+        for write in (
+            lambda row: table.insert(row),
+            lambda row: table.delete(row),
+            lambda row: table.update(row, row),
+            lambda row: table.write_chunk(chunk(any_store, ("-", row))),
+        ):
+            with pytest.raises(ConsistencyError, match="vnode"):
+                write((key, 0, 0))
+    key = min(inside)
+    table.delete([key, 0, 0])
+    table.commit()
+    assert any_store.table("t").get(key) is None
+
+
+_WRONG_ROWS: list[tuple[list[Any], type[DataError]]] = [
+    ([1, 1], SchemaMismatchError),
+    ([1, 1, 1, 1], SchemaMismatchError),
+    (["1", 1, 1], SchemaMismatchError),
+    ([1, "1", 1], SchemaMismatchError),
+    ([1.5, 1, 1], SchemaMismatchError),
+    ([1 << 31, 1, 1], ValueRangeError),
+    ([1, 1 << 31, 1], ValueRangeError),
+    ([None, 1, 1], NullKeyError),
+    ([1, None, 1], NullValueError),
+]
+
+
+@modes
+@pytest.mark.parametrize(("row", "error"), _WRONG_ROWS)
+def test_rows_that_do_not_fit_are_told(
+    store: Store, row: list[Any], error: type[DataError], strict: bool
+) -> None:
+    """In whatever they are used, and nothing of them is kept."""
+    store.create_table("t", "a INT, b INT NOT NULL, c INT", primary_key=["a"])
+    table = store.state_table("t", strict=strict)
+    for write in (
+        lambda: table.insert(row),
+        lambda: table.delete(row),
+        lambda: table.update([1, 1, 1], row),
+        lambda: table.update(row, [1, 1, 1]),
+    ):
+        with pytest.raises(error):
+            write()
+
+    assert rows_of(table.scan()) == []
+    assert table.commit() == 2
+
+
+@pytest.mark.parametrize("key", [(), (1, 2), ("1",), (1.0,), (None,), (1 << 31,), ([1],)])
+def test_keys_that_do_not_fit_are_told(store_of_t: Store, key: tuple[Any, ...]) -> None:
+    """For reading and for deleting."""
+    table = store_of_t.state_table("t")
+    for use in (table.get_row, table.delete_key):
+        with pytest.raises(DataError):
+            use(*key)
+    assert table.commit() == 2
+
+
+_WRONG_CHUNKS = [
+    (pa.record_batch({"a": [1], "b": [1], "c": [1]}), UnknownOperationError),
+    (pa.record_batch({OP_COLUMN: [9], "a": [1], "b": [1], "c": [1]}), UnknownOperationError),
+    (pa.record_batch({OP_COLUMN: [1], "a": ["1"], "b": [1], "c": [1]}), SchemaMismatchError),
+    (pa.record_batch({OP_COLUMN: [1], "a": [1], "d": [1]}), SchemaMismatchError),
+    (pa.record_batch({OP_COLUMN: [1, 1], "a": [1, None]}), NullKeyError),
+    (pa.record_batch({OP_COLUMN: [1, 1], "a": [1, 1 << 40]}), ValueRangeError),
+]
+
+
+@modes
+@pytest.mark.parametrize(("wrong", "error"), _WRONG_CHUNKS)
+def test_chunks_that_do_not_fit_are_refused_whole(
+    store_of_t: Store, wrong: pa.RecordBatch, error: type[DataError], strict: bool
+) -> None:
+    """None of their rows is applied."""
+    table = store_of_t.state_table("t", strict=strict)
+    with pytest.raises(error):
+        table.write_chunk(wrong)
+
+    assert rows_of(table.scan()) == []
+
+
+def test_a_chunk_may_lack_nullable_columns(store_of_t: Store) -> None:
+    """They are NULL, whatever the order and case of the others; an empty chunk is nothing."""
+    table = store_of_t.state_table("t")
+    table.write_chunk(pa.record_batch({"C": [3], OP_COLUMN: pa.array([1], pa.int64()), "A": [1]}))
+    table.write_chunk(chunk(store_of_t))
+
+    assert rows_of(table.scan()) == [(1, None, 3)]
+
+
+@modes
+def test_an_error_keeps_the_changes(store_of_t: Store, strict: bool) -> None:
+    """At any step of a commit: commit again, and they are there once."""
+    store_of_t.close()
+    for step in itertools.count(1):
+        environment = FaultyEnvironment(store_of_t.path)
+        store = Store.open(store_of_t.path, environment=environment)
+        table = store.state_table("t", strict=strict)
+        table.insert([step, step, step])
+        environment._faults.error_at = len(environment.touches) + step
+        environment._faults.errno = 28
+        try:
+            table.commit()
+        except StorageFullError:
+            assert rows_of(table.scan(start=[step])) == [(step, step, step)]
+            table.commit()
+        assert contents(store, "t") == [(key, key, key) for key in range(1, step + 1)]
+        store.close()
+        if not environment.struck:
+            break
+    assert step > 5
+
+
+def test_a_dropped_table_takes_no_changes(store_of_t: Store) -> None:
+    """Nor does another of its name, which is another table."""
+    table = store_of_t.state_table("t")
+    table.insert([1, 1, 1])
+    store_of_t.drop_table("t")
+    store_of_t.create_table("t", "a INT, b INT, c INT", primary_key=["a"])
+
+    with pytest.raises(TableNotFoundError, match="dropped"):
+        table.commit()
+    assert contents(store_of_t, "t") == []
+
+
+def test_long_keys_and_sets_are_tables_too(any_store: Store) -> None:
+    """Keys beyond LMDB's limit, and tables that are all key, in the running epoch and after it."""
+    any_store.create_table("long", "k STRING, n INT", primary_key=["k", "n"])
+    table = any_store.state_table("long", strict=True)
+    long = "k" * 700
+    for n in range(3):
+        table.insert([long, n])
+    table.commit()
+    table.delete([long, 1])
+    table.insert([long, 5])
+
+    for _ in range(2):
+        assert rows_of(table.scan(prefix=[long])) == [(long, 0), (long, 2), (long, 5)]
+        assert rows_of(table.scan(start=[long, 1], stop=[long, 5])) == [(long, 2)]
+        assert table.get_row(long, 5) == (long, 5)
+        assert table.get_row(long, 1) is None
+        table.commit()
