@@ -6,6 +6,7 @@ Does not know: what the streaming queries do.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -55,6 +56,7 @@ def _told(query: StreamingQuery, files: Sequence[Path]) -> str:
 
 def _show(line: str, in_place: bool) -> None:
     if in_place:
-        print(f"\r{line}\x1b[K", end="", flush=True)
+        columns = shutil.get_terminal_size().columns  # a line that wraps could not be taken back
+        print(f"\r{line[: columns - 1]}\x1b[K", end="", flush=True)
     else:
         print(line, flush=True)

@@ -111,11 +111,13 @@ def _list_cast(source: pa.DataType, target: pa.DataType) -> Cast:
     cast_values = exact_cast(source.value_type, target.value_type)
 
     def cast(array: pa.Array) -> pa.Array:
-        if array.type != plain:
+        # Arrow's cast between list types leaves slices of structs of nulls malformed.
+        if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
             array = array.cast(plain)
         offsets, start, count = window_of(array)
         values = cast_values(array.values.slice(start, count))
-        return pa.ListArray.from_arrays(offsets, values, type=target, mask=_mask(array))
+        narrow = offsets.cast(pa.int32())
+        return pa.ListArray.from_arrays(narrow, values, type=target, mask=_mask(array))
 
     return cast
 

@@ -20,7 +20,7 @@ KeysOf = Callable[[pa.RecordBatch], Bytes]
 """Gives the keys of a batch as bytes that compare as the keys do."""
 
 # What the heads of all streams together are filled up to; of either, what is reached first.
-_HELD_ROWS, _HELD_BYTES = 262_144, 64 << 20
+_HELD_ROWS, _HELD_BYTES = 262_144, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ Bounds = tuple[bytes, bytes | None]
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
 # Scanning many vnodes side by side holds a piece of each: this is for all of them together.
-_SIDE_BY_SIDE = Limits(rows=524_288, size=64 << 20)
+_SIDE_BY_SIDE = Limits(rows=524_288, size=32 << 20)
 # Leaf pages that all sources of a merge may hold at once, and the bounds of one source's part.
 _LEAVES = 2048
 _LEAST_LEAVES, _MOST_LEAVES = 4, 512
