@@ -17,6 +17,8 @@ from .workloads import WORKLOADS
 
 _RESULTS = Path(__file__).parent / "results"
 _WHOLE = Size(rows=5_000_000, turns=5, batches=30)
+# One a segment.
+_LEAST_ROWS = 8
 _QUICK = Size(rows=500_000, turns=3, batches=10)
 
 
@@ -26,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = datetime.now()
     usual = _QUICK if given.quick else _WHOLE
     size = Size(
-        given.rows or usual.rows, given.turns or usual.turns, given.batches or usual.batches
+        rows=max(given.rows or usual.rows, _LEAST_ROWS),
+        turns=given.turns or usual.turns,
+        batches=given.batches or usual.batches,
     )
     about = {
         "started": started.isoformat(timespec="seconds"),
@@ -63,6 +67,13 @@ def _known(name: str) -> str:
     return name
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too few")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="benchmarks", description="Measure relstate beside what it cannot be faster than."
@@ -74,9 +85,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="workload",
         help=f"by default all: {', '.join(WORKLOADS)}",
     )
-    parser.add_argument("--rows", type=int, help="rows of the large tables (5,000,000)")
-    parser.add_argument("--turns", type=int, help="turns of each measurement (5)")
-    parser.add_argument("--batches", type=int, help="micro-batches of a turn (30)")
+    parser.add_argument("--rows", type=_count, help="rows of the large tables (5,000,000)")
+    parser.add_argument("--turns", type=_count, help="turns of each measurement (5)")
+    parser.add_argument("--batches", type=_count, help="micro-batches of a turn (30)")
     parser.add_argument("--quick", action="store_true", help="500,000 rows and fewer turns")
     parser.add_argument("--json", type=Path, help="where to write the result (benchmarks/results)")
     parser.add_argument("--strict", action="store_true", help="fail if a figure is missed")

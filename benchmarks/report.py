@@ -19,20 +19,21 @@ _ANSWERS = {True: "yes", False: "NO", None: ""}
 
 
 def print_table(figures: Sequence[Figure]) -> None:
-    """Print the figures as a table, and below it what the baselines were."""
+    """Print the figures as a table, and below it what the baselines were and what is missed."""
     lines = [_cells(figure) for figure in figures]
     try:
         _print_rich(lines)
     except ImportError:
         _print_plain(lines)
-    print("\nEach line compares medians; the spread is that of the turns. The baselines:")
-    against = {figure.workload: figure.against for figure in figures if figure.against}
+    against = {figure.workload: figure.against for figure in figures if figure.baseline}
+    if against:
+        print("\nMedians are compared; the spread is that of the single turns. The baselines:")
     for workload, what in against.items():
         print(f"  {workload}: {what}")
-    missed = [f"{figure.workload} ({figure.case})" for figure in figures if figure.met is False]
-    asked = sum(figure.met is not None for figure in figures)
-    print(f"\n{asked - len(missed)} of {asked} figures are as asked", end="")
-    print(f"; missed: {', '.join(missed)}" if missed else "")
+    asked = [figure for figure in figures if figure.met is not None]
+    missed = [f"{figure.workload} ({figure.case})" for figure in asked if not figure.met]
+    told = f"; missed: {', '.join(missed)}" if missed else ""
+    print(f"\n{len(asked) - len(missed)} of {len(asked)} figures are as asked{told}")
 
 
 def write_json(path: Path, about: dict[str, Any], figures: Sequence[Figure]) -> None:
@@ -58,9 +59,12 @@ def _cells(figure: Figure) -> tuple[str, ...]:
 
 
 def _compared(figure: Figure, value: float) -> str:
-    if figure.comparison is Comparison.EXTRA:
-        return f"{value:+.0f} {figure.unit}"
-    return f"{_number(value)}x" if figure.comparison is not Comparison.ALONE else _number(value)
+    match figure.comparison:
+        case Comparison.EXTRA:
+            return f"{value:+.0f} {figure.unit}"
+        case Comparison.ALONE:
+            return f"{_number(value)} {figure.unit}"
+    return f"{_number(value)}x"
 
 
 def _bound(figure: Figure, asked: float) -> str:

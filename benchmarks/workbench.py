@@ -7,19 +7,22 @@ thing that no workload asks for is never made.
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import lmdb
 import pyarrow as pa
 
-from relstate.storage import Committed, Proposal, Store, Table
+from relstate.storage import Proposal, Store, Table
 
 from . import rows
+from .bare import bare_segments
 from .session import local_session
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ class Workbench:
     """One run of the benchmarks; a context manager."""
 
     def __init__(self, size: Size) -> None:
+        """``size``: how much to do."""
         self.size = size
         self._stack = ExitStack()
         self._names = itertools.count()
@@ -60,14 +64,28 @@ class Workbench:
         path.mkdir()
         return str(path)
 
-    def store(self) -> Store:
-        """Return a new, empty store."""
-        return self._stack.enter_context(Store.create(self.folder()))
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """Give a new, empty store, which is gone after the block."""
+        folder = self.folder()
+        with Store.create(folder) as store:
+            yield store
+        shutil.rmtree(folder)
 
     @cached_property
     def spark(self) -> SparkSession:
         """The session of this run."""
         return self._stack.enter_context(local_session(self.folder()))
+
+    @contextmanager
+    def bare(self, name: str) -> Iterator[list[lmdb.Transaction]]:
+        """Give LMDB's own view of the segments of a table of `filled`; see `bare_segments`."""
+        with bare_segments(self.filled.read_plan(name), self._copies) as segments:
+            yield segments
+
+    @cached_property
+    def _copies(self) -> str:
+        return self.folder()
 
     @cached_property
     def filled(self) -> Store:
@@ -76,7 +94,7 @@ class Workbench:
         ``eight`` holds all rows in eight segments of equal size that cover the same range of
         keys; ``one`` the rows of the first of them, in one segment.
         """
-        store = self.store()
+        store = self._stack.enter_context(self.store())
         parts = eighths(self.size.rows)
         for name, kept in (("one", parts[:1]), ("eight", parts)):
             new_table(store, name)
@@ -100,5 +118,4 @@ def write(store: Store, name: str, batches: Iterator[pa.RecordBatch]) -> None:
     writer, started = store.write_target(name).open(), store.environment.now()
     for batch in batches:
         writer.write(batch)
-    done = store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
-    assert isinstance(done, Committed)
+    store.commit(Proposal(operation="write", started=started, segments=writer.finish()))

@@ -66,9 +66,9 @@ STANDING = """
     ORDER BY mean_delay DESC, airline LIMIT 5"""
 FOG = """
     SELECT a.name AS airline, round(d.total_delay / d.landings, 1) AS mean_delay,
-           round(avg(f.arr_delay) FILTER (WHERE w.visib < 3), 1) AS mean_delay_in_fog,
+           round(avg(f.arr_delay) FILTER (WHERE w.visib < 3), 1) AS in_fog,
            count_if(w.visib < 3) AS flights_in_fog,
-           count_if(p.year < 1990) AS on_planes_from_before_1990,
+           count_if(p.year < 1990) AS on_old_planes,
            max(struct(f.distance, t.name)).name AS farthest_airport
     FROM {flights} f
     JOIN {airlines} a ON a.carrier = f.carrier
@@ -78,7 +78,7 @@ FOG = """
     LEFT JOIN {weather} w ON w.origin = f.origin AND w.time_hour = f.time_hour
     WHERE f.status = 'landed'
     GROUP BY a.name, d.total_delay, d.landings
-    ORDER BY mean_delay_in_fog DESC NULLS LAST, airline"""
+    ORDER BY in_fog DESC NULLS LAST, airline"""
 NAMES = {name: name for name in ("flights", "carrier_delays", *DIMENSIONS)}
 
 
@@ -92,7 +92,7 @@ def main() -> int:
         print("\nInterrupted. Run it again, and it goes on from here.")
         return 130
     except relstate.RelstateError as error:
-        print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
+        print(f"\n{type(error).__name__}: {error}\n--reset starts over.", file=sys.stderr)
         return 2
     print(f"\n{'All equal' if equal else 'NOT EQUAL'}, after {time.monotonic() - began:.0f} s.")
     return 0 if equal else 1
@@ -176,12 +176,10 @@ def keep_delays(changes: DataFrame, db: Database, checkpoint: Path) -> Streaming
 
 
 def told_live(store: Store) -> str:
-    """Look up, without Spark, how one airline stands while the streams are running."""
+    """Look up, without Spark, how late one airline is on average, while the streams are running."""
     united = store.table("carrier_delays").get("UA")
-    if united is None:
-        return f"epoch {store.epoch:3}"
-    mean = united.total_delay / united.landings
-    return f"epoch {store.epoch:3}  United: {united.landings:6,} landings, {mean:+.1f} min"
+    delay = "" if united is None else f"  United {united.total_delay / united.landings:+.1f} min"
+    return f"epoch {store.epoch:3}{delay}"
 
 
 def ask(db: Database) -> DataFrame:

@@ -44,7 +44,7 @@ COLUMNS = """
 CHANGE_COLUMNS = f"op STRING, {COLUMNS}"
 
 START = datetime(2012, 12, 25, tzinfo=UTC)  # the first flight of the year leaves a week later
-BATCH_DAYS = 3
+BATCH_DAYS = 4
 LEAD_DAYS = 7
 DIVERTED_MINUTES = 6 * 60
 

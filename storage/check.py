@@ -8,7 +8,7 @@ Does not know: how to repair.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from .block import Block
 from .encoding import RowEncoding
+from .entry import Entry
 from .environment import Environment
 from .errors import RelstateError
 from .log import Log
 from .longkey import unpack
 from .merge import Kind
-from .paths import SEGMENTS, parse_segment_file, segment_path
+from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
 from .ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .registry import registry
 from .state import PlacedSegment, StoreState, fold
@@ -72,12 +73,29 @@ def _log_problems(log: Log, state: StoreState) -> Iterator[str]:
     try:
         first, *others = log.entries(1, state.epoch)
         replayed = fold(StoreState.first(first), others)
+        yield from _checkpoint_problems(log, first, others)
     except RelstateError as error:
         yield str(error)
         return
     if replayed != state:
         location = log.environment.location("")
         yield f"{location}: the log does not replay to the state its checkpoints say"
+
+
+def _checkpoint_problems(log: Log, first: Entry, others: Sequence[Entry]) -> Iterator[str]:
+    """Yield the checkpoints that are not the fold of the entries, of which ``first`` is epoch 1."""
+    replayed = StoreState.first(first)
+    for epoch in log.checkpoint_epochs():
+        replayed = fold(replayed, others[replayed.epoch - 1 : epoch - 1])
+        try:
+            # A later one than the last entry was left by a commit meanwhile.
+            if replayed.epoch == epoch and log.read_checkpoint(epoch) != replayed:
+                location = log.environment.location(checkpoint_path(epoch))
+                yield f"{location}: the log does not replay to what this checkpoint says"
+        except FileNotFoundError:
+            continue  # folded meanwhile
+        except RelstateError as error:
+            yield str(error)
 
 
 def _segment_problems(
@@ -128,9 +146,10 @@ def _row_problems(encoding: RowEncoding, block: Block) -> Iterator[str]:
         puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds == Kind.DELETE)
         if len(puts) + len(deletes) != len(block):
             yield f"table {encoding.name}: a value is neither a put nor a delete"
-        keys = encoding.decode(block, encoding.schema.key_columns)
+        # To conform is to be free of NULLs where there must be none.
+        keys = encoding.conform_keys(encoding.decode(block, encoding.schema.key_columns))
         again = encoding.encode_keys(keys)
-        encoding.decode(block.take(puts), encoding.schema.columns)
+        encoding.schema.conform(encoding.decode(block.take(puts), encoding.schema.columns))
     except (ValueError, IndexError, RelstateError) as error:
         yield f"table {encoding.name}: a row does not decode: {error}"
         return

@@ -183,11 +183,20 @@ class Log:
     def _read_start(self, listing: _Listing) -> StoreState:
         if not listing.checkpoints:
             return StoreState.first(self._read_entry(1))
-        epoch = listing.checkpoints[-1]
+        return self.read_checkpoint(listing.checkpoints[-1])
+
+    def checkpoint_epochs(self) -> tuple[int, ...]:
+        """Return the epochs of which there is a checkpoint, ascending."""
+        return self._list().checkpoints
+
+    def read_checkpoint(self, epoch: int) -> StoreState:
+        """Return what the checkpoint of an epoch says; others may remove it when they fold.
+
+        FileNotFoundError if there is none, CorruptionError if it is damaged.
+        """
         path = checkpoint_path(epoch)
-        return decode_checkpoint(
-            self.environment.read(path), epoch, self.environment.location(path)
-        )
+        data = self.environment.read(path)
+        return decode_checkpoint(data, epoch, self.environment.location(path))
 
     def _read_entry(self, epoch: int) -> Entry:
         path = entry_path(epoch)

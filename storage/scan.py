@@ -28,6 +28,8 @@ _SIDE_BY_SIDE = Limits(rows=524_288, size=32 << 20)
 # Leaf pages that all sources of a merge may hold at once, and the bounds of one source's part.
 _LEAVES = 2048
 _LEAST_LEAVES, _MOST_LEAVES = 4, 512
+# Leaf pages for all sources of all vnodes side by side.
+_LEAVES_SIDE_BY_SIDE = 8192
 # Up to so much a scan in key order sorts in memory; beyond, it merges vnode by vnode.
 _SORTED = Limits(rows=262_144, size=64 << 20)
 
@@ -50,11 +52,16 @@ class Scan:
     most: Limits
 
     def windows(
-        self, bounds: Bounds, *, descending: bool = False, leaves: int = _LEAVES
+        self, bounds: Bounds, *, descending: bool = False, leaves: int | None = None
     ) -> Iterator[Window]:
-        """Yield the visible rows within bounds as windows of a merge."""
-        share = leaves // max(len(self.sources), 1)
-        share = min(max(share, _LEAST_LEAVES), _MOST_LEAVES)
+        """Yield the visible rows within bounds as windows of a merge.
+
+        ``leaves``: how many leaf pages all sources may hold, at least one each.
+        """
+        count = max(len(self.sources), 1)
+        if leaves is None:
+            leaves = max(_LEAVES, _LEAST_LEAVES * count)
+        share = min(max(leaves // count, 1), _MOST_LEAVES)
         return merge(
             [source(bounds, share, descending) for source in self.sources], descending=descending
         )
@@ -70,21 +77,21 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some ranges, each within one vnode, in the order of the primary key."""
         if len(ranges) == 1:
-            yield from self._sorted_range(ranges[0], descending, _BATCH, _LEAVES)
+            yield from self._sorted_range(ranges[0], descending, _BATCH, None)
         elif not ranges:
             return
         elif self.most.rows <= _SORTED.rows and self.most.size <= _SORTED.size:
             yield from self._sorted_in_memory(ranges, descending)
         else:
-            leaves = _LEAST_LEAVES * len(self.sources)
             count = len(ranges)
+            leaves = _LEAVES_SIDE_BY_SIDE // count
             piece = Limits(_SIDE_BY_SIDE.rows // count, _SIDE_BY_SIDE.size // count)
             streams = [self._sorted_range(bounds, descending, piece, leaves) for bounds in ranges]
             for batch in merge_in_key_order(streams, self.keys_of, descending=descending):
                 yield from _slices(batch)
 
     def _sorted_range(
-        self, bounds: Bounds, descending: bool, limits: Limits, leaves: int
+        self, bounds: Bounds, descending: bool, limits: Limits, leaves: int | None
     ) -> Iterator[pa.RecordBatch]:
         for window in self.windows(bounds, descending=descending, leaves=leaves):
             yield from map(self.decode, pieces_in_order(window, limits, descending=descending))

@@ -152,6 +152,8 @@ def _told(path: str) -> Iterator[None]:
                 f"{path}: no space left for a segment ({text}); nothing was committed: "
                 "free some space and write again"
             ) from error
+        if "data format" in text:
+            raise CorruptionError(f"{path}: the file is no segment, or damaged: {text}") from error
         raise FilesystemError(f"{path}: LMDB cannot use the file: {text}") from error
 
 

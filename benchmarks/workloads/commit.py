@@ -19,15 +19,16 @@ _ENTRY_BYTES = 700
 
 def commit(bench: Workbench) -> Iterator[Figure]:
     """Measure the insert of one row and its commit, in milliseconds."""
-    store, folder = bench.store(), Path(bench.folder())
-    new_table(store, "small")
-    table = store.state_table("small")
+    folder = Path(bench.folder())
+    with bench.store() as store:
+        new_table(store, "small")
+        table = store.state_table("small")
 
-    def ours() -> None:
-        table.insert((store.epoch, 0, 0.0, None, "thirteen char"))
-        table.commit()
+        def ours() -> None:
+            table.insert((store.epoch, 0, 0.0, None, "thirteen char"))
+            table.commit()
 
-    samples = in_turns(_typical(ours), _typical(lambda: _bare_commit(folder)), bench.size.turns)
+        samples = in_turns(_typical(ours), _typical(lambda: _bare_commit(folder)), bench.size.turns)
     yield Figure(
         workload="commit",
         case="1 row",

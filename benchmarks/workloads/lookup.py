@@ -12,7 +12,6 @@ import pyarrow as pa
 from relstate.storage import ReadPlan
 
 from .. import rows
-from ..bare import bare_segments
 from ..figure import Comparison, Figure
 from ..turns import in_turns, seconds
 from ..workbench import Workbench, eighths
@@ -38,7 +37,7 @@ def get_rows(bench: Workbench) -> Iterator[Figure]:
 def _get(bench: Workbench, name: str, case: str, asked: float) -> Figure:
     table, plan = bench.filled.table(name), bench.filled.read_plan(name)
     keys = _random_keys(bench, name, _SINGLE)
-    with bare_segments(plan, bench.folder()) as segments:
+    with bench.bare(name) as segments:
         bare = _where_they_are(segments, _full_keys(plan, keys))
         samples = in_turns(
             seconds(lambda: [table.get(key) for key in keys]),
@@ -61,7 +60,7 @@ def _get_rows(bench: Workbench, name: str, case: str) -> Figure:
     keys = _random_keys(bench, name, _MANY)
     batch = pa.record_batch([pa.array(keys)], names=list(rows.PRIMARY_KEY))
     full_keys = sorted(_full_keys(plan, keys))
-    with bare_segments(plan, bench.folder()) as segments:
+    with bench.bare(name) as segments:
         samples = in_turns(
             seconds(lambda: table.get_rows(batch)),
             seconds(lambda: [_get_many(segment, full_keys) for segment in segments]),

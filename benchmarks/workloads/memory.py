@@ -16,6 +16,7 @@ from ..resident import WorkerMemory
 from ..workbench import Workbench, new_table, write
 
 _ASKED = 512
+_TABLE = "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,11 @@ def memory(bench: Workbench) -> Iterator[Figure]:
 
     Workers are used again, and keep some of what they had: so reads, which take less, come first.
     """
-    store = bench.store()
-    for case in _cases(bench.size.rows):
-        yield _read(bench, store, case)
-    for case in _cases(bench.size.rows):
-        yield _write(bench, store, case)
+    for measure in (_read, _write):
+        for case in _cases(bench.size.rows):
+            with bench.store() as store:
+                new_table(store, _TABLE, case.columns)
+                yield measure(bench, store, case)
 
 
 def _cases(count: int) -> list[_Case]:
@@ -68,17 +69,13 @@ def _cases(count: int) -> list[_Case]:
 
 
 def _read(bench: Workbench, store: Store, case: _Case) -> Figure:
-    name = f"read_{case.count}_{case.width}"
-    new_table(store, name, case.columns)
-    write(store, name, case.batches())
-    frame = bench.spark.read.format("relstate").option("table", name).load(store.path)
+    write(store, _TABLE, case.batches())
+    frame = bench.spark.read.format("relstate").option("table", _TABLE).load(store.path)
     return _measured(f"read {case.title}", frame.write.format("noop").mode("append").save)
 
 
 def _write(bench: Workbench, store: Store, case: _Case) -> Figure:
-    name = f"written_{case.count}_{case.width}"
-    new_table(store, name, case.columns)
-    writer = case.frame(bench.spark).write.format("relstate").option("table", name)
+    writer = case.frame(bench.spark).write.format("relstate").option("table", _TABLE)
     return _measured(f"write {case.title}", lambda: writer.mode("append").save(store.path))
 
 

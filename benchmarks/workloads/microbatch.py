@@ -40,19 +40,18 @@ def _uncounted(bench: Workbench) -> int:
 
 
 def _followed(bench: Workbench, stream: DataFrame, case: str) -> Figure:
-    store = bench.store()
-    new_table(store, "followed")
-
     def duration(sink: str, path: str) -> float:
         writer = stream.writeStream.format(sink).option("checkpointLocation", bench.folder())
         writer = writer.option("table", "followed").trigger(availableNow=True)
         return _typical_duration(writer.start(path), _uncounted(bench))
 
-    samples = in_turns(
-        lambda: duration("relstate", store.path),
-        lambda: duration("discard", "nowhere"),
-        bench.size.turns,
-    )
+    with bench.store() as store:
+        new_table(store, "followed")
+        samples = in_turns(
+            lambda: duration("relstate", store.path),
+            lambda: duration("discard", "nowhere"),
+            bench.size.turns,
+        )
     return Figure(
         workload="micro-batch",
         case=case,

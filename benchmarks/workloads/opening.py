@@ -16,14 +16,14 @@ _OPENINGS = 20
 
 def opening(bench: Workbench) -> Iterator[Figure]:
     """Measure `Store.open` and the plan of a read, in milliseconds."""
-    store = bench.store()
-    new_table(store, "small")
-    table = store.state_table("small")
-    for epochs in (20, 200):
-        while store.epoch < epochs:
-            table.insert((store.epoch, 0, 0.0, None, "thirteen char"))
-            table.commit()
-        yield _open(bench, store.path, f"{epochs} epochs")
+    with bench.store() as store:
+        new_table(store, "small")
+        table = store.state_table("small")
+        for epochs in (20, 200):
+            while store.epoch < epochs:
+                table.insert((store.epoch, 0, 0.0, None, "thirteen char"))
+                table.commit()
+            yield _open(bench, store.path, f"{epochs} epochs")
 
 
 def _open(bench: Workbench, path: str, case: str) -> Figure:

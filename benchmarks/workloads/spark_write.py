@@ -17,9 +17,9 @@ def spark_write(bench: Workbench) -> Iterator[Figure]:
     theirs = frame.write.format("discard").mode("append")
 
     def into_new_table() -> float:
-        store = bench.store()
-        new_table(store, "written")
-        return seconds(lambda: ours.save(store.path))()
+        with bench.store() as store:
+            new_table(store, "written")
+            return seconds(lambda: ours.save(store.path))()
 
     samples = in_turns(into_new_table, seconds(lambda: theirs.save("nowhere")), bench.size.turns)
     yield Figure(

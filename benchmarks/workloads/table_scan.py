@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..bare import bare_segments, count_by_cursor
+from ..bare import count_by_cursor
 from ..figure import Comparison, Figure
 from ..turns import in_turns, seconds
 from ..workbench import Workbench
@@ -19,7 +19,7 @@ def table_scan(bench: Workbench) -> Iterator[Figure]:
 def _scan(bench: Workbench, name: str, case: str) -> Figure:
     table = bench.filled.table(name)
     count = table.count()
-    with bare_segments(bench.filled.read_plan(name), bench.folder()) as segments:
+    with bench.bare(name) as segments:
         samples = in_turns(
             seconds(lambda: sum(batch.num_rows for batch in table.scan())),
             seconds(lambda: count_by_cursor(segments)),

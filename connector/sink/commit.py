@@ -34,12 +34,12 @@ def commit_microbatch(
 
 
 def checked(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
-    """Return the tasks' messages by partition.
+    """Return the tasks' messages, at least one, by partition.
 
     LostMessageError if one is missing, or two tell of one partition.
     """
     received = [message for message in messages if isinstance(message, TaskMessage)]
-    if len(received) < len(messages):
+    if len(received) < max(len(messages), 1):
         raise errors.LostMessageError(
             f"{len(messages) - len(received)} of {len(messages)} tasks did not say what they "
             "wrote, so that nothing is committed. Spark's continuous trigger does so always: use "
@@ -91,12 +91,20 @@ def _transaction(
 
 
 def _query_of(messages: Sequence[TaskMessage]) -> str:
-    """Return the id of the streaming query whose tasks these were."""
-    queries = {message.identity.query for message in messages}
-    query = queries.pop() if len(queries) == 1 else None
-    if query is None:
+    """Return the id of the streaming query whose tasks these were.
+
+    SessionError if they were not one's, or if their run is not known: a second write of a batch
+    could not be told from a repetition.
+    """
+    identity = messages[0].identity
+    if identity.query is None:
         raise errors.SessionError(
             "the tasks know of no streaming query that would make this write happen once: outside "
             "of one, and in foreachBatch of Spark Connect, give 'txnAppId' a name of your own"
         )
-    return query
+    if identity.run is None:
+        raise errors.SessionError(
+            "the tasks do not know their run, for the job group is not Spark's: set no job group "
+            "in foreachBatch before this write, or give 'txnAppId' a name of your own"
+        )
+    return identity.query

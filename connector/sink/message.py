@@ -7,6 +7,7 @@ Does not know: what the driver does with it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pyspark import TaskContext
@@ -14,19 +15,19 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from relstate.storage import SegmentRecord
 
-# Spark's names for what a task of a streaming query finds among its local properties.
+# Spark's names for what a task of a streaming query finds among its local properties. The job group
+# is the run's id, a UUID, unless somebody sets another one in foreachBatch.
 _QUERY = "sql.streaming.queryId"
-_BATCH = "streaming.sql.batchId"
 _RUN = "spark.jobGroup.id"
+_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskIdentity:
-    """Where a task ran: its partition, and the streaming query, micro-batch and run if any."""
+    """Where a task ran: its partition, and the streaming query and its run if there are any."""
 
     partition: int
     query: str | None = None
-    batch: int | None = None
     run: str | None = None
 
     @classmethod
@@ -35,10 +36,10 @@ class TaskIdentity:
         context = TaskContext.get()
         if context is None:
             return cls(0)
-        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
-        if query is None or batch is None:
-            return cls(context.partitionId())
-        return cls(context.partitionId(), query, int(batch), context.getLocalProperty(_RUN))
+        query, run = context.getLocalProperty(_QUERY), context.getLocalProperty(_RUN)
+        if query is None or run is None or not _RUN_ID.fullmatch(run):
+            run = None
+        return cls(context.partitionId(), query, run)
 
 
 @dataclass(frozen=True)

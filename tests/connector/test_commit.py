@@ -23,11 +23,11 @@ def job(store: Store) -> WriteJob:
 
 
 def written(
-    job: WriteJob, *values: str, partition: int = 0, query: str | None = "q", run: str = "r"
+    job: WriteJob, *values: str, partition: int = 0, query: str | None = "q", run: str | None = "r"
 ) -> TaskMessage:
     """Return the message of a task that wrote values under the key 1, one after another."""
     batch = pa.record_batch({"k": pa.array([1] * len(values), pa.int64()), "v": list(values)})
-    identity = TaskIdentity(partition, query, 0, run)
+    identity = TaskIdentity(partition, query, run)
     return replace(job.run(iter([batch])), identity=identity)
 
 
@@ -114,6 +114,14 @@ def test_an_overwrite_leaves_only_its_own(store: Store, job: WriteJob) -> None:
     assert store.table("t").count() == 0
 
 
+def test_a_query_whose_run_is_not_known_is_refused(store: Store, job: WriteJob) -> None:
+    """Somebody set a job group of his own: a repetition would look like a second write."""
+    with pytest.raises(SessionError, match="job group"):
+        commit_microbatch(job, [written(job, "a", run=None)], 0)
+    commit_microbatch(replace(job, application="app"), [written(job, "b", run=None)], 0)
+    assert value(store) == "b"
+
+
 @pytest.mark.parametrize("lost", [[None], [None, None]])
 def test_a_lost_message_fails_the_write(store: Store, job: WriteJob, lost: Sequence[None]) -> None:
     """Spark's continuous trigger commits such lists; rows would be lost in silence."""
@@ -123,6 +131,8 @@ def test_a_lost_message_fails_the_write(store: Store, job: WriteJob, lost: Seque
         commit_microbatch(job, [written(job, "a"), *lost], 0)
     with pytest.raises(LostMessageError):
         commit_batch(job, lost)
+    with pytest.raises(LostMessageError):
+        commit_batch(job, [])
     assert store.epoch == epoch
 
 

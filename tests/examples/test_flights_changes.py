@@ -108,7 +108,7 @@ def test_a_longer_replay_keeps_the_files_of_a_shorter(year: pa.Table, tmp_path: 
     """What Spark has read once is never written again, and more days only add to it."""
     some = year.slice(0, 20_000)
     flights_changes.write(some, tmp_path, days=6)
-    (tmp_path / ".2012-12-31.parquet").write_bytes(b"half a file, left by a kill")
+    (tmp_path / ".2013-01-02.parquet").write_bytes(b"half a file, left by a kill")
     before = {file.name: file.stat().st_ino for file in tmp_path.glob("2*.parquet")}
     end = flights_changes.write(some, tmp_path, days=12)
 

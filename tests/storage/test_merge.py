@@ -34,7 +34,8 @@ def pairs_of(entries: Entries) -> list[Pair]:
 
 def source(pairs: Sequence[Pair], sizes: Sequence[int], descending: bool) -> Iterator[Block]:
     """Yield blocks of these sizes, again and again, from one end or the other."""
-    blocks, start = [], 0
+    blocks: list[Block] = []
+    start = 0
     while start < len(pairs):
         size = sizes[len(blocks) % len(sizes)]
         blocks.append(Block.of_pairs(pairs[start : start + size]))

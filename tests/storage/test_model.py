@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relstate.storage import Op, StateTable, Store, Table, chunk_of
+from relstate.storage import Op, SegmentRecord, StateTable, Store, Table, chunk_of
 from relstate.storage.errors import TableExistsError, TableNotFoundError
 from support.model import Model, changed, in_order, is_between
 from support.shapes import SHAPES, Key, Row, Shape
@@ -139,7 +139,8 @@ class StoreMachine(RuleBasedStateMachine):
     def write_as_tasks(self, data: st.DataObject, is_overwrite: bool) -> None:
         """Commit the segments of up to three tasks; of one key the last task's row wins."""
         tasks = data.draw(st.lists(changes(self.shape), min_size=1, max_size=3))
-        segments, expected = [], []
+        segments: list[SegmentRecord] = []
+        expected: list[Change] = []
         for task in tasks:
             # A task writes its rows before its deletes.
             puts = [row for row, is_put in task if is_put]

@@ -22,7 +22,9 @@ def windows(draw: st.DrawFn) -> tuple[Window, list[Pair]]:
     sizes = draw(st.dictionaries(st.integers(0, 99), st.integers(0, 20), max_size=25))
     pairs = [(b"%02d" % key, bytes(size)) for key, size in sorted(sizes.items())]
     count = draw(st.integers(1, 4))
-    owners = np.array(draw(st.lists(st.integers(0, count - 1), **_exactly(len(pairs)))), np.int64)
+    owner = st.integers(0, count - 1)
+    drawn = draw(st.lists(owner, min_size=len(pairs), max_size=len(pairs)))
+    owners = np.array(drawn, np.int64)
     blocks = [
         Block.of_pairs([pair for pair, owner in zip(pairs, owners, strict=True) if owner == block])
         for block in range(count)
@@ -32,10 +34,6 @@ def windows(draw: st.DrawFn) -> tuple[Window, list[Pair]]:
     # A row's place among all blocks, one after another.
     places = np.argsort(np.argsort(owners, kind="stable"))
     return Window(tuple(blocks), places), pairs
-
-
-def _exactly(size: int) -> dict[str, int]:
-    return {"min_size": size, "max_size": size}
 
 
 def rows_of(piece: Piece) -> list[Pair]:

@@ -8,7 +8,7 @@ import pytest
 
 from relstate.storage.record import Row, row_type
 
-_ROW = row_type(["id", "the name", "count"])((7, "x", None))
+_ROW: Row = row_type(["id", "the name", "count"])((7, "x", None))
 
 
 def test_a_value_is_found_by_position_name_and_attribute() -> None:
@@ -24,7 +24,7 @@ def test_a_row_is_the_tuple_of_its_values() -> None:
     identifier, name, _ = _ROW
 
     assert (identifier, name) == (7, "x")
-    assert _ROW == (7, "x", None)
+    assert [_ROW] == [(7, "x", None)]
     assert hash(_ROW) == hash((7, "x", None))
     assert _ROW.as_dict() == {"id": 7, "the name": "x", "count": None}
     assert repr(_ROW) == "Row(id=7, the name='x', count=None)"

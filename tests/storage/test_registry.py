@@ -163,6 +163,7 @@ def test_threads_that_open_and_let_go_never_meet_a_closed_file(
 
     def read() -> None:
         for number, record in itertools.islice(itertools.cycle(enumerate(some)), 400):
+            found: object
             try:
                 found = registry.open(environment, record).getter()(b"key")
             except Exception as error:

@@ -112,6 +112,31 @@ def test_a_lock_held_while_forking_does_not_stop_the_child(filled: Store) -> Non
     run(script, filled.path)
 
 
+def test_a_segment_read_while_forking_does_not_stop_the_child(filled: Store) -> None:
+    """Another thread may be amid a read when the process forks; the child reads the same file."""
+    script = """
+        import os, sys
+        from relstate.storage import Store
+        from relstate.storage.registry import registry
+
+        store = Store.open(sys.argv[1])
+        table = store.table("t")
+        assert table.get(5) == (5, "second")
+        for segment in list(registry._open.values()):
+            segment._lock.acquire()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                assert table.get_rows([(4,), (5,)]).num_rows == 2
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    run(script, filled.path)
+
+
 def test_the_files_kept_open_stay_within_the_descriptor_limit(store: Store) -> None:
     """Many tables are read one after another with few descriptors."""
     for number in range(60):
@@ -126,6 +151,29 @@ def test_the_files_kept_open_stay_within_the_descriptor_limit(store: Store) -> N
             for turn in range(2):
                 for number in range(60):
                     assert store.table(f"t{number}").get(number) == (number, number)
+    """
+    run(script, store.path)
+
+
+def test_a_table_of_more_segments_than_descriptors_is_read(store: Store) -> None:
+    """All at once, point by point and in order: only some of them take a descriptor."""
+    store.create_table("t", "k BIGINT, v BIGINT", primary_key=["k"])
+    for number in range(150):
+        upsert(store, "t", [(number, number), (-1, number)])
+    script = """
+        import resource, sys
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        from relstate.storage import Store
+
+        with Store.open(sys.argv[1]) as store:
+            table, expected = store.table("t"), [-1, *range(150)]
+            assert table.count() == 151
+            assert [table.get(key) for key in range(150)] == [(key, key) for key in range(150)]
+            assert table.get(-1) == (-1, 149)
+            assert table.get(150) is None
+            assert table.get_rows([(key,) for key in expected]).column("k").to_pylist() == expected
+            assert table.to_arrow().column("k").to_pylist() == expected
+            assert store.check().ok
     """
     run(script, store.path)
 

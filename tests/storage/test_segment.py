@@ -101,13 +101,15 @@ def test_a_cursor_reads_point_by_point_too(both_ways: tuple[SegmentFile, Segment
     ],
     ids=["blocks", "get", "get_many"],
 )
+@pytest.mark.parametrize("start", [b"x" * 4096, bytes(16) + b"\xde\xc0\xef\xbe\x41\0\0\0"])
 def test_a_file_that_is_no_segment_is_told(
-    tmp_path: Path, read: Callable[[SegmentFile], object]
+    tmp_path: Path, read: Callable[[SegmentFile], object], start: bytes
 ) -> None:
-    """Whatever is asked of it, by LMDB's word: the file is named."""
+    """Letters, or another version of LMDB's: whatever is asked of it, the file is named."""
     environment = folder_for_segments(tmp_path)
     record = write_pairs(environment, _PAIRS)
-    Path(environment.local_path(segment_path(record.name))).write_bytes(b"x" * record.size)
+    path = Path(environment.local_path(segment_path(record.name)))
+    path.write_bytes(start + path.read_bytes()[len(start) :])
 
     with pytest.raises(CorruptionError, match=record.name):
         read(open_file(environment, record))

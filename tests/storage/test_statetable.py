@@ -6,6 +6,7 @@ import errno
 import itertools
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -337,14 +338,16 @@ def test_a_state_table_may_own_some_vnodes_only(any_store: Store, strict: bool) 
     assert {row[0] for row in rows_of(table.scan())} == inside
     assert {row[0] for row in rows_of(table.scan(ordered=False))} == inside
     for key in set(range(100)) - inside:
-        for write in (
-            lambda row: table.insert(row),
-            lambda row: table.delete(row),
-            lambda row: table.update(row, row),
-            lambda row: table.write_chunk(chunk(any_store, ("-", row))),
-        ):
+        row = (key, 0, 0)
+        writes: list[Callable[[], None]] = [
+            partial(table.insert, row),
+            partial(table.delete, row),
+            partial(table.update, row, row),
+            partial(table.write_chunk, chunk(any_store, ("-", row))),
+        ]
+        for write in writes:
             with pytest.raises(ConsistencyError, match="vnode"):
-                write((key, 0, 0))
+                write()
     key = min(inside)
     table.delete([key, 0, 0])
     table.commit()
@@ -372,12 +375,13 @@ def test_rows_that_do_not_fit_are_told(
     """In whatever they are used, and nothing of them is kept."""
     store.create_table("t", "a INT, b INT NOT NULL, c INT", primary_key=["a"])
     table = store.state_table("t", strict=strict)
-    for write in (
-        lambda: table.insert(row),
-        lambda: table.delete(row),
-        lambda: table.update([1, 1, 1], row),
-        lambda: table.update(row, [1, 1, 1]),
-    ):
+    writes: list[Callable[[], None]] = [
+        partial(table.insert, row),
+        partial(table.delete, row),
+        partial(table.update, [1, 1, 1], row),
+        partial(table.update, row, [1, 1, 1]),
+    ]
+    for write in writes:
         with pytest.raises(error):
             write()
 

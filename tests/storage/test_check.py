@@ -1,0 +1,228 @@
+"""Laws of the check: it finds every broken invariant, names it, and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relstate.storage import Kind, SegmentRecord, Store
+from relstate.storage.checkpoint import decode_checkpoint, encode_checkpoint
+from relstate.storage.encoding import HEAD
+from relstate.storage.entry import TableStatistics
+from relstate.storage.errors import CorruptionError
+from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path
+from support.segments import Pair, write_pairs
+from support.stores import committed, unsynced, upsert, written
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store with a table of two segments; it is for each test to break it."""
+    path = str(tmp_path / "store")
+    store = Store.create(path, vnode_count=5, shards=2, environment=unsynced(path))
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    upsert(store, "t", [(1, "a"), (2, "b")])
+    upsert(store, "t", [(3, "c")], deleted=[(1, None)])
+    return store
+
+
+def entry_of(store: Store, key: int, value: str | None) -> Pair:
+    """Return what is stored for a row, or for a delete."""
+    encoding = store.read_plan("t").open().encoding
+    put = encoding.encode_delete() if value is None else encoding.encode_row([key, value])
+    return encoding.encode_key((key,)), put
+
+
+def commit_pairs(
+    store: Store,
+    pairs: Sequence[Pair],
+    *,
+    rows: int | None = None,
+    name: str = "made-by-hand",
+    table_id: int = 1,
+) -> SegmentRecord:
+    """Commit a segment of these pairs, with right statistics but for the number of rows."""
+    record = write_pairs(store.environment, pairs, name=name)
+    size = sum(len(key) + len(value) for key, value in pairs)
+    shard = int.from_bytes(pairs[0][0][4:6], "big") >= 3
+    statistics = TableStatistics(
+        table_id,
+        len(pairs) if rows is None else rows,
+        sum(value[:1] == bytes([Kind.DELETE]) for _, value in pairs),
+        pairs[0][0][:-8],
+        pairs[-1][0][:-8],
+        (0, size) if shard else (size, 0),
+    )
+    record = replace(record, tables=(statistics,))
+    committed(store, [record])
+    return record
+
+
+def test_a_whole_store_has_no_problems(store: Store) -> None:
+    """The report counts what it saw."""
+    report = store.check()
+
+    assert report.ok
+    assert report.problems == ()
+    assert (report.epoch, report.segments, report.entries, report.orphans) == (4, 2, 4, 0)
+
+
+def test_pairs_made_by_hand_can_be_right(store: Store) -> None:
+    """Or the tests below would find what they broke by accident."""
+    commit_pairs(store, [entry_of(store, 7, "seven")])
+
+    assert store.check().problems == ()
+    assert store.table("t").get(7) == (7, "seven")
+
+
+def problem_of(store: Store, record: SegmentRecord) -> str:
+    """Return the one problem of a store, which must name a segment."""
+    report = store.check()
+    assert not report.ok
+    (problem,) = report.problems
+    assert f"{SEGMENTS}/{record.name}.lmdb" in problem
+    return problem
+
+
+def test_wrong_statistics_are_found(store: Store) -> None:
+    """A segment must hold what the log says of it."""
+    record = commit_pairs(store, [entry_of(store, 7, "seven")], rows=2)
+
+    assert "statistics" in problem_of(store, record)
+
+
+def test_a_row_in_another_vnode_is_found(store: Store) -> None:
+    """No lookup would find it."""
+    key, value = entry_of(store, 7, "seven")
+    vnode = (key[5] + 1) % 2
+    record = commit_pairs(store, [(key[:5] + bytes([vnode]) + key[6:], value)])
+
+    assert "another vnode" in problem_of(store, record)
+    assert "k=7" in problem_of(store, record)
+
+
+def test_a_null_in_a_key_is_found(store: Store) -> None:
+    """No writer makes one, and no lookup asks for it."""
+    key, value = entry_of(store, 7, "seven")
+    record = commit_pairs(store, [(key[:6] + b"\0" + key[-8:], value)])
+
+    assert "'k' is NULL" in problem_of(store, record)
+
+
+def test_a_null_in_a_value_is_found(store: Store) -> None:
+    """Where the column is NOT NULL."""
+    store.create_table("u", "k BIGINT, v STRING NOT NULL", primary_key=["k"])
+    encoding = store.read_plan("u").open().encoding
+    null = store.read_plan("t").open().encoding.encode_row([7, None])
+    record = commit_pairs(store, [(encoding.encode_key((7,)), null)], table_id=2)
+
+    assert "'v' is NULL" in problem_of(store, record)
+
+
+def test_a_checkpoint_of_another_past_is_found(store: Store) -> None:
+    """Each must be the fold of the entries before it, also one that nobody reads any more."""
+    while store.epoch < 70:
+        committed(store, [], based_tables=(1,))
+    path = checkpoint_path(32)
+    state = decode_checkpoint(store.environment.read(path), 32, path)
+    Path(store.path, path).write_bytes(encode_checkpoint(replace(state, time=state.time + 1)))
+
+    (problem,) = store.check().problems
+
+    assert path in problem
+    assert "does not replay" in problem
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (HEAD.pack(7, 0, 1), "neither a put nor a delete"),
+        (HEAD.pack(Kind.PUT, 0, 1), "does not decode"),
+        (HEAD.pack(Kind.PUT, 0, 1) + b"\0\xff\0\0\0", "does not decode"),
+        (HEAD.pack(Kind.PUT, 0, 1) + b"\0\1\0\0\0\xff", "does not decode"),
+    ],
+)
+def test_a_value_that_is_no_row_is_found(store: Store, value: bytes, problem: str) -> None:
+    """An unknown kind, too few bytes, ends beyond the end, text that is no UTF-8."""
+    key, _ = entry_of(store, 7, "seven")
+    record = commit_pairs(store, [(key, value)])
+
+    assert problem in problem_of(store, record)
+
+
+def test_an_empty_segment_is_found(store: Store) -> None:
+    """No writer makes one."""
+    record = write_pairs(store.environment, [], name="empty")
+    committed(store, [record])
+
+    assert "empty" in problem_of(store, record)
+
+
+def test_a_version_that_is_no_placeholder_is_found(store: Store) -> None:
+    """A row under it would never be found."""
+    key, value = entry_of(store, 7, "seven")
+    record = commit_pairs(store, [(key[:-8] + bytes(8), value)])
+
+    assert "k=7" in problem_of(store, record)
+
+
+def test_every_problem_is_found_at_once(store: Store) -> None:
+    """A broken segment does not hide another, nor the log's troubles theirs."""
+    first = commit_pairs(store, [entry_of(store, 7, "seven")], rows=2, name="first")
+    second = commit_pairs(store, [entry_of(store, 8, "eight")], name="second")
+    Path(store.path, SEGMENTS, "second.lmdb").write_bytes(b"short")
+    missing = store.state.segments_of(1)[-1].name
+    Path(store.path, SEGMENTS, f"{missing}.lmdb").unlink()
+    entry = Path(store.path, LOG, f"{3:020}.json")
+    entry.write_bytes(entry.read_bytes().replace(b'"rows":2', b'"rows":3'))
+
+    problems = store.check().problems
+
+    assert len(problems) == 4
+    for name in (first.name, second.name, missing, entry.name):
+        assert sum(name in problem for problem in problems) == 1
+
+
+def test_orphans_are_counted_and_no_problem(store: Store) -> None:
+    """What no commit names does not exist; other files are nobody's."""
+    written(store, "t", [(9, "nine")])
+    Path(store.path, SEGMENTS, "notes.txt").write_text("hello")
+
+    report = store.check()
+
+    assert report.ok
+    assert report.orphans == 1
+    assert store.table("t").get(9) is None
+
+
+@pytest.mark.parametrize("epochs", [40, 110], ids=["a checkpoint", "folded"])
+def test_no_changed_byte_of_the_log_escapes(tmp_path: Path, epochs: int) -> None:
+    """Whichever file of the log is damaged, opening or checking says so and names it."""
+    path = str(tmp_path / "long")
+    with Store.create(path, vnode_count=2, environment=unsynced(path)) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+        table_id = store.state.table("t").definition.table_id
+        while store.epoch < epochs:
+            committed(store, [], based_tables=(table_id,))
+    files = [file for folder in (LOG, "_archive") for file in Path(path, folder).iterdir()]
+    assert len(files) > 32
+    for file in files:
+        contents = file.read_bytes()
+        damaged = bytearray(contents)
+        damaged[len(damaged) // 2] ^= 4
+        file.write_bytes(damaged)
+        assert file.name in told(path)
+        file.write_bytes(contents)
+    assert told(path) == ""
+
+
+def told(path: str) -> str:
+    """Return what opening a store and checking it complains of."""
+    try:
+        with Store.open(path, environment=unsynced(path)) as store:
+            return " ".join(store.check().problems)
+    except CorruptionError as error:
+        return str(error)
