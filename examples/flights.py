@@ -27,7 +27,7 @@ import flights_source
 import flights_truth
 import pyarrow as pa
 import pyarrow.parquet as pq
-from flights_changes import KEY
+from flights_changes import KEY, STREAM_DAYS
 from flights_folder import Folder
 from flights_progress import watch
 from flights_session import session
@@ -98,7 +98,7 @@ def main() -> int:
     return 0 if equal else 1
 
 
-def replay_and_ask(folder: Folder, *, days: int | None, reset: bool) -> bool:
+def replay_and_ask(folder: Folder, *, days: int, reset: bool) -> bool:
     """Run every part of the demo; return whether the tables hold what they must."""
     folder.prepare(reset=reset)
     relstate.create(str(folder.store), retention=YEAR, exist_ok=True).close()
@@ -288,10 +288,10 @@ def title(text: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Replay a year of flights into a relstate store.")
     parser.add_argument("--store", type=Path, default=DEFAULT_STORE, help="folder of the store")
-    parser.add_argument("--days", type=int, help="replay only so many days (default: all)")
+    parser.add_argument("--days", type=int, default=STREAM_DAYS, help="replay only so many days")
     parser.add_argument("--reset", action="store_true", help="start over")
     given = parser.parse_args()
-    if given.days is not None and given.days < 1:
+    if given.days < 1:
         parser.error("--days must be 1 or more")
     given.store = given.store.absolute()
     return given

@@ -44,6 +44,7 @@ COLUMNS = """
 CHANGE_COLUMNS = f"op STRING, {COLUMNS}"
 
 START = datetime(2012, 12, 25, tzinfo=UTC)  # the first flight of the year leaves a week later
+STREAM_DAYS = 400  # more than there are until the last landing
 BATCH_DAYS = 4
 LEAD_DAYS = 7
 DIVERTED_MINUTES = 6 * 60
@@ -73,17 +74,18 @@ def changes(flights: pa.Table) -> pa.Table:
     return whole.select(_names()).sort_by("updated_at")
 
 
-def write(flights: pa.Table, folder: Path, days: int | None = None) -> datetime:
-    """Write the changes of the first ``days`` days (None: all) as files in ``folder``.
+def write(flights: pa.Table, folder: Path, days: int = STREAM_DAYS) -> datetime:
+    """Write the changes of the first ``days`` days as files in ``folder``.
 
     Return until when the files there tell the story. A file that is there stays: the same changes
     make the same file, so a replay that was broken off, or was to be shorter, goes on.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    stream = changes(flights)
+    wanted = -(-min(days, STREAM_DAYS) // BATCH_DAYS)
+    announced = pc.less(flights["time_hour"], _begin(wanted) + timedelta(days=LEAD_DAYS))
+    stream = changes(flights.filter(announced))
     batches = pc.divide(pc.days_between(START, stream["updated_at"]), BATCH_DAYS).to_numpy()
-    wanted = int(batches[-1]) + 1 if days is None else -(-days // BATCH_DAYS)
-    for batch in range(wanted):
+    for batch in range(min(wanted, int(batches[-1]) + 1)):
         first, end = np.searchsorted(batches, [batch, batch + 1])
         _write_file(stream.slice(first, end - first), folder, _begin(batch))
     return end_of(max(folder.glob("*.parquet")))

@@ -15,6 +15,7 @@ Promises: rows of a group keep their order. Does not know: tables, or what a val
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from dataclasses import replace
 
 import numpy as np
@@ -44,6 +45,7 @@ _SHARED_BYTES = 503
 _FILLER = bytes(VERSION_BYTES)
 _GROUP_KEY_BYTES = _SHARED_BYTES + VERSION_BYTES
 _COUNT_BYTES, _REST_END_BYTES, _VALUE_END_BYTES = 4, 4, 8
+_REST_END, _VALUE_END = struct.Struct("<I"), struct.Struct("<Q")
 
 
 def is_long(key: bytes) -> bool:
@@ -73,27 +75,27 @@ def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
 
 def find(group: bytes, key: bytes) -> bytes | None:
     """Return the value of the row with the full key ``key`` in a group's value, None if absent."""
-    (count,) = struct.unpack_from("<I", group)
-    rest_ends = struct.unpack_from(f"<{count}I", group, _COUNT_BYTES)
-    value_ends_start = _COUNT_BYTES + count * _REST_END_BYTES
-    rests = value_ends_start + count * (_VALUE_END_BYTES + VERSION_BYTES)
+    (count,) = _REST_END.unpack_from(group)
+    rests = _COUNT_BYTES + count * (_REST_END_BYTES + _VALUE_END_BYTES + VERSION_BYTES)
     wanted = key[_SHARED_BYTES:-VERSION_BYTES]
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        start = rest_ends[middle - 1] if middle else 0
-        if group[rests + start : rests + rest_ends[middle]] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    if low == count:
+    row = bisect_left(range(count), wanted, key=lambda row: _rest(group, rests, row))
+    if row == count or _rest(group, rests, row) != wanted:
         return None
-    start = rest_ends[low - 1] if low else 0
-    if group[rests + start : rests + rest_ends[low]] != wanted:
-        return None
-    value_ends = struct.unpack_from(f"<{count}Q", group, value_ends_start)
-    values = rests + rest_ends[-1]
-    return group[values + (value_ends[low - 1] if low else 0) : values + value_ends[low]]
+    value_ends = _COUNT_BYTES + count * _REST_END_BYTES
+    values = rests + _end(_REST_END, group, _COUNT_BYTES, count - 1)
+    start = _end(_VALUE_END, group, value_ends, row - 1)
+    return group[values + start : values + _end(_VALUE_END, group, value_ends, row)]
+
+
+def _rest(group: bytes, rests: int, row: int) -> bytes:
+    start = _end(_REST_END, group, _COUNT_BYTES, row - 1)
+    return group[rests + start : rests + _end(_REST_END, group, _COUNT_BYTES, row)]
+
+
+def _end(width: struct.Struct, group: bytes, ends: int, row: int) -> int:
+    """Return where the piece of a row ends, by the ends that stand at ``ends``."""
+    found: int = 0 if row < 0 else width.unpack_from(group, ends + row * width.size)[0]
+    return found
 
 
 def pack(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:

@@ -26,7 +26,7 @@ from .memtable import BlindRule, MemTable, MergeRule, StrictRule, Transition, Tr
 from .merge import Kind
 from .ragged import Bytes, Positions, constant
 from .record import Row
-from .storagetable import StorageTable
+from .storagetable import StorageTable, check_vnodes
 from .writer import SegmentWriter
 
 
@@ -52,6 +52,8 @@ class StateTable:
         row and a delete or update of a missing one are errors (executors); else the last
         operation wins (users).
         """
+        if vnodes is not None:
+            check_vnodes(vnodes, encoding.vnode_count)
         self._encoding = encoding
         self._committed_now = committed
         self._committed = committed()

@@ -22,7 +22,7 @@ from .block import Block
 from .encoding import EVERY_KEY, KeyRange, RowEncoding
 from .entry import TableDefinition
 from .environment import Environment
-from .errors import CorruptionError, SchemaMismatchError
+from .errors import CorruptionError, OptionError, SchemaMismatchError
 from .key import PREFIX_BYTES, VERSION_BYTES
 from .merge import Kind
 from .paths import SEGMENTS
@@ -238,12 +238,15 @@ class StorageTable:
         """Return the ranges of full keys that hold the rows wanted, ascending."""
         encoding = self.encoding
         groups = [range(encoding.vnode_count)] if vnodes is None else vnodes
+        check_vnodes(groups, encoding.vnode_count)
         if keys == EVERY_KEY:
             return [encoding.vnode_bounds(group) for group in groups]
         low, high = encoding.key_bounds(keys)
         only = encoding.vnode_of_prefix(keys.prefix)
+        if only is not None:
+            groups = [range(only, only + 1)] if any(only in group for group in groups) else []
         ranges = []
-        for vnode in (vnode for group in groups for vnode in group if only in (None, vnode)):
+        for vnode in (vnode for group in groups for vnode in group):
             first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
             ranges.append((first[:PREFIX_BYTES] + low, first + high if high is not None else end))
         return ranges
@@ -258,6 +261,18 @@ class StorageTable:
             ) from error
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return batch if piece.order is None else batch.take(pa.array(piece.order))
+
+
+def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
+    """Raise OptionError unless these are ranges of vnodes, none of which comes twice."""
+    last = 0
+    for group in sorted(groups, key=lambda group: group.start):
+        if not last <= group.start <= group.stop <= vnode_count or group.step != 1:
+            raise OptionError(
+                f"{group} among {len(groups)} ranges of vnodes: they must not overlap, and lie "
+                f"within the {vnode_count} vnodes of the store"
+            )
+        last = group.stop
 
 
 def single_vnodes(vnodes: Sequence[range] | None, vnode_count: int) -> list[range]:

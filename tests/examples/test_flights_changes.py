@@ -118,6 +118,17 @@ def test_a_longer_replay_keeps_the_files_of_a_shorter(year: pa.Table, tmp_path: 
         assert (tmp_path / name).stat().st_ino == inode
 
 
+def test_there_are_no_files_after_the_last_change(year: pa.Table, tmp_path: Path) -> None:
+    """More days than the stream has, however many, are all of its days."""
+    some = year.slice(0, 1_000)
+    end = flights_changes.write(some, tmp_path)
+    files = sorted(tmp_path.iterdir())
+
+    assert flights_changes.write(some, tmp_path, days=10**12) == end
+    assert sorted(tmp_path.iterdir()) == files
+    assert pq.read_metadata(files[-1]).num_rows > 0
+
+
 @given(st.datetimes(datetime(2012, 12, 25), datetime(2014, 2, 1)))
 def test_a_batch_ends_after_its_moments(moment: datetime) -> None:
     """Every moment lies before the end of its batch, and within its days."""

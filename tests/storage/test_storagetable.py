@@ -7,7 +7,7 @@ import pytest
 
 from relstate.storage import StorageTable, Store
 from relstate.storage.encoding import KeyRange
-from relstate.storage.errors import NullKeyError, SchemaMismatchError
+from relstate.storage.errors import NullKeyError, OptionError, SchemaMismatchError
 from support.stores import Rows, committed, rows_of, upsert, written
 
 _KEY = "p" * 600
@@ -145,6 +145,25 @@ def test_vnodes_divide_the_rows(filled: Store, table: StorageTable) -> None:
         assert all(part == sorted(part) for part in parts)
         assert sum(table.count([group]) for group in groups) == len(_ROWS)
     assert rows_of(table.scan(vnodes=[])) == []
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [range(-1, 1)],
+        [range(0, 257)],
+        [range(0, 70_000)],
+        [range(0, 1), range(0, 1)],
+        [range(1, 0, -1)],
+        [range(0, 1, 2), range(0, 1)],
+    ],
+)
+def test_ranges_that_are_not_of_vnodes_are_told(filled: Store, groups: list[range]) -> None:
+    """Beyond the last one another table begins, and none may be read twice."""
+    with pytest.raises(OptionError, match=r"range\("):
+        list(filled.read_plan("t").open().scan(vnodes=groups))
+    with pytest.raises(OptionError, match=r"range\("):
+        filled.state_table("t", vnodes=groups)
 
 
 @pytest.mark.parametrize(
