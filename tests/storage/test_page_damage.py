@@ -69,7 +69,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("where", ["field", "anywhere"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_scans_of_damaged_pages_end(path: str, seed: int, where: str, tmp_path: Path) -> None:
     """In 150 damaged files a process meets errors and rows, and lives."""
     copy = tmp_path / "store"
