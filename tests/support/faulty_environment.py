@@ -175,6 +175,10 @@ class _FaultyDisk(Disk):
         with self._touch("look at", path):
             return super().size(path)
 
+    def room(self, path: str) -> int:
+        with self._touch("look at the room of", path):
+            return super().room(path)
+
     def exists(self, path: str) -> bool:
         with suppress(OSError), self._touch("look for", path):
             return super().exists(path)
