@@ -153,11 +153,15 @@ def read_changes(db: Database, folder: Folder, *, files: int) -> DataFrame:
 
 def keep_flights(changes: DataFrame, db: Database, checkpoint: Path) -> StreamingQuery:
     """Start the query that applies every change, a micro-batch at one epoch, exactly once."""
-    # One task reads a whole file in its order: that is what "clustered" promises to the sink.
-    writer = changes.coalesce(1).writeStream.format("relstate").queryName("flights")
-    writer = writer.options(table="flights", opColumn="op", clustered="true")
+    # A micro-batch that comes after a kill may hold two files, and Spark reads the larger first.
+    apply = db.writer("flights", op_column="op", clustered=True)
+
+    def apply_in_order(batch: DataFrame, batch_id: int) -> None:
+        apply(batch.repartition(2, *KEY).sortWithinPartitions("updated_at"), batch_id)
+
+    writer = changes.writeStream.foreachBatch(apply_in_order).queryName("flights")
     writer = writer.option("checkpointLocation", str(checkpoint))
-    return writer.trigger(availableNow=True).start(db.store.path)
+    return writer.trigger(availableNow=True).start()
 
 
 def keep_delays(changes: DataFrame, db: Database, checkpoint: Path) -> StreamingQuery:

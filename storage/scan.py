@@ -72,16 +72,22 @@ class Scan:
             for window in self.windows(bounds):
                 yield from map(self.decode, pieces(window, _BATCH))
 
+    @property
+    def sorts_in_memory(self) -> bool:
+        """Whether there is so little that a scan in key order sorts all of it at once."""
+        return self.most.rows <= _SORTED.rows and self.most.size <= _SORTED.size
+
     def sorted_batches(
         self, ranges: Sequence[Bounds], *, descending: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some ranges, each within one vnode, in the order of the primary key."""
-        if len(ranges) == 1:
-            yield from self._sorted_range(ranges[0], descending, _BATCH, None)
-        elif not ranges:
-            return
-        elif self.most.rows <= _SORTED.rows and self.most.size <= _SORTED.size:
+        """Yield the rows of some ranges in the order of the primary key.
+
+        A range must lie within one vnode unless the scan `sorts_in_memory`.
+        """
+        if self.sorts_in_memory:
             yield from self._sorted_in_memory(ranges, descending)
+        elif len(ranges) == 1:
+            yield from self._sorted_range(ranges[0], descending, _BATCH, None)
         else:
             count = len(ranges)
             leaves = _LEAVES_SIDE_BY_SIDE // count

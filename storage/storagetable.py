@@ -164,7 +164,7 @@ class StorageTable:
         unknown column; CorruptionError, naming the file, for damage.
         """
         wanted = self.columns(columns)
-        yield from self._scan(wanted, newest).batches(self._ranges(vnodes, keys))
+        yield from self._scan(wanted, newest).batches(self._ranges(self._groups(vnodes), keys))
 
     def scan_in_order(
         self,
@@ -180,7 +180,8 @@ class StorageTable:
         names = [column.name for column in wanted]
         key_columns = [name for name in self.encoding.key_names if name not in names]
         scan = self._scan(self.columns([*names, *key_columns]), newest)
-        ranges = self._ranges(single_vnodes(vnodes, self.encoding.vnode_count), keys)
+        groups = self._groups(vnodes)
+        ranges = self._ranges(groups if scan.sorts_in_memory else single_vnodes(groups), keys)
         for batch in scan.sorted_batches(ranges, descending=descending):
             yield batch.select(names)
 
@@ -189,7 +190,7 @@ class StorageTable:
         scan = self._scan((), None)
         return sum(
             len(block)
-            for bounds in self._ranges(vnodes, EVERY_KEY)
+            for bounds in self._ranges(self._groups(vnodes), EVERY_KEY)
             for window in scan.windows(bounds)
             for block in window.blocks
         )
@@ -234,11 +235,18 @@ class StorageTable:
         held = int(newest.key_lengths.sum() + newest.value_lengths.sum())
         return Limits(rows + len(newest), size + held)
 
-    def _ranges(self, vnodes: Sequence[range] | None, keys: KeyRange) -> list[Bounds]:
-        """Return the ranges of full keys that hold the rows wanted, ascending."""
+    def _groups(self, vnodes: Sequence[range] | None) -> Sequence[range]:
+        if vnodes is None:
+            return [range(self.encoding.vnode_count)]
+        check_vnodes(vnodes, self.encoding.vnode_count)
+        return vnodes
+
+    def _ranges(self, groups: Sequence[range], keys: KeyRange) -> list[Bounds]:
+        """Return the ranges of full keys that hold the rows wanted, ascending.
+
+        A range of keys lies in every vnode apart.
+        """
         encoding = self.encoding
-        groups = [range(encoding.vnode_count)] if vnodes is None else vnodes
-        check_vnodes(groups, encoding.vnode_count)
         if keys == EVERY_KEY:
             return [encoding.vnode_bounds(group) for group in groups]
         low, high = encoding.key_bounds(keys)
@@ -275,9 +283,8 @@ def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
         last = group.stop
 
 
-def single_vnodes(vnodes: Sequence[range] | None, vnode_count: int) -> list[range]:
-    """Return the vnodes of some ranges (all by default) as ranges of one vnode each."""
-    groups = [range(vnode_count)] if vnodes is None else vnodes
+def single_vnodes(groups: Sequence[range]) -> list[range]:
+    """Return the vnodes of some ranges as ranges of one vnode each."""
     return [range(vnode, vnode + 1) for group in groups for vnode in group]
 
 
