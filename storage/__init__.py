@@ -12,7 +12,7 @@ from .check import Report
 from .chunk import OP_COLUMN, Op, chunk_of
 from .entry import SegmentRecord, Settings, TableDefinition, Transaction, check_table_name
 from .environment import Environment, LocalEnvironment
-from .merge import Kind
+from .kind import Kind
 from .plan import ReadPlan, WriteTarget
 from .record import Row
 from .schema import Column, KeyColumn, TableSchema
@@ -20,8 +20,9 @@ from .statetable import StateTable
 from .storagetable import StorageTable
 from .store import Snapshot, Store
 from .table import Table
+from .tablewriter import TableWriter
 from .transaction import Committed, Proposal, Skipped
-from .writer import SegmentWriter, TableWriter
+from .writer import SegmentWriter
 
 __all__ = [
     "OP_COLUMN",

@@ -20,9 +20,9 @@ from .encoding import RowEncoding
 from .entry import Entry
 from .environment import Environment
 from .errors import RelstateError
+from .kind import Kind
 from .log import Log
 from .longkey import unpack
-from .merge import Kind
 from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
 from .ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .registry import registry

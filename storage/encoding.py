@@ -35,8 +35,8 @@ from .key import (
     prefix_of,
     successor,
 )
+from .kind import Kind
 from .memcomparable import KeyCodec
-from .merge import Kind
 from .ragged import Bytes, constant, gather
 from .record import Row, row_type
 from .row import RowCodec

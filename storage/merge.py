@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import TypeAlias
 
 import numpy as np
@@ -21,19 +20,12 @@ from numpy.typing import NDArray
 from .block import Block
 from .errors import CorruptionError
 from .key import VERSION_BYTES
+from .kind import Kind
 from .ragged import Bytes, Positions, first_of_each, gather
 
 Flags: TypeAlias = NDArray[np.bool_]
 
 _TABLE_BYTES = 4
-
-
-class Kind(IntEnum):
-    """What an entry says of its key; the first byte of every value."""
-
-    # On disk: never change or reuse. 3 and 4 are kept for partial and ignore.
-    PUT = 1
-    DELETE = 2
 
 
 @dataclass(frozen=True, slots=True)

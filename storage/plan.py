@@ -19,7 +19,7 @@ from .entry import TableDefinition
 from .environment import Environment, LocalEnvironment
 from .state import PlacedSegment
 from .storagetable import StorageTable
-from .writer import TableWriter
+from .tablewriter import TableWriter
 
 
 @dataclass(frozen=True, slots=True)

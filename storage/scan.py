@@ -88,7 +88,7 @@ class Scan:
             yield from self._sorted_in_memory(ranges, descending)
         elif len(ranges) == 1:
             yield from self._sorted_range(ranges[0], descending, _BATCH, None)
-        else:
+        elif ranges:
             count = len(ranges)
             leaves = _LEAVES_SIDE_BY_SIDE // count
             piece = Limits(_SIDE_BY_SIDE.rows // count, _SIDE_BY_SIDE.size // count)

@@ -22,8 +22,8 @@ from .encoding import KeyRange, RowEncoding
 from .entry import SegmentRecord
 from .errors import ConsistencyError
 from .key import vnode_of
+from .kind import Kind
 from .memtable import BlindRule, MemTable, MergeRule, StrictRule, Transition, Transitions
-from .merge import Kind
 from .ragged import Bytes, Positions, constant
 from .record import Row
 from .storagetable import StorageTable, check_vnodes

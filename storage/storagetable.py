@@ -24,7 +24,7 @@ from .entry import TableDefinition
 from .environment import Environment
 from .errors import CorruptionError, OptionError, SchemaMismatchError
 from .key import PREFIX_BYTES, VERSION_BYTES
-from .merge import Kind
+from .kind import Kind
 from .paths import SEGMENTS
 from .piece import Limits, Piece
 from .ragged import Bytes, Positions, first_of_each

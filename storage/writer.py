@@ -1,4 +1,4 @@
-"""Rows to segments: what one task writes.
+"""Entries to segments: sorted, cut and counted.
 
 Promises: entries leave in sorted segments of at most about 64 MiB, at most one entry a key in
 each; of two entries of one key in one segment the one added last stays. Memory is bounded by a few
@@ -14,17 +14,15 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 import xxhash
-from numpy.typing import NDArray
 
 from relstate.vnode import shards_of
 
-from .encoding import RowEncoding
 from .entry import SegmentRecord, TableStatistics
 from .environment import Environment
 from .errors import StorageError
 from .key import VERSION_BYTES
+from .kind import Kind
 from .longkey import has_long, pack
-from .merge import Kind
 from .paths import SEGMENTS, segment_path
 from .ragged import (
     Bytes,
@@ -38,8 +36,6 @@ from .segment import page_bytes, write_segment
 
 # What a segment is cut at, with something left for pages that fill worse than expected.
 SEGMENT_BYTES = 60 << 20
-# About so much of a batch is encoded at once: that takes several times as much memory.
-_BATCH_BYTES = 8 << 20
 
 
 class SegmentWriter:
@@ -165,39 +161,3 @@ def statistics(
 def _unversioned(keys: Bytes, row: int) -> bytes:
     key: bytes = keys[row].as_py()
     return key[:-VERSION_BYTES]
-
-
-class TableWriter:
-    """Writes rows of one table as one task. For one thread."""
-
-    def __init__(self, environment: Environment, encoding: RowEncoding, shards: int) -> None:
-        self._encoding = encoding
-        self._segments = SegmentWriter(environment, encoding.vnode_count, shards)
-        self._rows = 0
-
-    def write(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None = None) -> None:
-        """Add rows: puts, or what ``kinds`` (a `Kind` a row, uint8) says of each.
-
-        Columns are matched by name and cast exactly; of a deleted row only the key is used. Of
-        two rows of one key the later wins. SchemaMismatchError, NullKeyError, NullValueError or
-        ValueRangeError if a row does not fit the table.
-        """
-        step = max(_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
-        for start in range(0, batch.num_rows, step):
-            part = batch.slice(start, step)
-            part_kinds = None if kinds is None else kinds[start : start + step]
-            self._segments.add(*self._encoding.encode(part, part_kinds))
-            self._rows += part.num_rows
-
-    @property
-    def rows(self) -> int:
-        """How many rows were written so far."""
-        return self._rows
-
-    def finish(self) -> tuple[SegmentRecord, ...]:
-        """Return the durable segments that hold all rows, in rank order."""
-        return self._segments.finish()
-
-    def abort(self) -> None:
-        """Remove what was written; only where no commit was asked to name it."""
-        self._segments.abort()

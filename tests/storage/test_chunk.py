@@ -8,7 +8,7 @@ import pytest
 
 from relstate.storage.chunk import OP_COLUMN, Op, chunk_of, split
 from relstate.storage.errors import UnknownOperationError
-from relstate.storage.merge import Kind
+from relstate.storage.kind import Kind
 
 _ROWS = pa.record_batch({"a": [1, 2, 3, 4], "b": ["w", "x", "y", "z"]})
 

@@ -22,7 +22,7 @@ from relstate.storage.errors import (
     ValueRangeError,
 )
 from relstate.storage.key import vnode_of
-from relstate.storage.merge import Kind
+from relstate.storage.kind import Kind
 from relstate.storage.schema import TableSchema
 from support.model import is_between
 from support.shapes import SHAPES, Row, Shape

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from relstate.storage.block import Block
 from relstate.storage.errors import CorruptionError
-from relstate.storage.merge import Kind, Window, merge
+from relstate.storage.kind import Kind
+from relstate.storage.merge import Window, merge
 from support.segments import Pair, full_key
 from support.segments import pairs_of as entries_of
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage.block import Block
-from relstate.storage.merge import Kind
+from relstate.storage.kind import Kind
 from relstate.storage.piece import Limits, Piece
 from relstate.storage.ragged import Bytes
 from relstate.storage.scan import Bounds, Scan
