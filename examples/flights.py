@@ -36,9 +36,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 import relstate
-from relstate.connector.sql import Database
-from relstate.storage.record import Row
-from relstate.storage.store import Store
+from relstate import Database, Row, Store
 
 DEFAULT_STORE = Path(__file__).parents[1] / "stores" / "flights"
 YEAR = 365 * 24 * 3600

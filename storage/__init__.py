@@ -1,28 +1,29 @@
 """The embedded engine: keyed tables in immutable LMDB files, versioned by a commit log.
 
-Read in this order: store (what there is), transaction and log (how an epoch comes to be), state
-(what the log amounts to), writer and segment (rows to files), storagetable, scan and merge (files
-to rows), encoding, memcomparable and row (rows to bytes), memtable and statetable (an executor's
-view). Everything that touches the outside goes through environment.
+Read in this order: store (what there is), then the wings: log (how an epoch comes to be), segment
+(immutable files of sorted entries), table (what is seen of them, and what is about to be written),
+codec (rows to bytes), schema (types and columns). plan carries a read or a write to another
+process, check verifies a store; everything that touches the outside goes through environment.
 
 Promises: works without Spark. Does not know it.
 """
 
 from .check import Report
-from .chunk import OP_COLUMN, Op, chunk_of
-from .entry import SegmentRecord, Settings, TableDefinition, Transaction, check_table_name
 from .environment import Environment, LocalEnvironment
-from .kind import Kind
+from .log.entry import SegmentRecord, Settings, TableDefinition, Transaction, check_table_name
+from .log.transaction import Committed, Proposal, Skipped
 from .plan import ReadPlan, WriteTarget
-from .record import Row
-from .schema import Column, KeyColumn, TableSchema
-from .statetable import StateTable
-from .storagetable import StorageTable
+from .schema import arrow, cast, type_json, types
+from .schema.schema import Column, KeyColumn, TableSchema
+from .segment.kind import Kind
+from .segment.writer import SegmentWriter
 from .store import Snapshot, Store
-from .table import Table
-from .tablewriter import TableWriter
-from .transaction import Committed, Proposal, Skipped
-from .writer import SegmentWriter
+from .table.chunk import OP_COLUMN, Op, chunk_of
+from .table.record import Row
+from .table.statetable import StateTable
+from .table.storagetable import StorageTable
+from .table.table import Table
+from .table.tablewriter import TableWriter
 
 __all__ = [
     "OP_COLUMN",
@@ -51,6 +52,10 @@ __all__ = [
     "TableWriter",
     "Transaction",
     "WriteTarget",
+    "arrow",
+    "cast",
     "check_table_name",
     "chunk_of",
+    "type_json",
+    "types",
 ]

@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .block import Block
-from .encoding import RowEncoding
-from .entry import Entry
+from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
 from .errors import RelstateError
-from .kind import Kind
-from .log import Log
-from .longkey import unpack
+from .log.entry import Entry
+from .log.log import Log
+from .log.state import PlacedSegment, StoreState, fold
 from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
-from .ragged import Bytes, equal_neighbours, load, parts_of, sort_order
-from .registry import registry
-from .state import PlacedSegment, StoreState, fold
-from .writer import statistics
+from .segment.block import Block
+from .segment.kind import Kind
+from .segment.longkey import unpack
+from .segment.registry import registry
+from .segment.writer import statistics
+from .table.encoding import RowEncoding
 
 _LEAVES_A_BLOCK = 512
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from relstate.vnode import VnodeMapping
 
-from .encoding import RowEncoding
-from .entry import TableDefinition
 from .environment import Environment, LocalEnvironment
-from .state import PlacedSegment
-from .storagetable import StorageTable
-from .tablewriter import TableWriter
+from .log.entry import TableDefinition
+from .log.state import PlacedSegment
+from .table.encoding import RowEncoding
+from .table.storagetable import StorageTable
+from .table.tablewriter import TableWriter
 
 
 @dataclass(frozen=True, slots=True)

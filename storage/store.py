@@ -15,11 +15,8 @@ import pyarrow as pa
 
 from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
 
-from .arrow import fields_of
 from .check import Report, check
-from .ddl import parse_columns
-from .encoding import RowEncoding
-from .entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
+from .codec.ragged import Bytes
 from .environment import Environment, LocalEnvironment
 from .errors import (
     ClosedError,
@@ -28,18 +25,21 @@ from .errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from .log import Log
+from .log.entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
+from .log.log import Log
+from .log.state import CatalogTable, PlacedSegment, StoreState
+from .log.transaction import Committed, NewTable, Proposal, Reads, Skipped, commit
 from .paths import SEGMENTS
 from .plan import ReadPlan, WriteTarget
-from .ragged import Bytes
-from .registry import registry
-from .schema import TableSchema
-from .state import CatalogTable, PlacedSegment, StoreState
-from .statetable import StateTable
-from .storagetable import StorageTable
-from .table import Table
-from .transaction import Committed, NewTable, Proposal, Reads, Skipped, commit
-from .writer import SegmentWriter
+from .schema.arrow import fields_of
+from .schema.ddl import parse_columns
+from .schema.schema import TableSchema
+from .segment.registry import registry
+from .segment.writer import SegmentWriter
+from .table.encoding import RowEncoding
+from .table.statetable import StateTable
+from .table.storagetable import StorageTable
+from .table.table import Table
 
 DEFAULT_RETENTION = 24 * 3600
 

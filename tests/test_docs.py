@@ -13,7 +13,7 @@ import pytest
 from relstate.connector.options import read_options, stream_options, write_options
 from relstate.storage import Store, errors
 from relstate.storage.errors import OptionError
-from relstate.storage.registry import registry
+from relstate.storage.segment.registry import registry
 
 _ROOT = Path(__file__).parents[1]
 _README = (_ROOT / "README.md").read_text()

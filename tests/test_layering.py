@@ -22,7 +22,7 @@ from support.sources import (
 
 MOST_LINES = 800
 SPARK_FOLDERS = ("connector", "package/relstate", "package/pyspark_relstate")
-LMDB_FILE = "storage/segment.py"
+LMDB_FILE = "storage/segment/segment.py"
 DOOR = "storage/environment.py"
 
 # What touches files, the clock or chance, by the beginning of its name ...
@@ -128,7 +128,7 @@ def test_the_public_face_is_light() -> None:
         ("upward_imports", "connector/sink.py", "import pyspark_relstate"),
         ("inner_imports", "storage/log.py", "from relstate.vnode.hash import xxhash64"),
         ("inner_imports", "package/relstate/__init__.py", "import relstate.storage.store"),
-        ("misplaced_spark", "storage/types.py", "import pyspark.sql"),
+        ("misplaced_spark", "storage/schema/types.py", "import pyspark.sql"),
         ("misplaced_spark", "vnode/hash.py", "from pyspark import sql"),
         ("misplaced_lmdb", "storage/log.py", "import lmdb"),
         ("misplaced_lmdb", "connector/sink.py", "from lmdb import open"),
@@ -162,13 +162,19 @@ def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> No
         ("connector/source/reader.py", "from relstate.connector import Options"),
         ("package/relstate/__init__.py", "from relstate.storage import Store"),
         ("package/pyspark_relstate/__init__.py", "from relstate.connector import Source"),
-        ("storage/segment.py", "import lmdb"),
+        ("storage/segment/segment.py", "import lmdb"),
         ("storage/environment.py", "import os, time\nos.open('x'); time.time()"),
         ("storage/log.py", "import os\nos.getpid(); os.fspath('x')"),
         ("storage/log.py", "from pathlib import PurePosixPath"),
         ("storage/log.py", "from datetime import datetime\ndatetime.fromisoformat('x')"),
-        ("storage/log.py", "def run(environment):\n    environment.open('x'); environment.time"),
-        ("storage/log.py", "def f(time, random, path):\n    return time.x, random, path.open()"),
+        (
+            "storage/log.py",
+            "def run(environment):\n    environment.open('x'); environment.time",
+        ),
+        (
+            "storage/log.py",
+            "def f(time, random, path):\n    return time.x, random, path.open()",
+        ),
         ("package/relstate/__init__.py", "def open(path):\n    return path\nopen('x')"),
         ("connector/sink.py", "from .door import open, time\nopen('x'); time()"),
     ],

@@ -14,8 +14,8 @@ lookups never loads Spark, and Spark, which imports this to look at its sources,
 import typing
 
 if typing.TYPE_CHECKING:
-    from relstate.connector.sql import connect
-    from relstate.storage import Store, errors
+    from relstate.connector.sql import Database, connect
+    from relstate.storage import Row, Store, errors
 
     create = Store.create
 
@@ -70,6 +70,7 @@ __all__ = [
     "ConsistencyError",
     "CorruptionError",
     "DataError",
+    "Database",
     "DuplicateKeyError",
     "EpochExpiredError",
     "EpochNotFoundError",
@@ -84,6 +85,7 @@ __all__ = [
     "OptionError",
     "RelstateError",
     "RepeatedWriteError",
+    "Row",
     "SchemaError",
     "SchemaMismatchError",
     "SegmentMissingError",
@@ -91,6 +93,7 @@ __all__ = [
     "StaleJobError",
     "StorageError",
     "StorageFullError",
+    "Store",
     "StoreExistsError",
     "StoreNotFoundError",
     "TableExistsError",
@@ -117,15 +120,17 @@ def __getattr__(name: str) -> object:
 
 
 def _found(name: str) -> object:
-    if name == "connect":
-        from relstate.connector.sql import connect
-
-        return connect
     if name == "__version__":
         return _version()
-    from relstate.storage import Store, errors
+    if name in ("connect", "Database"):
+        from relstate.connector import sql
 
-    return getattr(Store if name in ("create", "open") else errors, name)
+        return getattr(sql, name)
+    from relstate import storage
+
+    if name in ("create", "open"):
+        return getattr(storage.Store, name)
+    return getattr(storage if name in ("Row", "Store") else storage.errors, name)
 
 
 def _version() -> str:

@@ -12,7 +12,6 @@ from pyspark.errors import StreamingQueryException
 from relstate.connector.sink.shuffle import unit_expression
 from relstate.connector.sql import Database
 from relstate.storage import Store, TableSchema
-from relstate.storage.ddl import parse_columns
 from relstate.storage.errors import (
     NullKeyError,
     OptionError,
@@ -20,6 +19,7 @@ from relstate.storage.errors import (
     SessionError,
     TableNotFoundError,
 )
+from relstate.storage.schema.ddl import parse_columns
 from relstate.vnode import vnodes_of
 from support.spark import customers, load, orders_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from relstate.connector.sink.operation import OperationColumn
 from relstate.storage.errors import SchemaMismatchError, UnknownOperationError
-from relstate.storage.kind import Kind
+from relstate.storage.segment.kind import Kind
 
 
 def changes(*operations: str | None) -> pa.RecordBatch:

@@ -14,12 +14,12 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
 from relstate.storage import types as t
-from relstate.storage.arrow import arrow_type, from_arrow
-from relstate.storage.ddl import parse_columns, parse_type
+from relstate.storage.codec.memcomparable import KeyCodec
 from relstate.storage.errors import SchemaError, UnsupportedTypeError
-from relstate.storage.memcomparable import KeyCodec
-from relstate.storage.schema import KeyColumn
-from relstate.storage.type_json import from_json, to_json
+from relstate.storage.schema.arrow import arrow_type, from_arrow
+from relstate.storage.schema.ddl import parse_columns, parse_type
+from relstate.storage.schema.schema import KeyColumn
+from relstate.storage.schema.type_json import from_json, to_json
 from support.datatypes import all_types, value_types
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from relstate.storage import Kind, SegmentRecord, Store
-from relstate.storage.checkpoint import decode_checkpoint, encode_checkpoint
-from relstate.storage.encoding import HEAD
-from relstate.storage.entry import TableStatistics
 from relstate.storage.errors import CorruptionError
+from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
+from relstate.storage.log.entry import TableStatistics
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path
+from relstate.storage.table.encoding import HEAD
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
 

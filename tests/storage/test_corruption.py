@@ -11,7 +11,7 @@ import pytest
 
 from relstate.storage import ReadPlan, Store
 from relstate.storage.errors import CorruptionError, SegmentMissingError
-from relstate.storage.registry import registry
+from relstate.storage.segment.registry import registry
 
 _ROWS = 3000
 

@@ -15,7 +15,7 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import RelstateError, StorageError, UnknownOutcomeError
-from relstate.storage.registry import registry
+from relstate.storage.segment.registry import registry
 from support.faulty_environment import FaultyEnvironment
 from support.stores import Rows, contents, unsynced, upsert
 

@@ -14,7 +14,7 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import StorageFullError
-from relstate.storage.registry import registry
+from relstate.storage.segment.registry import registry
 from support.stores import contents, upsert
 
 _ROOM = "3m"

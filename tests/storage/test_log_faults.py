@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.entry import Transaction
 from relstate.storage.errors import (
     FilesystemError,
     NotAStoreError,
@@ -24,10 +23,11 @@ from relstate.storage.errors import (
     StoreNotFoundError,
     UnknownOutcomeError,
 )
-from relstate.storage.log import Log
+from relstate.storage.log.entry import Transaction
+from relstate.storage.log.log import Log
+from relstate.storage.log.state import StoreState
+from relstate.storage.log.transaction import Skipped, commit
 from relstate.storage.paths import entry_path
-from relstate.storage.state import StoreState
-from relstate.storage.transaction import Skipped, commit
 from support.commits import (
     SETTINGS,
     advanced,

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.entry import Transaction
 from relstate.storage.environment import SystemClock
 from relstate.storage.errors import (
     FilesystemError,
@@ -24,10 +23,11 @@ from relstate.storage.errors import (
     TableExistsError,
     UnknownOutcomeError,
 )
-from relstate.storage.log import Log
+from relstate.storage.log.entry import Transaction
+from relstate.storage.log.log import Log
+from relstate.storage.log.state import StoreState, fold
+from relstate.storage.log.transaction import Committed, Skipped, commit
 from relstate.storage.paths import checkpoint_path, entry_path, parse_log_file
-from relstate.storage.state import StoreState, fold
-from relstate.storage.transaction import Committed, Skipped, commit
 from support.clock import ManualClock
 from support.commits import (
     SETTINGS,

@@ -22,7 +22,7 @@ _SCRIPT = """
     from pathlib import Path
     from relstate.storage import Store
     from relstate.storage.errors import CorruptionError
-    from relstate.storage.registry import SegmentRegistry, registry
+    from relstate.storage.segment.registry import SegmentRegistry, registry
 
     path, seed, is_field = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "field"
     chance = random.Random(seed)

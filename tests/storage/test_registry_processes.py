@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.registry import registry
+from relstate.storage.segment.registry import registry
 from support.stores import upsert
 
 
@@ -95,7 +95,7 @@ def test_a_lock_held_while_forking_does_not_stop_the_child(filled: Store) -> Non
     script = """
         import os, sys
         from relstate.storage import Store
-        from relstate.storage import registry as module
+        from relstate.storage.segment import registry as module
 
         store = Store.open(sys.argv[1])
         with module.registry._lock:
@@ -117,7 +117,7 @@ def test_a_segment_read_while_forking_does_not_stop_the_child(filled: Store) -> 
     script = """
         import os, sys
         from relstate.storage import Store
-        from relstate.storage.registry import registry
+        from relstate.storage.segment.registry import registry
 
         store = Store.open(sys.argv[1])
         table = store.table("t")

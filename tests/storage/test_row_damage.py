@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from relstate.storage import types as t
+from relstate.storage.codec.row import RowCodec
 from relstate.storage.errors import ValueRangeError
-from relstate.storage.row import RowCodec
 from support.columns import arrays, data_types
 
 

@@ -15,7 +15,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
 from relstate.storage import types as t
-from relstate.storage.arrow import arrow_type
+from relstate.storage.schema.arrow import arrow_type
 
 _DAY = 86_400_000_000
 # The microseconds that Python's datetime spans.

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import xxhash
 
-from relstate.storage.entry import SegmentRecord, Settings, TableStatistics, Transaction
 from relstate.storage.environment import Clock, Disk, Environment, LocalEnvironment
-from relstate.storage.log import Log
+from relstate.storage.log.entry import SegmentRecord, Settings, TableStatistics, Transaction
+from relstate.storage.log.log import Log
+from relstate.storage.log.state import StoreState
+from relstate.storage.log.transaction import Committed, NewTable, Proposal, commit
 from relstate.storage.paths import segment_path
-from relstate.storage.schema import TableSchema
-from relstate.storage.state import StoreState
-from relstate.storage.transaction import Committed, NewTable, Proposal, commit
-from relstate.storage.types import BigInt, Field, String
+from relstate.storage.schema.schema import TableSchema
+from relstate.storage.schema.types import BigInt, Field, String
 
 SETTINGS = Settings(store_id="5e" * 16, vnode_count=256, shards=16, retention=86_400)
 SCHEMA = TableSchema.build(

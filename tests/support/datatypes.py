@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from relstate.storage import types as t
-from relstate.storage.arrow import arrow_type
+from relstate.storage.schema.arrow import arrow_type
 
 _PLAIN_KEYS = st.sampled_from(
     [

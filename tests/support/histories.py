@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from relstate.storage.entry import Entry, SegmentRecord, TableDefinition, Transaction
-from relstate.storage.state import StoreState, fold
+from relstate.storage.log.entry import Entry, SegmentRecord, TableDefinition, Transaction
+from relstate.storage.log.state import StoreState, fold
 from support.clock import START
 from support.commits import SCHEMA, SETTINGS, record
 

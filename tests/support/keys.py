@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from relstate.storage import types as t
-from relstate.storage.memcomparable import KeyCodec
-from relstate.storage.schema import KeyColumn
+from relstate.storage.codec.memcomparable import KeyCodec
+from relstate.storage.schema.schema import KeyColumn
 
 from .datatypes import array_of, key_types, values_of
 

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from relstate.storage.block import Block
-from relstate.storage.entry import SegmentRecord
 from relstate.storage.environment import Environment
-from relstate.storage.key import PLACEHOLDER_VERSION
+from relstate.storage.log.entry import SegmentRecord
 from relstate.storage.paths import SEGMENTS, segment_path
-from relstate.storage.segment import DescriptorShare, SegmentFile, write_segment
+from relstate.storage.segment.block import Block
+from relstate.storage.segment.key import PLACEHOLDER_VERSION
+from relstate.storage.segment.segment import DescriptorShare, SegmentFile, write_segment
 
 from .stores import unsynced
 

@@ -1,0 +1,168 @@
+"""Fields of fixed width: an Arrow array to and from one slot of the same size a row.
+
+Promises: every bit pattern survives: -0.0, the payload of a NaN, any decimal of 38 digits.
+Does not know: where in a row a slot stands, or which rows are NULL in the slots handed to it: a
+slot under a NULL may hold anything here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import ValueRangeError
+
+Nulls = NDArray[np.bool_] | None
+Slots = NDArray[np.generic]
+
+# Decimals of up to this many digits fit a signed integer of 64 bits. On disk: never change.
+NARROW_DECIMAL_DIGITS = 18
+
+
+class FixedField(ABC):
+    """The codec of one field of fixed width.
+
+    ``arrow_type``: the exact type of the arrays on both sides. ``dtype``: the slot, little
+    endian and packed; on disk, so it never changes.
+    """
+
+    arrow_type: pa.DataType
+    dtype: np.dtype[np.generic]
+
+    @abstractmethod
+    def slots_of(self, array: pa.Array) -> Slots:
+        """Return one slot a row, of `dtype`. ValueRangeError if a value does not fit it."""
+
+    @abstractmethod
+    def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
+        """Return contiguous slots as an array that is NULL where ``nulls`` says so."""
+
+
+class PlainField(FixedField):
+    """A field whose bytes in the row are those in Arrow: numbers, dates, times, intervals."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.arrow_type = arrow_type
+        width = arrow_type.bit_width // 8
+        # Floats travel as integers and decimals as strings of bytes, lest a bit be changed.
+        self.dtype = np.dtype(f"<u{width}" if width <= 8 else f"S{width}")
+
+    def slots_of(self, array: pa.Array) -> Slots:
+        """Return Arrow's own values, without a copy."""
+        return _values(array, self.dtype)
+
+    def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
+        """Return the slots as an array, without a copy."""
+        return pa.Array.from_buffers(
+            self.arrow_type, len(slots), [bitmap_of(nulls), pa.py_buffer(slots)]
+        )
+
+
+class BooleanField(FixedField):
+    """A field of truth values: a bit in Arrow, a byte of 0 or 1 in the row."""
+
+    arrow_type = pa.bool_()
+    dtype = np.dtype("u1")
+
+    def slots_of(self, array: pa.Array) -> Slots:
+        """Return a byte a row, 0 or 1."""
+        return _values(array.cast(pa.uint8()), self.dtype)
+
+    def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
+        """Return the array; ValueError if a byte is neither 0 nor 1."""
+        flags = slots.view(np.uint8)
+        if (flags > 1).any():
+            raise ValueError("a byte of the type BOOLEAN is neither 0 nor 1")
+        bits = pa.py_buffer(np.packbits(flags, bitorder="little"))
+        return pa.Array.from_buffers(self.arrow_type, len(slots), [bitmap_of(nulls), bits])
+
+
+class NarrowDecimalField(FixedField):
+    """A field of decimals of up to 18 digits: 16 bytes in Arrow, 8 in the row."""
+
+    dtype = np.dtype("<i8")
+
+    def __init__(self, arrow_type: pa.Decimal128Type) -> None:
+        self.arrow_type = arrow_type
+
+    def slots_of(self, array: pa.Array) -> Slots:
+        """Return the unscaled values; ValueRangeError if one has more digits than its type."""
+        words = _values(array, np.dtype("S16")).view(np.int64).reshape(-1, 2)
+        low, high = words[:, 0], words[:, 1]
+        too_wide = high != low >> 63
+        if too_wide.any() and (nulls := nulls_of(array)) is not None:
+            too_wide &= ~nulls
+        if too_wide.any():
+            raise ValueRangeError(
+                f"row {int(too_wide.argmax())} holds more digits than {self.arrow_type} has"
+            )
+        return low
+
+    def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
+        """Return the array; the sign fills the upper half."""
+        words = np.empty((len(slots), 2), np.int64)
+        words[:, 0] = slots
+        words[:, 1] = words[:, 0] >> 63
+        return pa.Array.from_buffers(
+            self.arrow_type, len(slots), [bitmap_of(nulls), pa.py_buffer(words)]
+        )
+
+
+class VoidField(FixedField):
+    """A field that is always NULL and takes no room."""
+
+    arrow_type = pa.null()
+    dtype = np.dtype("V0")
+
+    def slots_of(self, array: pa.Array) -> Slots:
+        """Return slots of no bytes."""
+        return np.empty(len(array), self.dtype)
+
+    def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
+        """Return NULLs; ValueError if a row is said not to be NULL."""
+        if len(slots) and (nulls is None or not nulls.all()):
+            raise ValueError("a value of the type VOID is not NULL")
+        return pa.nulls(len(slots))
+
+
+def fixed_field(arrow_type: pa.DataType) -> FixedField | None:
+    """Return the codec of a type of fixed width; None if values of the type vary in width."""
+    if pa.types.is_null(arrow_type):
+        return VoidField()
+    if pa.types.is_boolean(arrow_type):
+        return BooleanField()
+    if pa.types.is_decimal(arrow_type) and arrow_type.precision <= NARROW_DECIMAL_DIGITS:
+        return NarrowDecimalField(arrow_type)
+    if pa.types.is_primitive(arrow_type) or pa.types.is_decimal(arrow_type):
+        return PlainField(arrow_type)
+    return None
+
+
+def fill(target: Slots, field: FixedField, array: pa.Array, nulls: Nulls) -> None:
+    """Put the slots of an array into ``target``, which may be strided; a NULL is all zeros."""
+    target[...] = field.slots_of(array)
+    if nulls is not None:
+        target[nulls] = np.zeros((), field.dtype)
+
+
+def nulls_of(array: pa.Array) -> Nulls:
+    """Return which rows are NULL; None if no row is."""
+    if not array.null_count:
+        return None
+    nulls: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def bitmap_of(nulls: Nulls) -> pa.Buffer | None:
+    """Return Arrow's validity bitmap for rows that are NULL where ``nulls`` says so."""
+    return None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+
+
+def _values(array: pa.Array, dtype: np.dtype[np.generic]) -> Slots:
+    """Return the values of an array of a fixed width in Arrow, without a copy."""
+    if not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)

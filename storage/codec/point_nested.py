@@ -1,0 +1,179 @@
+"""Single nested values, as Python values, to and from the bytes of nested_field.py.
+
+    STRUCT, VARIANT   dict by field name; a tuple of the values is taken too, and is what is
+                      returned where two fields have one name
+    ARRAY             list
+    MAP               dict; a list of (key, value) is taken too, and is what is returned where
+                      keys are structs, arrays or the like, which Python cannot hash
+
+Promises: the same bytes and values as nested_field.py; None only where the type allows NULL.
+Does not know: which codec the values within have.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import NullValueError
+from .point_body import PointBody
+from .point_value import FixedPoint, PointValue, VariablePoint
+
+_HEAD = struct.Struct("<IB")
+
+
+class TuplePoint(VariablePoint):
+    """A struct, as a tuple: an entry of a map, or a struct that has two fields of one name."""
+
+    def __init__(self, codecs: Sequence[PointValue], fields: Sequence[pa.Field]) -> None:
+        self._body = PointBody(codecs, fields)
+        self._names = [field.name for field in fields]
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a tuple or list of the fields' values."""
+        if not isinstance(value, tuple | list) or len(value) != len(self._names):
+            raise TypeError(f"a tuple of {len(self._names)} values is due")
+        return self._body.encode(value)
+
+    def decode(self, data: bytes, start: int, end: int) -> Any:
+        """Return a tuple."""
+        return tuple(self._body.decode(data, start, end))
+
+
+class StructPoint(TuplePoint):
+    """A struct whose fields have distinct names, as a dict."""
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a dict, in which a field left out is NULL, or of a tuple."""
+        if not isinstance(value, dict):
+            return super().encode(value)
+        if not value.keys() <= set(self._names):
+            raise TypeError(f"the struct has the fields {', '.join(self._names)}")
+        return self._body.encode([value.get(name) for name in self._names])
+
+    def decode(self, data: bytes, start: int, end: int) -> Any:
+        """Return a dict."""
+        return dict(zip(self._names, self._body.decode(data, start, end), strict=True))
+
+
+class _ListPoint(VariablePoint):
+    """An array, as a list."""
+
+    def __init__(self, contains_null: bool) -> None:
+        self._contains_null = contains_null
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a list or tuple."""
+        if not isinstance(value, list | tuple):
+            raise TypeError("a list is due")
+        if not any(item is None for item in value):
+            return _HEAD.pack(len(value), 0) + self._encode_items(value)
+        if not self._contains_null:
+            raise NullValueError("an element of an array is None; its type allows none")
+        validity = bytes(item is not None for item in value)
+        return _HEAD.pack(len(value), 1) + validity + self._encode_items(value)
+
+    def decode(self, data: bytes, start: int, end: int) -> list[Any]:
+        """Return a list."""
+        position = start + _HEAD.size
+        if position > end:
+            raise ValueError("an array is shorter than its head")
+        count, flag = _HEAD.unpack_from(data, start)
+        # Every element takes a byte at least, of its own or of validity.
+        if count > end - position or flag > self._contains_null:
+            raise ValueError("an array's head does not fit its length or type")
+        if not flag:
+            return self._decode_items(data, position, end, b"\1" * count)
+        validity = data[position : position + count]
+        return self._decode_items(data, position + count, end, validity)
+
+    @abstractmethod
+    def _encode_items(self, items: Sequence[Any]) -> bytes:
+        """Return the bytes that follow the head and the validity bytes."""
+
+    @abstractmethod
+    def _decode_items(self, data: bytes, start: int, end: int, validity: bytes) -> list[Any]:
+        """Return one value for every validity byte, None where it is 0."""
+
+
+class FixedListPoint(_ListPoint):
+    """An array of values of fixed width."""
+
+    def __init__(self, element: FixedPoint, contains_null: bool) -> None:
+        super().__init__(contains_null)
+        self._element = element
+        self._slot = struct.Struct(f"<{element.format}")
+
+    def _encode_items(self, items: Sequence[Any]) -> bytes:
+        encode, zero = self._element.encode, self._element.zero
+        slots = [zero if item is None else encode(item) for item in items]
+        return b"".join(map(self._slot.pack, slots))
+
+    def _decode_items(self, data: bytes, start: int, end: int, validity: bytes) -> list[Any]:
+        if end - start != len(validity) * self._slot.size:
+            raise ValueError("the elements of an array do not fill its length")
+        if start == end:
+            return [None] * len(validity)
+        slots = [slot for (slot,) in self._slot.iter_unpack(data[start:end])]
+        decode = self._element.decode
+        values = slots if decode is None else list(map(decode, slots))
+        return [value if valid else None for value, valid in zip(values, validity, strict=True)]
+
+
+class VariableListPoint(_ListPoint):
+    """An array of values of variable length."""
+
+    def __init__(self, element: VariablePoint, contains_null: bool) -> None:
+        super().__init__(contains_null)
+        self._element = element
+
+    def _encode_items(self, items: Sequence[Any]) -> bytes:
+        encode = self._element.encode
+        parts = [b"" if item is None else encode(item) for item in items]
+        ends = accumulate(map(len, parts))
+        return struct.pack(f"<{len(parts)}I", *ends) + b"".join(parts)
+
+    def _decode_items(self, data: bytes, start: int, end: int, validity: bytes) -> list[Any]:
+        first = position = start + 4 * len(validity)
+        if first > end:
+            raise ValueError("an array is shorter than the ends of its elements")
+        values: list[Any] = []
+        ends = struct.unpack_from(f"<{len(validity)}I", data, start)
+        for stop, valid in zip(ends, validity, strict=True):
+            if not position <= first + stop <= (end if valid else position):
+                raise ValueError("the elements of an array do not end where its bytes do")
+            values.append(self._element.decode(data, position, first + stop) if valid else None)
+            position = first + stop
+        if position != end:
+            raise ValueError("the elements of an array do not fill its length")
+        return values
+
+
+class MapPoint(VariablePoint):
+    """A map, as a dict where Python can hash the keys."""
+
+    def __init__(self, key: PointValue, value: PointValue, arrow_type: pa.MapType) -> None:
+        entry = TuplePoint([key, value], [arrow_type.key_field, arrow_type.item_field])
+        self._entries = VariableListPoint(entry, contains_null=False)
+        self._is_dict = not pa.types.is_nested(arrow_type.key_type)
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a dict, or of a list of keys and values."""
+        return self._entries.encode(list(value.items()) if isinstance(value, dict) else value)
+
+    def decode(self, data: bytes, start: int, end: int) -> Any:
+        """Return a dict, or a list of keys and values."""
+        entries = self._entries.decode(data, start, end)
+        return dict(entries) if self._is_dict else entries
+
+
+def list_point(element: PointValue, contains_null: bool) -> VariablePoint:
+    """Return the codec of arrays of an element."""
+    if isinstance(element, FixedPoint):
+        return FixedListPoint(element, contains_null)
+    return VariableListPoint(element, contains_null)

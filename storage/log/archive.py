@@ -1,0 +1,100 @@
+"""The archive: entries that checkpoints cover, one file for each block of 32 epochs.
+
+An archive's content is that of its entries' files, one behind the other. It is made before the
+first of them is removed, and is created only once: so an epoch without an archive still has its
+entry in the log, and what an archive says of an epoch is what happened.
+
+Does not know: which entries are covered (log.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+
+from ..environment import Environment
+from ..errors import CorruptionError
+from ..paths import archive_path, block_of, entry_path
+from .entry import Entry, decode_entry
+
+
+def is_archived(environment: Environment, epoch: int) -> bool:
+    """Return whether an epoch's entry is archived; unlike `exists`, certainly."""
+    try:
+        environment.size(archive_path(epoch))
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def read_archive(environment: Environment, epoch: int) -> tuple[Entry, ...] | None:
+    """Return the entries of the block an epoch is in; None if they are not archived.
+
+    CorruptionError if the archive is damaged.
+    """
+    path = archive_path(epoch)
+    try:
+        data = environment.read(path)
+    except FileNotFoundError:
+        return None
+    return _decode(data, block_of(epoch), environment.location(path))
+
+
+def archive_block(environment: Environment, epoch: int) -> None:
+    """Archive the entries of the block an epoch is in, unless somebody has.
+
+    CorruptionError if one of them is missing or damaged; nothing is archived then.
+    """
+    block = block_of(epoch)
+    path = archive_path(epoch)
+    if is_archived(environment, epoch):
+        return
+    try:
+        lines = [_read_line(environment, each) for each in block]
+    except FileNotFoundError as error:
+        if is_archived(environment, epoch):
+            return
+        raise CorruptionError(
+            f"{error.filename}: this log entry is missing although nothing has archived it; "
+            "restore it from a backup"
+        ) from error
+    data = b"".join(lines)
+    _decode(data, block, environment.location(path))
+    with suppress(FileExistsError):  # equal, byte by byte: it was made of the same entries
+        environment.put_if_absent(path, data)
+
+
+def _read_line(environment: Environment, epoch: int) -> bytes:
+    """Return the content of an entry's file, which is found whole."""
+    path = entry_path(epoch)
+    data = environment.read(path)
+    decode_entry(data, epoch, environment.location(path))
+    return data
+
+
+def _decode(data: bytes, block: range, location: str) -> tuple[Entry, ...]:
+    lines = data.splitlines(keepends=True)
+    if len(lines) != len(block):
+        raise CorruptionError(
+            f"{location}: {len(lines)} entries instead of {len(block)}; the file was cut short "
+            "or added to: restore it from a backup"
+        )
+    entries = tuple(map(decode_entry, lines, block, [location] * len(block)))
+    check_chain(entries, location)
+    return entries
+
+
+def check_chain(entries: Sequence[Entry], location: str) -> None:
+    """Raise CorruptionError unless each entry names the one before it as its parent."""
+    for before, entry in pairwise(entries):
+        check_parent(before.commit_id, entry, location)
+
+
+def check_parent(commit_id: str, entry: Entry, location: str) -> None:
+    """Raise CorruptionError unless the commit before an entry was the one it was written after."""
+    if entry.parent != commit_id:
+        raise CorruptionError(
+            f"{location}: epoch {entry.epoch} was committed after another epoch {entry.epoch - 1} "
+            "than the one that is here; files of two stores were mixed: restore one of them whole"
+        )

@@ -1,0 +1,118 @@
+"""A checkpoint: the state of a store at one epoch, as bytes.
+
+The first line holds the state without its segments' records, and which segment is where; then
+comes one line for each segment: its record, decoded only when it is asked for.
+
+Promises: equal states have equal bytes, whoever folded them and from where;
+`decode_checkpoint(encode_checkpoint(state)) == state`; a changed byte is a CorruptionError.
+Does not know: when checkpoints are made (log.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import CorruptionError
+from .entry import FORMAT, Settings, TableDefinition, Transaction, check_format
+from .frame import seal, unseal
+from .state import CatalogTable, PlacedSegment, StoreState
+
+
+def encode_checkpoint(state: StoreState) -> bytes:
+    """Return the content of a state's checkpoint file."""
+    placed = sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank))
+    lines = [one.record_json for one in placed]
+    return seal("checkpoint", _to_json(state, placed), lines)
+
+
+def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
+    """Return the state of ``epoch`` from its file's content; ``location`` is for messages.
+
+    CorruptionError if it is damaged or another epoch's, FormatVersionError if it is too new.
+    """
+    value, lines = unseal("checkpoint", data, location)
+    check_format(value, location)
+    try:
+        state = _from_json(value, lines)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CorruptionError(f"{location}: its content is no checkpoint: {error!r}") from error
+    if state.epoch != epoch:
+        raise CorruptionError(
+            f"{location}: it holds the state of epoch {state.epoch}, not of epoch {epoch}; "
+            "the file was renamed or replaced: restore it from a backup"
+        )
+    return state
+
+
+def _to_json(state: StoreState, placed: Sequence[PlacedSegment]) -> dict[str, Any]:
+    """Return a state as JSON values. On disk: never change a name."""
+    index = {one.name: at for at, one in enumerate(placed)}
+    return {
+        "format": FORMAT,
+        "epoch": state.epoch,
+        "commit_id": state.commit_id,
+        "time": state.time,
+        "settings": state.settings.to_json(),
+        "oldest_epoch": state.oldest_epoch,
+        "next_table_id": state.next_table_id,
+        "tables": [_table_to_json(state.tables[table_id]) for table_id in sorted(state.tables)],
+        "transactions": [state.transactions[key].to_json() for key in sorted(state.transactions)],
+        "segments": {
+            "names": [one.name for one in placed],
+            "epochs": [one.epoch for one in placed],
+            "ranks": [one.rank for one in placed],
+        },
+        # Pairs, in the order of the ids: as names of an object they would sort as text.
+        "segments_by_table": [
+            [table_id, [index[one.name] for one in segments]]
+            for table_id, segments in sorted(state.segments_by_table.items())
+        ],
+    }
+
+
+def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
+    tables = [_table_from_json(table) for table in value["tables"]]
+    transactions = [Transaction.from_json(transaction) for transaction in value["transactions"]]
+    segments = value["segments"]
+    names = segments["names"]
+    columns = zip(lines, segments["epochs"], segments["ranks"], names, strict=True)
+    placed = [PlacedSegment.from_json(*column) for column in columns]
+    return StoreState(
+        value["epoch"],
+        value["commit_id"],
+        value["time"],
+        Settings.from_json(value["settings"]),
+        value["oldest_epoch"],
+        value["next_table_id"],
+        {table.definition.table_id: table for table in tables},
+        {
+            table.definition.name.lower(): table.definition.table_id
+            for table in tables
+            if table.dropped_epoch is None
+        },
+        dict(zip(names, placed, strict=True)),
+        {
+            table_id: tuple(placed[at] for at in places)
+            for table_id, places in value["segments_by_table"]
+        },
+        {(one.writer, one.table_id): one for one in transactions},
+    )
+
+
+def _table_to_json(table: CatalogTable) -> dict[str, Any]:
+    return {
+        "definition": table.definition.to_json(),
+        "base_epochs": list(table.base_epochs),
+        "data_epoch": table.data_epoch,
+        "dropped_epoch": table.dropped_epoch,
+    }
+
+
+def _table_from_json(value: Mapping[str, Any]) -> CatalogTable:
+    return CatalogTable(
+        TableDefinition.from_json(value["definition"]),
+        tuple(value["base_epochs"]),
+        value["data_epoch"],
+        value["dropped_epoch"],
+    )

@@ -1,0 +1,323 @@
+"""The entries of the commit log: what one commit says, as values and as bytes.
+
+Promises: `decode_entry(encode_entry(entry)) == entry`; one entry has one encoding; a byte that
+changed is a CorruptionError, an entry of a later format a FormatVersionError.
+Does not know: where entries are kept, and what a sequence of them amounts to (state.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from ..errors import CorruptionError, FormatVersionError, TableNameError
+from ..paths import is_segment_name
+from ..schema.schema import TableSchema
+from .frame import seal, unseal
+
+# On disk: never change or reuse a number.
+FORMAT = 1
+# On disk: 24 bits of every key's version tell the rank. Never raise it.
+MAX_SEGMENTS = 1 << 24
+
+# On disk. A placeholder's rows take the version of the entry that added the segment.
+Versions = Literal["placeholder", "stored"]
+
+_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+RESERVED_PREFIX = "__internal_"
+
+
+def check_table_name(name: str) -> None:
+    """Raise TableNameError unless a user may give a table this name."""
+    if not _TABLE_NAME.fullmatch(name):
+        raise TableNameError(
+            f"{name!r} is not a table name: use letters, digits and _, not a digit first, "
+            "at most 128 characters"
+        )
+    if name.lower().startswith(RESERVED_PREFIX):
+        raise TableNameError(
+            f"{name!r} is not free: names that begin with {RESERVED_PREFIX} are relstate's own"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is fixed when a store is created. ``retention`` is in seconds."""
+
+    store_id: str
+    vnode_count: int
+    shards: int
+    retention: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON values. On disk: never change a name."""
+        return {
+            "store_id": self.store_id,
+            "vnode_count": self.vnode_count,
+            "shards": self.shards,
+            "retention": self.retention,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Settings:
+        """Return the settings that `to_json` described."""
+        return cls(value["store_id"], value["vnode_count"], value["shards"], value["retention"])
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """What one segment holds of one table.
+
+    ``rows`` counts all entries, ``deletes`` those that delete; keys are without their version;
+    ``shard_bytes`` are bytes of keys and values per shard.
+    """
+
+    table_id: int
+    rows: int
+    deletes: int
+    first_key: bytes
+    last_key: bytes
+    shard_bytes: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the statistics as JSON values. On disk: never change a name."""
+        return {
+            "table_id": self.table_id,
+            "rows": self.rows,
+            "deletes": self.deletes,
+            "first_key": self.first_key.hex(),
+            "last_key": self.last_key.hex(),
+            "shard_bytes": list(self.shard_bytes),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableStatistics:
+        """Return the statistics that `to_json` described."""
+        return cls(
+            value["table_id"],
+            value["rows"],
+            value["deletes"],
+            bytes.fromhex(value["first_key"]),
+            bytes.fromhex(value["last_key"]),
+            tuple(value["shard_bytes"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """What the log knows of one segment.
+
+    ``name`` is without folder and suffix, ``size`` in bytes, ``hash`` the file's xxh3_64 in
+    hexadecimal; ``versions`` says whether its keys carry their versions or a placeholder.
+    """
+
+    name: str
+    size: int
+    hash: str
+    versions: Versions
+    tables: tuple[TableStatistics, ...]
+
+    def rows(self, table_id: int) -> int:
+        """Return how many entries, deletes included, the segment holds of a table."""
+        return sum(table.rows for table in self.tables if table.table_id == table_id)
+
+    def stored_bytes(self, table_id: int) -> int:
+        """Return how many bytes of keys and values the segment holds of a table."""
+        return sum(sum(table.shard_bytes) for table in self.tables if table.table_id == table_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON values. On disk: never change a name."""
+        return {
+            "name": self.name,
+            "size": self.size,
+            "hash": self.hash,
+            "versions": self.versions,
+            "tables": [table.to_json() for table in self.tables],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> SegmentRecord:
+        """Return the record that `to_json` described."""
+        return cls(
+            _segment_name(value["name"]),
+            value["size"],
+            value["hash"],
+            _versions(value["versions"]),
+            tuple(TableStatistics.from_json(table) for table in value["tables"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table as the catalog knows it; its id is allocated once and never used again."""
+
+    table_id: int
+    name: str
+    schema: TableSchema
+    created_epoch: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the definition as JSON values. On disk: never change a name."""
+        return {
+            "table_id": self.table_id,
+            "name": self.name,
+            "schema": self.schema.to_json(),
+            "created_epoch": self.created_epoch,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableDefinition:
+        """Return the definition that `to_json` described."""
+        schema = TableSchema.from_json(value["schema"])
+        return cls(value["table_id"], value["name"], schema, value["created_epoch"])
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A writer's word that a batch of its is in a table, so that a retry is recognised.
+
+    ``run`` names one run of the writer; None where a writer has no runs to tell apart.
+    """
+
+    writer: str
+    table_id: int
+    batch: int
+    run: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the transaction as JSON values. On disk: never change a name."""
+        return {
+            "writer": self.writer,
+            "table_id": self.table_id,
+            "batch": self.batch,
+            "run": self.run,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Transaction:
+        """Return the transaction that `to_json` described."""
+        return cls(value["writer"], value["table_id"], value["batch"], value["run"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One commit.
+
+    ``commit_id`` is random and tells this commit from any other that wanted its epoch; ``parent``
+    is that of the entry before, empty in the first, so that logs cannot be mixed up. ``time``
+    and ``started`` are microseconds since 1970: of the commit, which never goes backwards from
+    entry to entry, and of the beginning of the job whose work it commits. Without ``data_change``
+    it is upkeep: no reader sees other rows. The rank of a segment is its place in ``added``.
+
+    ``based_tables`` are the ids of the tables whose base epoch this becomes: what is older is
+    invisible in them from here on. ``oldest_epoch``, where not None, is the oldest that can still
+    be read from here on. ``settings`` are in the first entry and in no other.
+    """
+
+    commit_id: str
+    parent: str
+    epoch: int
+    time: int
+    started: int
+    operation: str
+    data_change: bool = True
+    added: tuple[SegmentRecord, ...] = ()
+    removed: tuple[str, ...] = ()
+    created_tables: tuple[TableDefinition, ...] = ()
+    dropped_tables: tuple[int, ...] = ()
+    based_tables: tuple[int, ...] = ()
+    transactions: tuple[Transaction, ...] = ()
+    oldest_epoch: int | None = None
+    settings: Settings | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as JSON values. On disk: never change a name."""
+        return {
+            "format": FORMAT,
+            "commit_id": self.commit_id,
+            "parent": self.parent,
+            "epoch": self.epoch,
+            "time": self.time,
+            "started": self.started,
+            "operation": self.operation,
+            "data_change": self.data_change,
+            "added": [segment.to_json() for segment in self.added],
+            "removed": list(self.removed),
+            "created_tables": [table.to_json() for table in self.created_tables],
+            "dropped_tables": list(self.dropped_tables),
+            "based_tables": list(self.based_tables),
+            "transactions": [transaction.to_json() for transaction in self.transactions],
+            "oldest_epoch": self.oldest_epoch,
+            "settings": None if self.settings is None else self.settings.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Entry:
+        """Return the entry that `to_json` described."""
+        settings = value["settings"]
+        return cls(
+            commit_id=value["commit_id"],
+            parent=value["parent"],
+            epoch=value["epoch"],
+            time=value["time"],
+            started=value["started"],
+            operation=value["operation"],
+            data_change=value["data_change"],
+            added=tuple(map(SegmentRecord.from_json, value["added"])),
+            removed=tuple(map(_segment_name, value["removed"])),
+            created_tables=tuple(map(TableDefinition.from_json, value["created_tables"])),
+            dropped_tables=tuple(value["dropped_tables"]),
+            based_tables=tuple(value["based_tables"]),
+            transactions=tuple(map(Transaction.from_json, value["transactions"])),
+            oldest_epoch=value["oldest_epoch"],
+            settings=None if settings is None else Settings.from_json(settings),
+        )
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """Return the content of an entry's file: one line."""
+    return seal("entry", entry.to_json())
+
+
+def decode_entry(data: bytes, epoch: int, location: str) -> Entry:
+    """Return the entry of ``epoch`` from its file's content; ``location`` is for messages.
+
+    CorruptionError if it is damaged or another epoch's, FormatVersionError if it is too new.
+    """
+    value, lines = unseal("entry", data, location)
+    check_format(value, location)
+    try:
+        entry = Entry.from_json(value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptionError(f"{location}: its content is no log entry: {error!r}") from error
+    if entry.epoch != epoch or lines:
+        raise CorruptionError(
+            f"{location}: it holds the entry of epoch {entry.epoch}, not the one of epoch {epoch}; "
+            "the file was renamed or replaced: restore it from a backup"
+        )
+    return entry
+
+
+def check_format(value: Any, location: str) -> None:
+    """Raise FormatVersionError if a file's content is of a later format than this code reads."""
+    found = value.get("format") if isinstance(value, dict) else None
+    if not isinstance(found, int) or found < 1:
+        raise CorruptionError(f"{location}: its content names no format version")
+    if found > FORMAT:
+        raise FormatVersionError(
+            f"{location}: written in format {found}, this relstate reads up to {FORMAT}: update it"
+        )
+
+
+def _segment_name(name: str) -> str:
+    if not is_segment_name(name):
+        raise ValueError(f"{name!r} is not the name of a segment")
+    return name
+
+
+def _versions(text: str) -> Versions:
+    if text not in ("placeholder", "stored"):
+        raise ValueError(f"{text!r} does not say how versions are kept")
+    return cast(Versions, text)

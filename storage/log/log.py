@@ -1,0 +1,396 @@
+"""The commit log: one file an epoch, and creating it is the commit.
+
+Promises: of all writers that want an epoch exactly one has it, and knows it, or is told that it
+cannot know (UnknownOutcomeError); a state that `load` or `refresh` returned was the newest at some
+moment during the call; opening a store reads one checkpoint and few entries, however many there
+were; a missing or damaged file is a CorruptionError that names it.
+Does not know: what a commit must check (transaction.py), nor segments.
+
+**Folding.** Every 32 epochs the writer that committed leaves a checkpoint: the fold of all entries
+so far. Entries that two checkpoints cover are copied to an archive, one file for each block of 32,
+and then removed, together with the older checkpoints. So `_log` holds at most about a hundred
+files, and whoever opens a store lists them: a pointer to the newest checkpoint would have to be
+distrusted, and could save nothing.
+
+**The order of removal** carries the proofs. Archives are durable first; then checkpoints go, then
+entries, each in ascending order. Hence: as long as the file that one started from (a checkpoint,
+or the entry of one's own epoch) is still there, no entry above it has been removed, and "the next
+entry is missing" means that there is none. A reader looks for the next entry, then for its own:
+two cheap calls, and no reader, however long it slept, takes a folded log for one that stands
+still. Listing the folder once a minute as well bounds what a file system with a stale cache, or
+the entry of a dead writer (below), can hide.
+
+**Slept writers.** A writer may sleep between looking at the log and creating its entry, while
+others go on and fold: the slot it wanted is free again, and it wins it. Such an entry is dead. The
+writer finds out because its epoch has an archive: nothing is removed before it is archived, so a
+slot without an archive was never used before. It removes its entry and tries again at the tail.
+Should it die before that, nobody is misled: loading begins at a checkpoint above the dead entry,
+and a reader believes a next entry only if its own is still there, with its own commit id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ..environment import Environment
+from ..errors import (
+    CorruptionError,
+    FilesystemError,
+    NotAStoreError,
+    RelstateError,
+    StorageError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UnknownOutcomeError,
+)
+from ..paths import BLOCK, FOLDERS, LOG, block_of, checkpoint_path, entry_path, parse_log_file
+from .archive import archive_block, check_chain, check_parent, is_archived, read_archive
+from .checkpoint import decode_checkpoint, encode_checkpoint
+from .entry import Entry, Settings, decode_entry, encode_entry
+from .state import StoreState, fold
+
+_SECONDS_BETWEEN_LISTINGS = 60.0
+# Loading starts over when the log was folded under it, which takes 33 commits each time.
+_LOADING_ATTEMPTS = 100
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The epochs, ascending, whose checkpoints and entries are in the log's folder."""
+
+    checkpoints: tuple[int, ...]
+    entries: tuple[int, ...]
+
+    @property
+    def newest(self) -> int:
+        return max(self.checkpoints[-1:] + self.entries[-1:], default=0)
+
+
+class Log:
+    """The log of one store. Safe between threads and processes; it keeps no state of the store."""
+
+    def __init__(self, environment: Environment) -> None:
+        """``environment``: that of the store, whose folder need not exist yet."""
+        self.environment = environment
+        self._next_listing = float("-inf")
+        self._watched = (0, "", "")
+
+    # Creating
+
+    def create(self, settings: Settings) -> StoreState:
+        """Make an empty store by committing its first entry, and return its state.
+
+        StoreExistsError if there is one, or somebody else was faster; NotAStoreError if the path
+        holds something else.
+        """
+        self._check_free()
+        self.environment.make_folders(FOLDERS)
+        now = self.environment.now()
+        first = Entry(
+            commit_id=self.environment.random_id(),
+            parent="",
+            epoch=1,
+            time=now,
+            started=now,
+            operation="create store",
+            data_change=False,
+            settings=settings,
+        )
+        if not self.append(first):
+            raise self._already_there()
+        return StoreState.first(first)
+
+    def _check_free(self) -> None:
+        root = self.environment.location("")
+        try:
+            names = self.environment.list("")
+        except FileNotFoundError:
+            if self.environment.exists(""):
+                raise NotAStoreError(f"{root}: this is a file; a store is a folder") from None
+            return
+        others = [name for name in names if name not in FOLDERS and not name.startswith(".")]
+        if others:
+            raise NotAStoreError(
+                f"{root}: there are other things in it ({', '.join(others[:3])}): "
+                "a store needs a folder of its own"
+            )
+        if LOG in names and self._list().newest:
+            raise self._already_there()
+
+    def _already_there(self) -> StoreExistsError:
+        root = self.environment.location("")
+        return StoreExistsError(f"{root}: there is a store already: open it, or take another path")
+
+    # Reading
+
+    def load(self) -> StoreState:
+        """Return the newest state, from nothing but the files.
+
+        StoreNotFoundError if there is nothing at the path, NotAStoreError if it is something else.
+        """
+        for _ in range(_LOADING_ATTEMPTS):
+            self._next_listing = self.environment.monotonic() + _SECONDS_BETWEEN_LISTINGS
+            state = self._load(self._list())
+            if state is not None:
+                return state
+        raise FilesystemError(
+            f"{self.environment.location(LOG)}: the log changed under each of {_LOADING_ATTEMPTS} "
+            "attempts to read it: is the file system's view of the folder consistent?"
+        )
+
+    def _load(self, listing: _Listing) -> StoreState | None:
+        """Return the newest state; None if the log was folded meanwhile."""
+        if not listing.newest:
+            raise NotAStoreError(
+                f"{self.environment.location('')}: its log has no entry, the creation of a store "
+                "was cut short: create it again"
+            )
+        start = checkpoint_path(listing.checkpoints[-1]) if listing.checkpoints else entry_path(1)
+        try:
+            state = self._read_start(listing)
+        except FileNotFoundError:
+            if self._list().checkpoints != listing.checkpoints:
+                return None
+            raise self._missing(start) from None
+        entries = self._read_after(state.epoch)
+        if not self.environment.exists(start):
+            return None
+        self._check_parents(state, entries)
+        last = state.epoch + len(entries)
+        if last < listing.newest:
+            raise self._missing(entry_path(last + 1))
+        return fold(state, entries)
+
+    def _list(self) -> _Listing:
+        root = self.environment.location("")
+        try:
+            names = self.environment.list(LOG)
+        except FileNotFoundError:
+            if self.environment.exists(""):
+                raise NotAStoreError(f"{root}: this is no store, it has no {LOG}") from None
+            raise StoreNotFoundError(f"{root}: there is nothing here: create the store") from None
+        files = [file for file in map(parse_log_file, names) if file is not None]
+        return _Listing(
+            tuple(file.epoch for file in files if file.kind == "checkpoint"),
+            tuple(file.epoch for file in files if file.kind == "entry"),
+        )
+
+    def _read_start(self, listing: _Listing) -> StoreState:
+        if not listing.checkpoints:
+            return StoreState.first(self._read_entry(1))
+        return self.read_checkpoint(listing.checkpoints[-1])
+
+    def checkpoint_epochs(self) -> tuple[int, ...]:
+        """Return the epochs of which there is a checkpoint, ascending."""
+        return self._list().checkpoints
+
+    def read_checkpoint(self, epoch: int) -> StoreState:
+        """Return what the checkpoint of an epoch says; others may remove it when they fold.
+
+        FileNotFoundError if there is none, CorruptionError if it is damaged.
+        """
+        path = checkpoint_path(epoch)
+        data = self.environment.read(path)
+        return decode_checkpoint(data, epoch, self.environment.location(path))
+
+    def _read_entry(self, epoch: int) -> Entry:
+        path = entry_path(epoch)
+        return decode_entry(self.environment.read(path), epoch, self.environment.location(path))
+
+    def _read_after(self, epoch: int) -> list[Entry]:
+        """Return the entries behind an epoch, up to the first that is missing."""
+        entries: list[Entry] = []
+        with suppress(FileNotFoundError):
+            while True:
+                entries.append(self._read_entry(epoch + len(entries) + 1))
+        return entries
+
+    def _check_parents(self, state: StoreState, entries: Sequence[Entry]) -> None:
+        location = self.environment.location(LOG)
+        if entries:
+            check_parent(state.commit_id, entries[0], location)
+            check_chain(entries, location)
+
+    def _missing(self, path: str) -> CorruptionError:
+        return CorruptionError(
+            f"{self.environment.location(path)}: this file of the log is missing, although there "
+            "are later ones: restore it from a backup"
+        )
+
+    # Following
+
+    def refresh(self, state: StoreState) -> StoreState:
+        """Return the newest state; ``state`` itself, after two cheap looks, if it is the newest."""
+        epoch, own, following = self._watched
+        if epoch != state.epoch:
+            own, following = entry_path(state.epoch), entry_path(state.epoch + 1)
+            self._watched = (state.epoch, own, following)
+        environment = self.environment
+        # In this order: see "The order of removal".
+        if not environment.exists(following) and environment.exists(own):
+            if environment.monotonic() < self._next_listing or self._is_newest(state):
+                return state
+            return self._reload(state)
+        return self._advance(state)
+
+    def confirm(self, state: StoreState) -> StoreState:
+        """Return ``state`` if the log still has its entry, else the newest state.
+
+        A writer asks before it adds to a log that it has not looked into for a while.
+        CorruptionError if the log is another store's, or has lost what was read from it.
+        """
+        return state if self._has(state) else self._reload(state)
+
+    def _has(self, state: StoreState) -> bool:
+        try:
+            return self._read_entry(state.epoch).commit_id == state.commit_id
+        except FileNotFoundError:
+            return False
+
+    def _is_newest(self, state: StoreState) -> bool:
+        self._next_listing = self.environment.monotonic() + _SECONDS_BETWEEN_LISTINGS
+        return self._list().newest == state.epoch and self._has(state)
+
+    def _advance(self, state: StoreState) -> StoreState:
+        entries = self._read_after(state.epoch)
+        if not entries or not self._has(state):
+            return self._reload(state)
+        self._check_parents(state, entries)
+        return fold(state, entries)
+
+    def _reload(self, state: StoreState) -> StoreState:
+        loaded = self.load()
+        root = self.environment.location("")
+        if loaded.settings.store_id != state.settings.store_id:
+            raise CorruptionError(
+                f"{root}: another store has taken the place of the one that was opened: open it"
+            )
+        if loaded.epoch < state.epoch:
+            raise CorruptionError(
+                f"{self.environment.location(entry_path(loaded.epoch + 1))}: this file of the log "
+                f"is missing, although epoch {state.epoch} was read here: restore it from a backup"
+            )
+        return loaded
+
+    def entries(self, first: int, last: int) -> Iterator[Entry]:
+        """Yield the entries of the epochs ``first`` to ``last``, archived or not.
+
+        CorruptionError if one is missing or damaged, or does not follow the one before it.
+        """
+        before: Entry | None = None
+        archived: tuple[Entry, ...] | None = None
+        for epoch in range(first, last + 1):
+            block = block_of(epoch)
+            if before is None or epoch == block[0]:
+                archived = read_archive(self.environment, epoch)
+            entry = archived[block.index(epoch)] if archived else self._find(epoch)
+            if entry is None:
+                raise self._missing(entry_path(epoch))
+            if before is not None:
+                check_parent(before.commit_id, entry, self.environment.location(entry_path(epoch)))
+            yield entry
+            before = entry
+
+    def _find(self, epoch: int) -> Entry | None:
+        """Return the entry that was committed as an epoch; None if there is none."""
+        entry = None
+        with suppress(FileNotFoundError):
+            entry = self._read_entry(epoch)
+        # The archive is right where the two differ, and looked at last: nothing leaves the log
+        # before it is in there.
+        archived = read_archive(self.environment, epoch)
+        return archived[block_of(epoch).index(epoch)] if archived else entry
+
+    # Writing
+
+    def append(self, entry: Entry) -> bool:
+        """Commit an entry as its epoch, durably. Return whether it is this one that was committed.
+
+        False: another commit has this epoch; nothing happened. StorageFullError or FilesystemError:
+        nothing happened. UnknownOutcomeError: look at the log again before trying anew.
+        """
+        doubt: UnknownOutcomeError | None = None
+        try:
+            self.environment.put_if_absent(entry_path(entry.epoch), encode_entry(entry))
+        except FileExistsError:
+            pass
+        except UnknownOutcomeError as error:
+            doubt = error
+        else:
+            if self._is_alive(entry):
+                return True
+        return self._settle(entry, doubt)
+
+    def _is_alive(self, entry: Entry) -> bool:
+        try:
+            return not is_archived(self.environment, entry.epoch)
+        except StorageError as error:
+            raise self._unknown(entry) from error
+
+    def _settle(self, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
+        """Find out whether an entry was committed, by reading back; remove it if it is dead."""
+        try:
+            committed = self._find(entry.epoch)
+            mine = committed is not None and committed.commit_id == entry.commit_id
+            if mine:
+                # The answer that was lost may have been that this failed.
+                self.environment.sync_folder(LOG)
+            else:
+                self._remove_dead(entry)
+        except (StorageError, FileNotFoundError) as error:
+            raise self._unknown(entry) from error
+        if committed is None and doubt is not None:
+            raise self._unknown(entry) from doubt
+        return mine
+
+    def _remove_dead(self, entry: Entry) -> None:
+        """Remove an entry that won the slot of an epoch that had been folded."""
+        with suppress(FileNotFoundError):
+            if self._read_entry(entry.epoch).commit_id == entry.commit_id:
+                self.environment.remove(entry_path(entry.epoch))
+
+    def _unknown(self, entry: Entry) -> UnknownOutcomeError:
+        return UnknownOutcomeError(
+            f"{self.environment.location(entry_path(entry.epoch))}: this commit "
+            f"({entry.operation}) may or may not have happened; look whether epoch {entry.epoch} "
+            f"has the commit id {entry.commit_id} before writing it again"
+        )
+
+    # Folding
+
+    def tend(self, state: StoreState) -> None:
+        """After the commit of ``state``: leave a checkpoint and fold, every 32 epochs.
+
+        The commit stands whatever happens here: trouble is logged, and met again 32 epochs later.
+        """
+        if state.epoch % BLOCK:
+            return
+        try:
+            self.put_checkpoint(state)
+            self._fold()
+        except (RelstateError, FileNotFoundError) as error:
+            _logger.warning("the log could not be folded at epoch %d: %s", state.epoch, error)
+
+    def put_checkpoint(self, state: StoreState) -> None:
+        """Write the checkpoint of a state unless it is there."""
+        with suppress(FileExistsError):  # equal, byte by byte
+            self.environment.put_if_absent(checkpoint_path(state.epoch), encode_checkpoint(state))
+
+    def _fold(self) -> None:
+        """Archive and remove what two checkpoints cover. The order matters: see the module."""
+        listing = self._list()
+        if len(listing.checkpoints) < 2:
+            return
+        *older, covering, _ = listing.checkpoints
+        covered = [epoch for epoch in listing.entries if epoch <= covering]
+        for first in sorted({block_of(epoch)[0] for epoch in covered}):
+            archive_block(self.environment, first)
+        for epoch in older:
+            self.environment.remove(checkpoint_path(epoch))
+        for epoch in covered:
+            self.environment.remove(entry_path(epoch))

@@ -1,0 +1,161 @@
+"""The shape that a table asks of a batch: its columns by name, their types, and where no NULL goes.
+
+Promises that a batch which comes out holds exactly the values that went in, in exactly the wanted
+Arrow schema, or that an error names the column, and the row and value where there is one.
+Does not know: tables, keys' order, bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import NullKeyError, NullValueError, SchemaMismatchError, ValueRangeError
+from .cast import exact_cast, positions_by_name, window_of
+
+_SHOWN = 80
+
+
+class BatchShape:
+    """An Arrow schema together with the names of its key columns, ready to be asked for often."""
+
+    def __init__(self, schema: pa.Schema, keys: Collection[str]) -> None:
+        self._schema = schema
+        self._keys = frozenset(keys)
+        self._required = [index for index, field in enumerate(schema) if not field.nullable]
+        self._guarded = [index for index, field in enumerate(schema) if _forbids_null(field.type)]
+
+    def check_schema(self, found: pa.Schema) -> None:
+        """SchemaMismatchError unless batches of schema ``found`` could be conformed."""
+        positions = positions_by_name(found, self._schema)
+        for target, position in zip(self._schema, positions, strict=True):
+            if position is not None:
+                _cast_of(found.field(position), target)
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return ``batch`` with exactly this schema: columns reordered, values cast exactly.
+
+        A nullable column that is missing becomes NULL. SchemaMismatchError for a column that is
+        unknown, missing though NOT NULL, or of a type that has no exact cast; ValueRangeError for
+        a value that does not fit; NullKeyError and NullValueError for a NULL where none may be.
+        """
+        if not batch.schema.equals(self._schema):
+            batch = self._rearranged(batch)
+        for index in self._required:
+            if batch.column(index).null_count:
+                self._fail_null(index, batch.column(index))
+        for index in self._guarded:
+            if _holds_forbidden_null(batch.column(index)):
+                self._fail_nested_null(index, batch.column(index))
+        return batch
+
+    def _rearranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        positions = positions_by_name(batch.schema, self._schema)
+        columns = [
+            pa.nulls(batch.num_rows, target.type)
+            if position is None
+            else _cast_column(batch.schema.field(position), batch.column(position), target)
+            for target, position in zip(self._schema, positions, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _fail_null(self, index: int, column: pa.Array) -> None:
+        name = self._schema.field(index).name
+        row = pc.index(column.is_null(), True).as_py()
+        if name in self._keys:
+            raise NullKeyError(
+                f"the primary key column {name!r} is NULL in row {row} of the batch; "
+                "every row needs a whole key"
+            )
+        raise NullValueError(f"the NOT NULL column {name!r} is NULL in row {row} of the batch")
+
+    def _fail_nested_null(self, index: int, column: pa.Array) -> None:
+        row = _first_row(column, _holds_forbidden_null)
+        raise NullValueError(
+            f"the column {self._schema.field(index).name!r} holds a NULL in row {row} of the batch "
+            f"where its type allows none: {_shown(column[row])}"
+        )
+
+
+def _cast_of(source: pa.Field, target: pa.Field) -> Callable[[pa.Array], pa.Array]:
+    try:
+        return exact_cast(source.type, target.type)
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(
+            f"the column {target.name!r} is {target.type} in the table and {source.type} in the "
+            f"data: {error}; cast it before writing"
+        ) from None
+
+
+def _cast_column(source: pa.Field, column: pa.Array, target: pa.Field) -> pa.Array:
+    cast = _cast_of(source, target)
+    try:
+        return cast(column)
+    except pa.ArrowInvalid as error:
+        row = _first_row(column, lambda part: _fails(cast, part))
+        raise ValueRangeError(
+            f"the value {_shown(column[row])} in row {row} of the batch does not fit the column "
+            f"{target.name!r} of type {target.type}"
+        ) from error
+
+
+def _fails(cast: Callable[[pa.Array], pa.Array], part: pa.Array) -> bool:
+    try:
+        cast(part)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _first_row(column: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
+    """Return the first row that fails, by halving, where a part fails if one of its rows does."""
+    start, stop = 0, len(column)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if fails(column.slice(start, middle - start)):
+            stop = middle
+        else:
+            start = middle
+    return start
+
+
+def _shown(value: pa.Scalar) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _forbids_null(arrow: pa.DataType) -> bool:
+    """Tell whether something inside a nested type must not be NULL."""
+    if pa.types.is_map(arrow):
+        return True
+    if pa.types.is_struct(arrow):
+        return any(not field.nullable or _forbids_null(field.type) for field in arrow)
+    if pa.types.is_list(arrow):
+        return not arrow.value_field.nullable or _forbids_null(arrow.value_type)
+    return False
+
+
+def _holds_forbidden_null(array: pa.Array) -> bool:
+    """Tell whether a NULL stands inside ``array`` where its type says that none may."""
+    arrow = array.type
+    if not _forbids_null(arrow):
+        return False
+    if pa.types.is_struct(arrow):
+        # A child of a NULL struct counts as NULL here: only more of them is one too many.
+        return any(
+            (not field.nullable and child.null_count > array.null_count)
+            or _holds_forbidden_null(child)
+            for field, child in zip(arrow, array.flatten(), strict=True)
+        )
+    if pa.types.is_map(arrow):
+        present = array.drop_null()
+        _, start, count = window_of(present)
+        keys, items = present.keys.slice(start, count), present.items.slice(start, count)
+        return _breaks(arrow.key_field, keys) or _breaks(arrow.item_field, items)
+    return _breaks(arrow.value_field, array.flatten())
+
+
+def _breaks(field: pa.Field, values: pa.Array) -> bool:
+    return bool(not field.nullable and values.null_count) or _holds_forbidden_null(values)

@@ -1,0 +1,265 @@
+"""The schema of a table: its columns, which of them are its key, and how rows are distributed.
+
+Columns have ids that are never used again, so that a column can be added, dropped or renamed
+without touching a row. Names match whatever their case, as in Spark.
+Does not know: the table's name, the store, bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import SchemaError
+from . import types as t
+from .arrow import arrow_schema
+from .batch import BatchShape
+from .type_json import from_json, to_json
+
+_KEY_PART = re.compile(
+    r"(?P<name>`(?:[^`]|``)+`|.+?)"
+    r"(?:\s+(?P<order>asc|desc))?"
+    r"(?:\s+nulls\s+(?P<nulls>first|last))?",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; its ``id`` counts from 1 in its table and is never used again."""
+
+    id: int
+    name: str
+    type: t.DataType
+    nullable: bool = True
+
+    @property
+    def field(self) -> t.Field:
+        """The column without its id."""
+        return t.Field(self.name, self.type, self.nullable)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column's place in the primary key: which, and in which order its values sort."""
+
+    column_id: int
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a table under one ``version`` (from 1), its keys, and its next column id.
+
+    ``distribution_key`` holds the ids of the columns that are hashed to the vnode, in that order.
+    Not slotted: what is derived from a schema is kept with it.
+    """
+
+    version: int
+    columns: tuple[Column, ...]
+    primary_key: tuple[KeyColumn, ...]
+    distribution_key: tuple[int, ...]
+    next_column_id: int
+
+    @classmethod
+    def build(
+        cls,
+        fields: Sequence[t.Field],
+        primary_key: Sequence[str],
+        distribution_key: Sequence[str] | None = None,
+    ) -> TableSchema:
+        """Return the first schema of a table; its key columns become NOT NULL.
+
+        A part of ``primary_key`` is a column's name, ``"name desc"``, or ``"name desc nulls
+        last"``; ascending puts NULLs first, descending last, as Spark does. The distribution key
+        is the whole primary key unless named. SchemaError if the table is impossible,
+        UnsupportedTypeError for a type that cannot be stored.
+        """
+        columns = _numbered(fields)
+        keys = tuple(_key_column(part, columns) for part in _parts("primary key", primary_key))
+        key_ids = tuple(key.column_id for key in keys)
+        _check_key("primary key", key_ids, columns)
+        distribution = key_ids
+        if distribution_key is not None:
+            names = _parts("distribution key", distribution_key)
+            distribution = tuple(_find(name, columns).id for name in names)
+            _check_key("distribution key", distribution, columns)
+        for column in columns:
+            if column.id in distribution and column.id not in key_ids:
+                raise SchemaError(
+                    f"the distribution key column {column.name!r} is not part of the primary key"
+                )
+        required = tuple(
+            replace(column, nullable=False) if column.id in key_ids else column
+            for column in columns
+        )
+        return cls(1, required, keys, distribution, len(columns) + 1)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema of the table's rows, without metadata."""
+        return arrow_schema(column.field for column in self.columns)
+
+    @cached_property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The columns of the primary key, in its order."""
+        return tuple(self._by_id[key.column_id] for key in self.primary_key)
+
+    @cached_property
+    def value_columns(self) -> tuple[Column, ...]:
+        """The columns that are not in the primary key, in the table's order."""
+        key_ids = {key.column_id for key in self.primary_key}
+        return tuple(column for column in self.columns if column.id not in key_ids)
+
+    @cached_property
+    def distribution_columns(self) -> tuple[Column, ...]:
+        """The columns that are hashed to the vnode, in the order in which they are."""
+        return tuple(self._by_id[column_id] for column_id in self.distribution_key)
+
+    def column(self, name: str) -> Column:
+        """Return the column of this name, whatever its case; SchemaError if there is none."""
+        return _find(name, self.columns)
+
+    def check_schema(self, found: pa.Schema) -> None:
+        """SchemaMismatchError unless batches of schema ``found`` can be rows of the table."""
+        self._shape.check_schema(found)
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return ``batch`` in exactly the table's Arrow schema, its values unchanged.
+
+        Columns are found by name and cast exactly; a nullable column that is missing is NULL.
+        SchemaMismatchError, ValueRangeError, NullKeyError and NullValueError as in
+        `BatchShape.conform`. A batch that has the schema already is only looked through for NULLs.
+        """
+        return self._shape.conform(batch)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the schema as JSON values. On disk, in the log: never change a name."""
+        return {
+            "version": self.version,
+            "columns": [
+                {
+                    "id": column.id,
+                    "name": column.name,
+                    "type": to_json(column.type),
+                    "nullable": column.nullable,
+                }
+                for column in self.columns
+            ],
+            "primary_key": [
+                {
+                    "column": key.column_id,
+                    "descending": key.descending,
+                    "nulls_first": key.nulls_first,
+                }
+                for key in self.primary_key
+            ],
+            "distribution_key": list(self.distribution_key),
+            "next_column_id": self.next_column_id,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> TableSchema:
+        """Return the schema that `to_json` described; SchemaError if it is no such description."""
+        try:
+            return cls(
+                value["version"],
+                tuple(
+                    Column(item["id"], item["name"], from_json(item["type"]), item["nullable"])
+                    for item in value["columns"]
+                ),
+                tuple(
+                    KeyColumn(item["column"], item["descending"], item["nulls_first"])
+                    for item in value["primary_key"]
+                ),
+                tuple(value["distribution_key"]),
+                value["next_column_id"],
+            )
+        except (KeyError, TypeError) as error:
+            raise SchemaError(f"{value!r} is not the schema of a table") from error
+
+    @cached_property
+    def _by_id(self) -> dict[int, Column]:
+        return {column.id: column for column in self.columns}
+
+    @cached_property
+    def _shape(self) -> BatchShape:
+        return BatchShape(self.arrow_schema, [column.name for column in self.key_columns])
+
+
+def _numbered(fields: Sequence[t.Field]) -> tuple[Column, ...]:
+    if not fields:
+        raise SchemaError("a table needs at least one column")
+    seen: set[str] = set()
+    for field in fields:
+        if not field.name:
+            raise SchemaError("a column needs a name")
+        if field.name.lower() in seen:
+            raise SchemaError(f"two columns are named {field.name!r}; upper and lower case are one")
+        seen.add(field.name.lower())
+    arrow_schema(fields)
+    return tuple(
+        Column(number, field.name, field.type, field.nullable)
+        for number, field in enumerate(fields, start=1)
+    )
+
+
+def _parts(what: str, names: Sequence[str]) -> Sequence[str]:
+    if isinstance(names, str):
+        raise SchemaError(f"the {what} is a list of column names, not the text {names!r}")
+    if not names:
+        raise SchemaError(f"the {what} is empty; name at least one column")
+    return names
+
+
+def _key_column(part: str, columns: Sequence[Column]) -> KeyColumn:
+    """Read one part of a primary key; a column named exactly so wins over ``name desc``."""
+    text = part.strip()
+    if any(column.name.lower() == text.lower() for column in columns):
+        return KeyColumn(_find(text, columns).id)
+    match = _KEY_PART.fullmatch(text)
+    if match is None:
+        raise SchemaError(f"{part!r} is not a part of a primary key; write a column's name")
+    name = match["name"]
+    if name.startswith("`") and name.endswith("`"):
+        name = name[1:-1].replace("``", "`")
+    descending = (match["order"] or "asc").lower() == "desc"
+    nulls = (match["nulls"] or ("last" if descending else "first")).lower()
+    return KeyColumn(_find(name, columns).id, descending, nulls == "first")
+
+
+def _find(name: str, columns: Sequence[Column]) -> Column:
+    for column in columns:
+        if column.name.lower() == name.lower():
+            return column
+    known = ", ".join(column.name for column in columns)
+    raise SchemaError(f"there is no column {name!r}; the columns are {known}")
+
+
+def _check_key(what: str, ids: Sequence[int], columns: Sequence[Column]) -> None:
+    for column in columns:
+        if ids.count(column.id) > 1:
+            raise SchemaError(f"the {what} names the column {column.name!r} twice")
+        if column.id in ids and not _can_be_key(column.type):
+            raise SchemaError(
+                f"the column {column.name!r} of type {column.type} cannot be in the {what}: "
+                "maps, variants, collated strings, calendar intervals and void have no order"
+            )
+
+
+def _can_be_key(data_type: t.DataType) -> bool:
+    """Tell whether values of the type have an order that their bytes can keep."""
+    match data_type:
+        case t.Struct(fields):
+            return all(_can_be_key(field.type) for field in fields)
+        case t.Array(element, _):
+            return _can_be_key(element)
+        case t.String():
+            return not data_type.is_collated
+    return not isinstance(data_type, t.Map | t.Variant | t.CalendarInterval | t.Void)

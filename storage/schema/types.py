@@ -1,0 +1,287 @@
+"""Spark SQL's data types, without Spark.
+
+    DataType
+    ├── Boolean, TinyInt, SmallInt, Int, BigInt, Float, Double, Decimal(precision, scale)
+    ├── String(collation), Binary
+    ├── Date, Timestamp, TimestampNtz, Time(precision)
+    ├── DayTimeInterval(start, end), YearMonthInterval(start, end), CalendarInterval
+    ├── Variant, Void
+    └── Array(element, contains_null), Map(key, value, value_contains_null), Struct(fields)
+
+Types are values: equal when they mean the same, hashable, never changed. ``str(data_type)`` is
+the type in Spark's DDL, which `ddl.parse_type` reads back; what DDL cannot say (that an array or
+a map holds no nulls) survives in `type_json.to_json`.
+
+Does not know: Arrow (arrow.py), text (ddl.py, type_json.py), bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..errors import UnsupportedTypeError
+
+MAX_DECIMAL_PRECISION = 38
+MAX_TIME_PRECISION = 9
+DEFAULT_COLLATION = "UTF8_BINARY"
+DAY_TIME_UNITS = ("day", "hour", "minute", "second")
+YEAR_MONTH_UNITS = ("year", "month")
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def quoted(name: str) -> str:
+    """Return ``name`` as Spark's DDL spells it: in backticks unless it is a plain identifier."""
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """The root of all types. A type without parameters is spelled by its ``keyword``."""
+
+    keyword: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        return self.keyword
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean(DataType):
+    """True or false."""
+
+    keyword: ClassVar[str] = "BOOLEAN"
+
+
+@dataclass(frozen=True, slots=True)
+class TinyInt(DataType):
+    """A signed integer of 8 bits."""
+
+    keyword: ClassVar[str] = "TINYINT"
+
+
+@dataclass(frozen=True, slots=True)
+class SmallInt(DataType):
+    """A signed integer of 16 bits."""
+
+    keyword: ClassVar[str] = "SMALLINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Int(DataType):
+    """A signed integer of 32 bits."""
+
+    keyword: ClassVar[str] = "INT"
+
+
+@dataclass(frozen=True, slots=True)
+class BigInt(DataType):
+    """A signed integer of 64 bits."""
+
+    keyword: ClassVar[str] = "BIGINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Float(DataType):
+    """An IEEE 754 number of 32 bits."""
+
+    keyword: ClassVar[str] = "FLOAT"
+
+
+@dataclass(frozen=True, slots=True)
+class Double(DataType):
+    """An IEEE 754 number of 64 bits."""
+
+    keyword: ClassVar[str] = "DOUBLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal(DataType):
+    """An exact number of ``precision`` decimal digits, ``scale`` of them after the point."""
+
+    precision: int = 10
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        if not max(self.scale, 1) <= self.precision <= MAX_DECIMAL_PRECISION or self.scale < 0:
+            raise UnsupportedTypeError(
+                f"{self} is not a decimal of Spark: the precision is 1 to {MAX_DECIMAL_PRECISION}, "
+                "the scale 0 to the precision"
+            )
+
+    def __str__(self) -> str:
+        return f"DECIMAL({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class String(DataType):
+    """Text, compared by its UTF-8 bytes unless another ``collation`` is named."""
+
+    collation: str = DEFAULT_COLLATION
+
+    @property
+    def is_collated(self) -> bool:
+        """Whether text is compared by another rule than its UTF-8 bytes."""
+        return self.collation != DEFAULT_COLLATION
+
+    def __str__(self) -> str:
+        return f"STRING COLLATE {self.collation}" if self.is_collated else "STRING"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(DataType):
+    """Bytes."""
+
+    keyword: ClassVar[str] = "BINARY"
+
+
+@dataclass(frozen=True, slots=True)
+class Date(DataType):
+    """A day of the proleptic Gregorian calendar."""
+
+    keyword: ClassVar[str] = "DATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp(DataType):
+    """An instant, in microseconds since 1970-01-01 00:00 UTC."""
+
+    keyword: ClassVar[str] = "TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampNtz(DataType):
+    """A date and time of day without a zone, in microseconds."""
+
+    keyword: ClassVar[str] = "TIMESTAMP_NTZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Time(DataType):
+    """A time of day with ``precision`` digits after the second; nanoseconds in Arrow."""
+
+    precision: int = 6
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.precision <= MAX_TIME_PRECISION:
+            raise UnsupportedTypeError(
+                f"{self} is not a time of Spark: the precision is 0 to {MAX_TIME_PRECISION}"
+            )
+
+    def __str__(self) -> str:
+        return f"TIME({self.precision})"
+
+
+@dataclass(frozen=True, slots=True)
+class DayTimeInterval(DataType):
+    """A span of time in microseconds, shown in the units from ``start`` to ``end``."""
+
+    start: str = "day"
+    end: str = "second"
+
+    def __post_init__(self) -> None:
+        _check_units(self.start, self.end, DAY_TIME_UNITS)
+
+    def __str__(self) -> str:
+        return _interval(self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class YearMonthInterval(DataType):
+    """A span of months, shown in the units from ``start`` to ``end``."""
+
+    start: str = "year"
+    end: str = "month"
+
+    def __post_init__(self) -> None:
+        _check_units(self.start, self.end, YEAR_MONTH_UNITS)
+
+    def __str__(self) -> str:
+        return _interval(self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarInterval(DataType):
+    """Months, days and microseconds, each by itself; not comparable."""
+
+    keyword: ClassVar[str] = "INTERVAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(DataType):
+    """Semi-structured data in Parquet's variant encoding."""
+
+    keyword: ClassVar[str] = "VARIANT"
+
+
+@dataclass(frozen=True, slots=True)
+class Void(DataType):
+    """Nothing but NULL."""
+
+    keyword: ClassVar[str] = "VOID"
+
+
+@dataclass(frozen=True, slots=True)
+class Array(DataType):
+    """A list of ``element``; with ``contains_null`` any of them may be NULL."""
+
+    element: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map(DataType):
+    """Pairs of ``key``, never NULL, and ``value``, which may be with ``value_contains_null``."""
+
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named part of a struct, or a column before a table gives it an id."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        """Return the field in DDL; valid both inside STRUCT<> and as a column definition."""
+        return f"{quoted(self.name)} {self.type}{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct(DataType):
+    """Fields in order. Names may repeat, as in Spark."""
+
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return f"STRUCT<{', '.join(map(_nested_field, self.fields))}>"
+
+
+def _nested_field(field: Field) -> str:
+    return f"{quoted(field.name)}: {field.type}{'' if field.nullable else ' NOT NULL'}"
+
+
+def _interval(start: str, end: str) -> str:
+    span = start if start == end else f"{start} TO {end}"
+    return f"INTERVAL {span.upper()}"
+
+
+def _check_units(start: str, end: str, units: tuple[str, ...]) -> None:
+    if start not in units or end not in units or units.index(start) > units.index(end):
+        raise UnsupportedTypeError(
+            f"{_interval(start, end)} is not an interval of Spark: "
+            f"its units are, in this order, {', '.join(units).upper()}"
+        )

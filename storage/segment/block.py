@@ -1,0 +1,128 @@
+"""A run of entries, named by where they stand.
+
+Promises: nothing is copied; keys and values stay in the buffers they live in, often a map.
+Does not know: where the buffers come from, or what keys and values mean.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..codec.ragged import Buffer, Bytes, Positions, gather, parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Entries in key order: where their keys and values stand, int64 positions and lengths.
+
+    Keys and values may live in different buffers.
+    """
+
+    keys: Buffer
+    key_starts: Positions
+    key_lengths: Positions
+    values: Buffer
+    value_starts: Positions
+    value_lengths: Positions
+
+    @classmethod
+    def over(cls, keys: Bytes, values: Bytes) -> Block:
+        """Return the block of the rows of two bytes arrays, without a copy."""
+        key_data, key_offsets = parts_of(keys)
+        value_data, value_offsets = parts_of(values)
+        return cls(
+            key_data,
+            key_offsets[:-1],
+            np.diff(key_offsets),
+            value_data,
+            value_offsets[:-1],
+            np.diff(value_offsets),
+        )
+
+    @classmethod
+    def of_pairs(cls, pairs: Sequence[tuple[bytes, bytes]]) -> Block:
+        """Return the block of some (key, value) pairs."""
+        keys = pa.array([key for key, _ in pairs], pa.large_binary())
+        return cls.over(keys, pa.array([value for _, value in pairs], pa.large_binary()))
+
+    def __len__(self) -> int:
+        return len(self.key_starts)
+
+    def key(self, index: int) -> bytes:
+        """Return the key of one entry; negative indices count from the end."""
+        start = int(self.key_starts[index])
+        return self.keys[start : start + int(self.key_lengths[index])].tobytes()
+
+    def key_bytes(self) -> Bytes:
+        """Return the keys as a bytes array, a copy."""
+        return gather(self.keys, self.key_starts, self.key_lengths)
+
+    def value_bytes(self) -> Bytes:
+        """Return the values as a bytes array, a copy."""
+        return gather(self.values, self.value_starts, self.value_lengths)
+
+    def followed_by(self, later: Block) -> Block:
+        """Return these entries followed by others; the bytes are copied only where they must."""
+        return Block(
+            *_joined(
+                (self.keys, self.key_starts, self.key_lengths),
+                (later.keys, later.key_starts, later.key_lengths),
+            ),
+            *_joined(
+                (self.values, self.value_starts, self.value_lengths),
+                (later.values, later.value_starts, later.value_lengths),
+            ),
+        )
+
+    def slice(self, start: int, stop: int) -> Block:
+        """Return the entries from ``start`` up to, not including, ``stop``, without a copy."""
+        cut = slice(start, stop)
+        return Block(
+            self.keys,
+            self.key_starts[cut],
+            self.key_lengths[cut],
+            self.values,
+            self.value_starts[cut],
+            self.value_lengths[cut],
+        )
+
+    def between(self, low: bytes | None, high: bytes | None) -> Block:
+        """Return the entries with ``low <= key < high`` (None: unbounded), without a copy."""
+        stop = len(self) if high is None else self.first_at_or_after(high)
+        return self.slice(0 if low is None else self.first_at_or_after(low), stop)
+
+    def take(self, rows: Positions) -> Block:
+        """Return the entries at ``rows``, in that order, without a copy of their bytes."""
+        return Block(
+            self.keys,
+            self.key_starts[rows],
+            self.key_lengths[rows],
+            self.values,
+            self.value_starts[rows],
+            self.value_lengths[rows],
+        )
+
+    def first_at_or_after(self, key: bytes) -> int:
+        """Return the index of the first entry whose key is not less than ``key``."""
+        return bisect_left(range(len(self)), key, key=self.key)
+
+    def first_after(self, key: bytes) -> int:
+        """Return the index of the first entry whose key is greater than ``key``."""
+        return bisect_right(range(len(self)), key, key=self.key)
+
+
+_Runs = tuple[Buffer, Positions, Positions]
+
+
+def _joined(first: _Runs, second: _Runs) -> _Runs:
+    """Return runs of bytes, (buffer, starts, lengths), followed by others."""
+    if first[0] is not second[0]:
+        data, offsets = parts_of(pa.concat_arrays([gather(*first), gather(*second)]))
+        return data, offsets[:-1], np.diff(offsets)
+    starts, lengths = (np.concatenate(pair) for pair in zip(first[1:], second[1:], strict=True))
+    return first[0], starts, lengths

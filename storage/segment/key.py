@@ -1,0 +1,64 @@
+"""The full key of a row in a segment: ``table_id u32 | vnode u16 | primary key | version u64``.
+
+Promises: byte order is (table, vnode, primary key, newest version first), for keys of any length.
+LMDB takes keys up to 511 bytes; rows whose keys are longer form groups, see `longkey`.
+Does not know: how a primary key is encoded, only that encodings are prefix-free.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.ragged import (
+    Bytes,
+    common_length,
+    concat,
+    constant,
+    from_matrix,
+    lengths_of,
+    matrix_of,
+)
+
+# On disk: never change or reuse.
+PREFIX_BYTES = 6
+VERSION_BYTES = 8
+# A segment is written before its epoch is known. Readers put in the epoch and the rank of the
+# log entry that added the segment; this stands in the file.
+PLACEHOLDER_VERSION = b"\xff" * VERSION_BYTES
+
+
+def compose(table_id: int, vnodes: NDArray[np.uint16], primary_keys: Bytes) -> Bytes:
+    """Return the full keys of rows, with the placeholder as version."""
+    rows = len(primary_keys)
+    prefixes = np.empty((rows, PREFIX_BYTES), np.uint8)
+    prefixes[:, :4] = np.frombuffer(table_id.to_bytes(4, "big"), np.uint8)
+    prefixes[:, 4:] = vnodes.astype(">u2").view(np.uint8).reshape(rows, 2)
+    width = common_length(lengths_of(primary_keys))
+    if width is None:
+        versions = constant(PLACEHOLDER_VERSION, rows)
+        return concat([from_matrix(prefixes), primary_keys, versions])
+    matrix = np.empty((rows, PREFIX_BYTES + width + VERSION_BYTES), np.uint8)
+    matrix[:, :PREFIX_BYTES] = prefixes
+    matrix[:, PREFIX_BYTES:-VERSION_BYTES] = matrix_of(primary_keys, width)
+    matrix[:, -VERSION_BYTES:] = np.frombuffer(PLACEHOLDER_VERSION, np.uint8)
+    return from_matrix(matrix)
+
+
+def prefix_of(table_id: int, vnode: int) -> bytes:
+    """Return the bytes with which all keys of one vnode of a table begin.
+
+    ``vnode`` may be one past the last: the prefix then is the upper bound of the table's keys.
+    """
+    return ((table_id << 16) + vnode).to_bytes(PREFIX_BYTES, "big")
+
+
+def vnode_of(full_key: bytes) -> int:
+    """Return the vnode in a full key."""
+    return int.from_bytes(full_key[4:PREFIX_BYTES], "big")
+
+
+def successor(prefix: bytes) -> bytes | None:
+    """Return the least bytes above all that begins with ``prefix``; None if there are none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

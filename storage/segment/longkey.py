@@ -1,0 +1,216 @@
+"""Rows whose full keys are longer than LMDB takes.
+
+All rows whose keys share the first 503 bytes form one entry, a *group*: its key is those bytes and
+eight zero bytes, 511 in all, a length no other key has; its value is the list of its rows.
+Primary keys are prefix-free, so a group stands exactly where its rows would, and every order,
+prefix and reverse scan stays exact.
+
+    group value = count u32 | rest ends count * u32 | value ends count * u64
+                | versions count * 8 bytes | rests | values              (ends: little endian)
+
+Rest i is what the key of row i holds between the shared bytes and the version.
+Promises: rows of a group keep their order. Does not know: tables, or what a value holds.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from ..codec.ragged import (
+    Buffer,
+    Bytes,
+    Positions,
+    concat,
+    constant,
+    equal_neighbours,
+    expand,
+    from_matrix,
+    from_parts,
+    gather,
+    lengths_of,
+    load,
+    load_matrix,
+    parts_of,
+)
+from .block import Block
+from .key import VERSION_BYTES
+
+# On disk: never change or reuse.
+_SHARED_BYTES = 503
+_FILLER = bytes(VERSION_BYTES)
+_GROUP_KEY_BYTES = _SHARED_BYTES + VERSION_BYTES
+_COUNT_BYTES, _REST_END_BYTES, _VALUE_END_BYTES = 4, 4, 8
+_REST_END, _VALUE_END = struct.Struct("<I"), struct.Struct("<Q")
+
+
+def is_long(key: bytes) -> bool:
+    """Return whether a row with this full key lives in a group."""
+    return len(key) >= _GROUP_KEY_BYTES
+
+
+def has_long(keys: Bytes) -> bool:
+    """Return whether any of the rows with these full keys lives in a group."""
+    return bool((lengths_of(keys) >= _GROUP_KEY_BYTES).any())
+
+
+def group_key(key: bytes) -> bytes:
+    """Return the key of the group in which a row with a long full key lives."""
+    return key[:_SHARED_BYTES] + _FILLER
+
+
+def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
+    """Return the bounds of the entries that hold all rows with ``low <= full key < high``.
+
+    A group may hold rows outside of them too: it is cut off where its rows' shared bytes end.
+    """
+    if high is not None and len(high) > _SHARED_BYTES:
+        high = group_key(high) + b"\0"
+    return low[:_SHARED_BYTES], high
+
+
+def find(group: bytes, key: bytes) -> bytes | None:
+    """Return the value of the row with the full key ``key`` in a group's value, None if absent."""
+    (count,) = _REST_END.unpack_from(group)
+    rests = _COUNT_BYTES + count * (_REST_END_BYTES + _VALUE_END_BYTES + VERSION_BYTES)
+    wanted = key[_SHARED_BYTES:-VERSION_BYTES]
+    row = bisect_left(range(count), wanted, key=lambda row: _rest(group, rests, row))
+    if row == count or _rest(group, rests, row) != wanted:
+        return None
+    value_ends = _COUNT_BYTES + count * _REST_END_BYTES
+    values = rests + _end(_REST_END, group, _COUNT_BYTES, count - 1)
+    start = _end(_VALUE_END, group, value_ends, row - 1)
+    return group[values + start : values + _end(_VALUE_END, group, value_ends, row)]
+
+
+def _rest(group: bytes, rests: int, row: int) -> bytes:
+    start = _end(_REST_END, group, _COUNT_BYTES, row - 1)
+    return group[rests + start : rests + _end(_REST_END, group, _COUNT_BYTES, row)]
+
+
+def _end(width: struct.Struct, group: bytes, ends: int, row: int) -> int:
+    """Return where the piece of a row ends, by the ends that stand at ``ends``."""
+    found: int = 0 if row < 0 else width.unpack_from(group, ends + row * width.size)[0]
+    return found
+
+
+def pack(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
+    """Return the entries for rows with ascending full keys: long ones gathered into groups."""
+    long = lengths_of(keys) >= _GROUP_KEY_BYTES
+    if not long.any():
+        return keys, values
+    places = np.flatnonzero(long)
+    group_keys, group_values, starts = _groups(
+        keys.take(pa.array(places)), values.take(pa.array(places))
+    )
+    short = np.flatnonzero(~long)
+    order = pa.array(np.argsort(np.concatenate([short, places[starts]]), kind="stable"))
+    rows = pa.array(short)
+    return (
+        pa.concat_arrays([keys.take(rows), group_keys]).take(order),
+        pa.concat_arrays([values.take(rows), group_values]).take(order),
+    )
+
+
+def _groups(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes, Positions]:
+    """Return (group keys, group values, index of each group's first row)."""
+    data, offsets = parts_of(keys)
+    shared = load_matrix(data, offsets[:-1], _SHARED_BYTES)
+    starts = np.flatnonzero(np.concatenate([[True], ~equal_neighbours(from_matrix(shared))]))
+    bounds = np.append(starts, len(keys))
+    versions = load_matrix(data, offsets[1:] - VERSION_BYTES, VERSION_BYTES)
+    rests = gather(
+        data, offsets[:-1] + _SHARED_BYTES, np.diff(offsets) - _SHARED_BYTES - VERSION_BYTES
+    )
+    parts = [
+        from_matrix(np.diff(bounds).astype("<u4").view(np.uint8).reshape(-1, 4)),
+        _ends(rests, bounds, "<u4"),
+        _ends(values, bounds, "<u8"),
+        from_parts(versions.reshape(-1), bounds * VERSION_BYTES),
+        _joined(rests, bounds),
+        _joined(values, bounds),
+    ]
+    group_keys = concat([from_matrix(shared[starts]), constant(_FILLER, len(starts))])
+    return group_keys, concat(parts), starts
+
+
+def _joined(rows: Bytes, bounds: Positions) -> Bytes:
+    """Return the rows from each bound to the next as one, without a copy."""
+    data, offsets = parts_of(rows)
+    return from_parts(data, offsets[bounds])
+
+
+def _ends(rows: Bytes, bounds: Positions, dtype: str) -> Bytes:
+    """Return, for each group of rows, where each of its rows ends, counted from the group's."""
+    _, offsets = parts_of(rows)
+    ends = offsets[1:] - np.repeat(offsets[bounds[:-1]], np.diff(bounds))
+    raw = ends.astype(dtype).view(np.uint8)
+    return from_parts(raw, bounds * np.dtype(dtype).itemsize)
+
+
+def unpack(block: Block) -> Block:
+    """Return the block with the rows of its groups as entries of their own, values in place.
+
+    IndexError or ValueError if a group's value is damaged.
+    """
+    grouped = block.key_lengths == _GROUP_KEY_BYTES
+    if not grouped.any():
+        return block
+    groups = np.flatnonzero(grouped)
+    counts, keys, value_starts, value_lengths = _rows_of(block, groups)
+    single = np.flatnonzero(~grouped)
+    order = np.argsort(np.concatenate([single, np.repeat(groups, counts)]), kind="stable")
+    single_keys = gather(block.keys, block.key_starts[single], block.key_lengths[single])
+    data, offsets = parts_of(pa.concat_arrays([single_keys, keys]))
+    return replace(
+        block,
+        keys=data,
+        key_starts=offsets[:-1][order],
+        key_lengths=np.diff(offsets)[order],
+        value_starts=np.concatenate([block.value_starts[single], value_starts])[order],
+        value_lengths=np.concatenate([block.value_lengths[single], value_lengths])[order],
+    )
+
+
+def _rows_of(block: Block, groups: Positions) -> tuple[Positions, Bytes, Positions, Positions]:
+    """Return (rows per group, full keys, value positions, value lengths) of some groups."""
+    buffer, starts = block.values, block.value_starts[groups]
+    counts = load(buffer, starts, "<u4").astype(np.int64)
+    if (counts * 24 > block.value_lengths[groups]).any():
+        raise ValueError("a group of long keys counts more rows than it has room for")
+    rest_ends_at = starts + _COUNT_BYTES
+    value_ends_at = rest_ends_at + counts * _REST_END_BYTES
+    versions_at = value_ends_at + counts * _VALUE_END_BYTES
+    rests_at = versions_at + counts * VERSION_BYTES
+    rest_starts, rest_lengths, rests_size = _spans(buffer, rest_ends_at, counts, rests_at, "<u4")
+    values_at = rests_at + rests_size
+    value_starts, value_lengths, values_size = _spans(
+        buffer, value_ends_at, counts, values_at, "<u8"
+    )
+    if (values_at + values_size != starts + block.value_lengths[groups]).any():
+        raise ValueError("a group of long keys does not end where its value ends")
+    heads = np.repeat(load_matrix(block.keys, block.key_starts[groups], _SHARED_BYTES), counts, 0)
+    versions = load_matrix(buffer, expand(versions_at, counts, VERSION_BYTES), VERSION_BYTES)
+    rests = gather(buffer, rest_starts, rest_lengths)
+    keys = concat([from_matrix(heads), rests, from_matrix(versions)])
+    return counts, keys, value_starts, value_lengths
+
+
+def _spans(
+    buffer: Buffer, ends_at: Positions, counts: Positions, base: Positions, dtype: str
+) -> tuple[Positions, Positions, Positions]:
+    """Return (start, length) of every row's piece and the total size of each group's pieces."""
+    width = np.dtype(dtype).itemsize
+    ends = load(buffer, expand(ends_at, counts, width), dtype).astype(np.int64)
+    firsts = np.cumsum(counts) - counts
+    begins = np.empty_like(ends)
+    begins[1:] = ends[:-1]
+    begins[firsts] = 0
+    lengths = ends - begins
+    if (lengths < 0).any():
+        raise ValueError("the rows of a group of long keys overlap")
+    return np.repeat(base, counts) + begins, lengths, ends[firsts + counts - 1]

@@ -1,0 +1,117 @@
+"""The segments a process has open.
+
+Promises: each file is open once a process, however many read it (LMDB refuses a second opening);
+a file's size is checked before every opening, and its hash once before anyone who wants that reads
+it; descriptors stay within a share of those the process may have, however many segments are read.
+Does not know: what reads a segment, and for how long: a segment stays open while anyone holds it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+
+import xxhash
+
+from ..codec.ragged import Buffer
+from ..environment import Environment, after_fork, descriptor_limit
+from ..errors import CorruptionError, SegmentMissingError
+from ..log.entry import SegmentRecord
+from ..paths import segment_path
+from .segment import DescriptorShare, SegmentFile
+
+# One of so many of the process's descriptors may be a segment's, and this many at most: the kernel
+# bounds the maps of a process too.
+_SHARE = 4
+_MOST_KEPT = 8192
+
+
+class SegmentRegistry:
+    """Open segments by path. Safe between threads and right across ``fork``."""
+
+    def __init__(self, kept: int) -> None:
+        """``kept``: how many segments to keep open when nobody holds them, and how many
+        descriptors all open ones may take together.
+        """
+        self._kept = kept
+        self._share = DescriptorShare(kept)
+        self._lock = threading.Lock()
+        self._open: weakref.WeakValueDictionary[str, SegmentFile] = weakref.WeakValueDictionary()
+        self._recent: OrderedDict[str, SegmentFile] = OrderedDict()
+        self._verified: set[tuple[str, str]] = set()
+
+    def open(
+        self, environment: Environment, record: SegmentRecord, verify: str = "hash"
+    ) -> SegmentFile:
+        """Return the open segment that ``record`` describes.
+
+        ``verify``: "hash" reads a file whole once a process, "size" trusts the disk.
+        SegmentMissingError if there is no such file; CorruptionError, naming the file, if its
+        size or hash is not the log's.
+        """
+        path = environment.local_path(segment_path(record.name))
+        with self._lock:
+            segment = self._open.get(path)
+            if segment is None:
+                segment = SegmentFile(path, _sized(environment, record, path), self._share)
+            if verify == "hash":
+                self._check_once(segment, record)
+            self._open[path] = self._recent[path] = segment
+            self._recent.move_to_end(path)
+            while len(self._recent) > self._kept:
+                self._recent.popitem(last=False)
+            return segment
+
+    def close(self, folder: str) -> None:
+        """Forget the segments kept open under ``folder``; those in use close when let go."""
+        with self._lock:
+            for path in [path for path in self._recent if path.startswith(f"{folder}/")]:
+                del self._recent[path]
+
+    def renew_locks(self) -> None:
+        """Replace the locks, which other threads may have held when this process forked."""
+        self._lock = threading.Lock()
+        for segment in self._open.values():
+            segment.renew_lock()
+
+    def verify(self, environment: Environment, record: SegmentRecord) -> None:
+        """Read a file whole, whether or not it was before. The errors of `open`."""
+        path = environment.local_path(segment_path(record.name))
+        _check_hash(_sized(environment, record, path), record, path)
+
+    def _check_once(self, segment: SegmentFile, record: SegmentRecord) -> None:
+        known = (segment.path, record.hash)
+        if known not in self._verified:
+            _check_hash(segment.contents, record, segment.path)
+            self._verified.add(known)
+
+
+def _sized(environment: Environment, record: SegmentRecord, path: str) -> Buffer:
+    """Return the map of a file that has the size the log says."""
+    try:
+        contents = environment.map(segment_path(record.name))
+    except FileNotFoundError as error:
+        raise SegmentMissingError(
+            f"{path}: the log names this segment but the file is gone; if it was vacuumed "
+            "under a long reader, read again, else restore it from a backup"
+        ) from error
+    if len(contents) != record.size:
+        raise CorruptionError(
+            f"{path}: {len(contents)} bytes, but the log says {record.size}; the file was "
+            "truncated or replaced: restore it from a backup"
+        )
+    return contents
+
+
+def _check_hash(contents: Buffer, record: SegmentRecord, path: str) -> None:
+    found = xxhash.xxh3_64_hexdigest(contents.data)
+    if found != record.hash:
+        raise CorruptionError(
+            f"{path}: hash {found}, but the log says {record.hash}; the file was changed "
+            "after it was published: restore it from a backup"
+        )
+
+
+registry = SegmentRegistry(min(descriptor_limit() // _SHARE, _MOST_KEPT))
+after_fork(registry.renew_locks)

@@ -1,0 +1,346 @@
+"""One segment: an immutable, sorted LMDB file. The only file that imports lmdb.
+
+Promises: a segment is written by appending in key order in one transaction; it is opened
+read-only and without lock file. Scans read its map by `page`, point reads ask LMDB. LMDB holds a
+descriptor a file, so only a share of those a process may have goes to it: where that is used up,
+point reads go by `page` too, more slowly but with the same answers.
+Does not know: rows, versions, tables. Keys and values are bytes here.
+
+LMDB has no checksums, and reading a truncated map kills the process: the registry checks a file's
+size and hash before there is a `SegmentFile` of it. Never ``writemap``; files are always of LMDB
+0.9's format, whatever the environment says (``lib_version=0``), because `page` reads them itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any, cast
+
+import lmdb
+import numpy as np
+import pyarrow as pa
+
+from ..codec.ragged import Buffer, Bytes, Positions, content_of, lengths_of
+from ..environment import Environment
+from ..errors import CorruptionError, FilesystemError, StorageFullError
+from ..paths import segment_path
+from .block import Block
+from .page import LayoutError, Pages
+
+_ROWS_A_CALL = 65_536
+_BYTES_A_CALL = 8 << 20
+_PAGE = 4096
+_PAGE_HEADER = 16
+# What a node takes beside key and value: its header and its pointer.
+_NODE_HEADER = 10
+# A larger node, a little less than half a page, keeps its value on pages of its own.
+_NODE_BYTES = 2000
+_PAGE_NUMBER = 8
+_SPARE_BYTES = 1 << 20
+_BLOCK_BYTES = 8 << 20
+_DAMAGES = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+)
+
+
+def write_segment(
+    environment: Environment, name: str, keys: Bytes, values: Bytes, order: Positions
+) -> None:
+    """Write entries to a new file in the order given (ascending keys) and make it durable.
+
+    ``order`` names rows of ``keys`` and ``values``; rows it leaves out are not written.
+    The folder's own entry is the caller's to make durable. StorageFullError if the disk is full.
+    """
+    path = environment.local_path(segment_path(name))
+    rows_a_call = _rows_a_call(keys, values)
+    with _told(path), _short_of_room(environment, path, keys, values):
+        file = lmdb.open(
+            path,
+            subdir=False,
+            lock=False,
+            sync=False,
+            metasync=False,
+            map_size=_map_size(keys, values),
+            lib_version=0,
+        )
+        try:
+            with file.begin(write=True) as transaction:
+                cursor = transaction.cursor()
+                for start in range(0, len(order), rows_a_call):
+                    rows = pa.array(order[start : start + rows_a_call])
+                    pairs = zip(
+                        keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True
+                    )
+                    _, added = cursor.putmulti(pairs, append=True)
+                    # LMDB skips what does not ascend and only says so by this number.
+                    assert added == len(rows), "the entries of a segment do not ascend"
+        finally:
+            file.close()
+    environment.publish(segment_path(name))
+
+
+def page_bytes(keys: Bytes, values: Bytes) -> Positions:
+    """Return how much each entry adds to a file of entries like it, int64.
+
+    A page holds whole nodes: the larger they are, the more of it stays empty.
+    """
+    key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
+    nodes = key_lengths + value_lengths + _NODE_HEADER
+    beside = np.flatnonzero(nodes > _NODE_BYTES)
+    nodes[beside] = key_lengths[beside] + _PAGE_NUMBER + _NODE_HEADER
+    a_page = (_PAGE - _PAGE_HEADER) // np.maximum(nodes, 1)
+    # In the branch page above it, a leaf page has its first key.
+    sizes: Positions = (_PAGE + key_lengths + _NODE_HEADER) // np.maximum(a_page, 1)
+    sizes[beside] += -(-(value_lengths[beside] + _PAGE_HEADER) // _PAGE) * _PAGE
+    return sizes
+
+
+def _rows_a_call(keys: Bytes, values: Bytes) -> int:
+    """Return how many entries of this kind to hand to LMDB at once: they are copied for it."""
+    size = len(content_of(keys)) + len(content_of(values))
+    return min(max(_BYTES_A_CALL * len(keys) // max(size, 1), 1), _ROWS_A_CALL)
+
+
+def _map_size(keys: Bytes, values: Bytes) -> int:
+    """Return an upper bound of the file's size: LMDB refuses to grow beyond it."""
+    # A node header and a pointer an entry; whole pages for a value that leaves its leaf page;
+    # twice the content because a leaf page stays open where the next entry does not fit.
+    sizes = lengths_of(keys) + lengths_of(values)
+    overflowing = int((sizes > _NODE_BYTES).sum())
+    return _SPARE_BYTES + 2 * int(sizes.sum()) + 32 * len(keys) + 2 * _PAGE * overflowing
+
+
+@contextmanager
+def _short_of_room(
+    environment: Environment, path: str, keys: Bytes, values: Bytes
+) -> Iterator[None]:
+    """Turn an I/O error into StorageFullError where there was no room for the entries.
+
+    The kernel writes what fits of a page run, and LMDB calls every short write an I/O error.
+    """
+    try:
+        yield
+    except lmdb.Error as error:
+        needed, room = len(content_of(keys)) + len(content_of(values)), environment.room()
+        if "Input/output error" in str(error) and room < needed:
+            raise StorageFullError(
+                f"{path}: no space left for a segment: {needed} bytes, and room for {room}; "
+                "nothing was committed: free some space and write again"
+            ) from error
+        raise
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Turn LMDB's errors into this project's, naming the file."""
+    try:
+        yield
+    except lmdb.MapFullError as error:
+        raise StorageFullError(f"{path}: the segment outgrew its map: {error}") from error
+    except _DAMAGES as error:
+        raise CorruptionError(f"{path}: LMDB finds the file damaged: {error}") from error
+    except lmdb.Error as error:
+        text = str(error)
+        if "No space left" in text or "quota" in text or "File too large" in text:
+            raise StorageFullError(
+                f"{path}: no space left for a segment ({text}); nothing was committed: "
+                "free some space and write again"
+            ) from error
+        if "data format" in text:
+            raise CorruptionError(f"{path}: the file is no segment, or damaged: {text}") from error
+        raise FilesystemError(f"{path}: LMDB cannot use the file: {text}") from error
+
+
+class DescriptorShare:
+    """How many more files LMDB may open. Safe between threads and across ``fork``: no lock."""
+
+    def __init__(self, count: int) -> None:
+        """``count``: how many files may be open at once."""
+        self._free = [True] * count
+
+    def take(self) -> bool:
+        """Take one descriptor; return whether there was one."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return False
+
+    def give_back(self) -> None:
+        """Give one descriptor back."""
+        self._free.append(True)
+
+
+class SegmentFile:
+    """A segment opened for reading.
+
+    Safe between threads and after ``fork``: the file is immutable, its maps are inherited.
+    """
+
+    def __init__(self, path: str, contents: Buffer, share: DescriptorShare) -> None:
+        """``contents``: the map of the file at ``path``; ``share``: descriptors for LMDB."""
+        self.path = path
+        self.contents = contents
+        self._share = share
+        self._took_share = False
+        self._lock = threading.Lock()
+        self._pages: Pages | None = None
+        self._has_known_layout = True
+        # The transaction keeps LMDB's file open; both are closed with the last reference.
+        self._transaction: lmdb.Transaction | None = None
+        self._may_open = True
+
+    def __del__(self) -> None:
+        if self._took_share:
+            self._share.give_back()
+
+    def renew_lock(self) -> None:
+        """Replace the lock, which another thread may have held when this process forked."""
+        self._lock = threading.Lock()
+
+    # Point reads
+
+    def getter(self) -> Callable[[bytes], bytes | None]:
+        """Return the quickest function from a key to its value, None if there is none.
+
+        CorruptionError or FilesystemError, naming the file, if it cannot be read.
+        """
+        transaction = self._opened()
+        if transaction is None:
+            return self._find
+        found: Callable[[bytes], Any] = transaction.get
+        return found
+
+    def get_many(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+        """Return (key, value) of those of ``keys`` that are there, in the order asked.
+
+        Ascending keys are found about twice as fast.
+        """
+        transaction = self._opened()
+        if transaction is None:
+            found = ((key, self._find(key)) for key in keys)
+            return [(key, value) for key, value in found if value is not None]
+        with self._lock, transaction.cursor() as cursor:
+            return cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
+
+    def _find(self, key: bytes) -> bytes | None:
+        pages = self._paged()
+        assert pages is not None
+        with _damage_told(self.path):
+            return pages.find(key)
+
+    def _opened(self) -> lmdb.Transaction | None:
+        """Return LMDB's view of the file; None if pages have to do."""
+        with self._lock:
+            if self._transaction is None and self._may_open:
+                self._took_share = self._share.take()
+                self._may_open = self._took_share or self._paged() is None
+                self._transaction = self._open() if self._may_open else None
+            return self._transaction
+
+    def _open(self) -> lmdb.Transaction | None:
+        try:
+            with _told(self.path):
+                file = lmdb.open(
+                    self.path, subdir=False, readonly=True, lock=False, readahead=False
+                )
+                return file.begin()
+        except FilesystemError:
+            # LMDB cannot, say because this process has the file open under another path, or no
+            # descriptor left; pages still can.
+            self._may_open = False
+            if self._paged() is None:
+                raise
+            return None
+
+    def _paged(self) -> Pages | None:
+        """Return the file's pages; None if this code does not know their layout."""
+        if self._pages is None and self._has_known_layout:
+            try:
+                with _damage_told(self.path):
+                    self._pages = Pages(self.contents)
+            except LayoutError:
+                self._has_known_layout = False
+        return self._pages
+
+    # Scans
+
+    def blocks(
+        self, low: bytes | None, high: bytes | None, leaves: int, *, descending: bool = False
+    ) -> Iterator[Block]:
+        """Yield the entries with ``low <= key < high`` (None: unbounded), rows ascending.
+
+        A block holds at most ``leaves`` leaf pages; with ``descending`` blocks come from the end.
+        CorruptionError, naming the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            yield from self._cursor_blocks(low, high, descending)
+            return
+        with _damage_told(self.path):
+            yield from pages.blocks(low, high, leaves, descending=descending)
+
+    def _cursor_blocks(
+        self, low: bytes | None, high: bytes | None, descending: bool
+    ) -> Iterator[Block]:
+        """Yield what `blocks` does, through LMDB's own cursor: slower, and every byte is copied."""
+        read = self._last_pairs if descending else self._first_pairs
+        after = None
+        while pairs := read(low, high, after):
+            after = pairs[0][0] if descending else pairs[-1][0]
+            yield Block.of_pairs(pairs)
+
+    def _first_pairs(
+        self, low: bytes | None, high: bytes | None, after: bytes | None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the first entries within bounds and behind the key ``after``."""
+        transaction = self._opened()
+        assert transaction is not None
+        with self._lock, transaction.cursor() as cursor:
+            start = after if after is not None else low
+            found = cursor.first() if start is None else cursor.set_range(start)
+            if found and after is not None:
+                found = cursor.next()
+            pairs: Iterator[Any] = cursor.iternext() if found else iter(())
+            return _some(takewhile(lambda pair: high is None or pair[0] < high, pairs))
+
+    def _last_pairs(
+        self, low: bytes | None, high: bytes | None, before: bytes | None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the last entries within bounds and before the key ``before``, ascending."""
+        transaction = self._opened()
+        assert transaction is not None
+        with self._lock, transaction.cursor() as cursor:
+            stop = before if before is not None else high
+            inside = stop is not None and cursor.set_range(stop)
+            found = cursor.prev() if inside else cursor.last()
+            pairs: Iterator[Any] = cursor.iterprev() if found else iter(())
+            return _some(takewhile(lambda pair: low is None or pair[0] >= low, pairs))[::-1]
+
+
+@contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    """Turn what the pages of a damaged file lead to into an error that names the file."""
+    try:
+        yield
+    except LayoutError:
+        raise
+    except (ValueError, IndexError) as error:
+        raise CorruptionError(f"{path}: a page is damaged: {error}") from error
+
+
+def _some(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the next entries, so many as a block may hold."""
+    found: list[tuple[bytes, bytes]] = []
+    size = 0
+    for pair in pairs:
+        found.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if size > _BLOCK_BYTES or len(found) == _ROWS_A_CALL:
+            break
+    return found

@@ -1,0 +1,163 @@
+"""Entries to segments: sorted, cut and counted.
+
+Promises: entries leave in sorted segments of at most about 64 MiB, at most one entry a key in
+each; of two entries of one key in one segment the one added last stays. Memory is bounded by a few
+times a segment, whatever is written. Nothing a writer makes exists for readers until a commit
+names it. A writer that failed once fails for good: what it lost cannot be missed by accident.
+Does not know: epochs. Which of two segments wins is said by their order in the commit.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from relstate.vnode import shards_of
+
+from ..codec.ragged import (
+    Bytes,
+    Positions,
+    last_of_each,
+    lengths_of,
+    load,
+    parts_of,
+)
+from ..environment import Environment
+from ..errors import StorageError
+from ..log.entry import SegmentRecord, TableStatistics
+from ..paths import SEGMENTS, segment_path
+from .key import VERSION_BYTES
+from .kind import Kind
+from .longkey import has_long, pack
+from .segment import page_bytes, write_segment
+
+# What a segment is cut at, with something left for pages that fill worse than expected.
+SEGMENT_BYTES = 60 << 20
+
+
+class SegmentWriter:
+    """Sorts entries of any tables into segments. For one thread."""
+
+    def __init__(self, environment: Environment, vnode_count: int, shards: int) -> None:
+        """``shards``: in how many ranges of vnodes a segment's bytes are counted."""
+        self._environment = environment
+        self._vnode_count = vnode_count
+        self._shards = shards
+        self._job = environment.random_id()
+        self._pending: list[tuple[Bytes, Bytes]] = []
+        self._pending_bytes = 0
+        self._written: list[SegmentRecord] = []
+        self._failure: StorageError | None = None
+
+    def add(self, keys: Bytes, values: Bytes) -> None:
+        """Add entries: full keys and values, in the order in which they were written.
+
+        StorageFullError if a segment does not fit on the disk.
+        """
+        ends = np.cumsum(page_bytes(keys, values))
+        start = 0
+        while start < len(keys):
+            before = int(ends[start - 1]) if start else 0
+            room = SEGMENT_BYTES - self._pending_bytes
+            stop = int(np.searchsorted(ends, before + room, side="right"))
+            if stop > start or not self._pending:
+                stop = max(stop, start + 1)
+                part = keys.slice(start, stop - start), values.slice(start, stop - start)
+                self._pending.append(part)
+                self._pending_bytes += int(ends[stop - 1]) - before
+                start = stop
+            else:
+                self._spill()
+
+    def finish(self) -> tuple[SegmentRecord, ...]:
+        """Write what is left, make all of it durable and return the segments in writing order.
+
+        StorageFullError or FilesystemError, now or if `add` has met one: nothing is lost unseen.
+        """
+        if self._pending or self._failure:
+            self._spill()
+        if self._written:
+            self._environment.sync_folder(SEGMENTS)
+        return tuple(self._written)
+
+    def abort(self) -> None:
+        """Remove what this writer has made. Only for segments that no commit was asked to name."""
+        for record in self._written:
+            self._environment.remove(segment_path(record.name))
+        self._written, self._pending = [], []
+
+    def _spill(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        name = f"{self._job}-{len(self._written):06d}"
+        try:
+            self._write(name)
+        except StorageError as error:
+            self._failure = error
+            # A full disk is not to hold on to half a segment.
+            with suppress(StorageError):
+                self._environment.remove(segment_path(name))
+            raise
+
+    def _write(self, name: str) -> None:
+        keys = pa.concat_arrays([keys for keys, _ in self._pending])
+        values = pa.concat_arrays([values for _, values in self._pending])
+        self._pending, self._pending_bytes = [], 0
+        order = last_of_each(keys)
+        tables = statistics(keys, values, order, self._vnode_count, self._shards)
+        if has_long(keys):
+            keys, values = pack(keys.take(pa.array(order)), values.take(pa.array(order)))
+            order = np.arange(len(keys), dtype=np.int64)
+        write_segment(self._environment, name, keys, values, order)
+        contents = self._environment.map(segment_path(name))
+        self._written.append(
+            SegmentRecord(
+                name=name,
+                size=len(contents),
+                hash=xxhash.xxh3_64_hexdigest(contents.data),
+                versions="placeholder",
+                tables=tables,
+            )
+        )
+
+
+def statistics(
+    keys: Bytes, values: Bytes, order: Positions, vnode_count: int, shards: int
+) -> tuple[TableStatistics, ...]:
+    """Return the statistics of every table in those of some entries that ``order`` sorts."""
+    # Sums need no order, and memory is read fastest from one end to the other.
+    rows = np.sort(order)
+    data, offsets = parts_of(keys)
+    starts = offsets[:-1][rows]
+    sizes = (lengths_of(keys) + lengths_of(values))[rows]
+    table_ids = load(data, starts, ">u4").astype(np.int64)
+    vnodes = load(data, starts + 4, ">u2").astype(np.int64)
+    shard_of = shards_of(np.arange(vnode_count), vnode_count, shards)
+    value_data, value_offsets = parts_of(values)
+    deletes = value_data[value_offsets[:-1][rows]] == Kind.DELETE
+    found, start = [], 0
+    for table_id in np.unique(table_ids).tolist():
+        part = table_ids == table_id
+        stop = start + int(part.sum())
+        by_vnode = np.bincount(vnodes[part], sizes[part], minlength=vnode_count)
+        by_shard = np.bincount(shard_of, by_vnode, minlength=shards)
+        found.append(
+            TableStatistics(
+                table_id=table_id,
+                rows=stop - start,
+                deletes=int(deletes[part].sum()),
+                first_key=_unversioned(keys, int(order[start])),
+                last_key=_unversioned(keys, int(order[stop - 1])),
+                shard_bytes=tuple(int(size) for size in by_shard),
+            )
+        )
+        start = stop
+    return tuple(found)
+
+
+def _unversioned(keys: Bytes, row: int) -> bytes:
+    key: bytes = keys[row].as_py()
+    return key[:-VERSION_BYTES]

@@ -1,0 +1,317 @@
+"""The row encoding of one table: rows to keys and values, and back.
+
+Promises: one row is one entry; whole batches are encoded and decoded column by column, and what
+the key holds is not in the value again. Columns nobody asks for are not touched.
+Does not know: files, epochs, or which of several versions is seen.
+
+A value is a head of four bytes, ``kind u8 | flags u8 (0) | schema version u16 little endian``,
+then, for a put, the row body of `row.RowCodec` over the columns that are not in the key.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.vnode import scalar_hasher, vnodes_of
+
+from ..codec.memcomparable import KeyCodec
+from ..codec.ragged import Bytes, constant, gather
+from ..codec.row import RowCodec
+from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
+from ..log.entry import TableDefinition
+from ..schema.arrow import arrow_type
+from ..schema.batch import BatchShape
+from ..schema.schema import Column, TableSchema
+from ..segment.block import Block
+from ..segment.key import (
+    PLACEHOLDER_VERSION,
+    PREFIX_BYTES,
+    VERSION_BYTES,
+    compose,
+    prefix_of,
+    successor,
+)
+from ..segment.kind import Kind
+from .record import Row, row_type
+from .scan import Bounds
+
+# On disk: never change.
+HEAD = struct.Struct("<BBH")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Rows whose primary key begins with ``prefix`` and lies in ``[start, stop)``.
+
+    Each is a tuple of the first values of the primary key, in its order; an empty one bounds
+    nothing. A row is below ``stop`` if its first columns are: ``stop=(5,)`` leaves out all of 5.
+    """
+
+    prefix: tuple[Any, ...] = ()
+    start: tuple[Any, ...] = ()
+    stop: tuple[Any, ...] = ()
+
+
+EVERY_KEY = KeyRange()
+
+
+class RowEncoding:
+    """The codec of one table at one schema version. Immutable; safe between threads."""
+
+    def __init__(self, definition: TableDefinition, vnode_count: int) -> None:
+        """Prepare the codec. UnsupportedTypeError if a column's type cannot be stored."""
+        schema = definition.schema
+        self.definition = definition
+        self.table_id = definition.table_id
+        self.name = definition.name
+        self.schema: TableSchema = schema
+        self.vnode_count = vnode_count
+        self.keys = KeyCodec([column.type for column in schema.key_columns], schema.primary_key)
+        self.values = RowCodec([column.type for column in schema.value_columns])
+        self._put_head = HEAD.pack(Kind.PUT, 0, schema.version)
+        self._delete_value = HEAD.pack(Kind.DELETE, 0, schema.version)
+        self.key_names = [column.name for column in schema.key_columns]
+        self._value_names = [column.name for column in schema.value_columns]
+        self._key_shape = BatchShape(self.arrow_schema(schema.key_columns), self.key_names)
+        self._row_type = row_type([column.name for column in schema.columns])
+        self._hash_one = scalar_hasher(
+            [arrow_type(column.type) for column in schema.distribution_columns]
+        )
+        self._prefix_codecs = [
+            KeyCodec(
+                [column.type for column in schema.key_columns[:count]], schema.primary_key[:count]
+            )
+            for count in range(len(schema.primary_key) + 1)
+        ]
+        self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
+        self._order = _row_order(schema)
+        self._arranged = _arrangement(
+            [index if in_key else len(self.key_names) + index for in_key, index in self._order]
+        )
+        names = [column.name for column in schema.columns]
+        self._key_places = [names.index(name) for name in self.key_names]
+        self._required = [
+            index for index, column in enumerate(schema.columns) if not column.nullable
+        ]
+
+    # Whole batches
+
+    def vnodes(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
+        """Return the vnode of every row of a batch with the table's key columns, uint16."""
+        columns = [batch.column(column.name) for column in self.schema.distribution_columns]
+        return vnodes_of(columns, self.vnode_count)
+
+    def encode_keys(self, batch: pa.RecordBatch) -> Bytes:
+        """Return the full key of every row of a batch that has the table's key columns."""
+        return compose(self.table_id, self.vnodes(batch), self.primary_keys(batch))
+
+    def encode(
+        self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None = None
+    ) -> tuple[Bytes, Bytes]:
+        """Return (full keys, values) of the rows of a batch, in its order.
+
+        ``kinds``: a `Kind` a row, None if all are puts. Columns are matched by name and cast
+        exactly; of a deleted row only the key is looked at. SchemaMismatchError, NullKeyError,
+        NullValueError or ValueRangeError if a row does not fit the table, UnknownOperationError
+        if a kind is none.
+        """
+        if kinds is None or (len(kinds) == batch.num_rows and (kinds == Kind.PUT).all()):
+            rows = self.schema.conform(batch)
+            return self.encode_keys(rows), self._encode_puts(rows)
+        puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds == Kind.DELETE)
+        if not len(puts) + len(deletes) == len(kinds) == batch.num_rows:
+            raise UnknownOperationError(
+                f"table {self.name}: {batch.num_rows} rows need as many kinds, each "
+                f"{Kind.PUT} (put) or {Kind.DELETE} (delete); there are {len(kinds)}, "
+                f"{np.unique(kinds).tolist()}"
+            )
+        keys, values = self.encode(batch.take(pa.array(puts)))
+        deleted_keys, deleted = self.encode_deletes(batch.take(pa.array(deletes)))
+        order = pa.array(np.argsort(np.concatenate([puts, deletes]), kind="stable"))
+        return (
+            pa.concat_arrays([keys, deleted_keys]).take(order),
+            pa.concat_arrays([values, deleted]).take(order),
+        )
+
+    def encode_deletes(self, batch: pa.RecordBatch) -> tuple[Bytes, Bytes]:
+        """Return (full keys, values) that delete the rows whose keys a batch holds.
+
+        Errors as `encode`, for the primary key's columns only.
+        """
+        keys = self.conform_keys(batch)
+        return self.encode_keys(keys), constant(self._delete_value, keys.num_rows)
+
+    def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the primary key's columns of a batch, in the key's order and exact types."""
+        wanted = {name.lower() for name in self.key_names}
+        names = [name.lower() for name in batch.schema.names]
+        places = [place for place, name in enumerate(names) if name in wanted]
+        return self._key_shape.conform(batch.select(places))
+
+    def _encode_puts(self, rows: pa.RecordBatch) -> Bytes:
+        columns = [rows.column(name) for name in self._value_names]
+        if not columns:
+            return constant(self._put_head, rows.num_rows)
+        return self.values.encode(columns, self._put_head)
+
+    def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
+        """Return some columns of the rows (puts) of a block as a batch, in its order.
+
+        At least one column is wanted. ValueError or IndexError if the bytes are not such rows.
+        """
+        found: dict[str, pa.Array] = {}
+        names = {column.name for column in columns}
+        if not names.isdisjoint(self.key_names):
+            found |= zip(self.key_names, self._decode_keys(block), strict=True)
+        wanted = [index for index, name in enumerate(self._value_names) if name in names]
+        if wanted:
+            arrays = self.values.decode(
+                block.values,
+                block.value_starts + HEAD.size,
+                wanted,
+                lengths=block.value_lengths - HEAD.size,
+            )
+            found |= zip((self._value_names[index] for index in wanted), arrays, strict=True)
+        schema = self.arrow_schema(columns)
+        return pa.RecordBatch.from_arrays([found[column.name] for column in columns], schema=schema)
+
+    def _decode_keys(self, block: Block) -> list[pa.Array]:
+        starts = block.key_starts + PREFIX_BYTES
+        lengths = block.key_lengths - PREFIX_BYTES - VERSION_BYTES
+        return self.keys.decode(gather(block.keys, starts, lengths))
+
+    def arrow_schema(self, columns: Sequence[Column]) -> pa.Schema:
+        """Return the Arrow schema of a batch of some of the table's columns."""
+        whole = self.schema.arrow_schema
+        return pa.schema([whole.field(column.name) for column in columns])
+
+    def primary_keys(self, batch: pa.RecordBatch) -> Bytes:
+        """Return the primary keys of a batch that has its columns, as bytes that compare alike."""
+        return self.keys.encode([batch.column(name) for name in self.key_names])
+
+    # Ranges of keys
+
+    def vnode_bounds(self, vnodes: range) -> Bounds:
+        """Return the bounds of the full keys of a range of vnodes."""
+        return prefix_of(self.table_id, vnodes.start), prefix_of(self.table_id, vnodes.stop)
+
+    def vnode_of_prefix(self, prefix: Sequence[Any]) -> int | None:
+        """Return the vnode of all rows whose primary key begins so; None if they have several."""
+        return None if len(prefix) <= max(self._hashed) else self._vnode_of(prefix)
+
+    def key_bounds(self, keys: KeyRange) -> Bounds:
+        """Return the bounds of the primary keys of a range."""
+        prefix = self._encode_prefix(keys.prefix)
+        low, high = prefix, successor(prefix)
+        if keys.start:
+            low = max(low, self._encode_prefix(keys.start))
+        if keys.stop:
+            stop = self._encode_prefix(keys.stop)
+            high = stop if high is None else min(high, stop)
+        return low, high
+
+    def _encode_prefix(self, values: Sequence[Any]) -> bytes:
+        if len(values) > len(self.key_names):
+            raise SchemaMismatchError(
+                f"table {self.name}: {len(values)} values where the primary key has "
+                f"{len(self.key_names)}, {', '.join(self.key_names)}"
+            )
+        return self._prefix_codecs[len(values)].encode_one(values) if values else b""
+
+    # One row
+
+    def encode_key(self, values: Sequence[Any]) -> bytes:
+        """Return the full key of the row whose primary key has these values.
+
+        SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
+        one that does not fit, NullKeyError for None.
+        """
+        # First, because it tells whether the values are of the key's types.
+        primary_key = self.keys.encode_one(values)
+        if None in values:
+            raise NullKeyError(
+                f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
+                f"found {tuple(values)!r}"
+            )
+        return prefix_of(self.table_id, self._vnode_of(values)) + primary_key + PLACEHOLDER_VERSION
+
+    def _vnode_of(self, values: Sequence[Any]) -> int:
+        try:
+            return self._hash_one([values[index] for index in self._hashed]) % self.vnode_count
+        except ValueError as error:
+            raise SchemaMismatchError(f"table {self.name}: not a key: {error}") from error
+
+    def encode_row(self, values: Sequence[Any]) -> bytes:
+        """Return the value (a put) of a row with these values, in the order of the columns.
+
+        SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
+        one that does not fit, NullKeyError or NullValueError for None where none may be.
+        """
+        if len(values) != len(self._order):
+            names = ", ".join(column.name for column in self.schema.columns)
+            raise SchemaMismatchError(
+                f"table {self.name}: {len(values)} values for the columns {names}"
+            )
+        for index in self._required:
+            if values[index] is None:
+                self._fail_null(index)
+        if len(values) != len(self._order):
+            raise self._wrong_length(values)
+        body = [value for value, (in_key, _) in zip(values, self._order, strict=True) if not in_key]
+        return self._put_head + self.values.encode_one(body)
+
+    def _fail_null(self, index: int) -> NoReturn:
+        kind = NullKeyError if self._order[index][0] else NullValueError
+        name = self.schema.columns[index].name
+        raise kind(f"table {self.name}: the column {name!r} is NOT NULL, but its value is None")
+
+    def encode_delete(self) -> bytes:
+        """Return the value that deletes a row."""
+        return self._delete_value
+
+    def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the primary key's values of a row, in the key's order."""
+        return tuple(values[place] for place in self._key_places)
+
+    def describe(self, full_key: bytes) -> str:
+        """Return the table and the primary key of a full key, for an error's message."""
+        primary = pa.array([full_key[PREFIX_BYTES:-VERSION_BYTES]], pa.large_binary())
+        values = [column[0].as_py() for column in self.keys.decode(primary)]
+        named = ", ".join(map("{}={!r}".format, self.key_names, values))
+        return f"table {self.name}, row {named}"
+
+    def _wrong_length(self, values: Sequence[Any]) -> SchemaMismatchError:
+        return SchemaMismatchError(
+            f"table {self.name} has {len(self._order)} columns; the row has {len(values)} values"
+        )
+
+    def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
+        """Return the row with a primary key and a stored value; None if the value is a delete."""
+        if value[0] != Kind.PUT:
+            return None
+        return self._row_type(self._arranged((*key, *self.values.decode_one(value, HEAD.size))))
+
+
+def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
+    """Return, for every column of the table, whether it is in the key, and its place there."""
+    key_names = [column.name for column in schema.key_columns]
+    value_names = [column.name for column in schema.value_columns]
+    return [
+        (True, key_names.index(column.name))
+        if column.name in key_names
+        else (False, value_names.index(column.name))
+        for column in schema.columns
+    ]
+
+
+def _arrangement(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that puts the values at ``places``, a permutation, in that order."""
+    return tuple if list(places) == sorted(places) else itemgetter(*places)

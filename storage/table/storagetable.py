@@ -1,0 +1,309 @@
+"""The storage table: one table at one epoch, read only.
+
+Promises: every read sees the newest version of each row at or below the epoch and nothing else;
+scans and multi-gets come as Arrow batches of bounded size, straight from the segments' maps.
+Does not know: the log. What it reads was chosen when it was made.
+
+The split of state table, mem table and storage table is RisingWave's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..codec.ragged import Bytes, Positions, first_of_each
+from ..environment import Environment
+from ..errors import CorruptionError, OptionError, SchemaMismatchError
+from ..log.entry import TableDefinition
+from ..log.state import PlacedSegment
+from ..paths import SEGMENTS
+from ..schema.schema import Column
+from ..segment import longkey
+from ..segment.block import Block
+from ..segment.key import PREFIX_BYTES, VERSION_BYTES
+from ..segment.kind import Kind
+from ..segment.registry import registry
+from ..segment.segment import SegmentFile
+from .encoding import EVERY_KEY, KeyRange, RowEncoding
+from .piece import Limits, Piece
+from .record import Row
+from .scan import Bounds, Scan
+
+_Getter = Callable[[bytes], bytes | None]
+
+
+class StorageTable:
+    """One table at one epoch. Safe between threads; holds its segments open while it lives."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        encoding: RowEncoding,
+        segments: Sequence[PlacedSegment],
+        *,
+        verify: str = "hash",
+    ) -> None:
+        """``segments``: those that hold rows of the table, the newest first."""
+        self._environment = environment
+        self._segments = segments
+        self._verify = verify
+        self._opened: tuple[SegmentFile, ...] | None = None
+        self._found: tuple[_Getter, ...] | None = None
+        self.encoding = encoding
+
+    # Opened when first needed, by any thread: all of them find the same.
+
+    @property
+    def _files(self) -> tuple[SegmentFile, ...]:
+        if self._opened is None:
+            self._opened = tuple(
+                registry.open(self._environment, placed.record, self._verify)
+                for placed in self._segments
+            )
+        return self._opened
+
+    @property
+    def _getters(self) -> tuple[_Getter, ...]:
+        if self._found is None:
+            self._found = tuple(file.getter() for file in self._files)
+        return self._found
+
+    def reads(self, definition: TableDefinition, segments: Sequence[PlacedSegment]) -> bool:
+        """Return whether this is the table of that definition over just these segments."""
+        return self.encoding.definition == definition and self._segments == segments
+
+    # Point reads
+
+    def get(self, key: Sequence[Any]) -> Row | None:
+        """Return the row with these primary key values, in the key's order; None if none."""
+        value = self.get_value(self.encoding.encode_key(key))
+        return None if value is None else self.encoding.decode_row(key, value)
+
+    def get_value(self, full_key: bytes) -> bytes | None:
+        """Return the newest value under a full key, a delete included; None if none."""
+        if longkey.is_long(full_key):
+            return self._get_long(full_key)
+        for get in self._getters:
+            value = get(full_key)
+            if value is not None:
+                return value
+        return None
+
+    def _get_long(self, full_key: bytes) -> bytes | None:
+        for get in self._getters:
+            group = get(longkey.group_key(full_key))
+            value = None if group is None else longkey.find(group, full_key)
+            if value is not None:
+                return value
+        return None
+
+    def get_rows(
+        self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the rows of those of ``keys`` that exist, in the order asked.
+
+        ``keys`` has the primary key's columns; ``indices`` (int64) name the keys found.
+        """
+        full_keys = self.encoding.encode_keys(self.encoding.conform_keys(keys))
+        return self.find(full_keys, columns)
+
+    def find(
+        self, full_keys: Bytes, columns: Sequence[str] | None = None, newest: Block | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) as `get_rows`; entries in ``newest`` hide the table's own."""
+        wanted = self.columns(columns)
+        found = self.get_values(full_keys)
+        if newest is not None:
+            found = newest.followed_by(found)
+        # Of equal keys the first is found: what is newest hides the rest.
+        places = pc.index_in(full_keys, value_set=found.key_bytes())
+        rows = np.asarray(pc.fill_null(places, -1)).astype(np.int64)
+        live = rows >= 0
+        live[live] = found.values[found.value_starts[rows[live]]] == Kind.PUT
+        piece = Piece((found.take(rows[live]),), None)
+        return np.flatnonzero(live), self._decode(piece, wanted)
+
+    def get_values(self, full_keys: Bytes) -> Block:
+        """Return the newest entries, deletes included, of those full keys that have one."""
+        if longkey.has_long(full_keys):
+            each = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
+            return Block.of_pairs([(key, value) for key, value in each if value is not None])
+        remaining = full_keys.take(pa.array(first_of_each(full_keys)))
+        pairs: list[tuple[bytes, bytes]] = []
+        found: list[tuple[bytes, bytes]] = []
+        for file in self._files:
+            if found:
+                hits = pa.array([key for key, _ in found], pa.large_binary())
+                remaining = remaining.filter(pc.invert(pc.is_in(remaining, value_set=hits)))
+            if not len(remaining):
+                break
+            found = file.get_many(remaining.to_pylist())
+            pairs += found
+        return Block.of_pairs(pairs)
+
+    # Scans
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        vnodes: Sequence[range] | None = None,
+        keys: KeyRange = EVERY_KEY,
+        newest: Block | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the visible rows, vnode by vnode, as batches of bounded size.
+
+        ``columns``: names, all by default. ``vnodes``: ranges of vnodes, all by default.
+        ``newest``: entries in key order that hide the table's own. SchemaMismatchError for an
+        unknown column; CorruptionError, naming the file, for damage.
+        """
+        wanted = self.columns(columns)
+        yield from self._scan(wanted, newest).batches(self._ranges(self._groups(vnodes), keys))
+
+    def scan_in_order(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        vnodes: Sequence[range] | None = None,
+        keys: KeyRange = EVERY_KEY,
+        descending: bool = False,
+        newest: Block | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield what `scan` does, in the order of the primary key across all vnodes."""
+        wanted = self.columns(columns)
+        names = [column.name for column in wanted]
+        key_columns = [name for name in self.encoding.key_names if name not in names]
+        scan = self._scan(self.columns([*names, *key_columns]), newest)
+        groups = self._groups(vnodes)
+        ranges = self._ranges(groups if scan.sorts_in_memory else single_vnodes(groups), keys)
+        for batch in scan.sorted_batches(ranges, descending=descending):
+            yield batch.select(names)
+
+    def count(self, vnodes: Sequence[range] | None = None) -> int:
+        """Return the number of visible rows."""
+        scan = self._scan((), None)
+        return sum(
+            len(block)
+            for bounds in self._ranges(self._groups(vnodes), EVERY_KEY)
+            for window in scan.windows(bounds)
+            for block in window.blocks
+        )
+
+    def columns(self, names: Sequence[str] | None) -> Sequence[Column]:
+        """Return the columns of these names, all by default.
+
+        SchemaMismatchError if there is none of a name, or a name comes twice.
+        """
+        schema = self.encoding.schema
+        if names is None:
+            return schema.columns
+        if not names:
+            raise SchemaMismatchError("no column was asked for; name at least one")
+        known = {column.name.lower(): column for column in schema.columns}
+        try:
+            wanted = [known.pop(name.lower()) for name in names]
+        except KeyError as error:
+            raise SchemaMismatchError(
+                f"table {self.encoding.name}: {error} is not one of its columns "
+                f"{', '.join(column.name for column in schema.columns)}, or was asked for twice"
+            ) from None
+        return wanted
+
+    def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
+        sources = [partial(_file_source, file) for file in self._files]
+        return Scan(
+            sources=sources if newest is None else [partial(_block_source, newest), *sources],
+            decode=partial(self._decode, columns=columns),
+            keys_of=self.encoding.primary_keys,
+            most=self._most(newest),
+        )
+
+    def _most(self, newest: Block | None) -> Limits:
+        """Return the most rows that a scan may yield and their stored bytes."""
+        table_id = self.encoding.table_id
+        records = [placed.record for placed in self._segments]
+        rows = sum(record.rows(table_id) for record in records)
+        size = sum(record.stored_bytes(table_id) for record in records)
+        if newest is None:
+            return Limits(rows, size)
+        held = int(newest.key_lengths.sum() + newest.value_lengths.sum())
+        return Limits(rows + len(newest), size + held)
+
+    def _groups(self, vnodes: Sequence[range] | None) -> Sequence[range]:
+        if vnodes is None:
+            return [range(self.encoding.vnode_count)]
+        check_vnodes(vnodes, self.encoding.vnode_count)
+        return vnodes
+
+    def _ranges(self, groups: Sequence[range], keys: KeyRange) -> list[Bounds]:
+        """Return the ranges of full keys that hold the rows wanted, ascending.
+
+        A range of keys lies in every vnode apart.
+        """
+        encoding = self.encoding
+        if keys == EVERY_KEY:
+            return [encoding.vnode_bounds(group) for group in groups]
+        low, high = encoding.key_bounds(keys)
+        only = encoding.vnode_of_prefix(keys.prefix)
+        if only is not None:
+            groups = [range(only, only + 1)] if any(only in group for group in groups) else []
+        ranges = []
+        for vnode in (vnode for group in groups for vnode in group):
+            first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
+            ranges.append((first[:PREFIX_BYTES] + low, first + high if high is not None else end))
+        return ranges
+
+    def _decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
+        try:
+            batches = [self.encoding.decode(block, columns) for block in piece.blocks]
+        except (ValueError, IndexError) as error:
+            raise CorruptionError(
+                f"{self._environment.local_path(SEGMENTS)}: a row of table "
+                f"{self.encoding.table_id} cannot be decoded ({error}); run check to find the file"
+            ) from error
+        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        return batch if piece.order is None else batch.take(pa.array(piece.order))
+
+
+def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
+    """Raise OptionError unless these are ranges of vnodes, none of which comes twice."""
+    last = 0
+    for group in sorted(groups, key=lambda group: group.start):
+        if not last <= group.start <= group.stop <= vnode_count or group.step != 1:
+            raise OptionError(
+                f"{group} among {len(groups)} ranges of vnodes: they must not overlap, and lie "
+                f"within the {vnode_count} vnodes of the store"
+            )
+        last = group.stop
+
+
+def single_vnodes(groups: Sequence[range]) -> list[range]:
+    """Return the vnodes of some ranges as ranges of one vnode each."""
+    return [range(vnode, vnode + 1) for group in groups for vnode in group]
+
+
+def _file_source(
+    file: SegmentFile, bounds: Bounds, leaves: int, descending: bool
+) -> Iterator[Block]:
+    around = longkey.entry_bounds(*bounds)
+    for block in file.blocks(*around, leaves, descending=descending):
+        try:
+            rows = longkey.unpack(block)
+            if (rows.key_lengths < PREFIX_BYTES + VERSION_BYTES).any():
+                raise ValueError("a key is too short to be a row's")
+        except (ValueError, IndexError) as error:
+            raise CorruptionError(f"{file.path}: {error}") from error
+        inside = rows if around == bounds else rows.between(*bounds)
+        if len(inside):
+            yield inside
+
+
+def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
+    inside = block.between(*bounds)
+    return iter([inside] if len(inside) else [])

@@ -1,0 +1,91 @@
+"""A table of a store, as its users read and write it without Spark.
+
+Promises: every read is of one epoch; a table got from a store follows the latest one, looking for
+a newer one at each call, a table got from a snapshot stays at its own. Every write is one epoch.
+Does not know: how epochs are found; it asks for a reader each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import SchemaMismatchError
+from ..schema.schema import TableSchema
+from .record import Row
+from .storagetable import StorageTable
+
+
+class Table:
+    """One table. Safe between threads."""
+
+    def __init__(self, name: str, reader: Callable[[], StorageTable]) -> None:
+        """``reader`` returns the table at the epoch to be read now."""
+        self.name = name
+        self._reader = reader
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's columns and keys."""
+        return self._reader().encoding.schema
+
+    def get(self, *key: Any) -> Row | None:
+        """Return the row with this primary key, its values in the key's order; None if none.
+
+        ``get(1, "a")`` and ``get((1, "a"))`` are the same. SchemaMismatchError for a key of
+        another length or with values of other types, ValueRangeError for a value that does not
+        fit its type, NullKeyError for None.
+        """
+        reader = self._reader()
+        names = reader.encoding.key_names
+        return reader.get(key if len(key) == len(names) else _whole_key(key, names))
+
+    def get_rows(
+        self, keys: pa.RecordBatch | Sequence[Sequence[Any]], columns: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        """Return the rows with these primary keys, in their order; keys without a row are left out.
+
+        ``keys``: a batch with the key's columns, which is quicker, or the keys as tuples. The
+        errors of `get`, and SchemaMismatchError for an unknown column.
+        """
+        reader = self._reader()
+        if isinstance(keys, pa.RecordBatch):
+            return reader.get_rows(keys, columns)[1]
+        encode = reader.encoding.encode_key
+        full_keys = pa.array([encode(_key_tuple(key)) for key in keys], pa.large_binary())
+        return reader.find(full_keys, columns)[1]
+
+    def scan(
+        self, columns: Sequence[str] | None = None, *, ordered: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows as batches of at most 65,536 rows; ``ordered`` by the primary key."""
+        reader = self._reader()
+        return reader.scan_in_order(columns) if ordered else reader.scan(columns)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return all rows as one Arrow table, ordered by the primary key."""
+        reader = self._reader()
+        schema = reader.encoding.arrow_schema(reader.columns(columns))
+        return pa.Table.from_batches(reader.scan_in_order(columns), schema)
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return self._reader().count()
+
+
+def _whole_key(key: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
+    """Return a key given as one tuple. SchemaMismatchError if it is not as long as it must be."""
+    if len(key) == 1 and isinstance(key[0], list | tuple) and len(key[0]) == len(names):
+        whole: Sequence[Any] = key[0]
+        return whole
+    raise SchemaMismatchError(
+        f"the primary key is ({', '.join(names)}), {len(names)} values; {len(key)} were given"
+    )
+
+
+def _key_tuple(key: Any) -> Sequence[Any]:
+    if isinstance(key, list | tuple):
+        return key
+    raise SchemaMismatchError(f"each key is a tuple of the primary key's values, not {key!r}")

@@ -1,0 +1,124 @@
+"""Laws of the vectorised primitives: each equals the plain Python it replaces."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.storage.codec import ragged
+
+# Few different bytes and lengths, so that ties, prefixes and duplicates are common.
+_BYTES = st.binary(max_size=3).map(lambda tail: tail.replace(b"\xff", b"\x01"))
+_ROWS = st.one_of(
+    st.lists(st.lists(st.sampled_from([0, 1, 200]), max_size=45).map(bytes), max_size=30),
+    st.lists(st.tuples(st.just(b"p" * 40), _BYTES).map(b"".join), max_size=30),
+    st.lists(st.binary(min_size=11, max_size=11), max_size=30),
+)
+
+
+def bytes_array(rows: list[bytes]) -> ragged.Bytes:
+    """Return rows as a bytes array that starts in the middle of its buffers."""
+    return pa.array([b"before", *rows, b"after"], pa.large_binary()).slice(1, len(rows))
+
+
+def terminated(rows: list[bytes]) -> list[bytes]:
+    """Return rows made prefix-free, as keys are: zero bytes escaped and an end put after."""
+    return [row.replace(b"\0", b"\0\1") + b"\0\0" for row in rows]
+
+
+@given(_ROWS)
+def test_sort_order_is_the_stable_order_of_the_bytes(rows: list[bytes]) -> None:
+    """Prefix-free rows come in the order Python sorts them, equal rows as they stood."""
+    rows = terminated(rows)
+
+    order = ragged.sort_order(bytes_array(rows))
+
+    assert order.tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
+
+
+@given(_ROWS)
+def test_first_of_each_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
+    """Of equal rows the first is named, and rows come in byte order."""
+    rows = terminated(rows)
+
+    firsts = ragged.first_of_each(bytes_array(rows))
+
+    assert firsts.tolist() == [rows.index(row) for row in sorted(set(rows))]
+
+
+@given(_ROWS)
+def test_last_of_each_names_the_last_of_equal_rows(rows: list[bytes]) -> None:
+    """Of equal rows the last is named, and rows come in byte order."""
+    rows = terminated(rows)
+
+    lasts = ragged.last_of_each(bytes_array(rows))
+
+    assert lasts.tolist() == [len(rows) - 1 - rows[::-1].index(row) for row in sorted(set(rows))]
+
+
+@given(_ROWS)
+def test_equal_neighbours_compares_each_row_with_the_one_before(rows: list[bytes]) -> None:
+    """The result is one shorter than the rows and says which repeat."""
+    equal = ragged.equal_neighbours(bytes_array(rows))
+
+    assert equal.tolist() == [a == b for a, b in itertools.pairwise(rows)]
+
+
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_gather_copies_rows_from_anywhere(content: bytes, data: st.DataObject) -> None:
+    """Rows may come in any order and overlap; each is what a slice would be."""
+    spans = data.draw(
+        st.lists(st.tuples(st.integers(0, len(content)), st.integers(0, len(content))), max_size=20)
+    )
+    starts = np.array([min(span) for span in spans], np.int64)
+    lengths = np.array([abs(a - b) for a, b in spans], np.int64)
+
+    rows = ragged.gather(np.frombuffer(content, np.uint8), starts, lengths)
+
+    assert rows.to_pylist() == [content[min(span) : max(span)] for span in spans]
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 9)), max_size=20), st.integers(1, 8))
+def test_expand_lists_the_positions_of_items(spans: list[tuple[int, int]], width: int) -> None:
+    """Items of a row stand one after another from its start."""
+    starts = np.array([start for start, _ in spans], np.int64)
+    counts = np.array([count for _, count in spans], np.int64)
+
+    positions = ragged.expand(starts, counts, width)
+
+    assert positions.tolist() == [start + i * width for start, count in spans for i in range(count)]
+
+
+@given(_ROWS, _ROWS)
+def test_concat_joins_row_by_row(left: list[bytes], right: list[bytes]) -> None:
+    """Each row is its parts in a row; a scalar stands in all of them."""
+    rows = min(len(left), len(right))
+    parts = [
+        bytes_array(left[:rows]),
+        pa.scalar(b"-", pa.large_binary()),
+        bytes_array(right[:rows]),
+    ]
+
+    joined = ragged.concat(parts)
+
+    assert joined.to_pylist() == [a + b"-" + b for a, b in zip(left, right, strict=False)]
+
+
+def test_load_reads_unaligned_values() -> None:
+    """A value may begin at any byte."""
+    buffer = np.frombuffer(b"\x00" + (258).to_bytes(4, "little") + b"\x00", np.uint8)
+
+    assert ragged.load(buffer, np.array([1]), "<u4").tolist() == [258]
+
+
+def test_load_beyond_the_buffer_is_an_error() -> None:
+    """A value that would end behind the buffer is refused, also in an empty one."""
+    with pytest.raises(IndexError):
+        ragged.load(np.zeros(8, np.uint8), np.array([5]), "<u4")
+    with pytest.raises(IndexError):
+        ragged.load(np.zeros(3, np.uint8), np.array([0]), "<u4")

@@ -1,0 +1,384 @@
+"""Laws of the row codec: what is decoded is what was encoded, and the bytes are the format's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from relstate.storage import types as t
+from relstate.storage.codec.ragged import parts_of
+from relstate.storage.codec.row import RowCodec
+from relstate.storage.errors import (
+    NullValueError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+    ValueRangeError,
+)
+from relstate.storage.schema.arrow import arrow_type
+from support.columns import PLAIN_TYPES, arrays, canonical, data_types
+
+HEAD = b"HEAD"
+
+
+def scattered(
+    rows: list[bytes], order: list[int], gap: bytes
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return a buffer that holds the rows in ``order`` between gaps, their starts and lengths."""
+    starts, buffer = np.zeros(len(rows), np.int64), bytearray(gap)
+    for index in order:
+        starts[index] = len(buffer)
+        buffer += rows[index] + gap
+    return np.frombuffer(bytes(buffer), np.uint8), starts, np.array([*map(len, rows)], np.int64)
+
+
+def decoded(codec: RowCodec, rows: list[bytes], wanted: list[int]) -> list[pa.Array]:
+    """Return columns of rows that stand one after another."""
+    buffer, starts, lengths = scattered(rows, [*range(len(rows))], b"")
+    return codec.decode(buffer, starts, wanted, lengths)
+
+
+def assert_same(expected: pa.Array, found: pa.Array) -> None:
+    """Assert that two arrays hold the same values, bit by bit, in exactly the same type."""
+    assert found.type.equals(expected.type, check_metadata=True)
+    found.validate(full=True)
+    assert canonical(found).equals(canonical(expected))
+
+
+def nulls_where_forbidden(array: pa.Array) -> int:
+    """Return how many NULLs an array holds at any depth where its type allows none."""
+    if pa.types.is_struct(array.type):
+        children = [(field, array.field(index)) for index, field in enumerate(array.type)]
+    elif pa.types.is_list(array.type):
+        children = [(array.type.value_field, array.values)]
+    elif pa.types.is_map(array.type):
+        children = [(array.type.key_field, array.keys), (array.type.item_field, array.items)]
+    else:
+        return 0
+    return sum(
+        (0 if field.nullable else child.null_count) + nulls_where_forbidden(child)
+        for field, child in children
+    )
+
+
+@given(st.data(), st.lists(data_types(), min_size=1, max_size=4), st.integers(0, 7))
+def test_round_trip(data: DataObject, types: list[t.DataType], rows: int) -> None:
+    """Rows of any types come back with the same values, wherever and in what order they stand."""
+    columns = [data.draw(arrays(data_type, rows)) for data_type in types]
+    codec = RowCodec(types)
+    encoded = codec.encode(columns, HEAD).to_pylist()
+    bodies = [row.removeprefix(HEAD) for row in encoded]
+    assert all(row == HEAD + body for row, body in zip(encoded, bodies, strict=True))
+
+    order = data.draw(st.permutations(range(rows)))
+    buffer, starts, lengths = scattered(bodies, order, data.draw(st.binary(max_size=5)))
+    again = data.draw(st.lists(st.integers(0, rows - 1), max_size=4)) if rows else []
+    rows_asked = np.array([*range(rows), *again], np.int64)
+    wanted = data.draw(st.permutations(range(len(types))))
+    wanted = wanted[: data.draw(st.integers(0, len(wanted)))]
+
+    found = codec.decode(buffer, starts[rows_asked], wanted, lengths[rows_asked])
+    for index, array in zip(wanted, found, strict=True):
+        assert_same(columns[index].take(pa.array(rows_asked)), array)
+        assert nulls_where_forbidden(array) == 0
+
+
+@pytest.mark.parametrize("data_type", PLAIN_TYPES, ids=str)
+@settings(max_examples=25)
+@given(data=st.data(), rows=st.integers(0, 20))
+def test_round_trip_of_each_plain_type(data_type: t.DataType, data: DataObject, rows: int) -> None:
+    """A column of each type comes back, by itself and as the elements of arrays."""
+    for whole in (data_type, t.Array(data_type)):
+        column = data.draw(arrays(whole, rows))
+        codec = RowCodec([whole])
+        assert_same(column, decoded(codec, codec.encode([column], b"").to_pylist(), [0])[0])
+
+
+def test_nothing_is_null_where_its_type_forbids_it() -> None:
+    """Under a NULL struct stand blanks, at any depth, of every type."""
+    kinds = [*PLAIN_TYPES, *map(t.Array, PLAIN_TYPES), t.Map(t.Int(), t.Int())]
+    kinds.remove(t.Void())
+    inner = t.Struct(tuple(t.Field(f"f{i}", kind, False) for i, kind in enumerate(kinds)))
+    whole = t.Struct((t.Field("a", t.Struct((t.Field("b", inner, False),))),))
+    column = pa.array([None, {"a": None}, None], arrow_type(whole))
+    codec = RowCodec([whole])
+    (found,) = decoded(codec, codec.encode([column], b"").to_pylist(), [0])
+    assert_same(column, found)
+    assert nulls_where_forbidden(found) == 0
+
+
+@pytest.mark.parametrize(
+    ("bits", "data_type"), [(np.uint32, t.Float()), (np.uint64, t.Double())], ids=str
+)
+def test_floats_keep_every_bit(bits: type[np.unsignedinteger[Any]], data_type: t.DataType) -> None:
+    """Signalling NaNs, payloads, signs of zero and of NaN survive, also in arrays."""
+    most = np.iinfo(bits).max
+    patterns = np.array([0, most, most >> 1, most - 1, 1, most // 2 + 1, 0x7F800001], bits)
+    column = pa.array(patterns).view(arrow_type(data_type))
+    nested = pa.ListArray.from_arrays(pa.array([0, 3, 7]), column).cast(
+        arrow_type(t.Array(data_type))
+    )
+    for whole, values in ((data_type, column), (t.Array(data_type), nested)):
+        codec = RowCodec([whole])
+        (found,) = decoded(codec, codec.encode([values], b"").to_pylist(), [0])
+        flat = found if whole is data_type else found.values
+        np.testing.assert_array_equal(flat.to_numpy().view(bits), patterns)
+
+
+@given(st.permutations(range(12)), st.lists(st.integers(0, 11), max_size=6))
+def test_long_rows_in_any_order(order: list[int], again: list[int]) -> None:
+    """Rows of hundreds of bytes come out in the order asked for, repeated ones too."""
+    columns = [
+        pa.array(range(12)),
+        pa.array([chr(97 + row) * (400 * row) for row in range(12)]),
+        pa.array([None if row % 3 else [row] * row for row in range(12)]).cast(
+            arrow_type(t.Array(t.BigInt()))
+        ),
+    ]
+    codec = RowCodec([t.BigInt(), t.String(), t.Array(t.BigInt())])
+    rows = codec.encode(columns, b"").to_pylist()
+    buffer, starts, lengths = scattered(rows, order, b"gap")
+    asked = np.array([*range(12), *again])
+    found = codec.decode(buffer, starts[asked], [2, 1, 0], lengths[asked])
+    for column, array in zip(reversed(columns), found, strict=True):
+        assert_same(column.take(pa.array(asked)), array)
+
+
+def test_many_columns() -> None:
+    """Columns far apart come out right, with bitmaps of many bytes, whichever are asked for."""
+    types = [[t.BigInt(), t.String(), t.Decimal(38, 2), t.Boolean()][i % 4] for i in range(401)]
+    values = [[7, "seven", Decimal("-7.77"), True][i % 4] for i in range(401)]
+    columns = [
+        pa.array([None if (i + row) % 5 == 0 else value for row in range(9)], arrow_type(kind))
+        for i, (value, kind) in enumerate(zip(values, types, strict=True))
+    ]
+    codec = RowCodec(types)
+    rows = codec.encode(columns, b"").to_pylist()
+    for wanted in ([400], [0, 400], [3, 2, 397, 1], [*range(401)]):
+        for index, array in zip(wanted, decoded(codec, rows, wanted), strict=True):
+            assert_same(columns[index], array)
+    assert codec.decode_one(rows[0], 0) == tuple(column[0].as_py() for column in columns)
+
+
+STRUCT = t.Struct((t.Field("a", t.SmallInt(), False), t.Field("b", t.String())))
+
+WORKED_EXAMPLES: list[tuple[str, list[tuple[t.DataType, Any]], str]] = [
+    (
+        "plain columns",
+        [(t.BigInt(), 1), (t.String(), "hi"), (t.Int(), None), (t.Boolean(), True)],
+        "04 | 0100000000000000 02000000 00000000 01 | 6869",
+    ),
+    (
+        "two strings, of which one is null, and an empty one",
+        [(t.String(), "ab"), (t.String(), None), (t.Binary(), b""), (t.Binary(), b"\0")],
+        "02 | 02000000 02000000 02000000 03000000 | 6162 00",
+    ),
+    (
+        "numbers",
+        [(t.TinyInt(), -1), (t.SmallInt(), -2), (t.Float(), 1.5), (t.Double(), -0.0)],
+        "00 | ff feff 0000c03f 0000000000000080 |",
+    ),
+    (
+        "decimals of 8 and of 16 bytes",
+        [(t.Decimal(18, 2), Decimal("-0.01")), (t.Decimal(19, 2), Decimal("2.56"))],
+        "00 | ffffffffffffffff 00010000000000000000000000000000 |",
+    ),
+    (
+        "a timestamp a millisecond after the epoch, the day before it, and nothing",
+        [
+            (t.Timestamp(), datetime(1970, 1, 1, 0, 0, 0, 1000, UTC)),
+            (t.Date(), datetime(1969, 12, 31, tzinfo=UTC).date()),
+            (t.Void(), None),
+        ],
+        "04 | e803000000000000 ffffffff |",
+    ),
+    (
+        "an array of numbers without and one with a null",
+        [(t.Array(t.SmallInt()), [1, 2]), (t.Array(t.SmallInt()), [None, 3])],
+        "00 | 09000000 14000000| 02000000 00 0100 0200| 02000000 01 00 01 0000 0300",
+    ),
+    (
+        "an array of strings, and an empty one",
+        [(t.Array(t.String()), ["a", None, "bc"]), (t.Array(t.String()), [])],
+        (
+            "00 | 17000000 1c000000"
+            "| 03000000 01 01 00 01 01000000 01000000 03000000 61 6263"
+            "| 00000000 00"
+        ),
+    ),
+    (
+        "a struct, and one that is null",
+        [(STRUCT, {"a": 5, "b": "x"}), (STRUCT, None)],
+        "02 | 08000000 08000000 | 00 0500 01000000 78",
+    ),
+    (
+        "a map",
+        [(t.Map(t.String(), t.Int()), [("k", 9), ("l", None)])],
+        (
+            "00 | 21000000"
+            "| 02000000 00 0a000000 14000000"
+            "| 00 01000000 09000000 6b"
+            "| 02 01000000 00000000 6c"
+        ),
+    ),
+    (
+        "a variant",
+        [(t.Variant(), {"value": b"\x0c\x07", "metadata": b"\x01\0\0"})],
+        "00 | 0e000000 | 00 02000000 05000000 0c07 010000",
+    ),
+    (
+        "nine columns",
+        [(t.Boolean(), None)] * 8 + [(t.Boolean(), False)],
+        "ff00 | 00 00 00 00 00 00 00 00 00 |",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [(row, expected) for _, row, expected in WORKED_EXAMPLES],
+    ids=[name for name, _, _ in WORKED_EXAMPLES],
+)
+def test_format(row: list[tuple[t.DataType, Any]], expected: str) -> None:
+    """The bytes are, for ever, those worked out by hand, from batches and from single rows."""
+    golden = bytes.fromhex(expected.replace("|", " "))
+    types, values = [kind for kind, _ in row], [value for _, value in row]
+    columns = [pa.array([value], arrow_type(kind)) for kind, value in row]
+    codec = RowCodec(types)
+    assert codec.encode(columns, b"").to_pylist() == [golden]
+    assert codec.encode_one(values) == golden
+    for column, found in zip(columns, decoded(codec, [golden], [*range(len(row))]), strict=True):
+        assert_same(column, found)
+
+
+def test_empty_batch() -> None:
+    """No rows are no bytes, and no bytes are no rows, of the right types."""
+    types = [*PLAIN_TYPES, *map(t.Array, PLAIN_TYPES), STRUCT, t.Map(t.Int(), STRUCT)]
+    codec = RowCodec(types)
+    columns = [pa.array([], arrow_type(kind)) for kind in types]
+    assert codec.encode(columns, HEAD).equals(pa.array([], pa.large_binary()))
+    for column, found in zip(columns, decoded(codec, [], [*range(len(types))]), strict=True):
+        assert_same(column, found)
+
+
+def test_rows_without_columns_have_a_body_of_no_bytes() -> None:
+    """A codec of no columns decodes nothing from nothing."""
+    codec = RowCodec([])
+    assert codec.encode_one([]) == b""
+    assert codec.decode_one(HEAD, 4) == ()
+    assert decoded(codec, [b"", b""], []) == []
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [
+        t.YearMonthInterval(),
+        t.CalendarInterval(),
+        t.Array(t.YearMonthInterval()),
+        t.Struct((t.Field("a", t.CalendarInterval()),)),
+    ],
+    ids=str,
+)
+def test_types_that_arrow_cannot_carry_are_refused(data_type: t.DataType) -> None:
+    """What Spark cannot hand over is refused before any row is seen."""
+    with pytest.raises(UnsupportedTypeError, match="INTERVAL"):
+        RowCodec([t.Int(), data_type])
+
+
+def test_array_of_another_type_is_refused() -> None:
+    """An array that is not of the column's type is an error, not other bytes."""
+    with pytest.raises(SchemaMismatchError, match="int32 where int64"):
+        RowCodec([t.BigInt()]).encode([pa.array([1], pa.int32())], b"")
+
+
+def test_decimal_with_too_many_digits_is_refused() -> None:
+    """A decimal beyond its 8 bytes is an error that names its row; NULLs are not looked at."""
+    wide = pa.array([Decimal(1), Decimal(10**20), None], pa.decimal128(38, 0))
+    narrow = pa.Array.from_buffers(pa.decimal128(18, 0), 3, wide.buffers())
+    codec = RowCodec([t.Decimal(18, 0)])
+    with pytest.raises(ValueRangeError, match=r"row 1 .*decimal128\(18, 0\)"):
+        codec.encode([narrow], b"")
+    hidden = pa.Array.from_buffers(
+        pa.decimal128(18, 0), 3, [pa.py_buffer(b"\x01"), wide.buffers()[1]]
+    )
+    (found,) = decoded(codec, codec.encode([hidden], b"").to_pylist(), [0])
+    assert found.to_pylist() == [Decimal(1), None, None]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values"),
+    [
+        (t.Array(t.Int(), contains_null=False), [[1, None]]),
+        (t.Struct((t.Field("a", t.Int(), nullable=False),)), [{"a": None}]),
+        (t.Map(t.Int(), t.Int(), value_contains_null=False), [[(1, None)]]),
+        (t.Array(t.Array(t.String(), contains_null=False)), [[["a"], [None]]]),
+    ],
+    ids=str,
+)
+def test_null_within_a_value_that_allows_none_is_refused(
+    data_type: t.DataType, values: list[Any]
+) -> None:
+    """A NULL that a nested type forbids is an error, from a batch and from a single row."""
+    codec = RowCodec([data_type])
+    with pytest.raises(NullValueError):
+        codec.encode([pa.array(values, arrow_type(data_type))], b"")
+    with pytest.raises(NullValueError):
+        codec.encode_one(values)
+
+
+def test_row_of_more_than_4_gib_is_refused() -> None:
+    """Columns that together pass what a u32 can say are refused before their bytes are copied."""
+    size = 1_500_000_000
+    offsets = pa.py_buffer(np.array([0, size], np.int32))
+    huge = pa.Array.from_buffers(
+        pa.binary(), 1, [None, offsets, pa.py_buffer(np.zeros(size, np.uint8))]
+    )
+    with pytest.raises(ValueRangeError, match="row 0 has 4500000000 bytes"):
+        RowCodec([t.Binary()] * 3).encode([huge] * 3, b"")
+
+
+def test_column_of_more_than_2_gib_is_refused() -> None:
+    """Rows whose text one array of Arrow cannot hold are refused, and are not called damaged."""
+    codec, size = RowCodec([t.Int(), t.Binary()]), 1_000_000_000
+    row = codec.encode_one([7, b""])
+    buffer = np.zeros(len(row) + size, np.uint8)
+    buffer[: len(row)] = np.frombuffer(row, np.uint8)
+    buffer[5:9] = np.frombuffer(size.to_bytes(4, "little"), np.uint8)
+    starts, lengths = np.zeros(3, np.int64), np.full(3, len(buffer), np.int64)
+    with pytest.raises(OverflowError, match="decode fewer rows"):
+        codec.decode(buffer, starts, [1], lengths)
+    assert codec.decode(buffer, starts, [0], lengths)[0].to_pylist() == [7, 7, 7]
+
+
+def test_columns_not_asked_for_are_not_touched() -> None:
+    """A column that cannot be decoded does not hinder another one."""
+    codec = RowCodec([t.String(), t.Int()])
+    row = codec.encode_one(["ab", 5]).replace(b"ab", b"\xff\xfe")
+    assert decoded(codec, [row], [1])[0].to_pylist() == [5]
+    with pytest.raises(ValueError, match="UTF8"):
+        decoded(codec, [row], [0])
+
+
+def test_decoded_arrays_do_not_live_in_the_buffer() -> None:
+    """A batch outlives the map that it was read from."""
+    codec = RowCodec([t.BigInt(), t.String(), t.Array(t.Int())])
+    whole = codec.encode(
+        [
+            pa.array([1, 2]),
+            pa.array(["one", "two"]),
+            pa.array([[1], [2]], arrow_type(t.Array(t.Int()))),
+        ],
+        b"",
+    )
+    data, offsets = parts_of(whole)
+    buffer = data.copy()
+    found = codec.decode(buffer, offsets[:-1], [0, 1, 2], np.diff(offsets))
+    buffer[:] = 0xFF
+    assert [array.to_pylist() for array in found] == [[1, 2], ["one", "two"], [[1], [2]]]

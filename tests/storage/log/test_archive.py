@@ -1,0 +1,132 @@
+"""The archive of folded entries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import CorruptionError, FilesystemError
+from relstate.storage.log.archive import archive_block, is_archived, read_archive
+from relstate.storage.log.entry import Entry, encode_entry
+from relstate.storage.log.state import StoreState
+from relstate.storage.paths import FOLDERS, archive_path, entry_path
+from support.commits import quick_environment
+from support.faulty_environment import FaultyEnvironment
+from support.histories import FIRST, following
+
+
+def block(count: int = 32) -> list[Entry]:
+    """Return the first entries of a store."""
+    entries = [FIRST]
+    state = StoreState.first(FIRST)
+    while len(entries) < count:
+        entries.append(following(state))
+        state = state.apply(entries[-1])
+    return entries
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> LocalEnvironment:
+    """A folder whose log holds the first 32 entries and nothing else."""
+    environment = quick_environment(tmp_path / "store")
+    environment.make_folders(FOLDERS)
+    for entry in block():
+        (tmp_path / "store" / entry_path(entry.epoch)).write_bytes(encode_entry(entry))
+    return environment
+
+
+def test_an_archive_is_its_entries_one_a_line(environment: LocalEnvironment) -> None:
+    """The bytes of their files, in order; every epoch of the block leads to it."""
+    archive_block(environment, 1)
+
+    assert environment.read(archive_path(1)) == b"".join(map(encode_entry, block()))
+    for epoch in (1, 17, 32):
+        assert read_archive(environment, epoch) == tuple(block())
+        assert is_archived(environment, epoch)
+    assert not is_archived(environment, 33)
+    assert read_archive(environment, 33) is None
+
+
+def test_archiving_twice_is_archiving_once(environment: LocalEnvironment) -> None:
+    """Also when the entries are gone by then."""
+    archive_block(environment, 1)
+    before = environment.read(archive_path(1))
+    environment.remove(entry_path(5))
+    archive_block(environment, 32)
+
+    assert environment.read(archive_path(1)) == before
+
+
+def test_a_missing_entry_is_corruption_and_archives_nothing(environment: LocalEnvironment) -> None:
+    """The file is named."""
+    environment.remove(entry_path(5))
+
+    with pytest.raises(CorruptionError, match=r"_log/0{19}5\.json: this log entry is missing"):
+        archive_block(environment, 1)
+    assert not is_archived(environment, 1)
+
+
+def test_a_damaged_entry_is_not_archived(environment: LocalEnvironment) -> None:
+    """What cannot be read back is never the reason to remove its source."""
+    Path(environment.local_path(entry_path(5))).write_bytes(b"damage\n")
+
+    with pytest.raises(CorruptionError):
+        archive_block(environment, 1)
+    assert not is_archived(environment, 1)
+
+
+def test_entries_of_two_stores_are_not_archived(environment: LocalEnvironment) -> None:
+    """Each entry must follow the one before it."""
+    other = following(StoreState.first(FIRST), commit_id="another store's")
+    Path(environment.local_path(entry_path(2))).write_bytes(encode_entry(other))
+
+    with pytest.raises(CorruptionError, match="epoch 3 was committed after another epoch 2"):
+        archive_block(environment, 1)
+
+
+def test_damage_to_an_archive_is_found(environment: LocalEnvironment) -> None:
+    """A flipped byte, a lost line, a line twice, nothing at all: the archive is named."""
+    archive_block(environment, 1)
+    path = Path(environment.local_path(archive_path(1)))
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for damaged in (
+        b"",
+        whole[:-1],
+        whole + b"\n",
+        b"".join(lines[:-1]),
+        b"".join([*lines[:-1], lines[0]]),
+        whole[:1000] + b"\x00" + whole[1001:],
+        *(
+            whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :]
+            for at in range(0, len(whole), 199)
+        ),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(CorruptionError, match=r"_archive/0{19}1-0{18}32\.json: "):
+            read_archive(environment, 1)
+
+
+def test_whether_something_is_archived_is_never_guessed(environment: LocalEnvironment) -> None:
+    """Where the disk does not answer there is an error, not a no: a commit hangs on it."""
+    faulty = FaultyEnvironment(environment.root, error_at=1)
+
+    with pytest.raises(FilesystemError):
+        is_archived(faulty, 1)
+
+
+@pytest.mark.parametrize("moment", ["read _log/00000000000000000009.json", "link _archive"])
+def test_a_race_of_archivers_has_one_result(environment: LocalEnvironment, moment: str) -> None:
+    """One archives and removes while the other is about to read, or to create: both succeed."""
+
+    def other(touch: str) -> None:
+        if touch.startswith(moment):
+            archive_block(environment, 1)
+            for epoch in range(1, 33):
+                environment.remove(entry_path(epoch))
+
+    archive_block(FaultyEnvironment(environment.root, before=other), 1)
+
+    assert read_archive(environment, 1) == tuple(block())

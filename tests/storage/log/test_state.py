@@ -1,0 +1,270 @@
+"""The fold of the log: what a store is at an epoch."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+from hypothesis import given
+
+from relstate.storage.errors import EpochExpiredError, EpochNotFoundError, TableNotFoundError
+from relstate.storage.log.entry import Entry, Transaction
+from relstate.storage.log.frame import canonical
+from relstate.storage.log.state import PlacedSegment, StoreState, fold
+from support.commits import record
+from support.histories import FIRST, definition, following, histories
+
+
+def after(state: StoreState, **changes: object) -> StoreState:
+    """Return the state after one more entry with these changes."""
+    return state.apply(following(state, **changes))
+
+
+def with_tables(*names: str) -> StoreState:
+    """Return a store whose tables have the ids 1, 2, ... and were created in epochs 2, 3, ..."""
+    state = StoreState.first(FIRST)
+    for name in names:
+        state = after(state, created_tables=(definition(state, name),), data_change=False)
+    return state
+
+
+def names_of(segments: tuple[PlacedSegment, ...]) -> list[str]:
+    """Return the names of placed segments in their order."""
+    return [segment.name for segment in segments]
+
+
+@given(histories())
+def test_folding_at_once_is_folding_one_by_one(history: list[Entry]) -> None:
+    """How entries are grouped does not matter."""
+    first, *rest = history
+    start = StoreState.first(first)
+
+    assert fold(start, rest) == reduce(StoreState.apply, rest, start)
+
+
+@given(histories())
+def test_a_state_is_a_value(history: list[Entry]) -> None:
+    """What is folded on top of a state leaves it as it was."""
+    first, *rest = history
+    half = fold(StoreState.first(first), rest[: len(rest) // 2])
+    again = fold(StoreState.first(first), rest[: len(rest) // 2])
+    fold(half, rest[len(rest) // 2 :])
+
+    assert half == again
+
+
+@given(histories())
+def test_segments_by_table_are_the_segments(history: list[Entry]) -> None:
+    """The index by table holds every segment under each of its tables, in (epoch, rank) order."""
+    state = fold(StoreState.first(history[0]), history[1:])
+
+    expected: dict[int, list[PlacedSegment]] = {}
+    for placed in sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank)):
+        for table in placed.record.tables:
+            expected.setdefault(table.table_id, []).append(placed)
+    found = {table: list(placed) for table, placed in state.segments_by_table.items() if placed}
+    assert found == expected
+
+
+def test_folding_nothing_changes_nothing() -> None:
+    """The fold of no entries is the very state it began with."""
+    state = with_tables("orders")
+
+    assert fold(state, []) is state
+
+
+def test_an_entry_must_follow() -> None:
+    """Folding an entry out of turn is a bug, not a state."""
+    state = with_tables("orders")
+
+    with pytest.raises(AssertionError, match="entry 4 does not follow epoch 2"):
+        state.apply(replace(following(state), epoch=4))
+
+
+# The catalog
+
+
+def test_tables_are_found_whatever_their_case() -> None:
+    """As in Spark; the name is kept as it was given."""
+    state = with_tables("Orders")
+
+    assert state.table("oRDERS").definition.name == "Orders"
+    assert state.table_names() == ("Orders",)
+
+
+def test_a_missing_table_names_those_there_are() -> None:
+    """Who mistypes a name sees the right one."""
+    with pytest.raises(TableNotFoundError, match=r"no table 'order' at epoch 3; .*: items, orders"):
+        with_tables("orders", "items").table("order")
+
+
+def test_a_table_is_there_from_its_creation_to_its_drop() -> None:
+    """Older epochs keep a dropped table, and its name can be given again."""
+    state = after(with_tables("orders"), dropped_tables=(1,))
+    state = after(state, created_tables=(definition(state, "ORDERS"),))
+
+    assert state.table("orders", 2).definition.table_id == 1
+    with pytest.raises(TableNotFoundError):
+        state.table("orders", 3)
+    assert state.table("orders", 4).definition.table_id == 2
+    assert state.table("orders").definition.name == "ORDERS"
+    assert [state.table_names(epoch) for epoch in (1, 2, 3, 4)] == [
+        (), ("orders",), (), ("ORDERS",),
+    ]  # fmt: skip
+
+
+def test_a_table_id_is_never_used_again() -> None:
+    """Not even that of the newest table after its drop."""
+    state = after(with_tables("orders", "items"), dropped_tables=(2,))
+
+    assert state.next_table_id == 3
+
+
+def test_a_drop_forgets_the_tables_transactions() -> None:
+    """The id never comes again, so nothing can be a repetition."""
+    state = with_tables("orders", "items")
+    keys = tuple(Transaction("query", table_id, 0) for table_id in (1, 2))
+    state = after(after(state, transactions=keys), dropped_tables=(1,))
+
+    assert list(state.transactions) == [("query", 2)]
+
+
+def test_the_last_transaction_of_a_writer_counts() -> None:
+    """A later batch replaces an earlier one, writer by writer and table by table."""
+    state = with_tables("orders")
+    state = after(state, transactions=(Transaction("a", 1, 3, "r1"), Transaction("b", 1, 9)))
+    state = after(state, transactions=(Transaction("a", 1, 5, "r2"),))
+
+    assert state.transactions == {
+        ("a", 1): Transaction("a", 1, 5, "r2"),
+        ("b", 1): Transaction("b", 1, 9),
+    }
+
+
+# Epochs
+
+
+def test_the_data_epoch_moves_with_rows_only() -> None:
+    """Upkeep, other tables' rows and empty epochs are not changes of a table; emptying it is."""
+    state = with_tables("orders", "items")
+    steps = [
+        ({"added": (record("a", 1),)}, 4),
+        ({"added": (record("b", 2),)}, 4),
+        ({"added": (record("c", 1),), "removed": ("a",), "data_change": False}, 4),
+        ({}, 4),
+        ({"based_tables": (1,)}, 8),
+    ]
+
+    for changes, expected in steps:
+        state = after(state, **changes)
+        assert state.table("orders").data_epoch == expected
+
+
+def test_what_is_older_than_the_base_is_invisible() -> None:
+    """An overwrite shows its own segments and later ones; older epochs keep what they had."""
+    state = after(with_tables("orders"), added=(record("old", 1),))
+    state = after(state, added=(record("new", 1),), based_tables=(1,))
+    state = after(state, added=(record("later", 1),))
+
+    assert names_of(state.segments_of(1)) == ["later", "new"]
+    assert names_of(state.segments_of(1, 4)) == ["new"]
+    assert names_of(state.segments_of(1, 3)) == ["old"]
+    assert names_of(state.segments_of(1, 2)) == []
+    assert [state.tables[1].base_epoch(epoch) for epoch in (2, 3, 4, 5)] == [2, 2, 4, 4]
+
+
+def test_an_upsert_after_a_truncate_is_all_there_is() -> None:
+    """Truncate leaves nothing; what comes later simply lands."""
+    state = after(with_tables("orders"), added=(record("old", 1),))
+    state = after(state, based_tables=(1,))
+    assert state.segments_of(1) == ()
+
+    state = after(state, added=(record("new", 1),))
+    assert names_of(state.segments_of(1)) == ["new"]
+
+
+def test_segments_come_newest_first_by_epoch_and_rank() -> None:
+    """So the first segment that has a key has its newest version."""
+    state = after(with_tables("orders"), added=(record("a", 1), record("b", 1)))
+    state = after(state, added=(record("c", 1), record("d", 1)))
+
+    assert names_of(state.segments_of(1)) == ["d", "c", "b", "a"]
+    assert [(one.epoch, one.rank) for one in state.segments_of(1)] == [
+        (4, 1), (4, 0), (3, 1), (3, 0),
+    ]  # fmt: skip
+
+
+def test_a_segment_of_many_tables_is_found_from_each() -> None:
+    """And from no other."""
+    state = after(with_tables("orders", "items", "empty"), added=(record("both", 1, 2),))
+
+    assert names_of(state.segments_of(1)) == names_of(state.segments_of(2)) == ["both"]
+    assert state.segments_of(3) == ()
+
+
+def test_upkeep_replaces_segments_for_every_epoch() -> None:
+    """What replaces segments stores its versions, so older epochs find their rows in there."""
+    state = after(with_tables("orders"), added=(record("a", 1),))
+    state = after(state, added=(record("b", 1),))
+    merged = replace(record("merged", 1), versions="stored")
+    state = after(state, added=(merged,), removed=("a", "b"), data_change=False)
+    state = after(state, added=(record("c", 1),))
+
+    assert names_of(state.segments_of(1)) == ["c", "merged"]
+    assert names_of(state.segments_of(1, 4)) == ["merged"]
+    assert set(state.segments) == {"merged", "c"}
+
+
+def test_epochs_that_cannot_be_read_are_told() -> None:
+    """The future is not found; the past, once given up, names the oldest that is left."""
+    state = after(with_tables("orders"), oldest_epoch=2)
+
+    state.check_epoch(2)
+    state.check_epoch(3)
+    for epoch in (4, 0, -1):
+        with pytest.raises(EpochNotFoundError, match=f"no epoch {epoch}: the store is at epoch 3"):
+            state.check_epoch(epoch)
+    with pytest.raises(EpochExpiredError, match=r"epoch 1 is no longer kept: 2 is the oldest"):
+        state.check_epoch(1)
+
+
+def test_every_look_at_an_epoch_checks_it() -> None:
+    """No way around it leads to an answer."""
+    state = with_tables("orders")
+
+    for look in (
+        lambda: state.table("orders", 9),
+        lambda: state.table_names(9),
+        lambda: state.tables_at(9),
+        lambda: state.segments_of(1, 9),
+    ):
+        with pytest.raises(EpochNotFoundError):
+            look()
+
+
+# Placed segments
+
+
+def test_a_placed_segment_travels() -> None:
+    """It pickles, for it goes to Spark's tasks."""
+    placed = PlacedSegment(record("a", 1), 7, 2)
+
+    assert pickle.loads(pickle.dumps(placed)) == placed
+    assert repr(placed) == "PlacedSegment('a', epoch=7, rank=2)"
+
+
+def test_a_placed_segment_is_its_record_and_place() -> None:
+    """From JSON or not, equal ones are equal; another place or record is another."""
+    one = record("a", 1)
+    placed = PlacedSegment(one, 7, 2)
+    decoded = PlacedSegment.from_json(canonical(one.to_json()), 7, 2, "a")
+
+    assert placed == decoded
+    assert hash(placed) == hash(decoded)
+    assert pickle.loads(pickle.dumps(decoded)) == placed
+    assert placed != PlacedSegment(one, 7, 1)
+    assert placed != PlacedSegment(one, 6, 2)
+    assert placed != PlacedSegment(record("b", 1), 7, 2)
+    assert placed != "a"

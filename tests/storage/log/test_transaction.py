@@ -1,0 +1,517 @@
+"""Commits: what is checked before one happens, and what it then says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import (
+    ClockError,
+    ConflictError,
+    CorruptionError,
+    OptionError,
+    RelstateError,
+    RepeatedWriteError,
+    SegmentMissingError,
+    StaleJobError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from relstate.storage.log.entry import Entry, Transaction
+from relstate.storage.log.log import Log
+from relstate.storage.log.state import StoreState
+from relstate.storage.log.transaction import (
+    Committed,
+    NewTable,
+    Proposal,
+    Reads,
+    Skipped,
+    commit,
+)
+from relstate.storage.paths import segment_path
+from support.clock import ManualClock
+from support.commits import (
+    SCHEMA,
+    advanced,
+    committed,
+    creation,
+    new_store,
+    published,
+    quick_environment,
+    truncation,
+    upsert,
+)
+from support.faulty_environment import FaultyEnvironment
+
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The clock of `store`."""
+    return ManualClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: ManualClock) -> tuple[Log, StoreState]:
+    """A store with the tables orders (id 1, epoch 2) and items (id 2, epoch 3)."""
+    environment = quick_environment(tmp_path / "store", clock)
+    return new_store(environment, "orders", "items")
+
+
+def refused(
+    log: Log, state: StoreState, proposal: Proposal, error: type[RelstateError], words: str
+) -> None:
+    """Check that a proposal is refused with these words, and that nothing was committed."""
+    newest = log.refresh(state)
+    with pytest.raises(error, match=words):
+        commit(log, state, proposal)
+    assert Log(log.environment).load() == newest
+
+
+def test_a_commit_is_the_next_epoch(store: tuple[Log, StoreState]) -> None:
+    """The outcome has the epoch and the state at it; any later look agrees."""
+    log, state = store
+    outcome = commit(log, state, upsert(log.environment))
+
+    assert isinstance(outcome, Committed)
+    assert outcome.epoch == outcome.state.epoch == 4
+    assert outcome.state == Log(log.environment).load() == log.refresh(state)
+
+
+def test_one_commit_covers_many_tables(store: tuple[Log, StoreState]) -> None:
+    """Segments, bases, creations, drops and transactions of one commit have one epoch."""
+    log, state = store
+    environment = log.environment
+    state = committed(log, state, creation(environment, "old"))
+    segments = (published(environment, 1, 2), published(environment, 2))
+    proposal = Proposal(
+        operation="everything",
+        started=environment.now(),
+        segments=segments,
+        created_tables=(NewTable("new", SCHEMA), NewTable("OLD", SCHEMA)),
+        dropped_tables=(3,),
+        based_tables=(1,),
+        transactions=(Transaction("w", 1, 7, "r"), Transaction("w", 2, 7, "r")),
+    )
+    state = committed(log, state, proposal)
+
+    assert state.table_names() == ("OLD", "items", "new", "orders")
+    assert [placed.record for placed in state.segments_of(2)] == [segments[1], segments[0]]
+    assert [(placed.epoch, placed.rank) for placed in state.segments_of(2)] == [(5, 1), (5, 0)]
+    assert [placed.record for placed in state.segments_of(1)] == [segments[0]]
+    assert state.table("new").definition.table_id == 4
+    assert state.table("old").definition.created_epoch == 5
+    assert set(state.transactions) == {("w", 1), ("w", 2)}
+
+
+def test_an_entry_says_when_and_what(store: tuple[Log, StoreState], clock: ManualClock) -> None:
+    """Time, beginning of the job, operation and kind are what was proposed and measured."""
+    log, state = store
+    started = log.environment.now()
+    clock.advance(90)
+    committed(log, state, Proposal(operation="merge", started=started, based_tables=(1,)))
+
+    entry = next(log.entries(4, 4))
+    assert (entry.operation, entry.started, entry.time) == ("merge", started, clock.now())
+    assert entry.data_change
+    assert entry.parent == state.commit_id
+
+
+def test_nothing_to_commit_commits_nothing(tmp_path: Path) -> None:
+    """A micro-batch without rows is skipped without a touch of the store."""
+    log, state = new_store(quick_environment(tmp_path / "store"), "orders")
+    watched = FaultyEnvironment(log.environment.location(""))
+    proposal = Proposal(
+        operation="write", started=0, transactions=(Transaction("query", 1, 5, "run"),)
+    )
+
+    assert commit(Log(watched), state, proposal) == Skipped(2, state)
+    assert watched.touches == []
+
+
+def test_an_overwrite_without_rows_is_a_commit(store: tuple[Log, StoreState]) -> None:
+    """Replacing everything by nothing is a change."""
+    log, state = store
+    state = committed(log, state, upsert(log.environment))
+
+    assert committed(log, state, truncation(log.environment)).segments_of(1) == ()
+
+
+# Transactions
+
+
+def transacted(log: Log, batch: int, run: str | None = "run", writer: str = "query") -> Proposal:
+    """Propose an upsert of table 1 as a batch of a writer."""
+    return upsert(log.environment, 1, transaction=Transaction(writer, 1, batch, run))
+
+
+def test_a_batch_that_is_there_is_skipped(store: tuple[Log, StoreState]) -> None:
+    """After a restart the same batch, or an older one, comes again: it is not written twice."""
+    log, state = store
+    state = committed(log, state, transacted(log, 5))
+
+    for batch in (5, 4, 0):
+        assert commit(log, state, transacted(log, batch, "restarted")) == Skipped(4, state)
+    assert Log(log.environment).load() == state
+
+
+def test_batch_ids_may_have_gaps(store: tuple[Log, StoreState]) -> None:
+    """Any later batch is new: empty ones in between were never committed."""
+    log, state = store
+    for batch in (0, 1, 7):
+        state = committed(log, state, transacted(log, batch))
+
+    assert state.transactions["query", 1].batch == 7
+
+
+def test_writers_and_tables_count_apart(store: tuple[Log, StoreState]) -> None:
+    """A batch of one writer in one table says nothing of others."""
+    log, state = store
+    state = committed(log, state, transacted(log, 5))
+    state = committed(log, state, transacted(log, 5, writer="another"))
+    other_table = upsert(log.environment, 2, transaction=Transaction("query", 2, 5, "run"))
+
+    assert committed(log, state, other_table).epoch == 6
+
+
+def test_a_second_write_by_one_run_and_batch_is_an_error(store: tuple[Log, StoreState]) -> None:
+    """It cannot be a retry, and skipping it would lose rows."""
+    log, state = store
+    state = committed(log, state, transacted(log, 5))
+
+    refused(
+        log,
+        state,
+        transacted(log, 5),
+        RepeatedWriteError,
+        "a second write of table 'orders' by one run and batch",
+    )
+
+
+def test_an_older_batch_of_the_same_run_is_skipped(store: tuple[Log, StoreState]) -> None:
+    """Only the last batch can be a second write: what is older is a replay."""
+    log, state = store
+    state = committed(log, committed(log, state, transacted(log, 5)), transacted(log, 6))
+
+    assert isinstance(commit(log, state, transacted(log, 5)), Skipped)
+
+
+def test_without_runs_a_repetition_is_a_retry(store: tuple[Log, StoreState]) -> None:
+    """A batch job that names itself but has no runs may be retried at will."""
+    log, state = store
+    state = committed(log, state, transacted(log, 5, None))
+
+    assert isinstance(commit(log, state, transacted(log, 5, None)), Skipped)
+
+
+def test_a_retry_from_an_old_state_is_seen(store: tuple[Log, StoreState]) -> None:
+    """The check is made against the newest state, not the one the writer brought."""
+    log, state = store
+    committed(log, state, transacted(log, 5))
+
+    assert commit(log, state, transacted(log, 5, "restarted")).epoch == 4
+
+
+def test_a_batch_that_is_in_some_tables_only_is_a_conflict(store: tuple[Log, StoreState]) -> None:
+    """One batch is one commit: half of it can be neither skipped nor written again."""
+    log, state = store
+    state = committed(log, state, transacted(log, 5))
+    both = upsert(log.environment, 1, 2)
+    both = replace(
+        both, transactions=tuple(Transaction("query", table, 5, "again") for table in (1, 2))
+    )
+
+    refused(log, state, both, ConflictError, "in table 'orders', but not in all tables")
+
+
+# The catalog
+
+
+def test_a_dropped_table_is_not_written(store: tuple[Log, StoreState]) -> None:
+    """Segments, truncations, drops, transactions: all refused, with the epoch of the drop."""
+    log, old = store
+    environment = log.environment
+    prepared = upsert(environment, 1)
+    drop = Proposal(operation="drop table", started=environment.now(), dropped_tables=(1,))
+    state = committed(log, old, drop)
+    half = replace(
+        upsert(environment, 2),
+        transactions=(Transaction("query", 1, 1), Transaction("query", 2, 1)),
+    )
+
+    for proposal in (prepared, truncation(environment), drop, half):
+        refused(log, old, proposal, TableNotFoundError, "'orders' was dropped in epoch 4")
+    assert log.refresh(old) == state
+
+
+def test_a_table_that_never_was_is_not_written(store: tuple[Log, StoreState]) -> None:
+    """An id must be allocated before any key carries it."""
+    log, state = store
+
+    refused(log, state, upsert(log.environment, 9), TableNotFoundError, "never was .* id 9")
+
+
+def test_a_name_is_given_once(store: tuple[Log, StoreState]) -> None:
+    """Whatever its case, and also within one commit."""
+    log, state = store
+    twice = replace(
+        creation(log.environment, "x"),
+        created_tables=(NewTable("twin", SCHEMA), NewTable("Twin", SCHEMA)),
+    )
+
+    refused(log, state, creation(log.environment, "ORDERS"), TableExistsError, "'ORDERS' already")
+    refused(log, state, twice, TableExistsError, "'Twin' already")
+
+
+def test_creators_of_different_tables_get_different_ids(store: tuple[Log, StoreState]) -> None:
+    """The id is that of the state the commit follows, not of the one the creator had seen."""
+    log, old = store
+    committed(log, old, creation(log.environment, "one"))
+    state = committed(log, old, creation(log.environment, "two"))
+
+    assert state.table("one").definition.table_id == 3
+    assert state.table("two").definition.table_id == 4
+
+
+# Segments
+
+
+def test_a_missing_segment_is_refused(store: tuple[Log, StoreState]) -> None:
+    """What no one could read is not committed; the path is named."""
+    log, state = store
+    proposal = upsert(log.environment)
+    name = segment_path(proposal.segments[0].name)
+    log.environment.remove(name)
+
+    refused(log, state, proposal, SegmentMissingError, name)
+
+
+def test_a_segment_of_another_size_is_refused(store: tuple[Log, StoreState]) -> None:
+    """A file that was cut short after it was written is not committed."""
+    log, state = store
+    proposal = upsert(log.environment)
+    path = Path(log.environment.local_path(segment_path(proposal.segments[0].name)))
+    path.write_bytes(path.read_bytes()[:-1])
+
+    refused(log, state, proposal, CorruptionError, r"bytes, but \d+ were written")
+
+
+def test_a_segment_is_committed_once(store: tuple[Log, StoreState]) -> None:
+    """The same work without a transaction cannot be mistaken for new work."""
+    log, state = store
+    proposal = upsert(log.environment)
+    state = committed(log, state, proposal)
+
+    refused(log, state, proposal, ConflictError, "is part of epoch 4 already")
+
+
+def test_upkeep_conflicts_only_if_an_input_is_gone(store: tuple[Log, StoreState]) -> None:
+    """Others may have written meanwhile; another upkeep of the same segments may not."""
+    log, state = store
+    environment = log.environment
+    state = committed(log, state, upsert(environment))
+    (name,) = state.segments
+    upkeep = Proposal(
+        operation="compact",
+        started=environment.now(),
+        data_change=False,
+        segments=(replace(published(environment, 1), versions="stored"),),
+        removed=(name,),
+    )
+    later = committed(log, state, upsert(environment))
+    compacted = committed(log, state, upkeep)
+
+    assert name not in compacted.segments
+    assert compacted.table("orders").data_epoch == later.epoch
+    again = replace(upkeep, segments=(published(environment, 1),))
+    refused(log, state, again, ConflictError, f"segment {name} was replaced meanwhile")
+
+
+def test_more_segments_than_ranks_are_refused(
+    store: tuple[Log, StoreState], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that does not fit its bits would change who wins."""
+    log, state = store
+    monkeypatch.setattr("relstate.storage.log.transaction.MAX_SEGMENTS", 1)
+    proposal = replace(
+        upsert(log.environment),
+        segments=(published(log.environment, 1), published(log.environment, 1)),
+    )
+
+    refused(log, state, proposal, OptionError, "2 segments, but a commit takes at most 1")
+
+
+def test_the_segments_names_are_durable_before_the_entry(tmp_path: Path) -> None:
+    """The folder of the segments is synced first, and the entry linked last."""
+    new_store(quick_environment(tmp_path / "store"), "orders")
+    watched = FaultyEnvironment(tmp_path / "store")
+    log = Log(watched)
+    state = log.load()
+    proposal = upsert(watched)
+    committed(log, state, proposal)
+
+    order = [touch for touch in watched.touches if touch.startswith(("sync", "link"))]
+    assert order[0] == f"sync {segment_path(proposal.segments[0].name)}"
+    assert order[1] == "sync segments"
+    assert order[2].startswith("sync _log/00000000000000000003.json.")
+    assert order[3:] == ["link _log/00000000000000000003.json", "sync _log"]
+
+
+# What was read
+
+
+def test_a_proposal_that_read_conflicts_with_a_change_of_it(store: tuple[Log, StoreState]) -> None:
+    """It is asked of every data commit since, and of nothing else."""
+    log, state = store
+    asked: list[int] = []
+
+    def conflicts(entry: Entry) -> bool:
+        asked.append(entry.epoch)
+        return 1 in entry.based_tables
+
+    for table_id in (2, 2):
+        newest = committed(log, state, truncation(log.environment, table_id))
+    upkeep = replace(truncation(log.environment, 1), data_change=False)
+    newest = committed(log, newest, upkeep)
+    reading = replace(upsert(log.environment), reads=Reads(state.epoch, conflicts))
+    assert committed(log, state, reading).epoch == 7
+    assert asked == [4, 5]
+
+    committed(log, newest, truncation(log.environment, 1))
+    again = replace(upsert(log.environment), reads=Reads(state.epoch, conflicts))
+    refused(
+        log, state, again, ConflictError, r"epoch 8 \(truncate\) changed what was read at epoch 3"
+    )
+
+
+def test_what_was_read_is_checked_through_the_archive(store: tuple[Log, StoreState]) -> None:
+    """However much was committed and folded since."""
+    log, state = store
+    committed(log, state, truncation(log.environment, 2))
+    advanced(log, log.refresh(state), 100)
+    reading = replace(
+        upsert(log.environment), reads=Reads(state.epoch, lambda entry: 2 in entry.based_tables)
+    )
+
+    refused(log, state, reading, ConflictError, r"epoch 4 ")
+
+
+def test_what_was_read_is_checked_once_an_epoch(store: tuple[Log, StoreState]) -> None:
+    """After a lost race only what is new is asked of."""
+    log, state = store
+    committed(log, state, truncation(log.environment, 2))
+    asked: list[int] = []
+    reading = replace(
+        upsert(log.environment),
+        reads=Reads(state.epoch, lambda entry: asked.append(entry.epoch) is not None),
+    )
+    late = FaultyEnvironment(
+        log.environment.location(""),
+        clock=ManualClock(),
+        before=lambda touch: _rival(log, touch),
+    )
+
+    assert committed(Log(late), state, reading).epoch == 6
+    assert asked == [4, 5]
+
+
+def _rival(log: Log, touch: str) -> None:
+    if touch == "link _log/00000000000000000005.json":
+        committed(log, log.load(), truncation(log.environment, 2))
+
+
+def test_blind_writes_never_conflict(store: tuple[Log, StoreState]) -> None:
+    """Any number of writers with the same old state all land."""
+    log, old = store
+    states = [committed(log, old, upsert(log.environment)) for _ in range(10)]
+
+    assert [state.epoch for state in states] == list(range(4, 14))
+    assert len(states[-1].segments_of(1)) == 10
+
+
+# Time
+
+
+def test_time_never_goes_backwards(store: tuple[Log, StoreState], clock: ManualClock) -> None:
+    """A clock a little behind takes the time of the last commit."""
+    log, state = store
+    clock.set_back(59)
+    state = committed(log, state, truncation(log.environment))
+
+    times = [entry.time for entry in log.entries(1, 4)]
+    assert times == sorted(times)
+    assert state.time == times[-2] == clock.now() + 59_000_000
+
+
+def test_a_clock_far_behind_refuses(store: tuple[Log, StoreState], clock: ManualClock) -> None:
+    """More than a minute: epochs could not be found by their time any more."""
+    log, state = store
+    clock.set_back(61)
+
+    refused(log, state, truncation(log.environment), ClockError, "is 61 s behind .* epoch 3")
+    clock.advance(2)
+    assert committed(log, state, truncation(log.environment)).epoch == 4
+
+
+def test_a_job_that_began_too_long_ago_is_refused(
+    store: tuple[Log, StoreState], clock: ManualClock
+) -> None:
+    """Its files may have been vacuumed as nobody's; a day is still good."""
+    log, state = store
+    proposal = upsert(log.environment)
+    clock.advance(DAY)
+    state = committed(log, state, proposal)
+    stale = upsert(log.environment)
+    clock.advance(DAY + 1)
+
+    refused(log, state, stale, StaleJobError, "more than 24 hours ago")
+
+
+def test_the_age_of_a_job_is_told_by_the_last_commit_too(
+    store: tuple[Log, StoreState], clock: ManualClock
+) -> None:
+    """A clock that is a little behind does not make a job younger."""
+    log, state = store
+    proposal = upsert(log.environment)
+    clock.advance(DAY + 1)
+    state = committed(log, state, truncation(log.environment))
+    clock.set_back(2)
+
+    refused(log, state, proposal, StaleJobError, "more than 24 hours ago")
+
+
+# The end of what can be read
+
+
+def test_upkeep_says_what_can_no_longer_be_read(store: tuple[Log, StoreState]) -> None:
+    """A commit that only moves the oldest readable epoch is a commit."""
+    log, state = store
+    upkeep = Proposal(
+        operation="expire", started=log.environment.now(), data_change=False, oldest_epoch=3
+    )
+
+    assert committed(log, state, upkeep).oldest_epoch == 3
+    assert Log(log.environment).load().oldest_epoch == 3
+
+
+# No hang
+
+
+def test_a_race_that_never_ends_is_given_up(
+    store: tuple[Log, StoreState], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that always says the slot is taken does not hang its writer."""
+    log, state = store
+    monkeypatch.setattr("relstate.storage.log.transaction._ATTEMPTS", 5)
+
+    class Taken(LocalEnvironment):
+        def put_if_absent(self, name: str, data: bytes) -> None:
+            raise FileExistsError(name)
+
+    stuck = Log(Taken(log.environment.location(""), clock=clock))
+    with pytest.raises(ConflictError, match="lost the race for the next epoch 5 times"):
+        commit(stuck, state, truncation(log.environment))

@@ -1,0 +1,81 @@
+"""Laws of blocks: runs of entries, named by where they stand."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.storage.segment.block import Block
+from support.segments import Pair, pairs_of
+
+_PAIRS = st.dictionaries(st.binary(max_size=4), st.binary(max_size=4), max_size=9).map(
+    lambda found: sorted(found.items())
+)
+_PLACES = st.integers(0, 9)
+
+
+def pairs_in(block: Block) -> list[Pair]:
+    """Return the entries of a block."""
+    return pairs_of([block])[0]
+
+
+@given(_PAIRS, _PLACES, _PLACES)
+def test_a_block_and_its_slices_hold_their_entries(pairs: list[Pair], one: int, two: int) -> None:
+    """Keys and values come out as they went in; a slice is a slice."""
+    block = Block.of_pairs(pairs)
+
+    assert pairs_in(block) == pairs
+    assert [block.key(at) for at in range(-len(block), len(block))] == [key for key, _ in pairs] * 2
+    assert pairs_in(block.slice(one, two)) == pairs[one:two]
+
+
+@given(_PAIRS, st.binary(max_size=4), st.binary(max_size=4))
+def test_entries_are_found_by_their_keys(pairs: list[Pair], low: bytes, high: bytes) -> None:
+    """Seeking is bisection, and a range holds its lower end but not its upper."""
+    block, keys = Block.of_pairs(pairs), [key for key, _ in pairs]
+
+    assert block.first_at_or_after(low) == bisect_left(keys, low)
+    assert block.first_after(low) == bisect_right(keys, low)
+    assert pairs_in(block.between(low, high)) == [pair for pair in pairs if low <= pair[0] < high]
+    assert pairs_in(block.between(None, high)) == [pair for pair in pairs if pair[0] < high]
+    assert pairs_in(block.between(low, None)) == [pair for pair in pairs if low <= pair[0]]
+
+
+@given(_PAIRS, _PAIRS)
+def test_blocks_follow_each_other_whatever_buffers_they_live_in(
+    first: list[Pair], second: list[Pair]
+) -> None:
+    """Of one buffer, of two, or with only the values in one: the entries are the same."""
+    pairs = first + second
+    both, cut = Block.of_pairs(pairs), len(first)
+    other_keys = Block.over(
+        pa.array([key for key, _ in second], pa.large_binary()),
+        pa.array([value for _, value in second], pa.large_binary()),
+    )
+    shared = Block(
+        other_keys.keys,
+        other_keys.key_starts,
+        other_keys.key_lengths,
+        both.values,
+        both.value_starts[cut:],
+        both.value_lengths[cut:],
+    )
+
+    assert pairs_in(both.slice(0, cut).followed_by(both.slice(cut, len(both)))) == pairs
+    assert pairs_in(Block.of_pairs(first).followed_by(Block.of_pairs(second))) == pairs
+    assert pairs_in(both.slice(0, cut).followed_by(shared)) == pairs
+    assert both.slice(0, cut).followed_by(shared).values is both.values
+
+
+def test_an_entry_may_stand_anywhere() -> None:
+    """Positions need not ascend, and values may be shared."""
+    buffer = np.frombuffer(b"xyab", np.uint8)
+    block = Block(
+        buffer, np.array([2, 3]), np.array([1, 1]), buffer, np.array([1, 0]), np.array([2, 2])
+    )
+
+    assert pairs_in(block) == [(b"a", b"ya"), (b"b", b"xy")]

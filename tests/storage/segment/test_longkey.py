@@ -1,0 +1,86 @@
+"""Laws of rows whose keys are longer than LMDB takes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.storage.segment import longkey
+from relstate.storage.segment.block import Block
+from relstate.storage.segment.key import PLACEHOLDER_VERSION
+
+_PREFIX = b"\0\0\0\1\0\2"
+_LENGTHS = st.sampled_from([1, 400, 488, 494, 495, 496, 497, 503, 504, 511, 600])
+_KEYS = st.sets(
+    st.tuples(
+        st.sampled_from([b"a", b"b"]), _LENGTHS, st.sampled_from([b"x", b"yy", b"z\0\1"])
+    ).map(lambda part: _PREFIX + part[0] * part[1] + part[2] + b"\0\0" + PLACEHOLDER_VERSION),
+    min_size=1,
+    max_size=30,
+)
+
+
+def packed(keys: list[bytes], values: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return the entries for rows in key order."""
+    entries = longkey.pack(pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary()))
+    return entries[0].to_pylist(), entries[1].to_pylist()
+
+
+def values_for(keys: list[bytes]) -> list[bytes]:
+    """Return a different value for every key, some empty, some large."""
+    return [bytes([place]) * (place * 777 % 5000) for place, _ in enumerate(keys)]
+
+
+@given(_KEYS)
+def test_entries_keep_the_order_of_the_rows_and_fit_lmdb(keys: set[bytes]) -> None:
+    """Entries' keys ascend strictly, none beyond 511 bytes, only groups at 511."""
+    rows = sorted(keys)
+
+    entry_keys, _ = packed(rows, values_for(rows))
+
+    assert all(low < high for low, high in itertools.pairwise(entry_keys))
+    assert max(map(len, entry_keys)) <= 511
+    assert all(key in keys for key in entry_keys if len(key) < 511)
+
+
+@given(_KEYS)
+def test_unpack_gives_back_every_row_in_order(keys: set[bytes]) -> None:
+    """Packing and unpacking is the identity on rows."""
+    rows = sorted(keys)
+    values = values_for(rows)
+
+    block = longkey.unpack(Block.of_pairs(list(zip(*packed(rows, values), strict=True))))
+
+    assert block.key_bytes().to_pylist() == rows
+    assert block.value_bytes().to_pylist() == values
+
+
+@given(_KEYS)
+def test_find_sees_the_rows_of_a_group_and_no_others(keys: set[bytes]) -> None:
+    """A point lookup in a group finds each of its rows and nothing that is not there."""
+    rows = sorted(keys)
+    values = values_for(rows)
+    entries = dict(zip(*packed(rows, values), strict=True))
+
+    for key, value in zip(rows, values, strict=True):
+        if longkey.is_long(key):
+            group = entries[longkey.group_key(key)]
+            absent = key[: -len(PLACEHOLDER_VERSION)] + b"q" + PLACEHOLDER_VERSION
+            assert longkey.find(group, key) == value
+            assert longkey.find(group, absent) is None
+        else:
+            assert entries[key] == value
+
+
+def test_a_damaged_group_is_an_error() -> None:
+    """A count or an end that does not fit the value is told, not followed."""
+    key = _PREFIX + b"a" * 600 + PLACEHOLDER_VERSION
+    (group_key,), (group,) = packed([key], [b"value"])
+
+    for damaged in (b"\xff" + group[1:], group[:4] + b"\xff" + group[5:], group[:-1]):
+        with pytest.raises((ValueError, IndexError)):
+            longkey.unpack(Block.of_pairs([(group_key, damaged)]))

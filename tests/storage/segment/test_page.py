@@ -1,0 +1,103 @@
+"""Laws of reading LMDB's pages in bulk: what LMDB's own cursor finds, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from relstate.storage.paths import segment_path
+from relstate.storage.segment.page import LayoutError, Pages
+from support.segments import Pair, folder_for_segments, pairs_of, write_pairs
+
+# Short and long keys, values within a leaf page, beside it, and on several pages.
+_PAIRS: list[Pair] = sorted(
+    {
+        (b"%05d" % (number * 7) + b"k" * (number * 61 % 480)): bytes([number % 251])
+        * (0, 1, 100, 1000, 2030, 2040, 5000)[number % 7]
+        for number in range(1, 1500)
+    }.items()
+)
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.uint8]:
+    """The map of a file of some hundred leaf pages in a tree of several levels."""
+    environment = folder_for_segments(tmp_path_factory.mktemp("pages"))
+    path = segment_path(write_pairs(environment, _PAIRS).name)
+    with lmdb.open(environment.local_path(path), subdir=False, readonly=True, lock=False) as file:
+        assert file.stat()["depth"] >= 3
+    return environment.map(path)
+
+
+_BOUNDS = st.none() | st.integers(0, 11_000).map(lambda number: b"%05d" % number)
+
+
+@given(_BOUNDS, _BOUNDS, st.sampled_from([1, 2, 3, 7, 100, 10_000]), st.booleans())
+def test_blocks_hold_just_the_entries_within_bounds(
+    contents: NDArray[np.uint8], low: bytes | None, high: bytes | None, leaves: int, last: bool
+) -> None:
+    """Whatever the bounds, block size and direction; none is empty, none of too many pages."""
+    pages = Pages(contents)
+
+    blocks = pairs_of(pages.blocks(low, high, leaves, descending=last))
+
+    found = [pair for block in (blocks[::-1] if last else blocks) for pair in block]
+    assert found == [
+        pair for pair in _PAIRS if (low or b"") <= pair[0] and (high is None or pair[0] < high)
+    ]
+    assert all(blocks)
+    assert len(blocks) <= -(-pages.leaf_count // leaves)
+
+
+@given(st.integers(0, len(_PAIRS) - 1), st.binary(max_size=3))
+def test_single_entries_are_found(contents: NDArray[np.uint8], place: int, more: bytes) -> None:
+    """Every key finds its value, and no key finds another's."""
+    pages, (key, value) = Pages(contents), _PAIRS[place]
+
+    assert pages.find(key) == value
+    assert pages.find(key + more) == dict(_PAIRS).get(key + more)
+    assert pages.find(key[:-1]) == dict(_PAIRS).get(key[:-1])
+
+
+def test_a_file_without_entries_has_no_blocks(tmp_path: Path) -> None:
+    """Nothing is found in it, and nothing fails."""
+    environment = folder_for_segments(tmp_path)
+    pages = Pages(environment.map(segment_path(write_pairs(environment, []).name)))
+
+    assert list(pages.blocks(None, None, 8)) == []
+    assert list(pages.blocks(b"a", b"b", 8, descending=True)) == []
+    assert pages.find(b"a") is None
+
+
+def test_buffers_are_views_of_the_file(contents: NDArray[np.uint8]) -> None:
+    """Neither keys nor values are copied."""
+    block = next(Pages(contents).blocks(None, None, 4))
+
+    assert block.keys is contents
+    assert block.values is contents
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("field", [16, 20])
+def test_another_format_is_not_believed(
+    contents: NDArray[np.uint8], place: int, field: int
+) -> None:
+    """A wrong magic number or data version on either meta page means another reader."""
+    other = contents.copy()
+    other[place * 4096 + field] ^= 1
+
+    with pytest.raises(LayoutError, match=r"not LMDB 0\.9"):
+        Pages(other)
+
+
+@pytest.mark.parametrize("kept", [0, 100, 4096, 3 * 4096])
+def test_a_truncated_file_is_an_error(contents: NDArray[np.uint8], kept: int) -> None:
+    """Page numbers are held against the end of the file before they are followed."""
+    with pytest.raises((ValueError, IndexError)):
+        list(Pages(contents[:kept]).blocks(None, None, 100))

@@ -1,0 +1,194 @@
+"""Laws of the registry: which segments a process has open, and when it believes them."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relstate.storage.environment import Environment
+from relstate.storage.errors import CorruptionError, SegmentMissingError
+from relstate.storage.log.entry import SegmentRecord
+from relstate.storage.paths import SEGMENTS, segment_path
+from relstate.storage.segment.registry import SegmentRegistry
+from support.segments import folder_for_segments, write_pairs
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    """A folder for segments."""
+    return folder_for_segments(tmp_path / "store")
+
+
+@pytest.fixture
+def records(environment: Environment) -> Iterator[SegmentRecord]:
+    """New segments without end, each with an entry of its own."""
+    return (
+        write_pairs(environment, [(b"key", b"value %03d" % number)], name=f"s{number}")
+        for number in itertools.count()
+    )
+
+
+def path_of(environment: Environment, record: SegmentRecord) -> Path:
+    """Return where a segment lies."""
+    return Path(environment.local_path(segment_path(record.name)))
+
+
+def flip(environment: Environment, record: SegmentRecord) -> None:
+    """Change a bit of a segment's value."""
+    path = path_of(environment, record)
+    contents = bytearray(path.read_bytes())
+    contents[contents.rindex(b"value")] ^= 1
+    path.write_bytes(contents)
+
+
+def test_a_file_is_open_once(environment: Environment, records: Iterator[SegmentRecord]) -> None:
+    """Whoever opens it again gets the same."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+
+    assert registry.open(environment, record) is registry.open(environment, record, "size")
+
+
+@pytest.mark.parametrize("verify", ["hash", "size"])
+def test_a_file_of_another_size_is_never_opened(
+    environment: Environment, records: Iterator[SegmentRecord], verify: str
+) -> None:
+    """Reading beyond the end of a truncated map would kill the process."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+    contents = path_of(environment, record).read_bytes()
+    for other in (contents[:-1], contents + b"\0", b""):
+        path_of(environment, record).write_bytes(other)
+        with pytest.raises(
+            CorruptionError, match=f"{record.name}.*{len(other)} bytes.*{record.size}"
+        ):
+            registry.open(environment, record, verify)
+
+
+@pytest.mark.parametrize("verify", ["hash", "size"])
+def test_a_file_that_is_gone_is_told(
+    environment: Environment, records: Iterator[SegmentRecord], verify: str
+) -> None:
+    """The error names it."""
+    record = next(records)
+    path_of(environment, record).unlink()
+
+    with pytest.raises(SegmentMissingError, match=record.name):
+        SegmentRegistry(kept=4).open(environment, record, verify)
+
+
+def test_a_changed_file_is_found_before_it_is_read(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """By its hash, also where somebody who trusts the disk reads it already; he may go on."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+    flip(environment, record)
+
+    trusted = registry.open(environment, record, "size")
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match=f"{record.name}.*hash"):
+            registry.open(environment, record)
+
+    assert trusted.getter()(b"key") == b"walue 000"
+
+
+def test_the_hash_is_looked_at_once(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """What was found whole is not read whole again, except by `verify`."""
+    registry, record = SegmentRegistry(kept=0), next(records)
+    registry.open(environment, record)
+    gc.collect()
+    flip(environment, record)
+
+    assert registry.open(environment, record).getter()(b"key") == b"walue 000"
+    with pytest.raises(CorruptionError, match="hash"):
+        registry.verify(environment, record)
+    with pytest.raises(CorruptionError, match="hash"):
+        registry.open(environment, replace(record, hash="0" * 16))
+
+
+def test_only_the_latest_files_are_kept_for_later(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """What nobody holds and has not been asked for lately closes; what is held stays."""
+    registry = SegmentRegistry(kept=2)
+    held, *others = (registry.open(environment, next(records)) for _ in range(2))
+    names = [segment_path(f"s{number}") for number in range(4)]
+    del others
+    for _ in range(2):
+        registry.open(environment, next(records))
+    gc.collect()
+
+    is_open = [environment.local_path(name) in registry._open for name in names]
+    assert is_open == [True, False, True, True]
+    assert held.getter()(b"key") == b"value 000"
+
+
+def test_a_store_lets_go_of_its_own_files_only(tmp_path: Path) -> None:
+    """Folders whose names begin alike are two folders."""
+    registry = SegmentRegistry(kept=4)
+    environments = [folder_for_segments(tmp_path / name) for name in ("store", "store2")]
+    for environment in environments:
+        registry.open(environment, write_pairs(environment, [(b"key", b"value")], name="s0"))
+
+    registry.close(environments[0].local_path(SEGMENTS))
+    gc.collect()
+
+    paths = [environment.local_path(segment_path("s0")) for environment in environments]
+    assert [path in registry._open for path in paths] == [False, True]
+
+
+def test_more_files_than_descriptors_can_be_read(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """Those LMDB has no descriptor left for answer all the same."""
+    registry = SegmentRegistry(kept=3)
+    files = [registry.open(environment, next(records)) for _ in range(8)]
+    getters = [file.getter() for file in files]
+
+    assert [get(b"key") for get in getters] == [b"value %03d" % number for number in range(8)]
+
+
+def test_threads_that_open_and_let_go_never_meet_a_closed_file(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """With room for one file, three threads over four files open and close all the time."""
+    registry, some = SegmentRegistry(kept=1), [next(records) for _ in range(4)]
+    wrong: list[object] = []
+
+    def read() -> None:
+        for number, record in itertools.islice(itertools.cycle(enumerate(some)), 400):
+            found: object
+            try:
+                found = registry.open(environment, record).getter()(b"key")
+            except Exception as error:
+                found = error
+            if found != b"value %03d" % number:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+def test_locks_that_were_held_at_a_fork_are_renewed(
+    environment: Environment, records: Iterator[SegmentRecord]
+) -> None:
+    """Nobody in the child would ever release them."""
+    registry, record = SegmentRegistry(kept=4), next(records)
+    file = registry.open(environment, record)
+    registry._lock.acquire()
+    file._lock.acquire()
+
+    registry.renew_locks()
+
+    assert registry.open(environment, record).get_many([b"key"]) == [(b"key", b"value 000")]

@@ -1,0 +1,217 @@
+"""Laws of segments: immutable, sorted files that LMDB and `page` read alike."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relstate.storage.errors import CorruptionError
+from relstate.storage.paths import segment_path
+from relstate.storage.segment.segment import DescriptorShare, SegmentFile
+from support.segments import Pair, folder_for_segments, open_file, pairs_of, write_pairs
+
+_PAIRS: list[Pair] = [
+    (b"%04d" % number, b"v%d" % number * (number % 9 * 120)) for number in range(0, 3000, 2)
+]
+_ASKED = [b"0000", b"0001", b"0002", b"2998", b"2999", b"9", b"", b"0998"]
+
+
+def open_files() -> int:
+    """Return how many descriptors this process has."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("share", [0, 1], ids=["by pages", "by LMDB"])
+def test_point_reads_find_what_was_written(tmp_path: Path, share: int) -> None:
+    """With a descriptor for LMDB or without one, for one key or many."""
+    environment = folder_for_segments(tmp_path)
+    file = open_file(environment, write_pairs(environment, _PAIRS), share=share)
+    get, asked = file.getter(), [key for key in _ASKED if key]
+
+    assert [get(key) for key in asked] == [dict(_PAIRS).get(key) for key in asked]
+    assert file.get_many(asked) == [
+        (key, dict(_PAIRS)[key]) for key in asked if key in dict(_PAIRS)
+    ]
+    assert file.get_many([]) == []
+
+
+_BOUND = st.none() | st.integers(0, 3100).map(lambda number: b"%04d" % number)
+
+
+@pytest.fixture(scope="module")
+def both_ways(tmp_path_factory: pytest.TempPathFactory) -> tuple[SegmentFile, SegmentFile]:
+    """One segment, opened so that `page` knows its layout, and so that it does not."""
+    environment = folder_for_segments(tmp_path_factory.mktemp("segment"))
+    record = write_pairs(environment, _PAIRS)
+    return open_file(environment, record), open_file(environment, record, is_known=False)
+
+
+@given(_BOUND, _BOUND, st.booleans())
+def test_an_unknown_page_layout_is_read_by_cursor(
+    both_ways: tuple[SegmentFile, SegmentFile],
+    low: bytes | None,
+    high: bytes | None,
+    descending: bool,
+) -> None:
+    """LMDB's own cursor gives what the pages give, within any bounds, from either end."""
+    found = []
+    for file in both_ways:
+        blocks = pairs_of(file.blocks(low, high, 5, descending=descending))
+        found.append([pair for block in (blocks[::-1] if descending else blocks) for pair in block])
+
+    assert found[0] == found[1]
+    assert found[0] == [
+        pair for pair in _PAIRS if (low or b"") <= pair[0] and (high is None or pair[0] < high)
+    ]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_blocks_of_a_cursor_are_bounded(tmp_path: Path, descending: bool) -> None:
+    """A layout that is not known does not put a whole segment into memory."""
+    environment = folder_for_segments(tmp_path)
+    pairs = [(b"%03d" % number, bytes(1 << 20)) for number in range(30)]
+    file = open_file(environment, write_pairs(environment, pairs), is_known=False)
+
+    sizes = [len(block) for block in file.blocks(None, None, 100, descending=descending)]
+
+    assert sum(sizes) == 30
+    assert max(sizes) <= 9
+
+
+def test_a_cursor_reads_point_by_point_too(both_ways: tuple[SegmentFile, SegmentFile]) -> None:
+    """Where the layout is not known LMDB answers, descriptors or not."""
+    _, unknown = both_ways
+
+    assert unknown.getter()(b"0002") == dict(_PAIRS)[b"0002"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda file: list(file.blocks(None, None, 8)),
+        lambda file: file.getter()(b"0002"),
+        lambda file: file.get_many([b"0002"]),
+    ],
+    ids=["blocks", "get", "get_many"],
+)
+@pytest.mark.parametrize("start", [b"x" * 4096, bytes(16) + b"\xde\xc0\xef\xbe\x41\0\0\0"])
+def test_a_file_that_is_no_segment_is_told(
+    tmp_path: Path, read: Callable[[SegmentFile], object], start: bytes
+) -> None:
+    """Letters, or another version of LMDB's: whatever is asked of it, the file is named."""
+    environment = folder_for_segments(tmp_path)
+    record = write_pairs(environment, _PAIRS)
+    path = Path(environment.local_path(segment_path(record.name)))
+    path.write_bytes(start + path.read_bytes()[len(start) :])
+
+    with pytest.raises(CorruptionError, match=record.name):
+        read(open_file(environment, record))
+
+
+def test_a_damaged_tree_is_told(tmp_path: Path) -> None:
+    """The file is named, and LMDB, which would die of it, never sees it."""
+    environment = folder_for_segments(tmp_path)
+    record = write_pairs(environment, _PAIRS)
+    path = Path(environment.local_path(segment_path(record.name)))
+    contents = bytearray(path.read_bytes())
+    for page in range(2, len(contents) // 4096):
+        contents[page * 4096 + 10] ^= 0x0F
+    path.write_bytes(contents)
+    file = open_file(environment, record)
+
+    with pytest.raises(CorruptionError, match=f"{record.name}.*kind"):
+        list(file.blocks(None, None, 8))
+
+
+def test_files_close_when_they_are_let_go(tmp_path: Path) -> None:
+    """No descriptor and no share of them stays behind; a map needs none."""
+    environment = folder_for_segments(tmp_path)
+    record = write_pairs(environment, _PAIRS)
+    gc.collect()
+    before = open_files()
+    share = DescriptorShare(1)
+
+    for _ in range(3):
+        contents = environment.map(segment_path(record.name))
+        file = SegmentFile(environment.local_path(segment_path(record.name)), contents, share)
+        assert len(list(file.blocks(None, None, 8))) > 1
+        assert open_files() == before
+        get = file.getter()
+        assert open_files() == before + 1
+        del file
+        assert get(b"0002") is not None
+        del get
+        assert open_files() == before
+
+
+def test_a_file_that_is_open_already_is_read_all_the_same(tmp_path: Path) -> None:
+    """LMDB opens a file once a process; under a second path its pages answer."""
+    environment = folder_for_segments(tmp_path)
+    record = write_pairs(environment, _PAIRS)
+    first, second = (open_file(environment, record) for _ in range(2))
+
+    for file in (first, second, first):
+        assert file.getter()(b"0002") == dict(_PAIRS)[b"0002"]
+        assert file.get_many([b"0002"]) == [(b"0002", dict(_PAIRS)[b"0002"])]
+
+
+def test_threads_read_one_file_side_by_side(tmp_path: Path) -> None:
+    """Each of them finds every entry, however their calls mix."""
+    environment = folder_for_segments(tmp_path)
+    file = open_file(environment, write_pairs(environment, _PAIRS))
+    wrong: list[object] = []
+
+    def read(turn: int) -> None:
+        get = file.getter()
+        for key, value in _PAIRS[turn::4]:
+            if get(key) != value or file.get_many([key]) != [(key, value)]:
+                wrong.append(key)
+        if [pair for block in pairs_of(file.blocks(None, None, 3)) for pair in block] != _PAIRS:
+            wrong.append("blocks")
+
+    in_threads(read, 4)
+
+    assert wrong == []
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """Run some work in several threads at once."""
+    threads = [threading.Thread(target=work, args=(turn,)) for turn in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from([14, 60, 300, 480, 500, 511]),
+    st.sampled_from([0, 20, 700, 1360, 1500, 1540, 1900, 2020, 2040, 4070, 4090, 8200]),
+)
+def test_a_segment_fits_its_map(
+    tmp_path_factory: pytest.TempPathFactory, key_bytes: int, value_bytes: int
+) -> None:
+    """However badly sizes of keys and values fill LMDB's pages, the map is large enough."""
+    environment = folder_for_segments(tmp_path_factory.mktemp("map"))
+    count = 6_000_000 // (key_bytes + value_bytes + 600)
+    pairs = [(b"%014d" % number * 40, bytes(value_bytes)) for number in range(count)]
+
+    record = write_pairs(environment, [(key[:key_bytes], value) for key, value in pairs])
+
+    assert record.size > count * (key_bytes + value_bytes)
+
+
+@pytest.mark.parametrize("keys", [[b"b", b"a"], [b"a", b"a"]])
+def test_entries_that_do_not_ascend_are_not_dropped(tmp_path: Path, keys: Sequence[bytes]) -> None:
+    """LMDB would skip them without a word."""
+    environment = folder_for_segments(tmp_path)
+
+    with pytest.raises(AssertionError, match="do not ascend"):
+        write_pairs(environment, [(key, b"") for key in keys])

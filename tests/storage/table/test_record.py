@@ -1,0 +1,49 @@
+"""Laws of the row that a point lookup returns."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from relstate.storage.table.record import Row, row_type
+
+_ROW: Row = row_type(["id", "the name", "count"])((7, "x", None))
+
+
+def test_a_value_is_found_by_position_name_and_attribute() -> None:
+    """All three give the same value; a slice is a plain tuple."""
+    assert (_ROW[0], _ROW["id"], _ROW.id) == (7, 7, 7)
+    assert (_ROW[-1], _ROW["count"]) == (None, None)
+    assert _ROW["the name"] == "x"
+    assert _ROW[:2] == (7, "x")
+
+
+def test_a_row_is_the_tuple_of_its_values() -> None:
+    """It equals, hashes and unpacks as the plain tuple does."""
+    identifier, name, _ = _ROW
+
+    assert (identifier, name) == (7, "x")
+    assert [_ROW] == [(7, "x", None)]
+    assert hash(_ROW) == hash((7, "x", None))
+    assert _ROW.as_dict() == {"id": 7, "the name": "x", "count": None}
+    assert repr(_ROW) == "Row(id=7, the name='x', count=None)"
+
+
+def test_what_is_not_a_column_is_told() -> None:
+    """The error names the columns there are."""
+    with pytest.raises(KeyError, match="id, the name, count"):
+        _ROW["nothing"]
+    with pytest.raises(AttributeError, match="id, the name, count"):
+        _ROW.nothing  # noqa: B018
+    with pytest.raises(IndexError):
+        _ROW[3]
+
+
+def test_a_row_travels() -> None:
+    """A pickled row comes back with its names."""
+    found = pickle.loads(pickle.dumps(_ROW))
+
+    assert isinstance(found, Row)
+    assert found == _ROW
+    assert found.columns == _ROW.columns

@@ -1,0 +1,133 @@
+"""Laws of scans: all rows, in batches of bounded size, sorted in whatever way is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.storage.codec.ragged import Bytes
+from relstate.storage.segment.block import Block
+from relstate.storage.segment.kind import Kind
+from relstate.storage.table.piece import Limits, Piece
+from relstate.storage.table.scan import Bounds, Scan
+from support.segments import full_key
+
+_SMALL, _LARGE = Limits(rows=1000, size=1 << 20), Limits(rows=1 << 40, size=1 << 50)
+_VNODES = 5
+_BOUNDS = [
+    (full_key(b"", vnode=vnode)[:6], full_key(b"", vnode=vnode + 1)[:6]) for vnode in range(_VNODES)
+]
+_HEAD = 6
+
+# Of every source, the newest first, what it says of some keys.
+_SOURCES = st.lists(st.dictionaries(st.integers(0, 200), st.booleans(), max_size=60), max_size=4)
+
+
+def source_of(entries: dict[int, bool]) -> Block:
+    """Return a sorted run of entries: the vnode is the key modulo the number of vnodes."""
+    return Block.of_pairs(
+        sorted(
+            (
+                full_key(b"%06d" % key, vnode=key % _VNODES),
+                bytes([Kind.PUT if put else Kind.DELETE]),
+            )
+            for key, put in entries.items()
+        )
+    )
+
+
+def read(block: Block) -> object:
+    """Return a source that reads a run in parts of so many rows as leaves are asked for."""
+
+    def blocks(bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
+        inside = block.between(*bounds)
+        parts = [inside.slice(at, at + leaves) for at in range(0, len(inside), leaves)]
+        return iter(parts[::-1] if descending else parts)
+
+    return blocks
+
+
+def keys_of(batch: pa.RecordBatch) -> Bytes:
+    """Return the primary keys of a batch."""
+    return batch.column("key")
+
+
+def decode(piece: Piece) -> pa.RecordBatch:
+    """Return a piece's primary keys as a batch."""
+    found = np.array(
+        [key[_HEAD:-8] for block in piece.blocks for key in block.key_bytes().to_pylist()]
+    )
+    ordered = found if piece.order is None else found[piece.order]
+    return pa.record_batch({"key": pa.array(ordered.tolist(), pa.large_binary())})
+
+
+def scan_of(sources: list[dict[int, bool]], most: Limits) -> Scan:
+    """Return the scan of some sources."""
+    return Scan([read(source_of(entries)) for entries in sources], decode, keys_of, most)  # type: ignore[misc]
+
+
+def visible(sources: list[dict[int, bool]]) -> list[bytes]:
+    """Return the primary keys that a scan should find, sorted."""
+    newest: dict[int, bool] = {}
+    for entries in reversed(sources):
+        newest |= entries
+    return [b"%06d" % key for key, put in sorted(newest.items()) if put]
+
+
+def found_in(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
+    """Return the keys in batches, in their order."""
+    return [key for batch in batches for key in batch.column("key").to_pylist()]
+
+
+@given(_SOURCES)
+def test_a_scan_finds_every_visible_row(sources: list[dict[int, bool]]) -> None:
+    """Once, range by range."""
+    scan = scan_of(sources, _SMALL)
+
+    assert sorted(found_in(scan.batches(_BOUNDS))) == visible(sources)
+    assert sorted(found_in(scan.batches([(_BOUNDS[0][0], None)]))) == visible(sources)
+    assert found_in(scan.batches([])) == []
+
+
+@given(_SOURCES, st.booleans())
+def test_both_ways_of_sorting_agree(sources: list[dict[int, bool]], descending: bool) -> None:
+    """In memory where the table is small, vnodes side by side where it is not."""
+    expected = visible(sources)[:: -1 if descending else 1]
+
+    for most in (_SMALL, _LARGE):
+        found = scan_of(sources, most).sorted_batches(_BOUNDS, descending=descending)
+        assert found_in(found) == expected
+
+
+@given(_SOURCES, st.booleans(), st.integers(0, _VNODES - 1))
+def test_one_vnode_is_sorted_as_it_is(
+    sources: list[dict[int, bool]], descending: bool, vnode: int
+) -> None:
+    """Its rows are stored in the order of the primary key already."""
+    expected = [key for key in visible(sources) if int(key) % _VNODES == vnode]
+
+    found = scan_of(sources, _LARGE).sorted_batches([_BOUNDS[vnode]], descending=descending)
+
+    assert found_in(found) == expected[:: -1 if descending else 1]
+
+
+@pytest.mark.parametrize("most", [_SMALL, _LARGE])
+def test_no_ranges_have_no_rows(most: Limits) -> None:
+    """A state table that owns no vnodes is empty."""
+    assert list(scan_of([{1: True}], most).sorted_batches([], descending=False)) == []
+
+
+def test_batches_are_bounded() -> None:
+    """At most 65,536 rows each, sorted or not."""
+    keys = dict.fromkeys(range(140_000), True)
+    scan = scan_of([keys], Limits(rows=len(keys), size=1 << 20))
+
+    for batches in (scan.batches(_BOUNDS), scan.sorted_batches(_BOUNDS, descending=True)):
+        sizes = [batch.num_rows for batch in batches]
+        assert sum(sizes) == len(keys)
+        assert max(sizes) <= 65_536
