@@ -21,7 +21,8 @@ from .message import TaskMessage
 def commit_batch(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Commit what the tasks of a batch write wrote."""
     received = checked(messages)
-    _commit(job, received, _batch_transaction(job, received))
+    if not job.is_done:
+        _commit(job, received, _batch_transaction(job, received))
 
 
 def commit_microbatch(

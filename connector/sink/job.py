@@ -20,13 +20,18 @@ from .operation import OperationColumn
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """What is written where. ``overwrite``: the rows replace all others. Travels to the tasks."""
+    """What is written where. Travels to the tasks.
+
+    ``overwrite``: the rows replace all others. ``is_done``: the write is known to be committed, so
+    that nothing need be written again.
+    """
 
     target: WriteTarget
     operations: OperationColumn | None
     overwrite: bool
     application: str | None
     version: int | None
+    is_done: bool = False
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows of one task, and return what the driver needs to commit them."""
@@ -37,7 +42,7 @@ class WriteJob:
         writer: TableWriter | None = None
         try:
             for batch in batches:
-                if batch.num_rows:
+                if batch.num_rows and not self.is_done:
                     writer = writer or self.target.open()
                     self._write(writer, batch)
             return () if writer is None else writer.finish()

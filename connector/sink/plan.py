@@ -15,7 +15,7 @@ from relstate.connector import catalog
 from relstate.connector.failure import reported
 from relstate.connector.options import WriteOptions, stream_options, write_options
 from relstate.connector.types import arrow_schema_of
-from relstate.storage import Store, TableSchema
+from relstate.storage import Store, TableSchema, WriteTarget
 
 from .batch import BatchWriter
 from .job import WriteJob
@@ -43,12 +43,21 @@ def plan_stream(given: Mapping[str, str], schema: StructType, *, overwrite: bool
 def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:
     with Store.open(options.path) as store:
         target = store.write_target(options.table)
+        is_done = _is_done(store, target, options)
     found = arrow_schema_of(schema)
     operations = _operations(options.operation_column, target.definition.schema)
     target.definition.schema.check_schema(
         found if operations is None else operations.check_schema(found)
     )
-    return WriteJob(target, operations, overwrite, options.application, options.version)
+    return WriteJob(target, operations, overwrite, options.application, options.version, is_done)
+
+
+def _is_done(store: Store, target: WriteTarget, options: WriteOptions) -> bool:
+    """Tell whether a write is known to be committed; what runs told apart is for the commit."""
+    if options.application is None or options.version is None:
+        return False
+    last = store.state.transactions.get((options.application, target.definition.table_id))
+    return last is not None and last.run is None and options.version <= last.batch
 
 
 def _operations(name: str | None, schema: TableSchema) -> OperationColumn | None:

@@ -120,10 +120,11 @@ def test_a_repeated_job_is_left_out(spark: SparkSession, store: Store, orders: s
         save(orders_of(spark, (1, customer)), store, orders, **identity)
 
     write("ann", "job", 7)
-    epoch = store.epoch
+    epoch, files = store.epoch, store.environment.list("segments")
     write("bob", "job", 7)
     write("bob", "job", 3)
     assert store.epoch == epoch
+    assert store.environment.list("segments") == files
     assert customers(load(spark, store, orders)) == {1: "ann"}
 
     write("eve", "other job", 3)
