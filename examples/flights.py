@@ -271,7 +271,7 @@ def moment_of(flights: DataFrame) -> datetime:
     """Return the moment as of which a table of flights is: its newest change tells."""
     newest = flights.agg(f.max("updated_at")).toArrow().to_pydict()
     (moment,) = newest.popitem()[1]
-    return flights_changes.batch_end(moment or flights_changes.START)
+    return flights_changes.START if moment is None else flights_changes.batch_end(moment)
 
 
 def report(name: str, rows: DataFrame, expected: DataFrame) -> bool:
