@@ -1,14 +1,14 @@
 """The check of a store: every broken invariant, found and named.
 
-Promises: it reads the whole log and every segment that is still named, trusts nothing, changes
-nothing, and goes on after a problem to find the others.
+Promises: it reads the log and every segment that an epoch which can be read names, trusts
+nothing, changes nothing, and goes on after a problem to find the others.
 Does not know: how to repair.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
 from .errors import RelstateError
-from .log.entry import Entry
+from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.log import Log
-from .log.state import PlacedSegment, StoreState, fold
+from .log.state import StoreState
 from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
 from .segment.block import Block
 from .segment.kind import Kind
@@ -54,56 +54,85 @@ def check(environment: Environment, log: Log, state: StoreState) -> Report:
     The log replays to that state; every segment has its size and hash, is sorted, is what its
     statistics say and decodes; every key is canonical and in its vnode.
     """
-    problems = list(_log_problems(log, state))
+    history = _History(state)
+    problems = list(history.replay(log))
     entries = 0
-    for placed in state.segments.values():
+    for record in history.records.values():
         try:
-            found, count = _segment_problems(environment, state, placed)
+            found, count = _segment_problems(environment, state, record, history.definitions)
         except RelstateError as error:
             problems.append(str(error))
             continue
-        location = environment.location(segment_path(placed.name))
+        location = environment.location(segment_path(record.name))
         problems += [f"{location}: {problem}" for problem in found]
         entries += count
-    orphans = _orphans(environment, state)
-    return Report(state.epoch, len(state.segments), entries, orphans, tuple(problems))
+    orphans = _orphans(environment, history.records)
+    return Report(state.epoch, len(history.records), entries, orphans, tuple(problems))
 
 
-def _log_problems(log: Log, state: StoreState) -> Iterator[str]:
+class _History:
+    """What the epochs that can be read name: segments, and the tables whose rows are in them."""
+
+    def __init__(self, state: StoreState) -> None:
+        """``state``: the newest."""
+        self._newest = state
+        self.records: dict[str, SegmentRecord] = {}
+        self.definitions: dict[int, TableDefinition] = {}
+        self._add(state)
+
+    def _add(self, state: StoreState) -> None:
+        self.records |= {placed.name: placed.record for placed in state.segments.values()}
+        for table_id, table in state.tables.items():
+            self.definitions.setdefault(table_id, table.definition)
+
+    def replay(self, log: Log) -> Iterator[str]:
+        """Yield what is wrong with the log from the oldest epoch that can be read."""
+        newest = self._newest
+        try:
+            state = log.state_at(newest, newest.oldest_epoch)
+            self._add(state)
+            checkpoints = set(log.checkpoint_epochs())
+            for entry in log.entries(state.epoch + 1, newest.epoch):
+                state = state.apply(entry)
+                self._add_entry(entry)
+                if entry.epoch in checkpoints:
+                    yield from _checkpoint_problems(log, state)
+        except RelstateError as error:
+            yield str(error)
+            return
+        if state != newest:
+            location = log.environment.location("")
+            yield f"{location}: the log does not replay to the state its checkpoints say"
+
+    def _add_entry(self, entry: Entry) -> None:
+        self.records |= {record.name: record for record in entry.added}
+        for definition in (*entry.created_tables, *entry.altered_tables):
+            known = self.definitions.setdefault(definition.table_id, definition)
+            if known.schema.version < definition.schema.version:
+                self.definitions[definition.table_id] = definition
+
+
+def _checkpoint_problems(log: Log, state: StoreState) -> Iterator[str]:
+    """Yield what is wrong with the checkpoint of a state."""
     try:
-        first, *others = log.entries(1, state.epoch)
-        replayed = fold(StoreState.first(first), others)
-        yield from _checkpoint_problems(log, first, others)
+        found = log.read_checkpoint(state.epoch)
     except RelstateError as error:
         yield str(error)
         return
-    if replayed != state:
-        location = log.environment.location("")
-        yield f"{location}: the log does not replay to the state its checkpoints say"
-
-
-def _checkpoint_problems(log: Log, first: Entry, others: Sequence[Entry]) -> Iterator[str]:
-    """Yield the checkpoints that are not the fold of the entries, of which ``first`` is epoch 1."""
-    replayed = StoreState.first(first)
-    for epoch in log.checkpoint_epochs():
-        replayed = fold(replayed, others[replayed.epoch - 1 : epoch - 1])
-        try:
-            # A later one than the last entry was left by a commit meanwhile.
-            if replayed.epoch == epoch and log.read_checkpoint(epoch) != replayed:
-                location = log.environment.location(checkpoint_path(epoch))
-                yield f"{location}: the log does not replay to what this checkpoint says"
-        except FileNotFoundError:
-            continue  # folded meanwhile
-        except RelstateError as error:
-            yield str(error)
+    if found != state:
+        location = log.environment.location(checkpoint_path(state.epoch))
+        yield f"{location}: the log does not replay to what this checkpoint says"
 
 
 def _segment_problems(
-    environment: Environment, state: StoreState, placed: PlacedSegment
+    environment: Environment,
+    state: StoreState,
+    record: SegmentRecord,
+    definitions: Mapping[int, TableDefinition],
 ) -> tuple[list[str], int]:
     """Return (problems, number of entries) of one segment."""
-    registry.verify(environment, placed.record)
-    file = registry.open(environment, placed.record)
+    registry.verify(environment, record)
+    file = registry.open(environment, record)
     blocks = [unpack(block) for block in file.blocks(None, None, _LEAVES_A_BLOCK)]
     if not blocks:
         return ["it is empty"], 0
@@ -113,11 +142,10 @@ def _segment_problems(
     settings = state.settings
     rows = np.arange(len(keys), dtype=np.int64)
     found = statistics(keys, values, rows, settings.vnode_count, settings.shards)
-    if found != placed.record.tables:
-        problems.append(f"its statistics are {found}, the log says {placed.record.tables}")
+    if found != record.tables:
+        problems.append(f"its statistics are {found}, the log says {record.tables}")
     for table_id, start, stop in _tables(keys):
-        definition = state.tables[table_id].definition
-        encoding = RowEncoding(definition, settings.vnode_count)
+        encoding = RowEncoding(definitions[table_id], settings.vnode_count)
         part = Block.over(keys.slice(start, stop - start), values.slice(start, stop - start))
         problems += _row_problems(encoding, part)
     return problems, len(keys)
@@ -162,6 +190,6 @@ def _row_problems(encoding: RowEncoding, block: Block) -> Iterator[str]:
         )
 
 
-def _orphans(environment: Environment, state: StoreState) -> int:
+def _orphans(environment: Environment, records: Mapping[str, SegmentRecord]) -> int:
     names = map(parse_segment_file, environment.list(SEGMENTS))
-    return sum(name is not None and name not in state.segments for name in names)
+    return sum(name is not None and name not in records for name in names)

@@ -4,6 +4,8 @@
     _log/00000000000000000064.checkpoint.json   the fold of the entries up to epoch 64
     _archive/00000000000000000001-00000000000000000032.json
                                                 the entries of a block of epochs, one a line
+    _archive/00000000000000000064.checkpoint.json
+                                                a checkpoint that later ones have taken over from
     segments/<name>.lmdb                        a segment
 
 Names sort as their epochs do. A file on its way to one of these names has a random id and ``.tmp``
@@ -58,6 +60,17 @@ def archive_path(epoch: int) -> str:
     """Return the name of the archive that an epoch's entry goes to."""
     block = block_of(epoch)
     return f"{ARCHIVE}/{block[0]:020d}-{block[-1]:020d}.json"
+
+
+def archived_checkpoint_path(epoch: int) -> str:
+    """Return the name under which the checkpoint of an epoch is archived."""
+    return f"{ARCHIVE}/{epoch:020d}.checkpoint.json"
+
+
+def parse_archived_checkpoint(file: str) -> int | None:
+    """Return the epoch whose checkpoint a file in the archive's folder is; None if it is none."""
+    found = parse_log_file(file)
+    return found.epoch if found is not None and found.kind == "checkpoint" else None
 
 
 def segment_path(name: str) -> str:

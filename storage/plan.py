@@ -26,7 +26,8 @@ from .table.tablewriter import TableWriter
 class ReadPlan:
     """One table at one epoch. Picklable.
 
-    ``segments``: those with rows of the table, the newest first. ``columns``: None for all.
+    ``segments``: those with rows of the table, the newest first. ``time``: microseconds since
+    1970; rows that had expired by then are not seen. ``columns``: None for all.
     """
 
     path: str
@@ -34,6 +35,7 @@ class ReadPlan:
     vnode_count: int
     epoch: int
     segments: tuple[PlacedSegment, ...]
+    time: int
     columns: tuple[str, ...] | None = None
     verify: str = "hash"
 

@@ -7,7 +7,8 @@ Does not know: Spark. It only composes what the other files do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,8 @@ from .errors import (
 )
 from .log.entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
 from .log.log import Log
-from .log.state import CatalogTable, PlacedSegment, StoreState
+from .log.state import PlacedSegment, StoreState
+from .log.time import micros_of
 from .log.transaction import Committed, NewTable, Proposal, Reads, Skipped, commit
 from .paths import SEGMENTS
 from .plan import ReadPlan, WriteTarget
@@ -193,11 +195,29 @@ class Store:
         reader()
         return Table(name, reader)
 
+    # The past
+
     def at(self, epoch: int) -> Snapshot:
         """Return the store as of an epoch. EpochNotFoundError, EpochExpiredError."""
-        state = self.state
-        state.check_epoch(epoch)
-        return Snapshot(self, state, epoch)
+        return Snapshot(self, self.state_at(epoch))
+
+    def state_at(self, epoch: int) -> StoreState:
+        """Return the store's state as of an epoch. EpochNotFoundError, EpochExpiredError."""
+        return self._log.state_at(self.state, epoch)
+
+    def epoch_at(self, time: datetime) -> int:
+        """Return the newest epoch committed at or before a time, which has a time zone.
+
+        EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept,
+        OptionError for a time without a zone.
+        """
+        if time.tzinfo is None:
+            raise OptionError(f"{time.isoformat()} has no time zone, so it is no moment; add one")
+        return self._log.epoch_at(self.state, micros_of(time))
+
+    def history(self) -> Iterator[Entry]:
+        """Yield what every commit said, the newest first."""
+        return self._log.history(self.state)
 
     def state_table(
         self, name: str, *, strict: bool = False, vnodes: Sequence[range] | None = None
@@ -235,8 +255,13 @@ class Store:
 
         TableNotFoundError, SchemaError for an unknown column, the errors of `at`.
         """
-        state = self.state
-        return _plan(self, state, state.epoch if epoch is None else epoch, name, columns)
+        state = self.state if epoch is None else self.state_at(epoch)
+        time = self._now(state) if epoch is None or epoch == self._state.epoch else state.time
+        return _plan(self, state, time, name, columns)
+
+    def _now(self, state: StoreState) -> int:
+        """Return the time by which a read of the latest epoch judges what has expired."""
+        return max(self.environment.now(), state.time)
 
     def write_target(self, name: str) -> WriteTarget:
         """Return what other processes need to write rows of a table."""
@@ -267,19 +292,23 @@ class Store:
 class Snapshot:
     """A store as of one epoch. Safe between threads."""
 
-    def __init__(self, store: Store, state: StoreState, epoch: int) -> None:
-        """``epoch`` can be read in ``state``."""
+    def __init__(self, store: Store, state: StoreState) -> None:
+        """``state``: the store's at that epoch."""
         self._store = store
-        self._state = state
-        self.epoch = epoch
+        self.state = state
+
+    @property
+    def epoch(self) -> int:
+        """The epoch."""
+        return self.state.epoch
 
     def tables(self) -> tuple[str, ...]:
         """Return the names of the tables there were, sorted."""
-        return self._state.table_names(self.epoch)
+        return self.state.table_names()
 
     def table(self, name: str) -> Table:
         """Return a table as it was. TableNotFoundError if there was none of this name."""
-        plan = _plan(self._store, self._state, self.epoch, name, None)
+        plan = _plan(self._store, self.state, self.state.time, name, None)
         reader = plan.open(self._store.environment)
 
         def open_reader() -> StorageTable:
@@ -308,7 +337,7 @@ class _LatestReader:
         found = self._found
         if found is not None and found[0] is state:
             return found[1]
-        plan = _plan(self._store, state, state.epoch, self._name, None)
+        plan = _plan(self._store, state, self._store.environment.now(), self._name, None)
         reader = None if found is None else found[1]
         if reader is None or not reader.reads(plan.definition, plan.segments):
             reader = plan.open(self._store.environment)
@@ -317,18 +346,18 @@ class _LatestReader:
 
 
 def _plan(
-    store: Store, state: StoreState, epoch: int, name: str, columns: Sequence[str] | None
+    store: Store, state: StoreState, time: int, name: str, columns: Sequence[str] | None
 ) -> ReadPlan:
-    table: CatalogTable = state.table(name, epoch if epoch != state.epoch else None)
-    schema = table.definition.schema
+    definition = state.table(name).definition
+    schema = definition.schema
     names = None if columns is None else tuple(schema.column(column).name for column in columns)
-    table_id = table.definition.table_id
     return ReadPlan(
         store.path,
-        table.definition,
+        definition,
         state.settings.vnode_count,
-        epoch,
-        state.segments_of(table_id, epoch),
+        state.epoch,
+        state.segments_of(definition.table_id),
+        time,
         names,
     )
 

@@ -21,7 +21,7 @@ from .state import CatalogTable, PlacedSegment, StoreState
 
 def encode_checkpoint(state: StoreState) -> bytes:
     """Return the content of a state's checkpoint file."""
-    placed = sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank))
+    placed = sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank, one.name))
     lines = [one.record_json for one in placed]
     return seal("checkpoint", _to_json(state, placed), lines)
 
@@ -86,11 +86,7 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
         value["oldest_epoch"],
         value["next_table_id"],
         {table.definition.table_id: table for table in tables},
-        {
-            table.definition.name.lower(): table.definition.table_id
-            for table in tables
-            if table.dropped_epoch is None
-        },
+        {table.definition.name.lower(): table.definition.table_id for table in tables},
         dict(zip(names, placed, strict=True)),
         {
             table_id: tuple(placed[at] for at in places)
@@ -103,16 +99,14 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
 def _table_to_json(table: CatalogTable) -> dict[str, Any]:
     return {
         "definition": table.definition.to_json(),
-        "base_epochs": list(table.base_epochs),
+        "base_epoch": table.base_epoch,
         "data_epoch": table.data_epoch,
-        "dropped_epoch": table.dropped_epoch,
     }
 
 
 def _table_from_json(value: Mapping[str, Any]) -> CatalogTable:
     return CatalogTable(
         TableDefinition.from_json(value["definition"]),
-        tuple(value["base_epochs"]),
+        value["base_epoch"],
         value["data_epoch"],
-        value["dropped_epoch"],
     )

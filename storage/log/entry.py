@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any
 
 from ..errors import CorruptionError, FormatVersionError, TableNameError
 from ..paths import is_segment_name
+from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .frame import seal, unseal
 
@@ -21,9 +22,6 @@ from .frame import seal, unseal
 FORMAT = 1
 # On disk: 24 bits of every key's version tell the rank. Never raise it.
 MAX_SEGMENTS = 1 << 24
-
-# On disk. A placeholder's rows take the version of the entry that added the segment.
-Versions = Literal["placeholder", "stored"]
 
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 RESERVED_PREFIX = "__internal_"
@@ -110,14 +108,15 @@ class SegmentRecord:
     """What the log knows of one segment.
 
     ``name`` is without folder and suffix, ``size`` in bytes, ``hash`` the file's xxh3_64 in
-    hexadecimal; ``versions`` says whether its keys carry their versions or a placeholder.
+    hexadecimal. ``place`` is the (epoch, rank) of the newest segment that compaction merged into
+    it, whose place it takes; None for a segment whose rows are new, which has its commit's.
     """
 
     name: str
     size: int
     hash: str
-    versions: Versions
     tables: tuple[TableStatistics, ...]
+    place: tuple[int, int] | None = None
 
     def rows(self, table_id: int) -> int:
         """Return how many entries, deletes included, the segment holds of a table."""
@@ -133,8 +132,8 @@ class SegmentRecord:
             "name": self.name,
             "size": self.size,
             "hash": self.hash,
-            "versions": self.versions,
             "tables": [table.to_json() for table in self.tables],
+            "place": None if self.place is None else list(self.place),
         }
 
     @classmethod
@@ -144,19 +143,24 @@ class SegmentRecord:
             _segment_name(value["name"]),
             value["size"],
             value["hash"],
-            _versions(value["versions"]),
             tuple(TableStatistics.from_json(table) for table in value["tables"]),
+            None if value["place"] is None else _place(value["place"]),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """A table as the catalog knows it; its id is allocated once and never used again."""
+    """A table as the catalog knows it; its id is allocated once and never used again.
+
+    ``older_schemas`` are those that its rows may still be encoded under, the oldest first.
+    """
 
     table_id: int
     name: str
     schema: TableSchema
     created_epoch: int
+    properties: TableProperties = PLAIN
+    older_schemas: tuple[TableSchema, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""
@@ -165,13 +169,21 @@ class TableDefinition:
             "name": self.name,
             "schema": self.schema.to_json(),
             "created_epoch": self.created_epoch,
+            "properties": self.properties.to_json(),
+            "older_schemas": [schema.to_json() for schema in self.older_schemas],
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableDefinition:
         """Return the definition that `to_json` described."""
-        schema = TableSchema.from_json(value["schema"])
-        return cls(value["table_id"], value["name"], schema, value["created_epoch"])
+        return cls(
+            value["table_id"],
+            value["name"],
+            TableSchema.from_json(value["schema"]),
+            value["created_epoch"],
+            TableProperties.from_json(value["properties"]),
+            tuple(map(TableSchema.from_json, value["older_schemas"])),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +221,9 @@ class Entry:
     is that of the entry before, empty in the first, so that logs cannot be mixed up. ``time``
     and ``started`` are microseconds since 1970: of the commit, which never goes backwards from
     entry to entry, and of the beginning of the job whose work it commits. Without ``data_change``
-    it is upkeep: no reader sees other rows. The rank of a segment is its place in ``added``.
+    it is upkeep: no reader sees other rows. The rank of a segment is its index in ``added``.
 
+    ``altered_tables`` are the definitions that take the place of those with their ids.
     ``based_tables`` are the ids of the tables whose base epoch this becomes: what is older is
     invisible in them from here on. ``oldest_epoch``, where not None, is the oldest that can still
     be read from here on. ``settings`` are in the first entry and in no other.
@@ -226,6 +239,7 @@ class Entry:
     added: tuple[SegmentRecord, ...] = ()
     removed: tuple[str, ...] = ()
     created_tables: tuple[TableDefinition, ...] = ()
+    altered_tables: tuple[TableDefinition, ...] = ()
     dropped_tables: tuple[int, ...] = ()
     based_tables: tuple[int, ...] = ()
     transactions: tuple[Transaction, ...] = ()
@@ -246,6 +260,7 @@ class Entry:
             "added": [segment.to_json() for segment in self.added],
             "removed": list(self.removed),
             "created_tables": [table.to_json() for table in self.created_tables],
+            "altered_tables": [table.to_json() for table in self.altered_tables],
             "dropped_tables": list(self.dropped_tables),
             "based_tables": list(self.based_tables),
             "transactions": [transaction.to_json() for transaction in self.transactions],
@@ -268,6 +283,7 @@ class Entry:
             added=tuple(map(SegmentRecord.from_json, value["added"])),
             removed=tuple(map(_segment_name, value["removed"])),
             created_tables=tuple(map(TableDefinition.from_json, value["created_tables"])),
+            altered_tables=tuple(map(TableDefinition.from_json, value["altered_tables"])),
             dropped_tables=tuple(value["dropped_tables"]),
             based_tables=tuple(value["based_tables"]),
             transactions=tuple(map(Transaction.from_json, value["transactions"])),
@@ -317,7 +333,6 @@ def _segment_name(name: str) -> str:
     return name
 
 
-def _versions(text: str) -> Versions:
-    if text not in ("placeholder", "stored"):
-        raise ValueError(f"{text!r} does not say how versions are kept")
-    return cast(Versions, text)
+def _place(value: list[int]) -> tuple[int, int]:
+    epoch, rank = value
+    return epoch, rank

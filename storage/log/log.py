@@ -8,9 +8,10 @@ Does not know: what a commit must check (transaction.py), nor segments.
 
 **Folding.** Every 32 epochs the writer that committed leaves a checkpoint: the fold of all entries
 so far. Entries that two checkpoints cover are copied to an archive, one file for each block of 32,
-and then removed, together with the older checkpoints. So `_log` holds at most about a hundred
-files, and whoever opens a store lists them: a pointer to the newest checkpoint would have to be
-distrusted, and could save nothing.
+and then removed, together with the older checkpoints, which are archived too: the state of an older
+epoch is the fold of at most 31 entries onto the checkpoint before it. So `_log` holds at most about
+a hundred files, and whoever opens a store lists them: a pointer to the newest checkpoint would have
+to be distrusted, and could save nothing.
 
 **The order of removal** carries the proofs. Archives are durable first; then checkpoints go, then
 entries, each in ascending order. Hence: as long as the file that one started from (a checkpoint,
@@ -31,6 +32,7 @@ and a reader believes a next entry only if its own is still there, with its own 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +40,7 @@ from dataclasses import dataclass
 from ..environment import Environment
 from ..errors import (
     CorruptionError,
+    EpochNotFoundError,
     FilesystemError,
     NotAStoreError,
     RelstateError,
@@ -46,11 +49,23 @@ from ..errors import (
     StoreNotFoundError,
     UnknownOutcomeError,
 )
-from ..paths import BLOCK, FOLDERS, LOG, block_of, checkpoint_path, entry_path, parse_log_file
+from ..paths import (
+    ARCHIVE,
+    BLOCK,
+    FOLDERS,
+    LOG,
+    archived_checkpoint_path,
+    block_of,
+    checkpoint_path,
+    entry_path,
+    parse_archived_checkpoint,
+    parse_log_file,
+)
 from .archive import archive_block, check_chain, check_parent, is_archived, read_archive
 from .checkpoint import decode_checkpoint, encode_checkpoint
 from .entry import Entry, Settings, decode_entry, encode_entry
 from .state import StoreState, fold
+from .time import iso_time
 
 _SECONDS_BETWEEN_LISTINGS = 60.0
 # Loading starts over when the log was folded under it, which takes 33 commits each time.
@@ -186,16 +201,22 @@ class Log:
         return self.read_checkpoint(listing.checkpoints[-1])
 
     def checkpoint_epochs(self) -> tuple[int, ...]:
-        """Return the epochs of which there is a checkpoint, ascending."""
-        return self._list().checkpoints
+        """Return the epochs of which there is a checkpoint, archived or not, ascending."""
+        names = self.environment.list(ARCHIVE)
+        archived = {epoch for epoch in map(parse_archived_checkpoint, names) if epoch is not None}
+        return tuple(sorted(archived.union(self._list().checkpoints)))
 
     def read_checkpoint(self, epoch: int) -> StoreState:
-        """Return what the checkpoint of an epoch says; others may remove it when they fold.
+        """Return what the checkpoint of an epoch says, archived or not.
 
         FileNotFoundError if there is none, CorruptionError if it is damaged.
         """
         path = checkpoint_path(epoch)
-        data = self.environment.read(path)
+        try:
+            data = self.environment.read(path)
+        except FileNotFoundError:
+            path = archived_checkpoint_path(epoch)
+            data = self.environment.read(path)
         return decode_checkpoint(data, epoch, self.environment.location(path))
 
     def _read_entry(self, epoch: int) -> Entry:
@@ -276,6 +297,60 @@ class Log:
                 f"is missing, although epoch {state.epoch} was read here: restore it from a backup"
             )
         return loaded
+
+    # The past
+
+    def state_at(self, newest: StoreState, epoch: int) -> StoreState:
+        """Return the state of an epoch; ``newest`` tells which can be read.
+
+        EpochNotFoundError or EpochExpiredError, CorruptionError if a file is missing or damaged.
+        """
+        newest.check_epoch(epoch)
+        if epoch == newest.epoch:
+            return newest
+        start = self._state_before(epoch)
+        entries = list(self.entries(start.epoch + 1, epoch))
+        self._check_parents(start, entries)
+        return fold(start, entries)
+
+    def _state_before(self, epoch: int) -> StoreState:
+        """Return the state of the last checkpoint at or before an epoch; without one, of epoch 1.
+
+        A commit may have left none: then there is one 32 epochs before.
+        """
+        for checkpoint in range(epoch // BLOCK * BLOCK, 0, -BLOCK):
+            with suppress(FileNotFoundError):
+                return self.read_checkpoint(checkpoint)
+        (first,) = self.entries(1, 1)
+        return StoreState.first(first)
+
+    def epoch_at(self, newest: StoreState, time: int) -> int:
+        """Return the newest epoch committed at or before a time, in microseconds since 1970.
+
+        EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept.
+        """
+        if time >= newest.time:
+            return newest.epoch
+        epoch = bisect_right(range(1, newest.epoch), time, key=self._time_of)
+        if not epoch:
+            raise EpochNotFoundError(
+                f"{iso_time(time)} is before the first epoch of the store, "
+                f"{iso_time(self._time_of(1))}: take that or a later time"
+            )
+        newest.check_epoch(epoch)
+        return epoch
+
+    def _time_of(self, epoch: int) -> int:
+        (entry,) = self.entries(epoch, epoch)
+        return entry.time
+
+    def history(self, newest: StoreState) -> Iterator[Entry]:
+        """Yield all entries up to a state's, the newest first."""
+        last = newest.epoch
+        while last:
+            first = block_of(last)[0]
+            yield from reversed(list(self.entries(first, last)))
+            last = first - 1
 
     def entries(self, first: int, last: int) -> Iterator[Entry]:
         """Yield the entries of the epochs ``first`` to ``last``, archived or not.
@@ -381,6 +456,11 @@ class Log:
         with suppress(FileExistsError):  # equal, byte by byte
             self.environment.put_if_absent(checkpoint_path(state.epoch), encode_checkpoint(state))
 
+    def _archive_checkpoint(self, epoch: int) -> None:
+        with suppress(FileNotFoundError, FileExistsError):  # others have; it is equal
+            data = self.environment.read(checkpoint_path(epoch))
+            self.environment.put_if_absent(archived_checkpoint_path(epoch), data)
+
     def _fold(self) -> None:
         """Archive and remove what two checkpoints cover. The order matters: see the module."""
         listing = self._list()
@@ -390,6 +470,8 @@ class Log:
         covered = [epoch for epoch in listing.entries if epoch <= covering]
         for first in sorted({block_of(epoch)[0] for epoch in covered}):
             archive_block(self.environment, first)
+        for epoch in older:
+            self._archive_checkpoint(epoch)
         for epoch in older:
             self.environment.remove(checkpoint_path(epoch))
         for epoch in covered:

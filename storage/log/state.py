@@ -1,16 +1,15 @@
 """The state of a store at one epoch: what the log's entries, folded, amount to.
 
 Promises: a state is a value, and the fold is pure: the same entries give an equal state wherever
-they are cut by a checkpoint. Folding many entries copies what grows with the store once, not once
-an entry.
+they are cut by a checkpoint. It holds what a read at its own epoch needs and nothing older, so its
+size follows the live tables and segments, not the store's age. Folding many entries copies what
+grows with the store once, not once an entry.
 Does not know: files. (See checkpoint.py for a state's bytes, log.py for where entries come from.)
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -26,10 +25,13 @@ from .frame import canonical
 
 
 class PlacedSegment:
-    """A segment and its place in the log: the epoch that added it and its rank in that commit.
+    """A segment and its place in the log: an epoch, and a rank in that epoch's commit.
 
-    Immutable. One that comes from a checkpoint holds its record's JSON, and decodes it when it is
-    first asked for: opening a store does not wait for segments that nobody reads.
+    The place orders the versions of a row: of two segments that hold it, that of the greater place
+    wins. It is the commit's that added the segment, or, of a segment that compaction made, that of
+    the newest segment in it. Immutable. One that comes from a checkpoint holds its record's JSON,
+    and decodes it when it is first asked for: opening a store does not wait for segments that
+    nobody reads.
     """
 
     __slots__ = ("_json", "_record", "epoch", "name", "rank")
@@ -97,29 +99,17 @@ class PlacedSegment:
         return f"PlacedSegment({self.name!r}, epoch={self.epoch}, rank={self.rank})"
 
 
-_EPOCH = attrgetter("epoch")
+# The name tells apart what one compaction made: those segments share no row.
+_PLACE = attrgetter("epoch", "rank", "name")
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table and its epochs: those it was based on, its last data change, and its drop.
-
-    ``base_epochs`` ascend and begin with the epoch that created the table.
-    """
+    """A table, the epoch before which nothing of it is visible, and that of its last change."""
 
     definition: TableDefinition
-    base_epochs: tuple[int, ...]
+    base_epoch: int
     data_epoch: int
-    dropped_epoch: int | None = None
-
-    def exists_at(self, epoch: int) -> bool:
-        """Return whether the table is there at an epoch."""
-        created = self.definition.created_epoch
-        return created <= epoch and (self.dropped_epoch is None or epoch < self.dropped_epoch)
-
-    def base_epoch(self, epoch: int) -> int:
-        """Return the epoch before which nothing is visible to a read at ``epoch``."""
-        return self.base_epochs[bisect_right(self.base_epochs, epoch) - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +117,9 @@ class StoreState:
     """A store at one epoch. Immutable, whatever the types of its mappings allow.
 
     ``time`` is the last commit's, in microseconds since 1970; ``oldest_epoch`` the oldest epoch
-    that can be read. ``tables`` are by id and include dropped ones, which older epochs still have;
-    ``live_tables`` are the ids of the others by their name in lower case. ``segments`` are by name;
-    ``segments_by_table`` the same by table id, in the order of (epoch, rank). ``transactions``
-    are the last ones by (writer, table id).
+    that can be read. ``tables`` are by id, ``table_ids`` by name in lower case. ``segments`` are
+    those with visible rows, by name; ``segments_by_table`` the same by table id, in the order of
+    their places. ``transactions`` are the last ones by (writer, table id).
     """
 
     epoch: int
@@ -140,7 +129,7 @@ class StoreState:
     oldest_epoch: int
     next_table_id: int
     tables: Mapping[int, CatalogTable]
-    live_tables: Mapping[str, int]
+    table_ids: Mapping[str, int]
     segments: Mapping[str, PlacedSegment]
     segments_by_table: Mapping[int, tuple[PlacedSegment, ...]]
     transactions: Mapping[tuple[str, int], Transaction]
@@ -169,52 +158,23 @@ class StoreState:
                 f"read (retention is {self.settings.retention} s): read that or a later one"
             )
 
-    def table(self, name: str, epoch: int | None = None) -> CatalogTable:
-        """Return a table by its name, whatever its case, as of an epoch; None is the latest.
-
-        TableNotFoundError if there is none at that epoch; the errors of `check_epoch`.
-        """
-        table = self._find_table(name.lower(), epoch)
-        if table is None:
-            known = ", ".join(self.table_names(epoch)) or "none"
+    def table(self, name: str) -> CatalogTable:
+        """Return a table by its name, whatever its case. TableNotFoundError if there is none."""
+        table_id = self.table_ids.get(name.lower())
+        if table_id is None:
+            known = ", ".join(self.table_names()) or "none"
             raise TableNotFoundError(
-                f"there is no table {name!r} at epoch {epoch or self.epoch}; there are: {known}"
+                f"there is no table {name!r} at epoch {self.epoch}; there are: {known}"
             )
-        return table
+        return self.tables[table_id]
 
-    def _find_table(self, name: str, epoch: int | None) -> CatalogTable | None:
-        if epoch is None:
-            table_id = self.live_tables.get(name)
-            return None if table_id is None else self.tables[table_id]
-        named = (table for table in self.tables_at(epoch) if table.definition.name.lower() == name)
-        return next(named, None)
+    def table_names(self) -> tuple[str, ...]:
+        """Return the names of the tables, sorted."""
+        return tuple(sorted(table.definition.name for table in self.tables.values()))
 
-    def table_names(self, epoch: int | None = None) -> tuple[str, ...]:
-        """Return the names of the tables at an epoch (None: the latest), sorted."""
-        tables = self.tables_at(self.epoch if epoch is None else epoch)
-        return tuple(sorted(table.definition.name for table in tables))
-
-    def tables_at(self, epoch: int) -> tuple[CatalogTable, ...]:
-        """Return the tables there are at an epoch, by id. The errors of `check_epoch`."""
-        self.check_epoch(epoch)
-        return tuple(table for table in self.tables.values() if table.exists_at(epoch))
-
-    def segments_of(self, table_id: int, epoch: int | None = None) -> tuple[PlacedSegment, ...]:
-        """Return the segments a read of a table at ``epoch`` (None: the latest) needs.
-
-        The newest by (epoch, rank) first; none from before the table's base epoch. A segment that
-        stores its rows' versions may have come later than ``epoch`` and still hold older rows.
-        The errors of `check_epoch`; KeyError if there never was such a table.
-        """
-        if epoch is None:
-            epoch = self.epoch
-        self.check_epoch(epoch)
-        placed = self.segments_by_table.get(table_id, ())
-        base = self.tables[table_id].base_epoch(epoch)
-        begin = bisect_left(placed, base, key=_EPOCH)
-        end = bisect_right(placed, epoch, key=_EPOCH)
-        later = tuple(one for one in placed[end:] if one.record.versions == "stored")
-        return (placed[begin:end] + later)[::-1]
+    def segments_of(self, table_id: int) -> tuple[PlacedSegment, ...]:
+        """Return the segments with visible rows of a table, that of the greatest place first."""
+        return self.segments_by_table.get(table_id, ())[::-1]
 
 
 def fold(state: StoreState, entries: Iterable[Entry]) -> StoreState:
@@ -234,18 +194,19 @@ class _Draft:
         self._next_table_id = state.next_table_id
         self._last: Entry | None = None
         self._tables = dict(state.tables)
-        self._live_tables = dict(state.live_tables)
+        self._table_ids = dict(state.table_ids)
         self._segments = dict(state.segments)
         self._transactions = dict(state.transactions)
-        self._added: defaultdict[int, list[PlacedSegment]] = defaultdict(list)
-        self._removed: dict[str, PlacedSegment] = {}
+        # The segments of those tables only that an entry touched.
+        self._touched: dict[int, list[PlacedSegment]] = {}
 
     def apply(self, entry: Entry) -> None:
         before = self._state.epoch if self._last is None else self._last.epoch
         assert entry.epoch == before + 1, f"entry {entry.epoch} does not follow epoch {before}"
         self._last = entry
+        self._remove_segments(entry)
         self._apply_catalog(entry)
-        self._apply_segments(entry)
+        self._add_segments(entry)
         for transaction in entry.transactions:
             self._transactions[transaction.writer, transaction.table_id] = transaction
         if entry.oldest_epoch is not None:
@@ -253,39 +214,77 @@ class _Draft:
 
     def _apply_catalog(self, entry: Entry) -> None:
         for table_id in entry.dropped_tables:
-            dropped = replace(self._tables[table_id], dropped_epoch=entry.epoch)
-            self._tables[table_id] = dropped
-            del self._live_tables[dropped.definition.name.lower()]
+            del self._table_ids[self._tables.pop(table_id).definition.name.lower()]
             for key in [key for key in self._transactions if key[1] == table_id]:
                 del self._transactions[key]
         for definition in entry.created_tables:
-            table = CatalogTable(definition, (entry.epoch,), entry.epoch)
-            self._tables[definition.table_id] = table
-            self._live_tables[definition.name.lower()] = definition.table_id
-            self._next_table_id = max(self._next_table_id, definition.table_id + 1)
+            table_id = definition.table_id
+            self._tables[table_id] = CatalogTable(definition, entry.epoch, entry.epoch)
+            self._table_ids[definition.name.lower()] = table_id
+            self._next_table_id = max(self._next_table_id, table_id + 1)
+        for definition in entry.altered_tables:
+            table = self._tables[definition.table_id]
+            self._tables[definition.table_id] = replace(table, definition=definition)
         for table_id in entry.based_tables:
-            table = self._tables[table_id]
-            bases = (*table.base_epochs, entry.epoch)
-            self._tables[table_id] = replace(table, base_epochs=bases)
+            self._tables[table_id] = replace(self._tables[table_id], base_epoch=entry.epoch)
+        for table_id in (*entry.dropped_tables, *entry.based_tables):
+            self._hide(table_id)
 
-    def _apply_segments(self, entry: Entry) -> None:
-        for name in entry.removed:
-            self._removed[name] = self._segments.pop(name)
+    def _hide(self, table_id: int) -> None:
+        """Let go of the segments of a table, and of those in which no other has visible rows."""
+        hidden = self._segments_of(table_id)
+        self._touched[table_id] = []
+        for placed in hidden:
+            if not self._shown_in(placed):
+                self._segments.pop(placed.name, None)
+
+    def _shown_in(self, placed: PlacedSegment) -> list[int]:
+        """Return the ids of the tables whose rows in a segment are visible."""
+        ids = (statistics.table_id for statistics in placed.record.tables)
+        return [
+            table_id
+            for table_id in ids
+            if table_id in self._tables and self._tables[table_id].base_epoch <= placed.epoch
+        ]
+
+    def _remove_segments(self, entry: Entry) -> None:
+        gone = {name: self._segments.pop(name) for name in entry.removed}
+        touched = {
+            statistics.table_id
+            for placed in gone.values()
+            for statistics in placed.record.tables
+            if statistics.table_id in self._tables
+        }
+        for table_id in touched:
+            kept = [one for one in self._segments_of(table_id) if one.name not in gone]
+            self._touched[table_id] = kept
+
+    def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
         for rank, record in enumerate(entry.added):
-            placed = PlacedSegment(record, entry.epoch, rank)
-            self._segments[record.name] = placed
-            for statistics in record.tables:
-                self._added[statistics.table_id].append(placed)
-                changed.add(statistics.table_id)
+            placed = PlacedSegment(record, *(record.place or (entry.epoch, rank)))
+            for table_id in self._shown_in(placed):
+                self._segments[record.name] = placed
+                self._segments_of(table_id).append(placed)
+                changed.add(table_id)
         if entry.data_change:
             for table_id in changed:
                 table = self._tables[table_id]
                 self._tables[table_id] = replace(table, data_epoch=entry.epoch)
 
+    def _segments_of(self, table_id: int) -> list[PlacedSegment]:
+        if table_id not in self._touched:
+            self._touched[table_id] = list(self._state.segments_by_table.get(table_id, ()))
+        return self._touched[table_id]
+
     def finish(self) -> StoreState:
         if self._last is None:
             return self._state
+        by_table = dict(self._state.segments_by_table)
+        for table_id, placed in self._touched.items():
+            by_table.pop(table_id, None)
+            if placed:
+                by_table[table_id] = tuple(sorted(placed, key=_PLACE))
         return StoreState(
             self._last.epoch,
             self._last.commit_id,
@@ -294,22 +293,8 @@ class _Draft:
             self._oldest_epoch,
             self._next_table_id,
             self._tables,
-            self._live_tables,
+            self._table_ids,
             self._segments,
-            self._segments_by_table(),
+            by_table,
             self._transactions,
         )
-
-    def _segments_by_table(self) -> dict[int, tuple[PlacedSegment, ...]]:
-        by_table = dict(self._state.segments_by_table)
-        for table_id, added in self._added.items():
-            by_table[table_id] = by_table.get(table_id, ()) + tuple(added)
-        touched = {
-            statistics.table_id
-            for placed in self._removed.values()
-            for statistics in placed.record.tables
-        }
-        for table_id in touched:
-            kept = (placed for placed in by_table[table_id] if placed.name not in self._removed)
-            by_table[table_id] = tuple(kept)
-        return by_table

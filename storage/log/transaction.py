@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from ..environment import Environment
 from ..errors import (
@@ -25,10 +24,12 @@ from ..errors import (
     TableNotFoundError,
 )
 from ..paths import SEGMENTS, segment_path
+from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .entry import MAX_SEGMENTS, Entry, SegmentRecord, TableDefinition, Transaction
 from .log import Log
 from .state import StoreState
+from .time import iso_time
 
 # Vacuum removes files that no commit names once they are older than this; so a commit must not
 # name files of a job that began longer ago.
@@ -45,6 +46,15 @@ class NewTable:
 
     name: str
     schema: TableSchema
+    properties: TableProperties = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTable:
+    """A table's definition, and the one that is to take its place."""
+
+    before: TableDefinition
+    after: TableDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,7 @@ class Proposal:
     segments: tuple[SegmentRecord, ...] = ()
     removed: tuple[str, ...] = ()
     created_tables: tuple[NewTable, ...] = ()
+    altered_tables: tuple[AlteredTable, ...] = ()
     dropped_tables: tuple[int, ...] = ()
     based_tables: tuple[int, ...] = ()
     transactions: tuple[Transaction, ...] = ()
@@ -89,6 +100,7 @@ class Proposal:
             self.segments
             or self.removed
             or self.created_tables
+            or self.altered_tables
             or self.dropped_tables
             or self.based_tables
         )
@@ -124,7 +136,7 @@ def commit(log: Log, state: StoreState, proposal: Proposal) -> Committed | Skipp
     checked = None if proposal.reads is None else proposal.reads.epoch
     if proposal.segments:
         environment.sync_folder(SEGMENTS)
-    state = log.confirm(state)
+    known, state = state, log.confirm(state)
     for _ in range(_ATTEMPTS):
         state = log.refresh(state)
         if _is_committed(state, proposal):
@@ -132,7 +144,7 @@ def commit(log: Log, state: StoreState, proposal: Proposal) -> Committed | Skipp
         if proposal.reads is not None and checked is not None:
             _check_reads(log, proposal.reads, checked, state.epoch)
             checked = state.epoch
-        _check_catalog(state, proposal)
+        _check_catalog(known, state, proposal)
         _check_segments(environment, state, proposal)
         entry = _entry(environment, state, proposal)
         if log.append(entry):
@@ -185,14 +197,20 @@ def _check_reads(log: Log, reads: Reads, after: int, epoch: int) -> None:
             )
 
 
-def _check_catalog(state: StoreState, proposal: Proposal) -> None:
-    """Check that the tables written are there, and the names of new ones free."""
+def _check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
+    """Check that the tables written are there, and the names of new ones free.
+
+    ``known`` is the earlier state that the proposal was made from.
+    """
     touched = {table.table_id for segment in proposal.segments for table in segment.tables}
     touched.update(transaction.table_id for transaction in proposal.transactions)
     touched.update(proposal.dropped_tables, proposal.based_tables)
+    touched.update(altered.before.table_id for altered in proposal.altered_tables)
     for table_id in sorted(touched):
-        _check_live(state, table_id)
-    taken = state.live_tables.keys() - {
+        _check_live(known, state, table_id)
+    for altered in proposal.altered_tables:
+        _check_unaltered(state, altered.before)
+    taken = state.table_ids.keys() - {
         state.tables[table_id].definition.name.lower() for table_id in proposal.dropped_tables
     }
     for table in proposal.created_tables:
@@ -203,15 +221,22 @@ def _check_catalog(state: StoreState, proposal: Proposal) -> None:
         taken.add(table.name.lower())
 
 
-def _check_live(state: StoreState, table_id: int) -> None:
-    table = state.tables.get(table_id)
-    if table is None:
-        raise TableNotFoundError(f"there never was a table with the id {table_id}")
-    if table.dropped_epoch is not None:
-        raise TableNotFoundError(
-            f"table {table.definition.name!r} was dropped in epoch {table.dropped_epoch}; "
-            "nothing was committed"
+def _check_unaltered(state: StoreState, definition: TableDefinition) -> None:
+    if state.tables[definition.table_id].definition != definition:
+        raise ConflictError(
+            f"table {definition.name!r} was altered meanwhile; nothing was committed: look at its "
+            "columns again and retry"
         )
+
+
+def _check_live(known: StoreState, state: StoreState, table_id: int) -> None:
+    if table_id in state.tables:
+        return
+    if table_id < state.next_table_id:
+        raise TableNotFoundError(
+            f"the table {_name(known, table_id)} was dropped meanwhile; nothing was committed"
+        )
+    raise TableNotFoundError(f"there never was a table with the id {table_id}")
 
 
 def _check_segments(environment: Environment, state: StoreState, proposal: Proposal) -> None:
@@ -258,7 +283,7 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
     time = _commit_time(environment, state)
     _check_age(time, proposal)
     created = (
-        TableDefinition(table_id, table.name, table.schema, epoch)
+        TableDefinition(table_id, table.name, table.schema, epoch, table.properties)
         for table_id, table in enumerate(proposal.created_tables, state.next_table_id)
     )
     return Entry(
@@ -272,6 +297,7 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
         added=proposal.segments,
         removed=proposal.removed,
         created_tables=tuple(created),
+        altered_tables=tuple(altered.after for altered in proposal.altered_tables),
         dropped_tables=proposal.dropped_tables,
         based_tables=proposal.based_tables,
         transactions=proposal.transactions,
@@ -284,9 +310,9 @@ def _commit_time(environment: Environment, state: StoreState) -> int:
     now = environment.now()
     if now < state.time - CLOCK_TOLERANCE:
         raise ClockError(
-            f"this machine's clock ({_iso(now)}) is {(state.time - now) / 1_000_000:.0f} s behind "
-            f"the commit of epoch {state.epoch} ({_iso(state.time)}); nothing was committed: set "
-            "the clocks of the machines that write to this store"
+            f"this machine's clock ({iso_time(now)}) is {(state.time - now) / 1_000_000:.0f} s "
+            f"behind the commit of epoch {state.epoch} ({iso_time(state.time)}); nothing was "
+            "committed: set the clocks of the machines that write to this store"
         )
     return max(now, state.time)
 
@@ -294,14 +320,10 @@ def _commit_time(environment: Environment, state: StoreState) -> int:
 def _check_age(time: int, proposal: Proposal) -> None:
     if time - proposal.started > ORPHAN_GRACE:
         raise StaleJobError(
-            f"the job ({proposal.operation}) began at {_iso(proposal.started)}, more than "
+            f"the job ({proposal.operation}) began at {iso_time(proposal.started)}, more than "
             f"{ORPHAN_GRACE // 3_600_000_000} hours ago, so its files may have been vacuumed; "
             "nothing was committed: run it again"
         )
-
-
-def _iso(time: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)).isoformat()
 
 
 def _name(state: StoreState, table_id: int) -> str:

