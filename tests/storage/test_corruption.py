@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from relstate.storage import ReadPlan, Store
+from relstate.storage import Store
 from relstate.storage.errors import CorruptionError, SegmentMissingError
 from relstate.storage.segment.registry import registry
 
@@ -79,9 +80,7 @@ def test_a_truncated_segment_is_never_mapped(
     with pytest.raises(CorruptionError, match=segment.name):
         store.table("t").get(1)
     plan = store.read_plan("t")
-    trusting = ReadPlan(
-        plan.path, plan.definition, plan.vnode_count, plan.epoch, plan.segments, verify="size"
-    )
+    trusting = replace(plan, verify="size")
     with pytest.raises(CorruptionError, match=segment.name):
         trusting.open().get((1,))
     assert any(segment.name in problem for problem in store.check().problems)
@@ -137,14 +136,7 @@ def test_a_damaged_page_behind_a_trusted_hash_is_an_error(
         # The number of entries, and the first pointer, of every page in turn.
         for field in (13, 17):
             _flip(segment, page * 4096 + field)
-            trusting = ReadPlan(
-                plan.path,
-                plan.definition,
-                plan.vnode_count,
-                plan.epoch,
-                plan.segments,
-                verify="size",
-            )
+            trusting = replace(plan, verify="size")
             with suppress(CorruptionError):
                 assert sum(batch.num_rows for batch in trusting.read((range(3),))) <= _ROWS
             # The next opening must look at the file anew.
