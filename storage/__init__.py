@@ -10,7 +10,14 @@ Promises: works without Spark. Does not know it.
 
 from .check import Report
 from .environment import Environment, LocalEnvironment
-from .log.entry import SegmentRecord, Settings, TableDefinition, Transaction, check_table_name
+from .log.entry import (
+    Entry,
+    SegmentRecord,
+    Settings,
+    TableDefinition,
+    Transaction,
+    check_table_name,
+)
 from .log.transaction import Committed, Proposal, Skipped
 from .plan import ReadPlan, WriteTarget
 from .schema import arrow, cast, type_json, types
@@ -29,6 +36,7 @@ __all__ = [
     "OP_COLUMN",
     "Column",
     "Committed",
+    "Entry",
     "Environment",
     "KeyColumn",
     "Kind",

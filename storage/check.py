@@ -8,7 +8,7 @@ Does not know: how to repair.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from .segment.longkey import unpack
 from .segment.registry import registry
 from .segment.writer import statistics
 from .table.encoding import RowEncoding
+from .table.head import Heads
 
 _LEAVES_A_BLOCK = 512
 
@@ -48,16 +49,24 @@ class Report:
         return not self.problems
 
 
-def check(environment: Environment, log: Log, state: StoreState) -> Report:
+def check(
+    environment: Environment,
+    log: Log,
+    state: StoreState,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
     """Return what is wrong with a store at ``state``, its newest.
 
     The log replays to that state; every segment has its size and hash, is sorted, is what its
-    statistics say and decodes; every key is canonical and in its vnode.
+    statistics say and decodes; every key is canonical and in its vnode. ``progress`` is called
+    before each segment and at the end, with how many are done and of how many.
     """
     history = _History(state)
     problems = list(history.replay(log))
     entries = 0
-    for record in history.records.values():
+    for done, record in enumerate(history.records.values()):
+        if progress is not None:
+            progress(done, len(history.records))
         try:
             found, count = _segment_problems(environment, state, record, history.definitions)
         except RelstateError as error:
@@ -66,6 +75,8 @@ def check(environment: Environment, log: Log, state: StoreState) -> Report:
         location = environment.location(segment_path(record.name))
         problems += [f"{location}: {problem}" for problem in found]
         entries += count
+    if progress is not None:
+        progress(len(history.records), len(history.records))
     orphans = _orphans(environment, history.records)
     return Report(state.epoch, len(history.records), entries, orphans, tuple(problems))
 
@@ -170,14 +181,15 @@ def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
 def _row_problems(encoding: RowEncoding, block: Block) -> Iterator[str]:
     """Yield what is wrong with the rows of one table."""
     try:
-        kinds = block.values[block.value_starts]
-        puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds == Kind.DELETE)
-        if len(puts) + len(deletes) != len(block):
-            yield f"table {encoding.name}: a value is neither a put nor a delete"
+        kinds = Heads(block).kinds
+        rows = np.flatnonzero(kinds != Kind.DELETE)
+        if not np.isin(kinds, (encoding.values.upsert, Kind.PUT, Kind.DELETE)).all():
+            yield f"table {encoding.name}: a value is of a kind that the table has not"
+            return
         # To conform is to be free of NULLs where there must be none.
         keys = encoding.conform_keys(encoding.decode(block, encoding.schema.key_columns))
         again = encoding.encode_keys(keys)
-        encoding.schema.conform(encoding.decode(block.take(puts), encoding.schema.columns))
+        encoding.schema.conform(encoding.decode(block.take(rows), encoding.schema.columns))
     except (ValueError, IndexError, RelstateError) as error:
         yield f"table {encoding.name}: a row does not decode: {error}"
         return

@@ -7,6 +7,7 @@
     │   ├── SchemaError
     │   ├── UnsupportedTypeError
     │   ├── UnsupportedStatementError
+    │   ├── UnsupportedExpressionError
     │   └── ClosedError
     ├── MissingError                      what was asked for is not there
     │   ├── StoreNotFoundError
@@ -82,6 +83,7 @@ __all__ = [
     "TableNotFoundError",
     "UnknownOperationError",
     "UnknownOutcomeError",
+    "UnsupportedExpressionError",
     "UnsupportedStatementError",
     "UnsupportedTypeError",
     "UsageError",
@@ -118,6 +120,10 @@ class UnsupportedTypeError(UsageError):
 
 class UnsupportedStatementError(UsageError):
     """A SQL statement is not one that relstate runs."""
+
+
+class UnsupportedExpressionError(UsageError):
+    """A SQL expression cannot be read, or cannot be evaluated exactly."""
 
 
 class ClosedError(UsageError):

@@ -7,8 +7,8 @@ Does not know: who sends it where.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,7 +17,9 @@ from relstate.vnode import VnodeMapping
 from .environment import Environment, LocalEnvironment
 from .log.entry import TableDefinition
 from .log.state import PlacedSegment
+from .predicate.predicate import Predicate
 from .table.encoding import RowEncoding
+from .table.pruning import Pruning, matching_vnodes, told
 from .table.storagetable import StorageTable
 from .table.tablewriter import TableWriter
 
@@ -38,6 +40,15 @@ class ReadPlan:
     time: int
     columns: tuple[str, ...] | None = None
     verify: str = "hash"
+    where: Predicate | None = None
+
+    def filtered(self, where: str, time_zone: str = "UTC") -> ReadPlan:
+        """Return the plan for those of the rows that a SQL expression in Spark's dialect wants.
+
+        ``time_zone``: where timestamps without a zone are local times. It is checked here: errors
+        as of `Predicate.parse`.
+        """
+        return replace(self, where=Predicate.parse(where, self.definition.schema, time_zone))
 
     @property
     def stored_bytes(self) -> int:
@@ -46,19 +57,42 @@ class ReadPlan:
         return sum(placed.record.stored_bytes(table_id) for placed in self.segments)
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
-        """Return the vnodes of each of ``count`` parallel units (at most one a vnode)."""
-        mapping = VnodeMapping.balanced(self.vnode_count, min(count, self.vnode_count))
-        return tuple(mapping.ranges_of(unit) for unit in range(mapping.units))
+        """Return the vnodes of each of ``count`` parallel units (at most one a vnode).
 
-    def open(self, environment: Environment | None = None) -> StorageTable:
-        """Return the table, ready to be read in this process."""
-        encoding = RowEncoding(self.definition, self.vnode_count)
+        Of a filtered plan only vnodes that can hold rows it wants are left, and only units that
+        have some; at least one unit, which may have none.
+        """
+        mapping = VnodeMapping.balanced(self.vnode_count, min(count, self.vnode_count))
+        units = tuple(mapping.ranges_of(unit) for unit in range(mapping.units))
+        ranges = None if self.where is None else self.where.ranges()
+        if ranges is None:
+            return units
+        vnodes = matching_vnodes(self._encoding(), ranges)
+        if vnodes is None:
+            return units
+        left = tuple(_limited(unit, vnodes) for unit in units)
+        return tuple(filter(None, left)) or ((),)
+
+    def pruning(self) -> Pruning:
+        """Return what is left to be read: what EXPLAIN tells."""
+        schema = self.definition.schema
+        names = self.columns or tuple(column.name for column in schema.columns)
+        if self.where is None:
+            return told(self._encoding(), None, names)
+        extra = tuple(name for name in self.where.columns if name not in names)
+        return told(self._encoding(), self.where.ranges(), names + extra)
+
+    def open(
+        self, environment: Environment | None = None, time: Callable[[], int] | None = None
+    ) -> StorageTable:
+        """Return the table, ready to be read in this process; ``time``: by the plan's if None."""
         environment = environment or LocalEnvironment(self.path)
-        return StorageTable(environment, encoding, self.segments, verify=self.verify)
+        time = time or (lambda: self.time)
+        return StorageTable(environment, self._encoding(), self.segments, time, verify=self.verify)
 
     def read(self, vnodes: tuple[range, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows of some vnodes as batches of the plan's columns."""
-        return self.open().scan(self.columns, vnodes=vnodes)
+        return self.open().scan(self.columns, vnodes=vnodes, where=self.where)
 
     def arrow_schema(self) -> pa.Schema:
         """Return the Arrow schema of the batches that `read` yields."""
@@ -67,6 +101,20 @@ class ReadPlan:
             return schema.arrow_schema
         fields = [schema.arrow_schema.field(schema.column(name).name) for name in self.columns]
         return pa.schema(fields)
+
+    def _encoding(self) -> RowEncoding:
+        return RowEncoding(self.definition, self.vnode_count)
+
+
+def _limited(groups: tuple[range, ...], vnodes: set[int]) -> tuple[range, ...]:
+    """Return the vnodes of some ranges that are among ``vnodes``, as ranges."""
+    found: list[range] = []
+    for vnode in (vnode for group in groups for vnode in group if vnode in vnodes):
+        if found and found[-1].stop == vnode:
+            found[-1] = range(found[-1].start, vnode + 1)
+        else:
+            found.append(range(vnode, vnode + 1))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

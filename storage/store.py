@@ -280,9 +280,9 @@ class Store:
         self._state = done.state
         return done
 
-    def check(self) -> Report:
-        """Verify everything: see `check`."""
-        return check(self.environment, self._log, self.state)
+    def check(self, progress: Callable[[int, int], None] | None = None) -> Report:
+        """Verify everything: see `check`; ``progress`` takes the segments done, and how many."""
+        return check(self.environment, self._log, self.state, progress)
 
     def _propose(self, operation: str, **parts: Any) -> Committed | Skipped:
         started = self.environment.now()
@@ -340,7 +340,7 @@ class _LatestReader:
         plan = _plan(self._store, state, self._store.environment.now(), self._name, None)
         reader = None if found is None else found[1]
         if reader is None or not reader.reads(plan.definition, plan.segments):
-            reader = plan.open(self._store.environment)
+            reader = plan.open(self._store.environment, self._store.environment.now)
         self._found = (state, reader)
         return reader
 
@@ -372,7 +372,8 @@ def _changes_any(store: Store, encoding: RowEncoding, full_keys: Bytes, entry: E
     ]
     if table_id in entry.based_tables:
         return True
-    return len(StorageTable(store.environment, encoding, placed).get_values(full_keys)) > 0
+    changed = StorageTable(store.environment, encoding, placed, lambda: 0)
+    return len(changed.get_values(full_keys)) > 0
 
 
 def _check_settings(vnode_count: int, shards: int, retention: int) -> None:

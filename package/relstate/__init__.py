@@ -57,6 +57,7 @@ if typing.TYPE_CHECKING:
     TableNotFoundError = errors.TableNotFoundError
     UnknownOperationError = errors.UnknownOperationError
     UnknownOutcomeError = errors.UnknownOutcomeError
+    UnsupportedExpressionError = errors.UnsupportedExpressionError
     UnsupportedStatementError = errors.UnsupportedStatementError
     UnsupportedTypeError = errors.UnsupportedTypeError
     UsageError = errors.UsageError
@@ -101,6 +102,7 @@ __all__ = [
     "TableNotFoundError",
     "UnknownOperationError",
     "UnknownOutcomeError",
+    "UnsupportedExpressionError",
     "UnsupportedStatementError",
     "UnsupportedTypeError",
     "UsageError",

@@ -10,8 +10,14 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """What an entry says of its key; the first byte of every value."""
+    """What an entry says of its key; the first byte of every value.
 
-    # On disk: never change or reuse. 3 and 4 are kept for partial and ignore.
+    A put replaces the row that is there, a delete removes it. A partial row gives it the columns
+    that are not NULL, or becomes the row if there is none; a row of kind ignore does only that.
+    """
+
+    # On disk: never change or reuse.
     PUT = 1
     DELETE = 2
+    PARTIAL = 3
+    IGNORE = 4

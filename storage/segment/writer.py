@@ -9,7 +9,9 @@ Does not know: epochs. Which of two segments wins is said by their order in the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +40,25 @@ from .segment import page_bytes, write_segment
 SEGMENT_BYTES = 60 << 20
 
 
+EntryFold: TypeAlias = Callable[[Bytes, Bytes], tuple[Bytes, Bytes]]
+"""Takes full keys and values in the order of their writing, gives one entry a key."""
+
+
 class SegmentWriter:
     """Sorts entries of any tables into segments. For one thread."""
 
-    def __init__(self, environment: Environment, vnode_count: int, shards: int) -> None:
-        """``shards``: in how many ranges of vnodes a segment's bytes are counted."""
+    def __init__(
+        self,
+        environment: Environment,
+        vnode_count: int,
+        shards: int,
+        *,
+        fold: EntryFold | None = None,
+    ) -> None:
+        """``shards``: in how many ranges of vnodes a segment's bytes are counted. ``fold`` makes
+        one entry of those of a key; None: the one added last stays.
+        """
+        self._fold = fold
         self._environment = environment
         self._vnode_count = vnode_count
         self._shards = shards
@@ -106,6 +122,8 @@ class SegmentWriter:
         keys = pa.concat_arrays([keys for keys, _ in self._pending])
         values = pa.concat_arrays([values for _, values in self._pending])
         self._pending, self._pending_bytes = [], 0
+        if self._fold is not None:
+            keys, values = self._fold(keys, values)
         order = last_of_each(keys)
         tables = statistics(keys, values, order, self._vnode_count, self._shards)
         if has_long(keys):

@@ -3,14 +3,10 @@
 Promises: one row is one entry; whole batches are encoded and decoded column by column, and what
 the key holds is not in the value again. Columns nobody asks for are not touched.
 Does not know: files, epochs, or which of several versions is seen.
-
-A value is a head of four bytes, ``kind u8 | flags u8 (0) | schema version u16 little endian``,
-then, for a put, the row body of `row.RowCodec` over the columns that are not in the key.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -23,8 +19,7 @@ from numpy.typing import NDArray
 from relstate.vnode import scalar_hasher, vnodes_of
 
 from ..codec.memcomparable import KeyCodec
-from ..codec.ragged import Bytes, constant, gather
-from ..codec.row import RowCodec
+from ..codec.ragged import Bytes, Positions, gather
 from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
 from ..log.entry import TableDefinition
 from ..schema.arrow import arrow_type
@@ -40,24 +35,29 @@ from ..segment.key import (
     successor,
 )
 from ..segment.kind import Kind
+from .head import FIXED
 from .record import Row, row_type
 from .scan import Bounds
-
-# On disk: never change.
-HEAD = struct.Struct("<BBH")
+from .value import ValueEncoding
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
     """Rows whose primary key begins with ``prefix`` and lies in ``[start, stop)``.
 
-    Each is a tuple of the first values of the primary key, in its order; an empty one bounds
-    nothing. A row is below ``stop`` if its first columns are: ``stop=(5,)`` leaves out all of 5.
+    Each is a tuple of the first values of the primary key, in its order, so that of a descending
+    column the greater value is the start; an empty one bounds nothing. A row is below ``stop`` if
+    its first columns are: ``stop=(5,)`` leaves out all of 5. ``after_start`` leaves out all that
+    begins with the start, ``with_stop`` lets in all that begins with the stop. ``distribution``:
+    the values of the distribution key, where all rows have the same ones; None: nothing is said.
     """
 
     prefix: tuple[Any, ...] = ()
     start: tuple[Any, ...] = ()
     stop: tuple[Any, ...] = ()
+    after_start: bool = False
+    with_stop: bool = False
+    distribution: tuple[Any, ...] | None = None
 
 
 EVERY_KEY = KeyRange()
@@ -75,11 +75,9 @@ class RowEncoding:
         self.schema: TableSchema = schema
         self.vnode_count = vnode_count
         self.keys = KeyCodec([column.type for column in schema.key_columns], schema.primary_key)
-        self.values = RowCodec([column.type for column in schema.value_columns])
-        self._put_head = HEAD.pack(Kind.PUT, 0, schema.version)
-        self._delete_value = HEAD.pack(Kind.DELETE, 0, schema.version)
+        self.values = ValueEncoding(definition)
+        self._delete_value = FIXED.pack(Kind.DELETE, 0, schema.version)
         self.key_names = [column.name for column in schema.key_columns]
-        self._value_names = [column.name for column in schema.value_columns]
         self._key_shape = BatchShape(self.arrow_schema(schema.key_columns), self.key_names)
         self._row_type = row_type([column.name for column in schema.columns])
         self._hash_one = scalar_hasher(
@@ -114,40 +112,54 @@ class RowEncoding:
         return compose(self.table_id, self.vnodes(batch), self.primary_keys(batch))
 
     def encode(
-        self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None = None
+        self,
+        batch: pa.RecordBatch,
+        kinds: NDArray[np.uint8] | None = None,
+        expiries: Positions | None = None,
     ) -> tuple[Bytes, Bytes]:
         """Return (full keys, values) of the rows of a batch, in its order.
 
-        ``kinds``: a `Kind` a row, None if all are puts. Columns are matched by name and cast
-        exactly; of a deleted row only the key is looked at. SchemaMismatchError, NullKeyError,
-        NullValueError or ValueRangeError if a row does not fit the table, UnknownOperationError
-        if a kind is none.
+        ``kinds``: a `Kind` a row, None if all are the table's upserts. ``expiries``: microseconds
+        since 1970 (int64) a row, `NEVER` for none. Columns are matched by name and cast exactly; of
+        a deleted row only the key, and the version column if there is one, are looked at.
+        SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
+        the table, UnknownOperationError if a kind is none.
         """
-        if kinds is None or (len(kinds) == batch.num_rows and (kinds == Kind.PUT).all()):
+        if kinds is None:
             rows = self.schema.conform(batch)
-            return self.encode_keys(rows), self._encode_puts(rows)
-        puts, deletes = np.flatnonzero(kinds == Kind.PUT), np.flatnonzero(kinds == Kind.DELETE)
-        if not len(puts) + len(deletes) == len(kinds) == batch.num_rows:
-            raise UnknownOperationError(
-                f"table {self.name}: {batch.num_rows} rows need as many kinds, each "
-                f"{Kind.PUT} (put) or {Kind.DELETE} (delete); there are {len(kinds)}, "
-                f"{np.unique(kinds).tolist()}"
-            )
-        keys, values = self.encode(batch.take(pa.array(puts)))
-        deleted_keys, deleted = self.encode_deletes(batch.take(pa.array(deletes)))
+            return self.encode_keys(rows), self.values.encode(rows, None, expiries)
+        if len(kinds) == batch.num_rows and (kinds == self.values.upsert).all():
+            return self.encode(batch, None, expiries)
+        self._check_kinds(batch, kinds)
+        puts, deletes = np.flatnonzero(kinds != Kind.DELETE), np.flatnonzero(kinds == Kind.DELETE)
+        put_expiries, delete_expiries = _taken(expiries, puts), _taken(expiries, deletes)
+        rows = self.schema.conform(batch.take(pa.array(puts)))
+        keys, values = self.encode_keys(rows), self.values.encode(rows, kinds[puts], put_expiries)
+        deleted_keys, deleted = self.encode_deletes(batch.take(pa.array(deletes)), delete_expiries)
         order = pa.array(np.argsort(np.concatenate([puts, deletes]), kind="stable"))
         return (
             pa.concat_arrays([keys, deleted_keys]).take(order),
             pa.concat_arrays([values, deleted]).take(order),
         )
 
-    def encode_deletes(self, batch: pa.RecordBatch) -> tuple[Bytes, Bytes]:
+    def _check_kinds(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8]) -> None:
+        known = sorted({Kind.PUT, Kind.DELETE, self.values.upsert})
+        if len(kinds) != batch.num_rows or not np.isin(kinds, known).all():
+            raise UnknownOperationError(
+                f"table {self.name}: {batch.num_rows} rows need as many kinds, each one of "
+                f"{', '.join(f'{kind:d} ({kind.name.lower()})' for kind in known)}; there are "
+                f"{len(kinds)}, {np.unique(kinds).tolist()}"
+            )
+
+    def encode_deletes(
+        self, batch: pa.RecordBatch, expiries: Positions | None = None
+    ) -> tuple[Bytes, Bytes]:
         """Return (full keys, values) that delete the rows whose keys a batch holds.
 
-        Errors as `encode`, for the primary key's columns only.
+        Errors as `encode`, for the primary key's columns and the version column only.
         """
         keys = self.conform_keys(batch)
-        return self.encode_keys(keys), constant(self._delete_value, keys.num_rows)
+        return self.encode_keys(keys), self.values.encode_deletes(batch, expiries)
 
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""
@@ -156,14 +168,8 @@ class RowEncoding:
         places = [place for place, name in enumerate(names) if name in wanted]
         return self._key_shape.conform(batch.select(places))
 
-    def _encode_puts(self, rows: pa.RecordBatch) -> Bytes:
-        columns = [rows.column(name) for name in self._value_names]
-        if not columns:
-            return constant(self._put_head, rows.num_rows)
-        return self.values.encode(columns, self._put_head)
-
     def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
-        """Return some columns of the rows (puts) of a block as a batch, in its order.
+        """Return some columns of the rows of a block as a batch, in its order.
 
         At least one column is wanted. ValueError or IndexError if the bytes are not such rows.
         """
@@ -171,15 +177,9 @@ class RowEncoding:
         names = {column.name for column in columns}
         if not names.isdisjoint(self.key_names):
             found |= zip(self.key_names, self._decode_keys(block), strict=True)
-        wanted = [index for index, name in enumerate(self._value_names) if name in names]
+        wanted = [column for column in columns if column.name not in self.key_names]
         if wanted:
-            arrays = self.values.decode(
-                block.values,
-                block.value_starts + HEAD.size,
-                wanted,
-                lengths=block.value_lengths - HEAD.size,
-            )
-            found |= zip((self._value_names[index] for index in wanted), arrays, strict=True)
+            found |= self.values.decode(block, wanted)
         schema = self.arrow_schema(columns)
         return pa.RecordBatch.from_arrays([found[column.name] for column in columns], schema=schema)
 
@@ -207,14 +207,22 @@ class RowEncoding:
         """Return the vnode of all rows whose primary key begins so; None if they have several."""
         return None if len(prefix) <= max(self._hashed) else self._vnode_of(prefix)
 
+    def vnode_of_range(self, keys: KeyRange) -> int | None:
+        """Return the vnode of all rows of a range; None if they may have several."""
+        if keys.distribution is not None:
+            return self._hash_one(keys.distribution) % self.vnode_count
+        return self.vnode_of_prefix(keys.prefix)
+
     def key_bounds(self, keys: KeyRange) -> Bounds:
         """Return the bounds of the primary keys of a range."""
         prefix = self._encode_prefix(keys.prefix)
         low, high = prefix, successor(prefix)
         if keys.start:
-            low = max(low, self._encode_prefix(keys.start))
+            start = self._encode_prefix(keys.start)
+            low = max(low, _beyond(start) if keys.after_start else start)
         if keys.stop:
             stop = self._encode_prefix(keys.stop)
+            stop = _beyond(stop) if keys.with_stop else stop
             high = stop if high is None else min(high, stop)
         return low, high
 
@@ -266,7 +274,7 @@ class RowEncoding:
         if len(values) != len(self._order):
             raise self._wrong_length(values)
         body = [value for value, (in_key, _) in zip(values, self._order, strict=True) if not in_key]
-        return self._put_head + self.values.encode_one(body)
+        return self.values.encode_one(body)
 
     def _fail_null(self, index: int) -> NoReturn:
         kind = NullKeyError if self._order[index][0] else NullValueError
@@ -295,9 +303,20 @@ class RowEncoding:
 
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
         """Return the row with a primary key and a stored value; None if the value is a delete."""
-        if value[0] != Kind.PUT:
-            return None
-        return self._row_type(self._arranged((*key, *self.values.decode_one(value, HEAD.size))))
+        body = self.values.decode_one(value)
+        return None if body is None else self._row_type(self._arranged((*key, *body)))
+
+
+def _beyond(prefix: bytes) -> bytes:
+    """Return the least bytes above all keys that begin with ``prefix``, which is not empty."""
+    above = successor(prefix)
+    # The bytes of a value hold one that is not 0xff: its tag, inverted or not.
+    assert above is not None
+    return above
+
+
+def _taken(expiries: Positions | None, rows: Positions) -> Positions | None:
+    return None if expiries is None else expiries[rows]
 
 
 def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:

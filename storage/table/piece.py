@@ -14,7 +14,7 @@ import numpy as np
 
 from ..codec.ragged import Positions
 from ..segment.block import Block
-from .merge import Window
+from .resolve import Window
 
 
 @dataclass(frozen=True, slots=True)

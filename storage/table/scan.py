@@ -16,8 +16,9 @@ import pyarrow as pa
 from ..codec.ragged import Bytes, sort_order
 from ..segment.block import Block
 from .keyorder import merge_in_key_order
-from .merge import Window, merge
+from .merge import merge
 from .piece import Limits, Piece, pieces, pieces_in_order
+from .resolve import Resolver, Window
 
 Bounds = tuple[bytes, bytes | None]
 """A range of full keys: from the first, included, to the second, excluded (None: no end)."""
@@ -43,13 +44,14 @@ class Scan:
 
     ``sources``: sorted runs, the newest first. ``decode`` makes a batch of a piece, ``keys_of``
     gives the primary keys of a batch as bytes; ``most`` bounds all rows, and their stored bytes,
-    from above.
+    from above; ``resolver`` tells what is seen of a key's versions.
     """
 
     sources: Sequence[Source]
     decode: Callable[[Piece], pa.RecordBatch]
     keys_of: Callable[[pa.RecordBatch], Bytes]
     most: Limits
+    resolver: Resolver
 
     def windows(
         self, bounds: Bounds, *, descending: bool = False, leaves: int | None = None
@@ -63,7 +65,9 @@ class Scan:
             leaves = max(_LEAVES, _LEAST_LEAVES * count)
         share = min(max(leaves // count, 1), _MOST_LEAVES)
         return merge(
-            [source(bounds, share, descending) for source in self.sources], descending=descending
+            [source(bounds, share, descending) for source in self.sources],
+            self.resolver,
+            descending=descending,
         )
 
     def batches(self, ranges: Sequence[Bounds]) -> Iterator[pa.RecordBatch]:

@@ -23,19 +23,26 @@ from ..errors import CorruptionError, OptionError, SchemaMismatchError
 from ..log.entry import TableDefinition
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
+from ..predicate.predicate import Predicate
 from ..schema.schema import Column
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES, VERSION_BYTES
-from ..segment.kind import Kind
 from ..segment.registry import registry
 from ..segment.segment import SegmentFile
 from .encoding import EVERY_KEY, KeyRange, RowEncoding
+from .filter import filtered
+from .fold import Fold
+from .head import expiry_of
 from .piece import Limits, Piece
+from .pruning import Pruned, prune, spans
 from .record import Row
+from .resolve import Resolver, everything, visible_at
 from .scan import Bounds, Scan
 
 _Getter = Callable[[bytes], bytes | None]
+
+_POINTS_AT_ONCE = 4096
 
 
 class StorageTable:
@@ -46,11 +53,16 @@ class StorageTable:
         environment: Environment,
         encoding: RowEncoding,
         segments: Sequence[PlacedSegment],
+        time: Callable[[], int],
         *,
         verify: str = "hash",
     ) -> None:
-        """``segments``: those that hold rows of the table, the newest first."""
+        """``segments``: those that hold rows of the table, the newest first. ``time`` tells, in
+        microseconds since 1970, by when a row must have expired not to be seen.
+        """
         self._environment = environment
+        self._time = time
+        self._resolver = Resolver(visible_at(time), encoding.values.fold)
         self._segments = segments
         self._verify = verify
         self._opened: tuple[SegmentFile, ...] | None = None
@@ -83,25 +95,40 @@ class StorageTable:
     def get(self, key: Sequence[Any]) -> Row | None:
         """Return the row with these primary key values, in the key's order; None if none."""
         value = self.get_value(self.encoding.encode_key(key))
-        return None if value is None else self.encoding.decode_row(key, value)
+        if value is None or (value[1] and expiry_of(value) <= self._time()):
+            return None
+        return self.encoding.decode_row(key, value)
 
     def get_value(self, full_key: bytes) -> bytes | None:
-        """Return the newest value under a full key, a delete included; None if none."""
+        """Return the value under a full key, a delete or expired row included; None if none."""
+        if self.encoding.values.fold is not None:
+            return self._get_folded(self.encoding.values.fold, full_key)
         if longkey.is_long(full_key):
-            return self._get_long(full_key)
+            return next(self._versions_of(full_key), None)
         for get in self._getters:
             value = get(full_key)
             if value is not None:
                 return value
         return None
 
-    def _get_long(self, full_key: bytes) -> bytes | None:
+    def _get_folded(self, fold: Fold, full_key: bytes) -> bytes | None:
+        versions = [(full_key, value) for value in self._versions_of(full_key)]
+        if len(versions) < 2:
+            return versions[0][1] if versions else None
+        folded = fold(Block.of_pairs(versions), np.zeros(1, np.int64))
+        value: bytes = folded.value_bytes()[0].as_py()
+        return value
+
+    def _versions_of(self, full_key: bytes) -> Iterator[bytes]:
+        """Yield every value under a full key, the newest first."""
+        is_long = longkey.is_long(full_key)
+        stored = longkey.group_key(full_key) if is_long else full_key
         for get in self._getters:
-            group = get(longkey.group_key(full_key))
-            value = None if group is None else longkey.find(group, full_key)
+            value = get(stored)
+            if value is not None and is_long:
+                value = longkey.find(value, full_key)
             if value is not None:
-                return value
-        return None
+                yield value
 
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
@@ -125,7 +152,7 @@ class StorageTable:
         places = pc.index_in(full_keys, value_set=found.key_bytes())
         rows = np.asarray(pc.fill_null(places, -1)).astype(np.int64)
         live = rows >= 0
-        live[live] = found.values[found.value_starts[rows[live]]] == Kind.PUT
+        live[live] = self._resolver.keep(found.take(rows[live]))
         piece = Piece((found.take(rows[live]),), None)
         return np.flatnonzero(live), self._decode(piece, wanted)
 
@@ -135,6 +162,8 @@ class StorageTable:
             each = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
             return Block.of_pairs([(key, value) for key, value in each if value is not None])
         remaining = full_keys.take(pa.array(first_of_each(full_keys)))
+        if self.encoding.values.fold is not None:
+            return self._get_values_folded(self.encoding.values.fold, remaining)
         pairs: list[tuple[bytes, bytes]] = []
         found: list[tuple[bytes, bytes]] = []
         for file in self._files:
@@ -147,6 +176,12 @@ class StorageTable:
             pairs += found
         return Block.of_pairs(pairs)
 
+    def _get_values_folded(self, fold: Fold, full_keys: Bytes) -> Block:
+        wanted = full_keys.to_pylist()
+        found = [pairs for file in self._files if (pairs := file.get_many(wanted))]
+        blocks = [Block.of_pairs(pairs) for pairs in found] or [Block.of_pairs([])]
+        return Resolver(everything, fold).all_of(blocks)
+
     # Scans
 
     def scan(
@@ -156,15 +191,27 @@ class StorageTable:
         vnodes: Sequence[range] | None = None,
         keys: KeyRange = EVERY_KEY,
         newest: Block | None = None,
+        where: Predicate | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows, vnode by vnode, as batches of bounded size.
 
         ``columns``: names, all by default. ``vnodes``: ranges of vnodes, all by default.
-        ``newest``: entries in key order that hide the table's own. SchemaMismatchError for an
-        unknown column; CorruptionError, naming the file, for damage.
+        ``newest``: entries in key order that hide the table's own. ``where``: which rows; what it
+        says about the key decides what is read, in no order. SchemaMismatchError for an unknown
+        column; CorruptionError, naming the file, for damage.
         """
         wanted = self.columns(columns)
-        yield from self._scan(wanted, newest).batches(self._ranges(self._groups(vnodes), keys))
+        groups = self._groups(vnodes)
+        if where is None:
+            yield from self._scan(wanted, newest).batches(self._ranges(groups, keys))
+            return
+        read = self._with_columns_of(where, wanted)
+        pruned = self._pruned(where, groups, keys)
+        if pruned is None:
+            found = self._scan(read, newest).batches(self._ranges(groups, keys))
+        else:
+            found = self._read(pruned, read, newest)
+        yield from filtered(found, where, [column.name for column in wanted])
 
     def scan_in_order(
         self,
@@ -174,19 +221,34 @@ class StorageTable:
         keys: KeyRange = EVERY_KEY,
         descending: bool = False,
         newest: Block | None = None,
+        where: Predicate | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield what `scan` does, in the order of the primary key across all vnodes."""
         wanted = self.columns(columns)
         names = [column.name for column in wanted]
-        key_columns = [name for name in self.encoding.key_names if name not in names]
-        scan = self._scan(self.columns([*names, *key_columns]), newest)
+        read = wanted if where is None else self._with_columns_of(where, wanted)
+        others = {column.name for column in read}.union(self.encoding.key_names) - set(names)
+        scan = self._scan(self.columns([*names, *sorted(others)]), newest)
         groups = self._groups(vnodes)
-        ranges = self._ranges(groups if scan.sorts_in_memory else single_vnodes(groups), keys)
-        for batch in scan.sorted_batches(ranges, descending=descending):
+        pruned = None if where is None else self._pruned(where, groups, keys)
+        if pruned is not None:
+            ranges = spans(pruned)
+        else:
+            ranges = self._ranges(groups if scan.sorts_in_memory else single_vnodes(groups), keys)
+        found = scan.sorted_batches(ranges, descending=descending)
+        if where is not None:
+            yield from filtered(found, where, names)
+            return
+        for batch in found:
             yield batch.select(names)
 
-    def count(self, vnodes: Sequence[range] | None = None) -> int:
-        """Return the number of visible rows."""
+    def count(
+        self, vnodes: Sequence[range] | None = None, *, where: Predicate | None = None
+    ) -> int:
+        """Return the number of visible rows, of those that ``where`` wants."""
+        if where is not None:
+            names = where.columns or self.encoding.key_names[:1]
+            return sum(batch.num_rows for batch in self.scan(names, vnodes=vnodes, where=where))
         scan = self._scan((), None)
         return sum(
             len(block)
@@ -215,6 +277,30 @@ class StorageTable:
             ) from None
         return wanted
 
+    def _with_columns_of(self, where: Predicate, wanted: Sequence[Column]) -> Sequence[Column]:
+        """Return the columns wanted and, behind them, those that a predicate looks at besides."""
+        schema = self.encoding.schema
+        if where.schema != schema:
+            raise SchemaMismatchError(
+                f"table {self.encoding.name}: the condition {where.text!r} was parsed for another "
+                "schema; parse it again"
+            )
+        return [*wanted, *(one for one in map(schema.column, where.columns) if one not in wanted)]
+
+    def _pruned(self, where: Predicate, groups: Sequence[range], keys: KeyRange) -> Pruned | None:
+        """Return what a predicate leaves to be read; None if all of ``keys`` is."""
+        ranges = where.ranges() if keys == EVERY_KEY else None
+        return None if ranges is None else prune(self.encoding, ranges, groups)
+
+    def _read(
+        self, pruned: Pruned, columns: Sequence[Column], newest: Block | None
+    ) -> Iterator[pa.RecordBatch]:
+        names = [column.name for column in columns]
+        for start in range(0, len(pruned.points), _POINTS_AT_ONCE):
+            yield self.find(pruned.points.slice(start, _POINTS_AT_ONCE), names, newest)[1]
+        if pruned.ranges:
+            yield from self._scan(columns, newest).batches(pruned.ranges)
+
     def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
         sources = [partial(_file_source, file) for file in self._files]
         return Scan(
@@ -222,6 +308,7 @@ class StorageTable:
             decode=partial(self._decode, columns=columns),
             keys_of=self.encoding.primary_keys,
             most=self._most(newest),
+            resolver=self._resolver,
         )
 
     def _most(self, newest: Block | None) -> Limits:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError
+from ..predicate.predicate import Predicate
 from ..schema.schema import TableSchema
 from .record import Row
 from .storagetable import StorageTable
@@ -58,11 +59,25 @@ class Table:
         return reader.find(full_keys, columns)[1]
 
     def scan(
-        self, columns: Sequence[str] | None = None, *, ordered: bool = False
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        time_zone: str = "UTC",
+        ordered: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows as batches of at most 65,536 rows; ``ordered`` by the primary key."""
+        """Yield rows as batches of at most 65,536 rows; ``ordered`` by the primary key.
+
+        ``where``: a SQL expression in Spark's dialect over the columns, all rows by default; what
+        it says about the key is looked up, not scanned for. ``time_zone``: where timestamps in it
+        are local times. UnsupportedExpressionError for an expression that cannot be evaluated
+        exactly, SchemaMismatchError for an unknown column.
+        """
         reader = self._reader()
-        return reader.scan_in_order(columns) if ordered else reader.scan(columns)
+        predicate = _predicate(reader, where, time_zone)
+        if ordered:
+            return reader.scan_in_order(columns, where=predicate)
+        return reader.scan(columns, where=predicate)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows as one Arrow table, ordered by the primary key."""
@@ -70,9 +85,14 @@ class Table:
         schema = reader.encoding.arrow_schema(reader.columns(columns))
         return pa.Table.from_batches(reader.scan_in_order(columns), schema)
 
-    def count(self) -> int:
-        """Return the number of rows."""
-        return self._reader().count()
+    def count(self, *, where: str | None = None, time_zone: str = "UTC") -> int:
+        """Return the number of rows, or of those that a SQL expression wants, as in `scan`."""
+        reader = self._reader()
+        return reader.count(where=_predicate(reader, where, time_zone))
+
+
+def _predicate(reader: StorageTable, where: str | None, time_zone: str) -> Predicate | None:
+    return None if where is None else Predicate.parse(where, reader.encoding.schema, time_zone)
 
 
 def _whole_key(key: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:

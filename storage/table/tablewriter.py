@@ -7,6 +7,8 @@ Does not know: epochs, or where an entry's segment ends.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -15,6 +17,8 @@ from ..environment import Environment
 from ..log.entry import SegmentRecord
 from ..segment.writer import SegmentWriter
 from .encoding import RowEncoding
+from .lifetime import Lifetime
+from .resolve import fold_entries
 
 # About so much of a batch is encoded at once: that takes several times as much memory.
 _BATCH_BYTES = 8 << 20
@@ -25,21 +29,33 @@ class TableWriter:
 
     def __init__(self, environment: Environment, encoding: RowEncoding, shards: int) -> None:
         self._encoding = encoding
-        self._segments = SegmentWriter(environment, encoding.vnode_count, shards)
+        fold = encoding.values.fold
+        folded = None if fold is None else partial(fold_entries, fold)
+        self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=folded)
+        self._lifetime = Lifetime(encoding.definition, environment.now())
         self._rows = 0
 
-    def write(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8] | None = None) -> None:
-        """Add rows: puts, or what ``kinds`` (a `Kind` a row, uint8) says of each.
+    def write(
+        self,
+        batch: pa.RecordBatch,
+        kinds: NDArray[np.uint8] | None = None,
+        ttls: pa.Array | None = None,
+    ) -> None:
+        """Add rows: upserts, or what ``kinds`` (a `Kind` a row, uint8) says of each.
 
         Columns are matched by name and cast exactly; of a deleted row only the key is used. Of
-        two rows of one key the later wins. SchemaMismatchError, NullKeyError, NullValueError or
-        ValueRangeError if a row does not fit the table.
+        two rows of one key the later wins, or what the table's merge behaviour makes of them.
+        ``ttls``: after how many seconds each row expires (int64), NULL for the table's own.
+        SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
+        the table, OptionError for ``ttls`` where the table merges rows.
         """
         step = max(_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
             part_kinds = None if kinds is None else kinds[start : start + step]
-            self._segments.add(*self._encoding.encode(part, part_kinds))
+            part_ttls = None if ttls is None else ttls.slice(start, step)
+            expiries = self._lifetime.expiries(part.num_rows, part_kinds, part_ttls)
+            self._segments.add(*self._encoding.encode(part, part_kinds, expiries))
             self._rows += part.num_rows
 
     @property

@@ -13,7 +13,7 @@ from relstate.storage.errors import CorruptionError
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import TableStatistics
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path
-from relstate.storage.table.encoding import HEAD
+from relstate.storage.table.head import FIXED
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
 
@@ -139,10 +139,10 @@ def test_a_checkpoint_of_another_past_is_found(store: Store) -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (HEAD.pack(7, 0, 1), "neither a put nor a delete"),
-        (HEAD.pack(Kind.PUT, 0, 1), "does not decode"),
-        (HEAD.pack(Kind.PUT, 0, 1) + b"\0\xff\0\0\0", "does not decode"),
-        (HEAD.pack(Kind.PUT, 0, 1) + b"\0\1\0\0\0\xff", "does not decode"),
+        (FIXED.pack(7, 0, 1), "a kind that the table has not"),
+        (FIXED.pack(Kind.PUT, 0, 1), "does not decode"),
+        (FIXED.pack(Kind.PUT, 0, 1) + b"\0\xff\0\0\0", "does not decode"),
+        (FIXED.pack(Kind.PUT, 0, 1) + b"\0\1\0\0\0\xff", "does not decode"),
     ],
 )
 def test_a_value_that_is_no_row_is_found(store: Store, value: bytes, problem: str) -> None:

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from relstate.storage.errors import CorruptionError
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.kind import Kind
-from relstate.storage.table.merge import Window, merge
+from relstate.storage.table.head import FIXED
+from relstate.storage.table.merge import merge
+from relstate.storage.table.resolve import Resolver, Window, visible_at
 from support.segments import Pair, full_key
 from support.segments import pairs_of as entries_of
 
 # Entries of one source: a number as its key, and a value, None for a delete.
 Entries = dict[int, bytes | None]
+PLAIN = Resolver(visible_at(lambda: 0))
 _ENTRIES = st.dictionaries(st.integers(0, 60), st.none() | st.binary(max_size=2), max_size=40)
 # Of each source, its entries and the sizes of its blocks.
 _SOURCES = st.lists(st.tuples(_ENTRIES, st.lists(st.integers(1, 9), min_size=1)), max_size=5)
@@ -27,7 +30,7 @@ def pairs_of(entries: Entries) -> list[Pair]:
     return [
         (
             full_key(b"%02d" % number + b"." * (number % 3) + b"\0"),
-            bytes([Kind.DELETE]) if value is None else bytes([Kind.PUT]) + value,
+            FIXED.pack(Kind.DELETE, 0, 1) if value is None else FIXED.pack(Kind.PUT, 0, 1) + value,
         )
         for number, value in sorted(entries.items())
     ]
@@ -63,6 +66,7 @@ def test_the_newest_put_of_every_key_is_seen(
     windows = list(
         merge(
             [source(pairs_of(entries), sizes, descending) for entries, sizes in sources],
+            PLAIN,
             descending=descending,
         )
     )
@@ -78,7 +82,7 @@ def test_a_window_holds_a_bounded_part_of_every_source(
 ) -> None:
     """At most two blocks of each, so that memory does not grow with the table."""
     read = [source(pairs_of(entries), sizes, descending) for entries, sizes in sources]
-    for window in merge(read, descending=descending):
+    for window in merge(read, PLAIN, descending=descending):
         assert all(len(block) <= 18 for block in window.blocks)
         assert len(window.blocks) <= len(sources)
 
@@ -87,7 +91,7 @@ def test_one_source_alone_is_passed_through() -> None:
     """Its blocks are the windows, uncopied and in order."""
     block = Block.of_pairs(pairs_of({1: b"a", 2: b"b"}))
 
-    (window,) = merge([iter([block])])
+    (window,) = merge([iter([block])], PLAIN)
 
     assert window.order is None
     assert window.blocks[0].keys is block.keys
@@ -96,8 +100,8 @@ def test_one_source_alone_is_passed_through() -> None:
 
 def test_no_sources_make_no_windows() -> None:
     """A table without segments is empty."""
-    assert list(merge([])) == []
-    assert list(merge([iter(())], descending=True)) == []
+    assert list(merge([], PLAIN)) == []
+    assert list(merge([iter(())], PLAIN, descending=True)) == []
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -108,4 +112,4 @@ def test_keys_out_of_order_end_the_merge(descending: bool) -> None:
     disordered = [*pairs[4:], *pairs[:4]] if descending else [*pairs[3:], *pairs[:3]]
 
     with pytest.raises(CorruptionError, match="not in order"):
-        list(merge([iter([Block.of_pairs(disordered)])] * 2, descending=descending))
+        list(merge([iter([Block.of_pairs(disordered)])] * 2, PLAIN, descending=descending))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage.segment.block import Block
-from relstate.storage.table.merge import Window
 from relstate.storage.table.piece import Limits, Piece, pieces, pieces_in_order
+from relstate.storage.table.resolve import Window
 from support.segments import Pair, pairs_of
 
 _LIMITS = st.builds(Limits, rows=st.integers(1, 6), size=st.integers(1, 40))

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from relstate.storage.codec.ragged import Bytes
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.kind import Kind
+from relstate.storage.table.head import FIXED
 from relstate.storage.table.piece import Limits, Piece
+from relstate.storage.table.resolve import Resolver, visible_at
 from relstate.storage.table.scan import Bounds, Scan
 from support.segments import full_key
 
 _SMALL, _LARGE = Limits(rows=1000, size=1 << 20), Limits(rows=1 << 40, size=1 << 50)
 _VNODES = 5
+PLAIN = Resolver(visible_at(lambda: 0))
 _BOUNDS = [
     (full_key(b"", vnode=vnode)[:6], full_key(b"", vnode=vnode + 1)[:6]) for vnode in range(_VNODES)
 ]
@@ -34,7 +37,7 @@ def source_of(entries: dict[int, bool]) -> Block:
         sorted(
             (
                 full_key(b"%06d" % key, vnode=key % _VNODES),
-                bytes([Kind.PUT if put else Kind.DELETE]),
+                FIXED.pack(Kind.PUT if put else Kind.DELETE, 0, 1),
             )
             for key, put in entries.items()
         )
@@ -68,7 +71,7 @@ def decode(piece: Piece) -> pa.RecordBatch:
 
 def scan_of(sources: list[dict[int, bool]], most: Limits) -> Scan:
     """Return the scan of some sources."""
-    return Scan([read(source_of(entries)) for entries in sources], decode, keys_of, most)  # type: ignore[misc]
+    return Scan([read(source_of(entries)) for entries in sources], decode, keys_of, most, PLAIN)  # type: ignore[misc]
 
 
 def visible(sources: list[dict[int, bool]]) -> list[bytes]:

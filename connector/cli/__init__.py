@@ -1,0 +1,31 @@
+"""The command line: ``relstate COMMAND STORE ...``.
+
+Read in this order: program (the commands and how they end); the commands, each beside what it
+shows: tables (catalog), history (commits), rows (reading), upkeep, doctor (diagnosis); value and
+key (values as text, and back), screen (tables, JSON, progress), surroundings (the door to the
+process's own world).
+
+Needs click and rich, which the extra ``relstate[cli]`` brings; says so where they are missing.
+"""
+
+import sys
+
+__all__ = ["main"]
+
+_NEEDED = ("click", "rich")
+
+
+def main() -> int:
+    """Run the program with the process's arguments; return its exit code, unless it exits."""
+    try:
+        from .program import program
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").split(".", 1)[0]
+        if missing not in _NEEDED:
+            raise
+        sys.stderr.write(f'relstate: {missing} is missing: pip install "relstate[cli]"\n')
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    program(prog_name="relstate")
+    return 0

@@ -1,0 +1,168 @@
+"""Values of a primary key, read from the words of a command line.
+
+Promises: what `value.json_values` writes of a value is read back as that value; an array or a
+struct is read from its JSON. A word that is no value of the key's type is a ValueRangeError that
+shows one that would be.
+Does not know: tables, files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from relstate.storage import errors, types
+
+from .value import Json
+
+_SPAN = re.compile(r"(?P<sign>-?)(?P<days>\d+) (?P<h>\d+):(?P<m>\d+):(?P<s>\d+(\.\d{1,6})?)")
+
+
+def parse_key(words: Sequence[str], key: Sequence[types.Field]) -> tuple[Any, ...]:
+    """Return the values of a key whose columns are ``key`` from one word for each.
+
+    SchemaMismatchError for another number of words, ValueRangeError for a word that is no value.
+    """
+    if len(words) != len(key):
+        names = ", ".join(map(str, key))
+        raise errors.SchemaMismatchError(
+            f"the primary key is ({names}): it takes {len(key)} values, {len(words)} were given"
+        )
+    return tuple(_parse_word(*pair) for pair in zip(words, key, strict=True))
+
+
+def _parse_word(word: str, column: types.Field) -> Any:
+    nested = isinstance(column.type, types.Array | types.Struct)
+    try:
+        return _value(json.loads(word) if nested else word, column.type)
+    except (ValueError, ArithmeticError, TypeError, KeyError, OverflowError) as error:
+        example = _EXAMPLES.get(type(column.type), "")
+        raise errors.ValueRangeError(
+            f"{word!r} is no {column.type}, the type of the key's column {column.name!r}"
+            + (f"; write it as {example}" if example else "")
+        ) from error
+
+
+def _value(value: Json, data_type: types.DataType) -> Any:
+    """Return a JSON value, or a word, as the value of a type."""
+    if value is None:
+        return None
+    match data_type:
+        case types.Array(element, _):
+            return [_value(part, element) for part in _of(list, value)]
+        case types.Struct(fields):
+            return _struct(value, fields)
+    return _PARSE[type(data_type)](value)
+
+
+def _struct(value: Json, fields: Sequence[types.Field]) -> tuple[Any, ...]:
+    if isinstance(value, dict):
+        if len(value) != len(fields):
+            raise ValueError("it has other fields")
+        value = [value[field.name] for field in fields]
+    parts = zip(_of(list, value), fields, strict=True)
+    return tuple(_value(part, field.type) for part, field in parts)
+
+
+def _of(kind: type, value: Json) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"it is no {kind.__name__}")
+    return value
+
+
+def _boolean(value: Json) -> bool:
+    return _BOOLEANS[value if isinstance(value, bool) else value.lower()]
+
+
+_BOOLEANS = {True: True, False: False, "true": True, "false": False}
+
+
+def _integer(value: Json) -> int:
+    if isinstance(value, bool):
+        raise TypeError("it is a boolean")
+    return value if isinstance(value, int) else int(_of(str, value))
+
+
+def _text(value: Json) -> str:
+    found: str = _of(str, value)
+    return found
+
+
+def _timestamp(value: Json) -> datetime:
+    """Return a moment; one without a zone is in UTC."""
+    found = datetime.fromisoformat(_to_microseconds(value))
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def _local(value: Json) -> datetime:
+    found = datetime.fromisoformat(_to_microseconds(value))
+    if found.tzinfo is not None:
+        raise ValueError("it has a time zone")
+    return found
+
+
+def _time(value: Json) -> time:
+    found = time.fromisoformat(_to_microseconds(value))
+    if found.tzinfo is not None:
+        raise ValueError("it has a time zone")
+    return found
+
+
+def _to_microseconds(value: str) -> str:
+    """Return a text unless it tells more than Python's times hold, who would cut it silently."""
+    if re.search(r"\.\d{6}0*[1-9]", value):
+        raise ValueError("it is finer than microseconds")
+    return value
+
+
+def _span(value: Json) -> timedelta:
+    found = _SPAN.fullmatch(value)
+    if found is None:
+        raise ValueError("it is no interval")
+    microseconds = int(Decimal(found["s"]) * 1_000_000)
+    span = timedelta(
+        days=int(found["days"]),
+        hours=int(found["h"]),
+        minutes=int(found["m"]),
+        microseconds=microseconds,
+    )
+    return -span if found["sign"] else span
+
+
+_PARSE: dict[type[types.DataType], Callable[[Json], Any]] = {
+    types.Boolean: _boolean,
+    types.TinyInt: _integer,
+    types.SmallInt: _integer,
+    types.Int: _integer,
+    types.BigInt: _integer,
+    types.Float: float,
+    types.Double: float,
+    types.Decimal: lambda value: Decimal(str(value)),
+    types.String: _text,
+    types.Binary: lambda value: b64decode(value, validate=True),
+    types.Date: lambda value: date.fromisoformat(value),
+    types.Timestamp: _timestamp,
+    types.TimestampNtz: _local,
+    types.Time: _time,
+    types.DayTimeInterval: _span,
+}
+
+_EXAMPLES: dict[type[types.DataType], str] = {
+    types.Boolean: "true or false",
+    types.Float: "1.5, NaN or Infinity",
+    types.Double: "1.5, NaN or Infinity",
+    types.Decimal: "63.00",
+    types.Binary: "base64",
+    types.Date: "2026-01-31",
+    types.Timestamp: "2026-01-31T12:00:00Z",
+    types.TimestampNtz: "2026-01-31T12:00:00",
+    types.Time: "12:00:00",
+    types.DayTimeInterval: "'1 02:03:04.000005'",
+    types.Array: "a JSON array",
+    types.Struct: "a JSON object",
+}

@@ -1,0 +1,107 @@
+"""The program: its commands, and how it ends.
+
+Promises: an error is one line on stderr, ``relstate: <ErrorName>: message``, and exit code 2,
+never a traceback; a command that found nothing, or found problems, ends with 1; a reader that
+went away ends it quietly; Ctrl-C ends it with 130.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from relstate.storage import errors
+
+from .doctor import doctor
+from .history import history
+from .rows import get, scan
+from .tables import describe, tables
+from .upkeep import check
+
+_ERROR = 2
+_INTERRUPTED = 130
+
+
+class Failure(click.ClickException):
+    """An error that ends the program."""
+
+    exit_code = _ERROR
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+        self.name = name
+
+    def show(self, file: Any = None) -> None:
+        """Write the one line."""
+        click.echo(f"relstate: {self.name}: {self.message}", file=file, err=file is None)
+
+
+class Program(click.Group):
+    """A group of commands whose errors end as the module says."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the arguments of the program itself."""
+        with _ending():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        with _ending():
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # while a missing reader can still be told from a fault
+            return result
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Turn whatever is raised into an end of the program."""
+    try:
+        yield
+    except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError, Failure):
+        raise
+    except (KeyboardInterrupt, click.Abort):
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    except click.ClickException as error:
+        raise Failure(errors.UsageError.__name__, _usage(error)) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # click lets go of stdout and ends
+        raise Failure(type(error).__name__, str(error)) from error
+    except Exception as error:
+        raise Failure(type(error).__name__, str(error) or "no message") from error
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message()
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{message} See '{error.ctx.command_path} --help'."
+    return message
+
+
+def _version() -> str:
+    try:
+        return version("relstate")
+    except PackageNotFoundError:
+        return "0+not-installed"
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="relstate")
+def program() -> None:
+    """Look into stores of relstate, and look after them."""
+
+
+for _command in (tables, describe, history, get, scan, check, doctor):
+    program.add_command(_command)

@@ -1,0 +1,106 @@
+"""The commands ``get`` and ``scan``: rows of a table."""
+
+from __future__ import annotations
+
+import click
+
+from relstate.storage import Store
+from relstate.storage import types as t
+
+from .arguments import (
+    at_option,
+    columns_option,
+    json_option,
+    limit_option,
+    store_argument,
+    table_argument,
+)
+from .reading import Rows, find_row, scan_rows
+from .screen import Heading, show_line, show_table, tell
+from .value import json_rows
+
+_PAGE = 1000
+_NUMBERS = t.TinyInt | t.SmallInt | t.Int | t.BigInt | t.Float | t.Double | t.Decimal
+
+# So that a negative number is a value of the key, not an option.
+_NEGATIVE = {"ignore_unknown_options": True}
+
+
+@click.command(short_help="Show one row.", context_settings=_NEGATIVE)
+@store_argument
+@table_argument
+@click.argument("key", metavar="KEY...", nargs=-1, required=True, type=click.UNPROCESSED)
+@at_option
+@json_option
+@click.pass_context
+def get(
+    context: click.Context,
+    path: str,
+    table: str,
+    key: tuple[str, ...],
+    epoch: int | None,
+    as_json: bool,
+) -> None:
+    """Show the row of TABLE in STORE whose primary key is KEY; end with 1 if there is none.
+
+    Give the key's values in its order, each as --json shows it.
+    """
+    with Store.open(path) as store:
+        found = find_row(store, table, key, epoch)
+        rows = (row for batch in found.batches for row in json_rows(batch, found.types))
+        row = next(rows, None)
+    if row is None:
+        tell(f"{table} has no row with the key {', '.join(key)}")
+    if as_json:
+        show_line(row)
+    elif row is not None:
+        show_table([Heading("column"), Heading("value")], row.items())
+    context.exit(int(row is None))
+
+
+@click.command(short_help="Show rows.")
+@store_argument
+@table_argument
+@click.option("--where", metavar="EXPR", help="A SQL expression in Spark's dialect.")
+@columns_option
+@limit_option("rows")
+@at_option
+@json_option
+def scan(
+    path: str,
+    table: str,
+    where: str | None,
+    columns: tuple[str, ...] | None,
+    limit: int | None,
+    epoch: int | None,
+    as_json: bool,
+) -> None:
+    """Show the rows of TABLE in STORE, in the order of the primary key.
+
+    JSON is one object a line. What --where says about the key is looked up, not scanned for;
+    timestamps in it are in UTC unless they name a zone.
+    """
+    with Store.open(path) as store:
+        found = scan_rows(store, table, columns=columns, where=where, limit=limit, epoch=epoch)
+        show_rows(found, as_json=as_json)
+
+
+def show_rows(rows: Rows, *, as_json: bool) -> None:
+    """Show rows as they come: one line of JSON for each, or tables of a thousand."""
+    if as_json:
+        for batch in rows.batches:
+            for row in json_rows(batch, rows.types):
+                show_line(row)
+        return
+    headings = [
+        Heading(name, counted=isinstance(data_type, _NUMBERS))
+        for name, data_type in zip(rows.names, rows.types, strict=True)
+    ]
+    shown = 0
+    for batch in rows.batches:
+        for start in range(0, batch.num_rows, _PAGE):
+            page = json_rows(batch.slice(start, _PAGE), rows.types)
+            show_table(headings, (row.values() for row in page))
+        shown += batch.num_rows
+    if not shown:
+        show_table(headings, [])

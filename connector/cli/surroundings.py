@@ -1,0 +1,86 @@
+"""What a program finds around its process: variables, other programs, files outside the store.
+
+The second door to the outside, and only for looking: Spark starts Python and Java by what it finds
+there, so whoever asks why it fails must look at the same. (Everything of a store goes through the
+environment of relstate.storage.)
+
+Promises: nothing is changed; what is missing, unreadable or does not end is an answer, no error.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_NOT_RUN = 126  # as a shell says
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended: its exit code, None if it was stopped, and what it wrote."""
+
+    code: int | None
+    output: str
+    errors: str
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its errors, else of its output, that is not empty."""
+        lines = [line.strip() for line in f"{self.output}\n{self.errors}".splitlines()]
+        return next((line for line in reversed(lines) if line), "it says nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is around a process with these variables that runs this Python."""
+
+    variables: Mapping[str, str]
+    executable: str = sys.executable
+
+    def path_of(self, program: str) -> str | None:
+        """Return the path of a program, found as a shell does; None if there is none."""
+        return shutil.which(program, path=self.variables.get("PATH", ""))
+
+    def run(self, *command: str, seconds: float, python_path: tuple[str, ...] = ()) -> Outcome:
+        """Run a program for so long at most, with folders put first in its PYTHONPATH."""
+        inherited = self.variables.get("PYTHONPATH")
+        path = os.pathsep.join([*python_path, *([inherited] if inherited else [])])
+        variables = {**self.variables, **({"PYTHONPATH": path} if path else {})}
+        try:
+            done = subprocess.run(
+                command,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Outcome(None, "", f"it did not end within {seconds:g} s")
+        except OSError as error:
+            return Outcome(_NOT_RUN, "", f"it cannot be run: {error.strerror}")
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def names_in(self, folder: str) -> tuple[str, ...]:
+        """Return the names in a folder, sorted; none if there is no such folder."""
+        try:
+            return tuple(sorted(os.listdir(folder)))
+        except OSError:
+            return ()
+
+    def descriptor_limit(self) -> int | None:
+        """Return how many files this process may have open, None for any number."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return None if limit == resource.RLIM_INFINITY else limit
+
+
+def surroundings() -> Surroundings:
+    """Return what is around this process now."""
+    return Surroundings(dict(os.environ))

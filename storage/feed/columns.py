@@ -1,0 +1,94 @@
+"""The columns of a change feed: the table's own and, behind them, what happened to the row and when.
+
+Promises: names, types and words are those of Delta Lake's change data feed, which Spark 4.2 took
+over for its own.
+Does not know: how changes are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..codec.ragged import Positions
+from ..errors import SchemaError, SchemaMismatchError
+from ..schema.arrow import arrow_schema
+from ..schema.schema import Column, TableSchema
+from ..schema.types import BigInt, Field, String, Timestamp
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+
+FEED_FIELDS = (
+    Field(CHANGE_TYPE, String(), nullable=False),
+    Field(COMMIT_VERSION, BigInt(), nullable=False),
+    Field(COMMIT_TIMESTAMP, Timestamp(), nullable=False),
+)
+
+INSERT, DELETE, UPDATE_PREIMAGE, UPDATE_POSTIMAGE = range(4)
+_LABELS = pa.array(["insert", "delete", "update_preimage", "update_postimage"], pa.string())
+
+
+def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tuple[Field, ...]:
+    """Return the fields of a feed of a table, or those of these names in this order.
+
+    SchemaMismatchError if there is none of a name, or a name comes twice; SchemaError if the table
+    itself has a column with one of the feed's names.
+    """
+    taken = {field.name for field in FEED_FIELDS}
+    for column in schema.columns:
+        if column.name.lower() in taken:
+            raise SchemaError(
+                f"the table has a column {column.name!r}, which a change feed adds: rename it"
+            )
+    fields = (*(column.field for column in schema.columns), *FEED_FIELDS)
+    if names is None:
+        return fields
+    known = {field.name.lower(): field for field in fields}
+    try:
+        wanted = tuple(known.pop(name.lower()) for name in names)
+    except KeyError as error:
+        raise SchemaMismatchError(
+            f"{error} is not a column of the change feed, or was asked for twice; there are "
+            f"{', '.join(field.name for field in fields)}"
+        ) from None
+    if not wanted:
+        raise SchemaMismatchError("no column was asked for; name at least one")
+    return wanted
+
+
+def feed_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
+    """Return the Arrow schema of a feed's batches with the columns of these names."""
+    return arrow_schema(feed_fields(schema, names))
+
+
+def stored_columns(schema: TableSchema, names: Sequence[str]) -> tuple[Column, ...]:
+    """Return the table's columns among some columns of its feed; at least one, so that rows count."""
+    added = {field.name for field in FEED_FIELDS}
+    found = tuple(schema.column(name) for name in names if name not in added)
+    return found or schema.key_columns[:1]
+
+
+def feed_batch(
+    schema: pa.Schema,
+    rows: pa.RecordBatch,
+    types: NDArray[np.int8],
+    versions: Positions,
+    times: Positions,
+) -> pa.RecordBatch:
+    """Return rows as a batch of a feed's ``schema``.
+
+    ``types``: `INSERT` to `UPDATE_POSTIMAGE` a row; ``versions``: epochs, and ``times``:
+    microseconds since 1970, int64.
+    """
+    added = {
+        CHANGE_TYPE: lambda: _LABELS.take(pa.array(types)),
+        COMMIT_VERSION: lambda: pa.array(versions, pa.int64()),
+        COMMIT_TIMESTAMP: lambda: pa.array(times, pa.timestamp("us", tz="UTC")),
+    }
+    columns = [
+        added[name]() if name in added else rows.column(name) for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

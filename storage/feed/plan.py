@@ -1,0 +1,209 @@
+"""What a task needs to read a feed: values that travel, and how they are found in the log.
+
+Promises: a plan names the state before its range and the segments its commits added, so that all
+tasks see the same changes, whatever is committed meanwhile, and none reads the log.
+Does not know: who sends it where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from relstate.vnode import VnodeMapping
+
+from ..environment import Environment, LocalEnvironment
+from ..errors import EpochExpiredError, EpochNotFoundError, OptionError, TableNotFoundError
+from ..log.entry import TableDefinition
+from ..log.log import Log
+from ..log.state import PlacedSegment, StoreState
+from ..table.encoding import RowEncoding
+from ..table.storagetable import StorageTable
+from .columns import feed_fields, feed_schema
+from .reader import FeedReader, FeedShape, expiring
+from .step import FeedStep, steps_of
+
+Deduplication = Literal["dropCarryovers", "netChanges"]
+"""Spark's names: every change of every commit, or of every key what all of them came to."""
+
+DEDUPLICATIONS = ("dropCarryovers", "netChanges")
+
+# About so many stored bytes are held at once.
+_CHUNK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPlan:
+    """The changes of one table in the epochs ``first_epoch`` to ``last_epoch``. Picklable.
+
+    ``definition``: the table's at the last epoch; all rows come under its schema. ``before``: the
+    segments with rows of the table before the first step, the newest first. ``steps``: the commits
+    that changed it, ascending.
+    """
+
+    path: str
+    definition: TableDefinition
+    vnode_count: int
+    first_epoch: int
+    last_epoch: int
+    before: tuple[PlacedSegment, ...]
+    steps: tuple[FeedStep, ...]
+    shape: FeedShape
+    verify: str = "hash"
+
+    @property
+    def stored_bytes(self) -> int:
+        """The stored bytes of the entries that are to be looked through."""
+        table_id = self.definition.table_id
+        parts = [step.segments for step in self.steps]
+        if any(step.is_based for step in self.steps):
+            parts.append(self.before)
+        return sum(placed.record.stored_bytes(table_id) for part in parts for placed in part)
+
+    def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
+        """Return the vnodes of each of ``count`` parallel units (at most one a vnode)."""
+        mapping = VnodeMapping.balanced(self.vnode_count, min(count, self.vnode_count))
+        return tuple(mapping.ranges_of(unit) for unit in range(mapping.units))
+
+    def arrow_schema(self) -> pa.Schema:
+        """Return the Arrow schema of the batches that `read` yields."""
+        return feed_schema(self.definition.schema, self.shape.columns)
+
+    def read(
+        self, vnodes: Sequence[range] | None = None, environment: Environment | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of the rows in some vnodes, by default all, as batches.
+
+        Changes of one key come in the order of their epochs, an update's images one behind the
+        other; beyond that there is no order. OptionError if rows turn out to expire.
+        """
+        if not self.steps:
+            return
+        environment = environment or LocalEnvironment(self.path)
+        encoding = RowEncoding(self.definition, self.vnode_count)
+        table = StorageTable(environment, encoding, self.before, verify=self.verify)
+        reader = FeedReader(environment, table, self.before, self.steps, self.shape, self.verify)
+        for chunk in self._chunks(vnodes or [range(self.vnode_count)]):
+            yield from reader.batches(chunk)
+
+    def _chunks(self, groups: Sequence[range]) -> Iterator[range]:
+        """Yield groups of vnodes, each with about as much as may be held at once."""
+        size = max(_CHUNK_BYTES * self.vnode_count // max(self.stored_bytes, 1), 1)
+        for group in groups:
+            for start in range(group.start, group.stop, size):
+                yield range(start, min(start + size, group.stop))
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRequest:
+    """What is asked for; ``last`` is None for the latest epoch, ``columns`` for all."""
+
+    table: str
+    first: int
+    last: int | None = None
+    deduplication: str = "dropCarryovers"
+    update_images: bool = True
+    columns: Sequence[str] | None = None
+
+
+def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
+    """Return the plan of a feed; ``newest`` tells what can be read.
+
+    A range that begins right behind the newest epoch has no changes. EpochExpiredError,
+    EpochNotFoundError, TableNotFoundError also if the table was dropped and made anew within the
+    range, OptionError for a table with a TTL or a range that ends before it begins, the errors of
+    `feed_fields`.
+    """
+    last = newest.epoch if request.last is None else request.last
+    _check_range(newest, request.first, last)
+    definition = log.state_at(newest, min(last, newest.epoch)).table(request.table).definition
+    return _planned(log, newest, definition, request, last)
+
+
+def _planned(
+    log: Log, newest: StoreState, definition: TableDefinition, request: FeedRequest, last: int
+) -> FeedPlan:
+    if definition.properties.ttl is not None:
+        raise expiring(definition.name)
+    fields = feed_fields(definition.schema, request.columns)
+    _check_same_table(log, newest, definition, request.first)
+    steps = tuple(steps_of(log.entries(request.first, last), definition.table_id))
+    before: tuple[PlacedSegment, ...] = ()
+    if steps and steps[0].epoch > definition.created_epoch:
+        state = log.state_at(newest, steps[0].epoch - 1)
+        before = state.segments_of(definition.table_id)
+    return FeedPlan(
+        log.environment.location(""),
+        definition,
+        newest.settings.vnode_count,
+        request.first,
+        last,
+        before,
+        steps,
+        FeedShape(
+            _is_net(request.deduplication),
+            request.update_images,
+            tuple(field.name for field in fields),
+        ),
+    )
+
+
+def data_epochs(
+    log: Log, newest: StoreState, table_id: int, after: int, last: int
+) -> Iterator[int]:
+    """Yield the epochs behind ``after``, up to ``last``, that may have changed a table's rows."""
+    table = newest.tables.get(table_id)
+    if table is not None:
+        last = min(last, table.data_epoch)
+    return (step.epoch for step in steps_of(log.entries(after + 1, last), table_id))
+
+
+def _check_range(newest: StoreState, first: int, last: int) -> None:
+    if first == newest.epoch + 1 == last + 1:
+        return
+    if first > newest.epoch or first < 1:
+        raise EpochNotFoundError(
+            f"there are no changes of an epoch {first}: the store is at epoch {newest.epoch}"
+        )
+    if last < first:
+        raise OptionError(f"a change feed cannot end at epoch {last} when it begins at {first}")
+    newest.check_epoch(last)
+    # The rows as they were before are needed too.
+    if newest.oldest_epoch > max(first - 1, 1):
+        raise EpochExpiredError(
+            f"the changes of epoch {first} are no longer kept: epoch {newest.oldest_epoch} is the "
+            f"oldest that can be read, so changes begin at {newest.oldest_epoch + 1} (retention is "
+            f"{newest.settings.retention} s): begin there, and read the table as of epoch "
+            f"{newest.oldest_epoch} for what was before"
+        )
+
+
+def _check_same_table(
+    log: Log, newest: StoreState, definition: TableDefinition, first: int
+) -> None:
+    """TableNotFoundError if an earlier table of the name was there in the range, too."""
+    created, name = definition.created_epoch, definition.name.lower()
+    if first >= created:
+        return
+    earlier = first > 1 and name in log.state_at(newest, first - 1).table_ids
+    made = (
+        table.name.lower() == name
+        for entry in log.entries(first, created - 1)
+        for table in entry.created_tables
+    )
+    if earlier or any(made):
+        raise TableNotFoundError(
+            f"the table {definition.name!r} was dropped and created anew at epoch {created}, so it "
+            f"has no changes since epoch {first}: begin at {created}, or end before"
+        )
+
+
+def _is_net(deduplication: str) -> bool:
+    if deduplication not in DEDUPLICATIONS:
+        raise OptionError(
+            f"deduplication is {deduplication!r}; it must be one of {', '.join(DEDUPLICATIONS)}"
+        )
+    return deduplication == "netChanges"

@@ -1,0 +1,190 @@
+"""Reading a feed: from the segments of its steps to batches of changes.
+
+Promises: what is read are the entries that the steps wrote and, of what was there before, the rows
+under the same keys, unless a step removed all rows; memory is bounded by a group of vnodes.
+Does not know: the log, or how the steps were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..codec.ragged import Bytes, Positions, constant
+from ..environment import Environment
+from ..errors import CorruptionError, OptionError
+from ..log.state import PlacedSegment
+from ..paths import SEGMENTS
+from ..segment.block import Block
+from ..table.encoding import RowEncoding
+from ..table.head import EXPIRES, Heads
+from ..table.piece import Limits, pieces
+from ..table.resolve import Window
+from ..table.scan import Bounds
+from ..table.storagetable import StorageTable
+from .columns import (
+    DELETE,
+    INSERT,
+    UPDATE_POSTIMAGE,
+    UPDATE_PREIMAGE,
+    feed_batch,
+    feed_schema,
+    stored_columns,
+)
+from .comparison import same_rows
+from .history import ABSENT, Changes, History
+from .source import NOTHING, EntrySource, keys_in, resolved
+from .step import FeedStep
+
+_BATCH = Limits(rows=65_536, size=8 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedShape:
+    """What a feed gives of each change.
+
+    ``is_net``: one change a key, else one a key and step. ``update_images``: an update is its two
+    images, else a delete and an insert. ``columns``: names, in order.
+    """
+
+    is_net: bool
+    update_images: bool
+    columns: tuple[str, ...]
+
+
+class FeedReader:
+    """Reads the changes of one table over some steps. Safe between threads."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        table: StorageTable,
+        before: Sequence[PlacedSegment],
+        steps: Sequence[FeedStep],
+        shape: FeedShape,
+        verify: str,
+    ) -> None:
+        """``table``: as it was before the steps, which is over the segments ``before``."""
+        self._environment = environment
+        self._table = table
+        self._before = before
+        self._steps = steps
+        self._shape = shape
+        self._source = EntrySource(environment, table.encoding.table_id, verify)
+        self._schema = feed_schema(table.encoding.schema, shape.columns)
+        self._epochs = np.array([step.epoch for step in steps], np.int64)
+        self._times = np.array([step.time for step in steps], np.int64)
+
+    @property
+    def _encoding(self) -> RowEncoding:
+        return self._table.encoding
+
+    def batches(self, vnodes: range) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of the rows in a range of vnodes, which are held all at once.
+
+        In the order of the steps; images of an update stand one behind the other. OptionError if
+        rows expire, which no commit tells of; CorruptionError for damage.
+        """
+        try:
+            history = self._history(self._encoding.vnode_bounds(vnodes))
+            same = partial(same_rows, self._encoding)
+            is_net = self._shape.is_net
+            changes = history.net_changes(same) if is_net else history.changes(same)
+            yield from self._batches(changes)
+        except (ValueError, IndexError) as error:
+            if isinstance(error, OptionError):
+                raise
+            raise CorruptionError(
+                f"{self._environment.local_path(SEGMENTS)}: a row of table "
+                f"{self._encoding.name} cannot be decoded ({error}); run check to find the file"
+            ) from error
+
+    # Entries
+
+    def _history(self, bounds: Bounds) -> History:
+        written = [self._source.read(step.segments, bounds) for step in self._steps]
+        before = self._rows_before(written, bounds)
+        self._check_expiry([before, *(block for blocks in written for block in blocks)])
+        fold = self._encoding.values.fold
+        # What is there now, and all that was since rows were last removed.
+        current = before
+        found: list[tuple[int, Block]] = []
+        met: list[Block] = [before]
+        for number, (step, blocks) in enumerate(zip(self._steps, written, strict=True)):
+            gone = NOTHING
+            if step.is_based:
+                gone, current, met = self._deletes(keys_in(met)), NOTHING, []
+            if fold is None:
+                own = resolved(blocks, None)
+            else:
+                own = resolved([*blocks, _under(current, keys_in(blocks))], fold)
+                current = resolved([own, current], None)
+            met.append(own)
+            found.append((number, resolved([own, gone], None) if len(gone) else own))
+        return History.of(before, found)
+
+    def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:
+        """Return what was there before the steps under the keys they wrote, or may have removed."""
+        if any(step.is_based for step in self._steps):
+            return resolved(self._source.read(self._before, bounds), self._encoding.values.fold)
+        keys = keys_in([block for blocks in written for block in blocks])
+        return self._table.get_values(keys) if len(keys) else NOTHING
+
+    def _deletes(self, keys: Bytes) -> Block:
+        return Block.over(keys, constant(self._encoding.encode_delete(), len(keys)))
+
+    def _check_expiry(self, blocks: Sequence[Block]) -> None:
+        if any((Heads(block).flags & EXPIRES).any() for block in blocks):
+            raise expiring(self._encoding.name)
+
+    # Batches
+
+    def _batches(self, changes: Changes) -> Iterator[pa.RecordBatch]:
+        types, places, steps = self._images(changes)
+        window = Window((changes.entries.take(places),), None)
+        columns = stored_columns(self._encoding.schema, self._shape.columns)
+        start = 0
+        for piece in pieces(window, _BATCH):
+            (block,) = piece.blocks
+            part = slice(start, start + len(block))
+            rows = self._encoding.decode(block, columns)
+            commits = self._epochs[steps[part]], self._times[steps[part]]
+            yield feed_batch(self._schema, rows, types[part], *commits)
+            start = part.stop
+
+    def _images(self, changes: Changes) -> tuple[NDArray[np.int8], Positions, Positions]:
+        """Return (types, places, steps) of the rows that tell some changes, in their order."""
+        order = np.argsort(changes.last, kind="stable")
+        places = np.stack([changes.before[order], changes.after[order]], axis=1)
+        steps = np.stack([changes.first[order], changes.last[order]], axis=1)
+        is_update = (places != ABSENT).all(axis=1) & self._shape.update_images
+        types = np.stack(
+            [
+                np.where(is_update, UPDATE_PREIMAGE, DELETE),
+                np.where(is_update, UPDATE_POSTIMAGE, INSERT),
+            ],
+            axis=1,
+        ).astype(np.int8)
+        there = places != ABSENT
+        return types[there], places[there], steps[there]
+
+
+def _under(entries: Block, keys: Bytes) -> Block:
+    """Return those of some entries that stand under one of some keys."""
+    if not len(entries) or not len(keys):
+        return NOTHING
+    return entries.take(np.flatnonzero(np.asarray(pc.is_in(entries.key_bytes(), value_set=keys))))
+
+
+def expiring(table: str) -> OptionError:
+    """Return the error that refuses the feed of a table whose rows expire."""
+    return OptionError(
+        f"table {table}: it has a TTL, so rows leave it without a commit, and its changes cannot be "
+        "told from its commits: read the whole table at two epochs instead"
+    )

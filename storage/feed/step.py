@@ -1,0 +1,40 @@
+"""The steps of a feed: what the commits of a range of epochs did to one table.
+
+Promises: every commit that may have changed a row of the table is a step, upkeep never is.
+Does not know: rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..log.entry import Entry
+from ..log.state import PlacedSegment
+
+
+@dataclass(frozen=True, slots=True)
+class FeedStep:
+    """What one commit did to a table.
+
+    ``time``: the commit's, microseconds since 1970. ``segments``: those with rows of the table
+    that it added, the newest first. ``is_based``: it removed all rows that were there before.
+    """
+
+    epoch: int
+    time: int
+    segments: tuple[PlacedSegment, ...]
+    is_based: bool
+
+
+def steps_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:
+    """Yield the steps of some commits, in their order."""
+    for entry in entries:
+        is_based = table_id in entry.based_tables
+        segments = tuple(
+            PlacedSegment(record, entry.epoch, rank)
+            for rank, record in enumerate(entry.added)
+            if record.rows(table_id)
+        )
+        if entry.data_change and (is_based or segments):
+            yield FeedStep(entry.epoch, entry.time, segments[::-1], is_based)

@@ -1,0 +1,131 @@
+"""The fold of a key's versions to one, for tables where the last row is not all there is to know.
+
+Versions are applied in the order of the commits. One whose version column is lower than that of an
+earlier one is not applied (NULL is lowest, equal ones are); a put replaces the row, a delete
+removes it but keeps its version in force, a partial row gives it the columns that are not NULL, and
+a row of kind ignore counts only where there is none.
+
+Promises: folding some neighbouring versions first, and the result with the others later, gives the
+same; for partial and ignore with a version column only if the earliest are among those folded
+first. So what compaction merges is what a reader would have merged.
+Does not know: where versions come from, or how a row is encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.ragged import Bytes, Positions, equal_neighbours, sort_order
+from ..schema.properties import TableProperties
+from ..segment.block import Block
+from ..segment.kind import Kind
+from .head import Heads
+
+Flags: TypeAlias = NDArray[np.bool_]
+Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8]], Bytes]
+"""Makes one value of each group of versions: a block, the newest of a group first, the first row
+of each group, and the kind of the result."""
+
+
+class Fold:
+    """The fold of one table. Immutable."""
+
+    def __init__(self, properties: TableProperties, coalesce: Coalesce) -> None:
+        self._is_versioned = properties.version_column is not None
+        self._coalesce = coalesce
+
+    def __call__(self, entries: Block, firsts: Positions) -> Block:
+        """Return one entry for each key of some, which are in key order, the newest of a key first.
+
+        ``firsts`` are the first entries of the keys, int64. The result may be a delete.
+        """
+        if len(firsts) == len(entries):
+            return entries
+        heads = Heads(entries)
+        groups = np.zeros(len(entries), np.int64)
+        groups[firsts[1:]] = 1
+        groups = np.cumsum(groups)
+        rows = np.arange(len(entries))
+        if self._is_versioned:
+            rows = np.flatnonzero(_applied(heads.versions, groups))
+        return self._folded(entries, rows, groups[rows], heads.kinds[rows])
+
+    def _folded(
+        self, entries: Block, rows: Positions, groups: Positions, kinds: NDArray[np.uint8]
+    ) -> Block:
+        """Return one entry a group of the entries at ``rows``, which all apply."""
+        firsts = _firsts(groups)
+        base = _first_where((kinds == Kind.PUT) | (kinds == Kind.DELETE), firsts)
+        ends = np.append(firsts[1:], len(rows))
+        has_base = base < ends
+        oldest = np.where(has_base, base, ends - 1)
+        is_deleted = has_base & (kinds[np.minimum(base, len(rows) - 1)] == Kind.DELETE)
+        # What counts: everything from the newest version down to the base, if that is a row.
+        last = np.where(is_deleted & (base > firsts), oldest - 1, oldest)
+        is_ignored = kinds[last] == Kind.IGNORE
+        chosen = np.where(is_ignored, last, firsts)
+        # A put over rows to be ignored stays; over partial rows it is merged with them.
+        ignores_base = (kinds[firsts] == Kind.IGNORE) & has_base & ~is_deleted
+        chosen = np.where(ignores_base, base, chosen)
+        merges = (last > firsts) & (kinds[firsts] == Kind.PARTIAL)
+        result = entries.take(rows[chosen])
+        replaces = (has_base & (kinds[chosen] != Kind.PUT) & (kinds[chosen] != Kind.DELETE)) | (
+            merges & has_base
+        )
+        changed = np.flatnonzero(merges | replaces)
+        if not len(changed):
+            return result
+        starts, stops = firsts[changed], last[changed] + 1
+        starts = np.where(merges[changed], starts, chosen[changed])
+        stops = np.where(merges[changed], stops, chosen[changed] + 1)
+        counts = stops - starts
+        members = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        new_kinds = np.where(replaces[changed], Kind.PUT, Kind.PARTIAL).astype(np.uint8)
+        merged = self._coalesce(entries.take(rows[members]), np.cumsum(counts) - counts, new_kinds)
+        return _with_values(result, changed, merged)
+
+
+def _firsts(groups: Positions) -> Positions:
+    return np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+
+
+def _first_where(flags: Flags, firsts: Positions) -> Positions:
+    """Return the first place of each group where a flag is set; one beyond its end if none is."""
+    places = np.where(flags, np.arange(len(flags)), len(flags))
+    return np.minimum.reduceat(places, firsts)
+
+
+def _applied(versions: Bytes, groups: Positions) -> Flags:
+    """Return which entries apply: none that came earlier has a greater version.
+
+    Entries are grouped by key, the newest of a group first.
+    """
+    ranks = _ranks(versions)
+    # Upside down the earliest come first; groups far apart keep the running maximum to their own.
+    reach = int(ranks.max()) + 1
+    upside_down = (groups[-1] - groups[::-1]) * reach + ranks[::-1]
+    highest = np.maximum.accumulate(upside_down)
+    applied: Flags = (upside_down >= highest)[::-1]
+    return applied
+
+
+def _ranks(rows: Bytes) -> Positions:
+    """Return the place of every row among the distinct rows in order."""
+    order = sort_order(rows)
+    ranks = np.empty(len(rows), np.int64)
+    ranks[order] = np.cumsum(np.append(False, ~equal_neighbours(rows.take(order))))
+    return ranks
+
+
+def _with_values(block: Block, rows: Positions, values: Bytes) -> Block:
+    """Return a block with other values at some rows."""
+    kept = Block.over(block.key_bytes(), block.value_bytes())
+    changed = Block.over(kept.take(rows).key_bytes(), values)
+    joined = kept.followed_by(changed)
+    places = np.arange(len(block))
+    places[rows] = len(block) + np.arange(len(rows))
+    return joined.take(places)

@@ -1,0 +1,151 @@
+"""What a condition on the key leaves to be read: single keys, and ranges of keys in some vnodes.
+
+Promises: what is left holds every row of the ranges that was asked for once; a read that would
+have to seek too often gets fewer and wider ranges.
+Does not know: conditions, files.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..codec.ragged import Bytes
+from ..segment.key import PREFIX_BYTES, VERSION_BYTES, vnode_of
+from .encoding import KeyRange, RowEncoding
+from .scan import Bounds
+
+# A seek into every file of a vnode costs about as much as reading a few hundred rows.
+_MOST_SEEKS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """What a read is left with, to be told.
+
+    ``vnodes`` of ``vnode_count`` can hold rows that match; ``points``: single keys looked up;
+    ``ranges``: ranges of keys scanned, each in several vnodes where its rows may lie in several,
+    None: all keys are; ``columns``: read, those only the condition needs included.
+    """
+
+    vnodes: int
+    vnode_count: int
+    points: int
+    ranges: int | None
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The ``points``, full keys without one twice, and the ``ranges`` of full keys, ascending.
+
+    No point lies in a range, and ranges do not overlap.
+    """
+
+    points: Bytes
+    ranges: list[Bounds]
+
+
+def prune(encoding: RowEncoding, keys: Iterable[KeyRange], groups: Sequence[range]) -> Pruned:
+    """Return what is to be read of some ranges of keys, which may overlap, in some vnodes."""
+    vnodes = {vnode for group in groups for vnode in group}
+    points, everywhere, by_vnode = _sorted_out(encoding, keys, vnodes)
+    seeks = len(everywhere) * len(vnodes) + sum(map(len, by_vnode.values()))
+    if seeks > _MOST_SEEKS and everywhere:
+        everywhere = [_hull(everywhere)]
+    ranges: list[Bounds] = []
+    for vnode in sorted(vnodes if everywhere else by_vnode):
+        first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
+        for low, high in _merged([*everywhere, *by_vnode.get(vnode, ())]):
+            bounds = first[:PREFIX_BYTES] + low, end if high is None else first + high
+            ranges.append(bounds)
+    outside = _outside(points, ranges)
+    return Pruned(pa.array(outside, pa.large_binary()), ranges)
+
+
+def spans(pruned: Pruned) -> list[Bounds]:
+    """Return for each vnode the one range, ascending, around all that is to be read of it."""
+    each = [(low, high) for low, high in pruned.ranges]
+    each += [(key[:-VERSION_BYTES], key) for key in pruned.points.to_pylist()]
+    found: dict[bytes, Bounds] = {}
+    for low, high in sorted(each, key=lambda one: one[0]):
+        first, last = found.get(low[:PREFIX_BYTES], (low, high))
+        end = None if last is None or high is None else max(last, high)
+        found[low[:PREFIX_BYTES]] = first, end
+    return list(found.values())
+
+
+def matching_vnodes(encoding: RowEncoding, keys: Iterable[KeyRange]) -> set[int] | None:
+    """Return the vnodes that can hold rows of some ranges; None for all."""
+    found = {encoding.vnode_of_range(one) for one in keys}
+    return None if None in found else {vnode for vnode in found if vnode is not None}
+
+
+def told(
+    encoding: RowEncoding, keys: tuple[KeyRange, ...] | None, columns: tuple[str, ...]
+) -> Pruning:
+    """Return what a read of some ranges of keys (None: of all) is left with."""
+    count = encoding.vnode_count
+    if keys is None:
+        return Pruning(count, count, 0, None, columns)
+    points = sum(len(one.prefix) == len(encoding.key_names) for one in keys)
+    vnodes = matching_vnodes(encoding, keys)
+    return Pruning(
+        count if vnodes is None else len(vnodes), count, points, len(keys) - points, columns
+    )
+
+
+def _sorted_out(
+    encoding: RowEncoding, keys: Iterable[KeyRange], vnodes: set[int]
+) -> tuple[set[bytes], list[Bounds], dict[int, list[Bounds]]]:
+    """Return (full keys, ranges of every vnode, ranges of single vnodes)."""
+    points: set[bytes] = set()
+    everywhere: list[Bounds] = []
+    by_vnode: dict[int, list[Bounds]] = defaultdict(list)
+    for one in keys:
+        if len(one.prefix) == len(encoding.key_names):
+            full_key = encoding.encode_key(one.prefix)
+            if vnode_of(full_key) in vnodes:
+                points.add(full_key)
+            continue
+        vnode = encoding.vnode_of_range(one)
+        if vnode is None:
+            everywhere.append(encoding.key_bounds(one))
+        elif vnode in vnodes:
+            by_vnode[vnode].append(encoding.key_bounds(one))
+    return points, _merged(everywhere), by_vnode
+
+
+def _merged(bounds: Sequence[Bounds]) -> list[Bounds]:
+    """Return ranges that overlap or touch as one, ascending; empty ones are left out."""
+    found: list[Bounds] = []
+    for low, high in sorted(bounds, key=lambda one: one[0]):
+        if high is not None and high <= low:
+            continue
+        last = found[-1][1] if found else b""
+        if found and (last is None or low <= last):
+            found[-1] = found[-1][0], None if last is None or high is None else max(last, high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def _hull(bounds: Sequence[Bounds]) -> Bounds:
+    return bounds[0][0], bounds[-1][1]
+
+
+def _outside(points: set[bytes], ranges: Sequence[Bounds]) -> list[bytes]:
+    """Return the full keys that lie in none of the ranges, ascending."""
+    starts = [low for low, _ in ranges]
+    found = []
+    for point in sorted(points):
+        key = point[:-VERSION_BYTES]
+        place = bisect_right(starts, key) - 1
+        high = ranges[place][1] if place >= 0 else key
+        if high is not None and key >= high:
+            found.append(point)
+    return found

@@ -1,0 +1,126 @@
+"""What is seen of the versions of each key: one, or none.
+
+Promises: of several sources, given the newest first, each key comes out at most once, in key order;
+which entries are kept at all is the caller's choice.
+Does not know: how much of a source it is given, beyond that all sources are cut at the same keys.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..codec.ragged import Bytes, Positions, equal_neighbours, first_of_each, gather, sort_order
+from ..segment.block import Block
+from ..segment.key import VERSION_BYTES
+from .fold import Fold
+from .head import Heads
+
+Flags: TypeAlias = NDArray[np.bool_]
+
+_TABLE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The entries kept of one range of keys: of every source a block, in key order.
+
+    ``order`` puts the rows of all blocks, one block after another, in ascending key order; None
+    where they are already.
+    """
+
+    blocks: tuple[Block, ...]
+    order: Positions | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """How the versions of a key become one.
+
+    ``keep`` says which of the entries that remain are wanted. ``fold`` is None where the newest
+    version is all there is to know.
+    """
+
+    keep: Callable[[Block], Flags]
+    fold: Fold | None = None
+
+    def window(self, blocks: Sequence[Block]) -> Window:
+        """Return what is kept of some blocks, at least one, the newest source first.
+
+        In each block the keys ascend and no key stands twice.
+        """
+        if len(blocks) == 1:
+            return Window((_chosen(blocks[0], self.keep(blocks[0])),), None)
+        if self.fold is None:
+            return self._newest(blocks)
+        return self._folded(self.fold, blocks)
+
+    def _newest(self, blocks: Sequence[Block]) -> Window:
+        winners = first_of_each(pa.concat_arrays([_row_keys(block) for block in blocks]))
+        bounds = np.cumsum([0, *(len(block) for block in blocks)])
+        kept = np.zeros(bounds[-1], np.bool_)
+        kept[winners] = True
+        kept &= np.concatenate([self.keep(block) for block in blocks])
+        ranks = np.cumsum(kept) - 1
+        return Window(
+            tuple(
+                _chosen(block, kept[start:stop])
+                for block, (start, stop) in zip(blocks, itertools.pairwise(bounds), strict=True)
+            ),
+            ranks[winners[kept[winners]]],
+        )
+
+    def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
+        joined = reduce(Block.followed_by, blocks)
+        keys = _row_keys(joined)
+        order = sort_order(keys)
+        repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
+        folded = fold(joined.take(order), np.flatnonzero(~repeats))
+        return Window((_chosen(folded, self.keep(folded)),), None)
+
+    def all_of(self, blocks: Sequence[Block]) -> Block:
+        """Return what is kept of some blocks, in no order, as one; they need not be sorted."""
+        window = self.window(blocks)
+        return reduce(Block.followed_by, window.blocks)
+
+
+def fold_entries(fold: Fold, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
+    """Return (keys, values) of entries in the order of their writing, folded to one a key."""
+    newest_first = np.arange(len(keys))[::-1]
+    order = newest_first[sort_order(keys.take(pa.array(newest_first)))]
+    entries = Block.over(keys, values).take(order)
+    repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
+    folded = fold(entries, np.flatnonzero(~repeats))
+    return folded.key_bytes(), folded.value_bytes()
+
+
+def everything(block: Block) -> Flags:
+    """Keep every entry."""
+    return np.ones(len(block), np.bool_)
+
+
+def visible_at(time: Callable[[], int]) -> Callable[[Block], Flags]:
+    """Return what keeps the rows that are visible at a time, asked for when something expires."""
+
+    def keep(block: Block) -> Flags:
+        heads = Heads(block)
+        return heads.are_visible(time() if heads.flags.any() else 0)
+
+    return keep
+
+
+def _chosen(block: Block, flags: Flags) -> Block:
+    return block if flags.all() else block.take(np.flatnonzero(flags))
+
+
+def _row_keys(block: Block) -> Bytes:
+    """Return the keys of a block without table and version: the same bytes are the same row."""
+    lengths = block.key_lengths - _TABLE_BYTES - VERSION_BYTES
+    return gather(block.keys, block.key_starts + _TABLE_BYTES, lengths)

@@ -1,0 +1,250 @@
+"""The value encoding of one table: what its rows hold beside their keys, to values and back.
+
+Promises: a value is a head (head.py) and, but for a delete, the row's body (codec/row.py); rows
+that were written under an earlier schema of the table are read under its present one: columns are
+known by their ids, those added since are NULL, those widened since are widened.
+Does not know: keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..codec.memcomparable import KeyCodec
+from ..codec.ragged import Bytes, Positions, concat, constant
+from ..codec.row import RowCodec
+from ..errors import ValueRangeError
+from ..log.entry import TableDefinition
+from ..schema.arrow import arrow_type
+from ..schema.cast import exact_cast
+from ..schema.schema import Column, KeyColumn, TableSchema
+from ..segment.block import Block
+from ..segment.kind import Kind
+from .fold import Fold
+from .head import FIXED, Heads, body_start, heads, is_delete
+
+UPSERTS = {"overwrite": Kind.PUT, "partial": Kind.PARTIAL, "ignore": Kind.IGNORE}
+"""What a row that is written is, by the table's merge behaviour."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the bodies of rows under one schema are laid out."""
+
+    schema: TableSchema
+
+    @cached_property
+    def codec(self) -> RowCodec:
+        return RowCodec([column.type for column in self.schema.value_columns])
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Where each column stands in a body, by its id."""
+        return {column.id: place for place, column in enumerate(self.schema.value_columns)}
+
+
+class ValueEncoding:
+    """The codec of one table's values. Immutable; safe between threads."""
+
+    def __init__(self, definition: TableDefinition) -> None:
+        """Prepare the codec. UnsupportedTypeError if a column's type cannot be stored."""
+        schema, properties = definition.schema, definition.properties
+        self._definition = definition
+        self._schema = schema
+        self._layout = _Layout(schema)
+        self._codec = self._layout.codec
+        self.names = [column.name for column in schema.value_columns]
+        self.upsert = UPSERTS[properties.merge]
+        self._head = FIXED.pack(self.upsert, 0, schema.version)
+        self._word = np.uint32(int.from_bytes(self._head, "little"))
+        self._version = _column_of(schema, properties.version_column)
+        self.fold = None if properties.is_plain else Fold(properties, self.coalesce)
+
+    @cached_property
+    def _layouts(self) -> dict[int, _Layout]:
+        older = {schema.version: _Layout(schema) for schema in self._definition.older_schemas}
+        return older | {self._schema.version: self._layout}
+
+    # Whole batches
+
+    def encode(
+        self,
+        rows: pa.RecordBatch,
+        kinds: NDArray[np.uint8] | None = None,
+        expiries: Positions | None = None,
+    ) -> Bytes:
+        """Return the values of rows in the table's schema, none of them a delete.
+
+        ``kinds``: a `Kind` a row, None for the table's upserts. ``expiries``: int64, see `heads`.
+        """
+        columns = [rows.column(name) for name in self.names]
+        head = self._common_head(kinds, expiries)
+        if head is not None:
+            if not columns:
+                return constant(head, rows.num_rows)
+            return self._codec.encode(columns, head)
+        versions = None if self._version is None else self._versions(rows)
+        each = heads(
+            self.upsert if kinds is None else kinds,
+            self._schema.version,
+            rows.num_rows,
+            expiries,
+            versions,
+        )
+        return concat([each, self._codec.encode(columns, b"")]) if columns else each
+
+    def _common_head(
+        self, kinds: NDArray[np.uint8] | None, expiries: Positions | None
+    ) -> bytes | None:
+        """Return the head that all rows have, None if they differ."""
+        if self._version is not None or kinds is not None:
+            return None
+        if expiries is None:
+            return self._head
+        if not len(expiries) or (expiries != expiries[0]).any():
+            return None
+        found: bytes = heads(self.upsert, self._schema.version, 1, expiries[:1])[0].as_py()
+        return found
+
+    def encode_deletes(self, batch: pa.RecordBatch, expiries: Positions | None = None) -> Bytes:
+        """Return values that delete as many rows as a batch has.
+
+        Of the batch only the version column is looked at, where the table has one; without it a
+        delete has the lowest version.
+        """
+        versions = None if self._version is None else self._versions(batch)
+        return heads(Kind.DELETE, self._schema.version, batch.num_rows, expiries, versions)
+
+    def _versions(self, batch: pa.RecordBatch) -> Bytes:
+        """Return the version column of a batch as bytes that compare as its values do."""
+        assert self._version is not None
+        wanted = arrow_type(self._version.type)
+        names = [name.lower() for name in batch.schema.names]
+        if self._version.name.lower() not in names:
+            column = pa.nulls(batch.num_rows, wanted)
+        else:
+            found = batch.column(names.index(self._version.name.lower()))
+            try:
+                column = exact_cast(found.type, wanted)(found)
+            except pa.ArrowInvalid as error:
+                raise ValueRangeError(
+                    f"table {self._definition.name}: the version column {self._version.name!r} "
+                    f"does not hold what is given: {error}"
+                ) from None
+        codec = KeyCodec([self._version.type], [KeyColumn(self._version.id)])
+        return codec.encode([column])
+
+    def decode(self, block: Block, columns: Sequence[Column]) -> dict[str, pa.Array]:
+        """Return the values of some columns of the rows of a block, in its order, by name.
+
+        ValueError or IndexError if the bytes are not such rows.
+        """
+        found = Heads(block)
+        if (found.words == self._word).all():
+            starts, lengths = found.body_starts, found.body_lengths
+            return self._decode(self._layout, block, starts, lengths, columns)
+        _check(found)
+        versions = np.unique(found.schema_versions).tolist()
+        parts, places = [], []
+        for version in versions:
+            rows = np.flatnonzero(found.schema_versions == version)
+            starts, lengths = found.body_starts[rows], found.body_lengths[rows]
+            layout = self._layout_of(version)
+            parts.append(self._decode(layout, block, starts, lengths, columns))
+            places.append(rows)
+        if len(parts) == 1:
+            return parts[0]
+        order = pa.array(np.argsort(np.concatenate(places), kind="stable"))
+        return {
+            column.name: pa.concat_arrays([part[column.name] for part in parts]).take(order)
+            for column in columns
+        }
+
+    def _layout_of(self, version: int) -> _Layout:
+        layout = self._layouts.get(version)
+        if layout is None:
+            raise ValueError(f"a row is encoded under schema version {version}, which is not known")
+        return layout
+
+    def _decode(
+        self,
+        layout: _Layout,
+        block: Block,
+        starts: Positions,
+        lengths: Positions,
+        columns: Sequence[Column],
+    ) -> dict[str, pa.Array]:
+        """Return columns of rows that are encoded under one schema."""
+        stored = [column for column in columns if column.id in layout.places]
+        wanted = [layout.places[column.id] for column in stored]
+        arrays = layout.codec.decode(block.values, starts, wanted, lengths) if wanted else []
+        found = {
+            column.name: _widened(array, arrow_type(column.type))
+            for column, array in zip(stored, arrays, strict=True)
+        }
+        for column in columns:
+            if column.id not in layout.places:
+                found[column.name] = pa.nulls(len(starts), arrow_type(column.type))
+        return found
+
+    def coalesce(self, entries: Block, firsts: Positions, kinds: NDArray[np.uint8]) -> Bytes:
+        """Return one value for each group of entries: of each column the first that is not NULL.
+
+        ``firsts``: the first entry of each group, int64; ``kinds``: those of the results.
+        """
+        arrays = self.decode(entries, self._schema.value_columns)
+        columns = [_first_valid(arrays[name], firsts) for name in self.names]
+        versions = None
+        if self._version is not None:
+            versions = Heads(entries.take(firsts)).versions
+        each = heads(kinds, self._schema.version, len(firsts), None, versions)
+        return concat([each, self._codec.encode(columns, b"")]) if columns else each
+
+    # One row
+
+    def encode_one(self, values: Sequence[Any]) -> bytes:
+        """Return the value (a put) of a row with these values beside its key."""
+        return self._head + self._codec.encode_one(values)
+
+    def decode_one(self, value: bytes) -> tuple[Any, ...] | None:
+        """Return what a row holds beside its key; None if the value is a delete."""
+        if value.startswith(self._head):
+            return self._codec.decode_one(value, FIXED.size)
+        if is_delete(value):
+            return None
+        block = Block.of_pairs([(b"", value)])
+        if int(Heads(block).schema_versions[0]) == self._schema.version:
+            return self._codec.decode_one(value, body_start(value))
+        found = self.decode(block, self._schema.value_columns)
+        again = self._codec.encode([found[name] for name in self.names], b"")
+        return self._codec.decode_one(again[0].as_py(), 0)
+
+
+def _column_of(schema: TableSchema, column_id: int | None) -> Column | None:
+    return next((column for column in schema.columns if column.id == column_id), None)
+
+
+def _check(found: Heads) -> None:
+    known = np.isin(found.kinds, (Kind.PUT, Kind.PARTIAL, Kind.IGNORE))
+    if not known.all() or (found.flags > 3).any():
+        raise ValueError("the head of a value is not that of a row")
+
+
+def _widened(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return array if array.type == wanted else pc.cast(array, wanted)
+
+
+def _first_valid(array: pa.Array, firsts: Positions) -> pa.Array:
+    """Return of each group of values the first that is not NULL; NULL where all are."""
+    count = len(array)
+    valid = np.asarray(array.is_valid())
+    places = np.minimum.reduceat(np.where(valid, np.arange(count), count), firsts)
+    return array.take(pa.array(places, mask=places == count))

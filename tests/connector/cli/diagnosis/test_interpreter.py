@@ -1,0 +1,135 @@
+"""The laws of which Pythons Spark starts, and what they must have."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relstate.connector.cli.diagnosis.finding import Finding
+from relstate.connector.cli.diagnosis.interpreter import assign_roles, judge_roles
+from relstate.connector.cli.surroundings import Surroundings
+from support.machines import fake_python, machine, script
+
+
+def judged(surroundings: Surroundings) -> tuple[Finding, ...]:
+    """Return the findings on the driver's, the data sources' and the functions' Python."""
+    return tuple(judge_roles(*assign_roles(surroundings, ())))
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> str:
+    """A Python that has everything."""
+    return fake_python(tmp_path / "driver" / "python")
+
+
+def test_one_python_for_all_is_well(tmp_path: Path, driver: str) -> None:
+    """Where Spark starts the Python that runs the driver there is nothing to say."""
+    found = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
+
+    assert [(one.status, one.advice) for one in found] == [("ok", "")] * 3
+    assert all("Python 3.11.7" in one.found for one in found)
+
+
+def test_this_python_is_asked_as_it_is() -> None:
+    """A real Python tells its version, its environment, and that it has all that is needed."""
+    driver, source, worker = assign_roles(
+        machine(PYSPARK_PYTHON=sys.executable, PYTHONPATH=":".join(sys.path)), ()
+    )
+
+    assert driver.interpreter is not None
+    assert driver.interpreter.version == tuple(sys.version_info[:3])
+    assert driver.interpreter.prefix == sys.prefix
+    assert driver.interpreter.troubles == {}
+    assert "pyspark_relstate" in driver.interpreter.listed
+    assert source.interpreter == worker.interpreter == driver.interpreter
+
+
+def test_without_variables_it_is_python3_on_path(tmp_path: Path, driver: str) -> None:
+    """A virtual environment that was not activated leaves Spark with another Python."""
+    script(tmp_path / "bin" / "python3", f'exec "{sys.executable}" -I -S "$@"')
+
+    found = judged(machine(tmp_path / "bin", executable=driver))
+
+    assert [one.status for one in found] == ["ok", "problem", "problem"]
+    assert "it lacks relstate, pyspark, pyarrow, numpy" in found[1].found
+    assert "the python3 on PATH, as PYSPARK_PYTHON is not set" in found[1].found
+    assert "export PYSPARK_PYTHON" in found[1].advice
+
+
+def test_data_sources_take_the_driver_s_variable_first(tmp_path: Path, driver: str) -> None:
+    """PYSPARK_DRIVER_PYTHON goes before PYSPARK_PYTHON for data sources, not for functions."""
+    notebook = script(tmp_path / "jupyter", "echo 'jupyter: no such command' >&2; exit 1")
+
+    found = judged(
+        machine(executable=driver, PYSPARK_PYTHON=driver, PYSPARK_DRIVER_PYTHON=notebook)
+    )
+
+    assert [one.status for one in found] == ["ok", "problem", "ok"]
+    assert "named by PYSPARK_DRIVER_PYTHON" in found[1].found
+    assert "does not run as Python: jupyter: no such command" in found[1].found
+
+
+def test_a_program_that_is_not_there_is_told(driver: str) -> None:
+    """A variable that names nothing is named itself."""
+    found = judged(machine(executable=driver, PYSPARK_PYTHON="python9"))
+
+    assert [one.status for one in found] == ["ok", "problem", "problem"]
+    assert found[1].found == "'python9' (named by PYSPARK_PYTHON): there is no such program"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"version": [3, 12, 1]}, "the driver runs Python 3.11.7"),
+        ({"version": [3, 9, 1]}, "relstate needs Python 3.11 or newer"),
+        ({"versions": {"relstate": "0.2.0"}}, "it has relstate 0.2.0, the driver 0.1.0"),
+        (
+            {"versions": {"pyspark": "4.2.0"}},
+            "it has pyspark 4.2.0, which is not pyspark>=",
+        ),
+        ({"versions": {"pyarrow": "17.0.0"}}, "it has pyarrow 17.0.0, which is not pyarrow>=18"),
+        ({"versions": {"numpy": "1.26.4"}}, "it has numpy 1.26.4, which is not numpy>=2"),
+        ({"versions": {"lmdb": "1.7.5"}}, "it has lmdb 1.7.5, which is not lmdb>=3,<4"),
+        (
+            {"troubles": {"lmdb": "ModuleNotFoundError: No module named 'lmdb'"}},
+            "it lacks lmdb",
+        ),
+        (
+            {"troubles": {"pyarrow": "ImportError: libarrow.so: wrong ELF class"}},
+            "it cannot import pyarrow (ImportError: libarrow.so: wrong ELF class)",
+        ),
+    ],
+)
+def test_what_a_python_lacks_is_told(
+    tmp_path: Path, driver: str, changes: dict[str, Any], expected: str
+) -> None:
+    """Another minor version, another release, a wrong version, a missing or broken module."""
+    other = fake_python(tmp_path / "other" / "python3", **changes)
+
+    found = judged(machine(executable=driver, PYSPARK_PYTHON=other))
+
+    assert [one.status for one in found] == ["ok", "problem", "problem"]
+    assert expected in found[1].found
+    assert found[1].advice
+
+
+def test_the_driver_s_own_lack_is_told(tmp_path: Path) -> None:
+    """What the driver has not is to be installed there."""
+    driver = fake_python(tmp_path / "python", versions={"pyspark": "4.2.0"})
+
+    found = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
+
+    assert [one.status for one in found] == ["problem"] * 3
+    assert "pip install" in found[0].advice
+
+
+def test_another_pyarrow_is_a_warning(tmp_path: Path, driver: str) -> None:
+    """It works, as long as both write the same."""
+    other = fake_python(tmp_path / "other" / "python3", versions={"pyarrow": "25.0.0"})
+
+    found = judged(machine(executable=driver, PYSPARK_PYTHON=other))
+
+    assert [one.status for one in found] == ["ok", "warning", "warning"]

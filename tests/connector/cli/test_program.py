@@ -1,0 +1,150 @@
+"""The laws of how the program ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relstate.connector.cli import tables
+from relstate.storage import Store
+from support.commands import run
+from support.stores import upsert
+
+_MAIN = "import sys; from relstate.connector.cli import main; sys.exit(main())"
+
+
+def test_an_error_is_one_line(tmp_path: Path) -> None:
+    """An error of relstate's names itself and what it says; stdout stays empty."""
+    found = run("tables", str(tmp_path / "nowhere"))
+
+    assert (found.code, found.output) == (2, "")
+    assert found.errors.startswith("relstate: StoreNotFoundError: ")
+    assert found.errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("frobnicate",), ("tables",), ("tables", "--frob", "."), ("history", ".", "--limit", "-1")],
+)
+def test_a_wrong_call_is_one_line(words: tuple[str, ...]) -> None:
+    """What click says of a call has the form of every other error, and names the help."""
+    found = run(*words)
+
+    assert (found.code, found.output) == (2, "")
+    assert found.errors.startswith("relstate: UsageError: ")
+    assert "--help" in found.errors
+    assert found.errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [OSError(5, "broken disk"), ZeroDivisionError("two\nlines")])
+def test_no_error_shows_a_traceback(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Even a fault of relstate's own is one line."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(tables, "summarize_tables", fail)
+
+    found = run("tables", store.path)
+
+    assert found.code == 2
+    assert found.errors.startswith(f"relstate: {type(error).__name__}: ")
+    assert found.errors.count("\n") == 1
+
+
+def test_an_interrupt_is_130(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends as a shell expects, without a word."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables, "summarize_tables", interrupt)
+
+    found = run("tables", store.path)
+
+    assert (found.code, found.output, found.errors) == (130, "", "")
+
+
+def test_an_interrupt_ends_the_process_with_130(store: Store) -> None:
+    """The signal itself, sent while a command works, shows no traceback."""
+    waiting = (
+        "import signal, sys; from relstate.connector.cli import main, tables\n"
+        "def wait(*_, **__): print('working', flush=True); signal.pause()\n"
+        "tables.summarize_tables = wait; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", waiting, "tables", store.path]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "working\n"
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, output, errors) == (130, "", "")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_reader_that_went_away_ends_it_quietly(shop: Store, form: list[str]) -> None:
+    """A pipe that nobody reads is no error to speak of."""
+    upsert(shop, "orders", [(number, "x" * 200, None, None) for number in range(2000)])
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", _MAIN, "scan", shop.path, "orders", *form]
+
+    with os.fdopen(writing) as pipe:
+        done = subprocess.run(
+            command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+
+    assert done.stderr == ""
+    assert done.returncode not in (0, 2)
+
+
+def test_little_output_to_nobody_is_quiet_too(shop: Store) -> None:
+    """What fits a buffer meets the missing reader at the very end."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", _MAIN, "tables", shop.path, "--json"]
+
+    with os.fdopen(writing) as pipe:
+        done = subprocess.run(
+            command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
+    """One plain line and exit code 2, where click or rich are not there."""
+    code = f"import sys; sys.modules[{missing!r}] = None; {_MAIN}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f'relstate: {missing} is missing: pip install "relstate[cli]"\n'
+
+
+def test_looking_up_rows_loads_no_spark(shop: Store) -> None:
+    """A command that Spark has no part in starts as fast as it can."""
+    code = (
+        "import sys; from relstate.connector.cli.program import program\n"
+        f"program(['get', {shop.path!r}, 'orders', '1'], standalone_mode=False)\n"
+        "assert not {'pyspark', 'py4j', 'sqlglot'} & set(sys.modules), sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_and_version_are_data() -> None:
+    """Both go to stdout and are no error."""
+    assert run("--help").code == run("--version").code == 0
+    assert "Commands:" in run("--help").output
+    assert "relstate" in run("--version").output

@@ -1,0 +1,110 @@
+"""The laws of ``get`` and ``scan``."""
+
+from __future__ import annotations
+
+import pytest
+
+from relstate.storage import Store
+from support.commands import run
+from support.stores import upsert
+
+
+def test_a_row_is_got_by_its_key(shop: Store) -> None:
+    """The values are those of the row, as JSON or beside their columns' names."""
+    shown = run("get", shop.path, "orders", "3")
+
+    assert run("get", shop.path, "orders", "3", "--json").document == {
+        "id": 3,
+        "customer": "customer 3",
+        "amount": "3.00",
+        "note": None,
+    }
+    assert shown.code == 0
+    assert "customer 3" in shown.output
+    assert "NULL" in shown.output
+
+
+def test_a_row_that_is_not_there_is_1(shop: Store) -> None:
+    """Nothing found is told by the exit code and on stderr; as JSON it is null."""
+    found = run("get", shop.path, "orders", "2")
+
+    assert (found.code, found.output) == (1, "")
+    assert found.errors == "orders has no row with the key 2\n"
+    assert run("get", shop.path, "orders", "2", "--json").document is None
+
+
+def test_an_older_epoch_is_read(shop: Store) -> None:
+    """What was deleted later is there at an earlier epoch, for both commands."""
+    assert run("get", shop.path, "orders", "2", "--at", "3", "--json").document["id"] == 2
+    found = run("scan", shop.path, "orders", "--at", "3", "--json").lines
+    assert [row["id"] for row in found] == [1, 2, 3]
+
+    expired = run("scan", shop.path, "orders", "--at", "99")
+    assert expired.code == 2
+    assert expired.errors.startswith("relstate: EpochNotFoundError: there is no epoch 99")
+
+
+def test_a_negative_number_is_a_key(shop: Store) -> None:
+    """It is not taken for an option."""
+    upsert(shop, "orders", [(-5, "customer -5", None, None)])
+
+    assert run("get", shop.path, "orders", "-5", "--json").document["id"] == -5
+
+
+def test_a_key_that_is_none_is_an_error(shop: Store) -> None:
+    """A word that is no value, one that does not fit, and too many words."""
+    assert "ValueRangeError: 'x' is no BIGINT" in run("get", shop.path, "orders", "x").errors
+    assert "ValueRangeError" in run("get", shop.path, "orders", str(2**63)).errors
+    assert "SchemaMismatchError" in run("get", shop.path, "orders", "1", "2").errors
+    assert run("get", shop.path, "orders", "x").code == 2
+
+
+def test_rows_are_scanned_in_the_key_s_order(shop: Store) -> None:
+    """Rows lie by vnode and are shown by key, one object a line."""
+    upsert(shop, "orders", [(number, "new", None, None) for number in range(100)])
+
+    found = run("scan", shop.path, "orders", "--json").lines
+
+    assert [row["id"] for row in found] == list(range(100))
+
+
+def test_columns_and_limit_are_kept(shop: Store) -> None:
+    """Only the named columns, in that order, of only so many rows."""
+    found = run("scan", shop.path, "orders", "--columns", "amount, ID", "--limit", "1", "--json")
+
+    assert found.lines == [{"amount": "1.00", "id": 1}]
+    assert list(found.lines[0]) == ["amount", "id"]
+    assert run("scan", shop.path, "orders", "--limit", "0", "--json").output == ""
+    unknown = run("scan", shop.path, "orders", "--columns", "nothing")
+    assert (unknown.code, unknown.output) == (2, "")
+    assert "there is no column 'nothing'" in unknown.errors
+
+
+def test_rows_are_filtered(shop: Store) -> None:
+    """Only rows that the expression wants, whether or not it is of columns that are shown."""
+    wanted = ("scan", shop.path, "orders", "--json", "--columns", "customer", "--where")
+
+    assert run(*wanted, "id = 3").lines == [{"customer": "customer 3"}]
+    assert run(*wanted, "amount < 2 OR note IS NOT NULL").lines == [{"customer": "customer 1"}]
+    assert run(*wanted, "id = 2", "--at", "3").lines == [{"customer": "customer 2"}]
+    assert run(*wanted, "id = 2").lines == []
+
+
+@pytest.mark.parametrize("where", ["id =", "nothing = 1", "id IN (SELECT 1)", "rand() < 0.5"])
+def test_an_expression_that_cannot_be_evaluated_is_an_error(shop: Store, where: str) -> None:
+    """One line, and no row before it."""
+    found = run("scan", shop.path, "orders", "--where", where)
+
+    assert (found.code, found.output) == (2, "")
+    assert found.errors.startswith("relstate: ")
+    assert found.errors.count("\n") == 1
+
+
+def test_rows_are_shown(shop: Store) -> None:
+    """The table has the columns' names and a line a row; without rows there are the names."""
+    found = run("scan", shop.path, "orders").output.splitlines()
+    nothing = run("scan", shop.path, "orders", "--limit", "0")
+
+    assert found[0].split() == ["id", "customer", "amount", "note"]
+    assert [line.split()[0] for line in found[2:]] == ["1", "3"]
+    assert nothing.output.splitlines()[0].split() == ["id", "customer", "amount", "note"]

@@ -1,0 +1,102 @@
+"""The laws of ``tables`` and ``describe``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from relstate.storage import Store
+from support.commands import run
+
+
+def test_tables_are_listed_with_estimates(shop: Store) -> None:
+    """Without counting, rows are what the statistics let expect, and are told as such."""
+    found = run("tables", shop.path, "--json")
+
+    (table,) = found.document
+    assert found.code == 0
+    assert {name: table[name] for name in ("name", "rows", "rows_estimated", "segments")} == {
+        "name": "orders",
+        "rows": 2,
+        "rows_estimated": True,
+        "segments": 2,
+    }
+    assert table["data_epoch"] == 4
+    assert table["stored_bytes"] > 0
+
+
+def test_rows_are_counted_when_asked(shop: Store) -> None:
+    """An upsert over a row deceives the estimate, not the count."""
+    state = shop.state_table("orders")
+    state.update([1, "customer 1", None, None], [1, "other", None, None])
+    state.commit()
+
+    (estimated,) = run("tables", shop.path, "--json").document
+    (counted,) = run("tables", shop.path, "--json", "--count").document
+
+    assert (estimated["rows"], estimated["rows_estimated"]) == (3, True)
+    assert (counted["rows"], counted["rows_estimated"]) == (2, False)
+
+
+def test_an_estimate_is_marked(shop: Store) -> None:
+    """The table says ~ before an estimate and explains it on stderr, where no data goes."""
+    estimated, counted = run("tables", shop.path), run("tables", shop.path, "--count")
+
+    assert "~2" in estimated.output
+    assert "--count" in estimated.errors
+    assert "~" not in counted.output + counted.errors
+
+
+def test_an_empty_store_has_no_tables(store: Store) -> None:
+    """No table is an empty list."""
+    assert run("tables", store.path, "--json").document == []
+    assert run("tables", store.path).code == 0
+
+
+def test_a_table_is_described(store: Store) -> None:
+    """Columns with their places in both keys, properties, and the shards that hold anything."""
+    store.create_table(
+        "ticks",
+        "at TIMESTAMP, price DECIMAL(12,2), symbol STRING",
+        primary_key=["symbol", "at desc"],
+        distribution_key=["symbol"],
+    )
+    state = store.state_table("ticks")
+    state.insert([datetime(2026, 1, 31, 12, tzinfo=UTC), None, "x"])
+    state.commit()
+
+    found = run("describe", store.path, "TICKS", "--json").document
+
+    at, price, symbol = found["columns"]
+    assert at == {
+        "name": "at",
+        "type": "TIMESTAMP",
+        "nullable": False,
+        "primary_key_place": 2,
+        "primary_key_order": "DESC NULLS LAST",
+        "distribution_key_place": None,
+    }
+    assert (price["type"], price["nullable"]) == ("DECIMAL(12,2)", True)
+    assert (symbol["primary_key_place"], symbol["distribution_key_place"]) == (1, 1)
+    assert found["properties"]["merge"] == "overwrite"
+    (shard,) = found["shards"]
+    assert shard["segments"] == 1
+    assert shard["last_vnode"] - shard["first_vnode"] == 15
+    assert (found["name"], found["created_epoch"], found["data_epoch"]) == ("ticks", 2, 3)
+
+
+def test_a_description_is_shown(shop: Store) -> None:
+    """The tables of columns, properties and shards stand below one another."""
+    found = run("describe", shop.path, "orders")
+
+    assert found.code == 0
+    for part in ("customer", "DECIMAL(12,2)", "tombstone_retention", "vnodes"):
+        assert part in found.output
+
+
+def test_an_unknown_table_is_one_line(shop: Store) -> None:
+    """A table that is not there is named, with those that are."""
+    found = run("describe", shop.path, "gone")
+
+    assert (found.code, found.output) == (2, "")
+    assert found.errors.startswith("relstate: TableNotFoundError: there is no table 'gone'")
+    assert found.errors.count("\n") == 1

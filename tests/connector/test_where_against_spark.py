@@ -1,0 +1,592 @@
+"""A predicate keeps exactly the rows that Spark's WHERE keeps: its three-valued logic, its casts,
+its order of floats, its patterns, its literals.
+
+The rows are random ones and all the values that hurt; Spark evaluates the same text in the JVM.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pyspark.errors import PySparkException
+
+from relstate.storage import TableSchema
+from relstate.storage.errors import UnsupportedExpressionError
+from relstate.storage.predicate.predicate import Predicate
+from relstate.storage.schema.ddl import parse_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = (
+    "id INT, ti TINYINT, si SMALLINT, i INT, l BIGINT, j INT, f FLOAT, d DOUBLE, "
+    "n DECIMAL(6,2), w DECIMAL(38,10), s STRING, u STRING, b BINARY, bo BOOLEAN, dt DATE, "
+    "ts TIMESTAMP, z TIMESTAMP_NTZ, st STRUCT<x: INT, `Y y`: STRING, deep: STRUCT<v: DOUBLE>>, "
+    "m MAP<INT, INT>"
+)
+SCHEMA = TableSchema.build(parse_columns(COLUMNS), ["id"])
+
+TEXTS = ["", "a", "A", "ab", "abc", "a%c", "a_c", "aXc", "a\nc", "é", "éa", "漢", "😀", "😀b", "\0"]
+TEXTS += ["a\\c", "it's", 'q"', "b", "ÿ", "ÿz", "Ā", "\U0010ffff", "a ", " a"]
+MOMENTS = [
+    datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 1),
+    datetime(2020, 2, 29, 12), datetime(2020, 2, 29), datetime(2020, 3, 1),
+    datetime(9999, 12, 31, 23, 59, 59, 999999),
+]  # fmt: skip
+DOUBLES = [0.0, -0.0, 1.5, -1.5, 5.0, 0.1, 1e300, -1e300, 5e-324, float("inf"), float("-inf")]
+DOUBLES += [float("nan"), 2.0**53, 2.0**63, 16777216.0, 0.30000000000000004]
+POOLS: dict[str, Sequence[Any]] = {
+    "ti": [-128, -1, 0, 1, 5, 127],
+    "si": [-32768, -1, 0, 1, 5, 128, 32767],
+    "i": [-(2**31), -1, 0, 1, 2, 3, 5, 16777217, 2**31 - 1],
+    "l": [-(2**63), -1, 0, 1, 5, 2**31, 2**53, 2**53 + 1, 2**63 - 1],
+    "j": [-(2**31), 0, 1, 2, 3, 5, 2**31 - 1],
+    "f": [float(np.float32(one)) for one in DOUBLES if abs(one) < 1e38 or abs(one) > 1e301],
+    "d": DOUBLES,
+    "n": [Decimal(one) for one in ("-9999.99", "-0.01", "0.00", "0.10", "1.50", "5.00", "9999.99")],
+    "w": [
+        Decimal(one).scaleb(-10, None)
+        for one in (-(10**27), -1, 0, 1, 15000000000, 50000000000, 10**27)
+    ],
+    "s": TEXTS,
+    "u": TEXTS,
+    "b": [text.encode() for text in TEXTS] + [b"\xff", b"\x00\x01", b"\x80"],
+    "bo": [True, False],
+    "dt": [moment.date() for moment in MOMENTS],
+    "ts": MOMENTS,
+    "z": MOMENTS,
+}
+ROWS = 400
+
+
+def structs(source: random.Random) -> dict[str, Any] | None:
+    """A struct in a struct; each level may be NULL."""
+    if source.random() < 0.2:
+        return None
+    deep = None if source.random() < 0.3 else {"v": source.choice([None, *DOUBLES])}
+    text = source.choice([None, *TEXTS])
+    return {"x": source.choice([None, *POOLS["i"]]), "Y y": text, "deep": deep}
+
+
+@cache
+def table() -> pa.RecordBatch:
+    """Random rows of the pools' values; one in ten is NULL."""
+    source = random.Random(11)
+    columns: dict[str, list[Any]] = {"id": list(range(ROWS))}
+    for name, pool in POOLS.items():
+        columns[name] = [None if source.random() < 0.1 else source.choice(pool) for _ in range(ROWS)]
+    columns["st"] = [structs(source) for _ in range(ROWS)]
+    columns["m"] = [None if source.random() < 0.3 else [(1, 2)] for _ in range(ROWS)]
+    schema = SCHEMA.arrow_schema
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    """The table as Spark sees it."""
+    return spark.createDataFrame(pa.table(table()), COLUMNS).cache()
+
+
+def kept_by_spark(rows: DataFrame, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of the rows that each expression keeps, found in one job."""
+    flags = [f"coalesce(({text}\n), false) AS kept_{place}" for place, text in enumerate(texts)]
+    found = rows.selectExpr("id", *flags).toArrow().sort_by("id")
+    ids = np.asarray(found["id"])
+    return [ids[np.asarray(found[f"kept_{place}"])].tolist() for place in range(len(texts))]
+
+
+def kept(text: str, time_zone: str = "UTC") -> list[int]:
+    """The ids of the rows that a predicate keeps."""
+    predicate = Predicate.parse(text, SCHEMA, time_zone)
+    seen = table().slice(3).select(list(predicate.columns) or ["id"])
+    head = table().slice(0, 3)
+    found = [predicate.mask(head), predicate.mask(seen)]
+    assert not any(mask.null_count for mask in found)
+    return np.flatnonzero(np.concatenate([np.asarray(mask) for mask in found])).tolist()
+
+
+EXPRESSIONS = r'''
+i = 5
+5 = i
+I == `i`
+i <> 5
+i != 5
+NOT i = 5
+!(i = 5)
+i <=> 5
+i <=> NULL
+NOT i <=> NULL
+i = NULL
+NOT (i = NULL)
+i IS DISTINCT FROM 5
+i IS NOT DISTINCT FROM 5
+i = 3.5
+i > 3.5
+i < 3.5
+i <> 3.5
+i = 5.0
+i = 5.0D
+i > 1e0
+i = 2147483648
+i < 2147483648
+i > -2147483649
+i >= -2147483648
+i = - 5
+i = '5'
+i = ' 5 '
+i IN ('5', 1)
+i IN (1, 2.5, 5)
+i IN (1, 5D)
+i IN (1, NULL)
+i NOT IN (1, NULL)
+i NOT IN (1, 2)
+NOT i IN (1, 2)
+i BETWEEN 1 AND 3
+i NOT BETWEEN 1 AND 3
+i BETWEEN 3 AND 1
+i BETWEEN 0.5 AND 2.5
+i BETWEEN NULL AND 2
+NOT i BETWEEN NULL AND 2
+i BETWEEN '1' AND '3'
+ti = 128
+ti < 128
+ti = -128Y
+ti <= 5S
+l = 9007199254740993
+l = 9007199254740993D
+l > 9007199254740992D
+l >= 9.2233720368547758E18
+l < 9.3e18
+l = 9223372036854775807
+l = -9223372036854775808
+l = 9223372036854775808
+l = 5L
+l = 5F
+i = 16777217F
+f = 16777216
+f = 0.1
+f = 0.1F
+f = 0.1D
+f > 0.1
+f = CAST(0.1 AS FLOAT)
+f = CAST('0.1' AS FLOAT)
+f = 'NaN'
+f > 'Infinity'
+f >= '-inf'
+f < 1.5
+d = 0.0D
+d = -0.0D
+d = 0
+d = '0'
+d > 1e300
+d >= 1e300
+d > CAST('Infinity' AS DOUBLE)
+d = CAST('NaN' AS DOUBLE)
+d <> CAST('NaN' AS DOUBLE)
+d < CAST('NaN' AS DOUBLE)
+d <= CAST('NaN' AS DOUBLE)
+d IN (CAST('NaN' AS DOUBLE), 1.5)
+d = 0.1
+d > 0.3
+isnan(d)
+NOT isnan(d)
+isnan(f) OR isnan(st.deep.v)
+n = 1.5
+n = 1.50
+n > 1.4999
+n = 1.505
+n = 5
+n <= 9999.99
+n < 10000
+n = '1.5'
+n > 1.5D
+n = 0.1D
+n = 0.1F
+n >= 0.1F
+n IN (1, 1.5, 5.00)
+n IN ('1.5', 5)
+n = 1.5BD
+n = -0.01BD
+w = 1.5
+w > 0.0000000001
+w >= 0.0000000001
+w = 1.5D
+w < 1e17
+w < 1.5
+w BETWEEN -0.0000000001 AND 5
+w IN (1.5, 5, 0)
+s = 'a'
+s = "a"
+s > 'a'
+s >= 'é'
+s < '漢'
+s = 'it\'s'
+s = 'it''s'
+s = "q"""
+s = 'a' 'b'
+s = 'a\nc'
+s = r'a\c'
+s = 'a\\c'
+s = '\u00e9'
+s = '\U0001F600'
+s = '\0'
+s = '\141'
+s = 'a\%c'
+s IN ('a', 'b', 'é')
+s NOT IN ('a', NULL)
+s BETWEEN 'a' AND 'b'
+s = ' a'
+s LIKE 'a%'
+s LIKE 'a_c'
+s LIKE 'a\_c'
+s LIKE 'a\%c'
+s LIKE 'a/%c' ESCAPE '/'
+s LIKE 'a%c'
+s LIKE '%c'
+s LIKE '%'
+s LIKE ''
+s LIKE '_'
+s LIKE '__'
+s LIKE '%é%'
+s LIKE 'ÿ%'
+s LIKE '😀_'
+s LIKE 'a\\\\c'
+s LIKE r'a\\c'
+s NOT LIKE 'a%'
+s NOT LIKE '%b%'
+NOT s LIKE 'a%c'
+s LIKE '%%b'
+s LIKE '\U0010ffff%'
+s LIKE 'a.c'
+s LIKE 'a'
+startswith(s, 'a')
+startswith(s, '')
+startswith(s, '\U0010ffff')
+endswith(s, 'c')
+NOT endswith(s, 'c')
+contains(s, '%')
+contains(s, '\0')
+contains(s, '')
+b = X'61'
+b > X'80'
+b = 'a'
+b >= x'1'
+b < X'FF' AND b > X''
+CAST(s AS BINARY) = X'C3A9'
+s = b
+b < s
+bo
+NOT bo
+bo = true
+bo = false
+bo <> true
+bo IS TRUE
+bo IS NOT TRUE
+bo IS FALSE
+bo IS NOT FALSE
+bo < true
+bo = 'yes'
+bo IN (true, NULL)
+TRUE
+FALSE
+1 = 1
+1 > 2
+1 = 1.0
+'a' < 'b'
+NULL <=> NULL
+1 <=> NULL
+NULL = 1 OR i = 1
+NOT (NULL = 1 AND i = 1)
+i = 1 AND (NULL = 1)
+i IS NULL
+i IS NOT NULL
+NOT i IS NULL
+isnull(i)
+isnotnull(i)
+m IS NULL
+m IS NOT NULL
+st IS NULL
+st.x IS NULL
+st.x = 5
+ST.X > 1
+st.`Y Y` LIKE 'a%'
+st.deep.v > 1
+st.deep IS NULL
+(i > 1) IS NULL
+(i > 1 AND s = 'a') IS NOT NULL
+(i > 1 OR s = 'a') IS TRUE
+NOT ((i > 1 OR s = 'a') IS TRUE)
+(i IN (1, NULL)) IS NULL
+dt = DATE '2020-02-29'
+dt = DATE'2020-2-29'
+dt > '2020-02-29'
+dt >= '2020-03'
+dt < '2020'
+dt = '2020-02-29 12:00:00'
+dt IN ('2020-02-29', '1970-01-01')
+dt BETWEEN '1970-01-01' AND DATE '2020-02-29'
+dt = TIMESTAMP '2020-02-29 00:00:00'
+dt < TIMESTAMP '2020-02-29 12:00:00'
+dt >= TIMESTAMP '2020-02-29 12:00:00'
+dt = TIMESTAMP_NTZ '2020-02-29 00:00:00'
+ts = TIMESTAMP '2020-02-29 12:00:00'
+ts = TIMESTAMP '2020-02-29 12:00:00Z'
+ts = TIMESTAMP '2020-02-29 14:00:00+02:00'
+ts = '2020-02-29T13:00:00 Europe/Rome'
+ts = '2020-02-29 12:00'
+ts > TIMESTAMP '1969-12-31 23:59:59.999998'
+ts >= '9999-12-31 23:59:59.999999'
+ts > DATE '2020-02-29'
+ts >= '2020-02-29'
+ts = TIMESTAMP_LTZ '2020-02-29 12:00:00'
+ts = TIMESTAMP_NTZ '2020-02-29 12:00:00'
+CAST(ts AS DATE) = DATE '2020-02-29'
+CAST(ts AS DATE) IN ('2020-02-29', '1969-12-31')
+CAST(ts AS DATE) <= '1969-12-31'
+CAST(z AS DATE) > '2020-02-29'
+date(ts) = '2020-02-29'
+z = TIMESTAMP_NTZ '2020-02-29 12:00:00'
+z = '2020-02-29 12:00:00'
+z > TIMESTAMP '2020-02-29 12:00:00'
+z IN ('2020-02-29', '2020-03-01')
+CAST(i AS BIGINT) = 5L
+CAST(i AS DOUBLE) > 1.5
+CAST(i AS DECIMAL(12,2)) = 5.00
+CAST(l AS DOUBLE) = 9007199254740992D
+CAST(CAST(ti AS INT) AS BIGINT) = 5
+CAST(f AS DOUBLE) = 0.1D
+CAST(n AS DOUBLE) = 0.1D
+i::BIGINT = 5
+CAST('5' AS INT) = i
+CAST(5.0 AS INT) = i
+i = j
+i <> j
+i < j
+i <=> j
+NOT i <=> j
+i >= l
+l > d
+i = d
+ti < si
+f < d
+f = d
+n = w
+n > i
+l < w
+s < u
+s <=> u
+d <=> d
+d = d
+NOT d = d
+(i, j) IN ((1, 2), (3, 5), (5, 5))
+(i, j) NOT IN ((1, 2), (3, 5))
+(i, s) = (5, 'a')
+(i, s) <> (5, 'a')
+NOT (i, s) = (5, 'a')
+(i) IN ((1), (2))
+i = 1 OR i = 2 AND s = 'a' OR NOT bo
+(i = 1 OR j = 1) AND (i = 2 OR j = 2 OR s IS NULL)
+i > 1 AND i < 5 AND i <> 3
+i > 1 /* a comment */ AND i < 5 -- to the end
+'''.strip().split("\n")
+
+
+def test_each_kind_of_expression_keeps_what_spark_keeps(rows: DataFrame) -> None:
+    """Literals, casts, comparisons, IN, LIKE, IS, structs, NULLs, each by itself."""
+    wrong = [
+        (text, len(expected), len(found))
+        for text, expected in zip(EXPRESSIONS, kept_by_spark(rows, EXPRESSIONS), strict=True)
+        if (found := kept(text)) != expected
+    ]
+    assert wrong == []
+
+
+def test_where_itself_agrees(rows: DataFrame) -> None:
+    """What a column of flags says is what ``where`` keeps, optimizer included."""
+    for text in EXPRESSIONS[::23]:
+        assert sorted(row.id for row in rows.where(text).select("id").collect()) == kept(text)
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Europe/Rome", "+05:30"])
+def test_local_times_are_those_of_the_time_zone(
+    spark: SparkSession, rows: DataFrame, zone: str
+) -> None:
+    """Also where a clock is set forward or back, twice a year."""
+    texts = [
+        f"ts {operator} '{moment}'"
+        for moment in ("2020-02-29 12:00:00", "2020-03-08 02:30:00", "2020-11-01 01:30:00")
+        for operator in ("<", "=", ">=")
+    ]
+    texts += ["ts >= '2020-02-29'", "ts = TIMESTAMP '2020-02-29 12:00:00Z'", "dt = '2020-02-29'"]
+    if zone == "+05:30":
+        texts += ["dt < TIMESTAMP '2020-02-29 12:00:00'", "ts > DATE '2020-02-29'"]
+        texts += ["CAST(ts AS DATE) = '2020-02-29'", "z > TIMESTAMP '2020-02-29 12:00:00'"]
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        expected = kept_by_spark(rows, texts)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    assert [kept(text, zone) for text in texts] == expected
+
+
+# What Spark refuses, or what fails in it for the rows at hand.
+REFUSED = r"""
+bo = 1
+i IN (SELECT 1)
+i = 'x'
+i = '5.0'
+l = '9223372036854775808'
+m = m
+dt = 5
+dt = 'yesterday'
+i = b
+s LIKE 'a\\c'
+s LIKE 'a\\'
+x = 1
+st.q = 1
+i.x = 1
+count(i) > 1
+i = 1 b
+i IS TRUE
+s = 5
+i
+'a'
+nothing(i)
+ts = '2020-02-30'
+d = 1e400
+i = 1_000
+(i, j) IN ((1, 2, 3))
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_spark_refuses_is_refused(rows: DataFrame, text: str) -> None:
+    """And nothing of Python's or the parser's comes through."""
+    with pytest.raises(PySparkException):
+        rows.where(text).count()
+    with pytest.raises((UnsupportedExpressionError, _schema_error())):
+        Predicate.parse(text, SCHEMA)
+
+
+def _schema_error() -> type[Exception]:
+    from relstate.storage.errors import SchemaMismatchError
+
+    return SchemaMismatchError
+
+
+# --- Random trees -------------------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of Spark."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def spelled(name: str, value: Any) -> str:
+    """A value of a column's pool as a literal of the column's type, or of a near one."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() if name == "l" and abs(value) < 2**62:
+            return f"{value}L"
+        case float():
+            return f"CAST('{value!r}' AS {'FLOAT' if name == 'f' else 'DOUBLE'})"
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case str():
+            return quoted(value)
+        case datetime():
+            return f"{'TIMESTAMP_NTZ' if name == 'z' else 'TIMESTAMP'} '{_iso(value)}'"
+        case date():
+            return f"DATE '{value.year:04}-{value.month:02}-{value.day:02}'"
+    return str(value)
+
+
+def _iso(moment: datetime) -> str:
+    return f"{moment.year:04}-" + moment.strftime("%m-%d %H:%M:%S.%f")
+
+
+def literals(name: str) -> SearchStrategy[str]:
+    """A literal that compares with a column."""
+    own = st.sampled_from(POOLS[name]).map(lambda value: spelled(name, value))
+    numbers = [one for other in ("i", "l", "d", "n") for one in map(_speller(other), POOLS[other])]
+    if name in ("ti", "si", "i", "j", "l", "f", "d", "n"):
+        return own | st.sampled_from(numbers)
+    return own
+
+
+def _speller(name: str) -> Any:
+    return lambda value: spelled(name, value)
+
+
+COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+COMPARABLE = [("i", "j"), ("i", "l"), ("ti", "d"), ("f", "d"), ("s", "u"), ("n", "i"), ("w", "n")]
+names = st.sampled_from(sorted(POOLS))
+
+
+@st.composite
+def atoms(draw: st.DrawFn) -> str:
+    """A condition on one column, or on two."""
+    name = draw(names)
+    match draw(st.integers(0, 7)):
+        case 0 | 1 | 2:
+            return f"{name} {draw(st.sampled_from(COMPARED))} {draw(literals(name))}"
+        case 3:
+            values = draw(st.lists(literals(name), min_size=1, max_size=5))
+            nulls = ["NULL"] if draw(st.integers(0, 3)) == 0 else []
+            negated = draw(st.sampled_from(["", "NOT "]))
+            return f"{name} {negated}IN ({', '.join(values + nulls)})"
+        case 4:
+            low, high = draw(literals(name)), draw(literals(name))
+            return f"{name} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {low} AND {high}"
+        case 5:
+            return f"{name} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
+        case 6:
+            pattern = "".join(draw(st.lists(st.sampled_from(["a", "c", "%", "_", "é"]), max_size=4)))
+            return f"s {draw(st.sampled_from(['', 'NOT ']))}LIKE '{pattern}'"
+    left, right = draw(st.sampled_from(COMPARABLE))
+    return f"{left} {draw(st.sampled_from(COMPARED))} {right}"
+
+
+def _joined(parts: list[str], word: str) -> str:
+    return "(" + f" {word} ".join(parts) + ")"
+
+
+predicates = st.recursive(
+    atoms(),
+    lambda inner: st.one_of(
+        inner.map("NOT ({})".format),
+        st.builds(_joined, st.lists(inner, min_size=2, max_size=4), st.sampled_from(["AND", "OR"])),
+        inner.map("(({}) IS NULL)".format),
+        st.builds("(({}) IS {}TRUE)".format, inner, st.sampled_from(["", "NOT "])),
+    ),
+    max_leaves=8,
+)
+
+
+@given(texts=st.lists(predicates, min_size=25, max_size=25))
+@settings(
+    max_examples=12,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.large_base_example],
+)
+def test_random_conditions_keep_what_spark_keeps(rows: DataFrame, texts: list[str]) -> None:
+    """Of any shape, over rows of extremes and NULLs."""
+    expected = kept_by_spark(rows, texts)
+
+    for text, ids in zip(texts, expected, strict=True):
+        assert kept(text) == ids, text
