@@ -1,8 +1,15 @@
 """The options of reads and writes through Spark, parsed from the text in which they arrive.
 
-    read     path table versionAsOf columns numPartitions
+    read     path table versionAsOf timestampAsOf columns where timeZone numPartitions
+    feed     path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
+             endingVersion endingTimestamp endingBoundInclusive deduplicationMode computeUpdates
+             columns timeZone numPartitions
+    follow   path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
+             deduplicationMode computeUpdates columns timeZone numPartitions maxEpochsPerTrigger
     write    path table opColumn clustered txnAppId txnVersion
     stream   path table opColumn clustered txnAppId
+
+A feed is a change feed read as a batch; a stream of reads follows one.
 
 Promises: every problem of a set of options is told at once, by the name the documentation uses; an
 option that is not known, or means nothing for what is being done, is refused and never ignored.
@@ -14,10 +21,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from relstate.storage import errors
+from relstate.storage import DEDUPLICATIONS, errors, parse_instant
 
 MAX_PARTITIONS = 32_768
 
@@ -32,13 +40,56 @@ _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a batch read asks for. ``columns`` and ``version`` are None for all and the latest."""
+    """What a batch read asks for. ``columns`` is None for all.
+
+    ``version`` and ``time`` name the epoch, at most one of them; without, it is the latest.
+    ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
+    """
 
     path: str
     table: str
     version: int | None = None
+    time: datetime | None = None
     columns: tuple[str, ...] | None = None
     partitions: int | None = None
+    where: str | None = None
+    time_zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range of epochs: a version or a time, or neither, and whether it is inside."""
+
+    version: int | None = None
+    time: datetime | None = None
+    inclusive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """What a read of a change feed asks for.
+
+    ``from_latest``: it starts behind what is the latest epoch when it starts. A stream without any
+    start begins with the whole table. ``deduplication`` is one of `storage.DEDUPLICATIONS`;
+    ``update_images``: an update is its images. ``epochs_a_trigger``: how many epochs with changes
+    a micro-batch takes at most, None for all there are.
+    """
+
+    path: str
+    table: str
+    start: Bound
+    end: Bound
+    from_latest: bool
+    deduplication: str
+    update_images: bool
+    columns: tuple[str, ...] | None
+    partitions: int | None
+    epochs_a_trigger: int | None
+
+    @property
+    def has_start(self) -> bool:
+        """Whether a start was given."""
+        return self.from_latest or self.start.version is not None or self.start.time is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +110,73 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Return the options of a batch read; OptionError, naming every problem, if there is one."""
-    values = _parsed(given, _READ, "a read")
+    values = _parsed(given, _READ, "a read", _check_time_zone, _check_epoch)
     return ReadOptions(
         path=values["path"],
         table=values["table"],
         version=values.get("versionAsOf"),
+        time=_time(values, "timestampAsOf"),
         columns=values.get("columns"),
         partitions=values.get("numPartitions"),
+        where=values.get("where"),
+        time_zone=values.get("timeZone", "UTC"),
+    )
+
+
+def is_feed(given: Mapping[str, str]) -> bool:
+    """Tell whether a read is one of a change feed. OptionError if the option says neither."""
+    for key, text in given.items():
+        if key.lower() == "readchangefeed":
+            try:
+                return _boolean(text)
+            except ValueError as error:
+                raise errors.OptionError(f"option 'readChangeFeed' is {text!r}: {error}") from None
+    return False
+
+
+def feed_options(given: Mapping[str, str]) -> FeedOptions:
+    """Return the options of a change feed read as a batch; OptionError as for the others."""
+    use = "a batch read of a change feed"
+    return _feed(_parsed(given, _FEED, use, _check_time_zone, _check_range, _check_start))
+
+
+def follow_options(given: Mapping[str, str]) -> FeedOptions:
+    """Return the options of a stream that follows a change feed; OptionError as for the others."""
+    if not is_feed(given):
+        raise errors.OptionError(
+            "a table is read as a stream by its changes: set option 'readChangeFeed' to 'true'; "
+            "without it the rows of a table have no order in which a stream could read them"
+        )
+    use = "a streaming read of a change feed"
+    return _feed(_parsed(given, _FOLLOW, use, _check_time_zone, _check_range))
+
+
+def either_feed_options(given: Mapping[str, str]) -> FeedOptions:
+    """Return the options of a feed where it is not known yet how it will be read."""
+    return _feed(_parsed(given, _FEED | _FOLLOW, "a read of a change feed", _check_time_zone))
+
+
+def _feed(values: Mapping[str, Any]) -> FeedOptions:
+    version = values.get("startingVersion")
+    return FeedOptions(
+        path=values["path"],
+        table=values["table"],
+        start=Bound(
+            None if version == _LATEST else version,
+            _time(values, "startingTimestamp"),
+            values.get("startingBoundInclusive", True),
+        ),
+        end=Bound(
+            values.get("endingVersion"),
+            _time(values, "endingTimestamp"),
+            values.get("endingBoundInclusive", True),
+        ),
+        from_latest=version == _LATEST,
+        deduplication=values.get("deduplicationMode", DEDUPLICATIONS[0]),
+        update_images=values.get("computeUpdates", True),
+        columns=values.get("columns"),
+        partitions=values.get("numPartitions"),
+        epochs_a_trigger=values.get("maxEpochsPerTrigger"),
     )
 
 
@@ -136,6 +247,50 @@ def _unknown(key: str, known: Mapping[str, _Parse], use: str) -> str:
     return f"unknown option {key!r} for {use}; the options are {', '.join(known)}"
 
 
+def _check_time_zone(values: Mapping[str, Any]) -> str | None:
+    if "timeZone" in values and values.keys().isdisjoint(_LOCAL_TIMES):
+        return (
+            "option 'timeZone' says what local times mean in 'where', 'timestampAsOf', "
+            "'startingTimestamp' and 'endingTimestamp'; give one of them too"
+        )
+    return None
+
+
+def _check_epoch(values: Mapping[str, Any]) -> str | None:
+    if "versionAsOf" in values and "timestampAsOf" in values:
+        return "options 'versionAsOf' and 'timestampAsOf' both name an epoch; give one of them"
+    return None
+
+
+def _check_start(values: Mapping[str, Any]) -> str | None:
+    if "startingVersion" not in values and "startingTimestamp" not in values:
+        return (
+            "a batch read of a change feed needs a start: give option 'startingVersion' or "
+            "'startingTimestamp'"
+        )
+    if values.get("startingVersion") == _LATEST:
+        return "option 'startingVersion' is 'latest', which is for streams: name an epoch"
+    return None
+
+
+def _check_range(values: Mapping[str, Any]) -> str | None:
+    by_version = values.keys() & {"startingVersion", "endingVersion"}
+    by_time = values.keys() & {"startingTimestamp", "endingTimestamp"}
+    if by_version and by_time:
+        return "a range of epochs goes by versions or by timestamps; give options of one kind"
+    for name in ("starting", "ending"):
+        named = f"{name}BoundInclusive" in values
+        if named and values.keys().isdisjoint({f"{name}Version", f"{name}Timestamp"}):
+            return f"option '{name}BoundInclusive' needs '{name}Version' or '{name}Timestamp'"
+    for kind in ("Version", "Timestamp"):
+        start, end = values.get(f"starting{kind}"), values.get(f"ending{kind}")
+        if kind == "Timestamp":
+            start, end = _time(values, "startingTimestamp"), _time(values, "endingTimestamp")
+        if start is not None and end is not None and start != _LATEST and end < start:
+            return f"option 'ending{kind}' is before 'starting{kind}'"
+    return None
+
+
 def _check_operation(values: Mapping[str, Any]) -> str | None:
     if "opColumn" not in values and "clustered" in values:
         return "option 'clustered' says how the rows of 'opColumn' arrive; give that too"
@@ -173,6 +328,32 @@ def _path(text: str) -> str:
     return text
 
 
+def _instant(text: str) -> str:
+    try:
+        parse_instant(text)
+    except errors.OptionError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _time(values: Mapping[str, Any], name: str) -> datetime | None:
+    """Return the instant that an option names, local to the zone that another one does."""
+    text = values.get(name)
+    return None if text is None else parse_instant(text, values.get("timeZone", "UTC"))
+
+
+def _deduplication(text: str) -> str:
+    found = {mode.lower(): mode for mode in DEDUPLICATIONS}.get(text.strip().lower())
+    if found is not None:
+        return found
+    if text.strip().lower() == "none":
+        raise ValueError(
+            "relstate stores rows and finds changes by comparing them, so there are no raw changes "
+            "to be had; 'dropCarryovers' gives those of every commit"
+        )
+    raise ValueError(f"it must be {' or '.join(map(repr, DEDUPLICATIONS))}")
+
+
 def _names(text: str) -> tuple[str, ...]:
     names: list[str] = []
     position = 0
@@ -206,7 +387,14 @@ def _boolean(text: str) -> bool:
     return lowered == "true"
 
 
+def _version_or_latest(text: str) -> int | str:
+    return _LATEST if text.strip().lower() == _LATEST else _version(text)
+
+
 _MAX_LONG = 2**63 - 1
+_LATEST = "latest"
+_LOCAL_TIMES = ("where", "timestampAsOf", "startingTimestamp", "endingTimestamp")
+_version = _whole_number(0, _MAX_LONG)
 _PLACE: dict[str, _Parse] = {"path": _path, "table": _text}
 _REQUIRED = tuple(_PLACE)
 _MISSING = {
@@ -214,12 +402,32 @@ _MISSING = {
     "table": "option 'table', the name of the table in the store, is missing",
 }
 _READ = _PLACE | {
-    "versionAsOf": _whole_number(0, _MAX_LONG),
+    "versionAsOf": _version,
+    "timestampAsOf": _instant,
     "columns": _names,
+    "where": _text,
+    "timeZone": _text,
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
 }
 _STREAM = _PLACE | {"opColumn": _text, "clustered": _boolean, "txnAppId": _text}
 _WRITE = _STREAM | {"txnVersion": _whole_number(0, _MAX_LONG)}
-_EVERY_NAME = tuple(_READ | _WRITE)
+_CHANGES = _PLACE | {
+    "readChangeFeed": _boolean,
+    "startingVersion": _version_or_latest,
+    "startingTimestamp": _instant,
+    "startingBoundInclusive": _boolean,
+    "deduplicationMode": _deduplication,
+    "computeUpdates": _boolean,
+    "columns": _names,
+    "timeZone": _text,
+    "numPartitions": _whole_number(1, MAX_PARTITIONS),
+}
+_FEED = _CHANGES | {
+    "endingVersion": _version,
+    "endingTimestamp": _instant,
+    "endingBoundInclusive": _boolean,
+}
+_FOLLOW = _CHANGES | {"maxEpochsPerTrigger": _whole_number(1, _MAX_LONG)}
+_EVERY_NAME = tuple(_READ | _FEED | _FOLLOW | _WRITE)
 # Spark puts these of its own among the options of a streaming sink.
 _SET_BY_SPARK = ("queryname", "checkpointlocation")

@@ -10,6 +10,10 @@ Promises: works without Spark. Does not know it.
 
 from .check import Report
 from .environment import Environment, LocalEnvironment
+from .feed.columns import FEED_FIELDS, feed_fields
+from .feed.plan import DEDUPLICATIONS, FeedPlan
+from .feed.snapshot import FeedSnapshot
+from .instant import parse_instant
 from .log.entry import (
     Entry,
     SegmentRecord,
@@ -33,11 +37,15 @@ from .table.table import Table
 from .table.tablewriter import TableWriter
 
 __all__ = [
+    "DEDUPLICATIONS",
+    "FEED_FIELDS",
     "OP_COLUMN",
     "Column",
     "Committed",
     "Entry",
     "Environment",
+    "FeedPlan",
+    "FeedSnapshot",
     "KeyColumn",
     "Kind",
     "LocalEnvironment",
@@ -64,6 +72,8 @@ __all__ = [
     "cast",
     "check_table_name",
     "chunk_of",
+    "feed_fields",
+    "parse_instant",
     "type_json",
     "types",
 ]

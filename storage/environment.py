@@ -46,6 +46,11 @@ class Environment(Protocol):
     def size(self, name: str) -> int:
         """Return a file's size in bytes. FileNotFoundError if there is none."""
 
+    def modified(self, name: str) -> int:
+        """Return when a file was last written, in microseconds since 1970 by the file system's
+        clock. FileNotFoundError if there is none.
+        """
+
     def room(self) -> int:
         """Return how many more bytes the store's file system takes."""
 
@@ -129,6 +134,10 @@ class Disk:
         """Return a file's size in bytes."""
         return os.stat(path).st_size
 
+    def modified(self, path: str) -> int:
+        """Return when a file was last written, in microseconds since 1970."""
+        return os.stat(path).st_mtime_ns // 1000
+
     def room(self, path: str) -> int:
         """Return how many more bytes the file system of a path takes."""
         found = os.statvfs(path)
@@ -206,6 +215,12 @@ class LocalEnvironment:
         path = self.location(name)
         with _told("look at", path):
             return self._disk.size(path)
+
+    def modified(self, name: str) -> int:
+        """Return when a file was last written. FileNotFoundError if there is none."""
+        path = self.location(name)
+        with _told("look at", path):
+            return self._disk.modified(path)
 
     def room(self) -> int:
         """Return how many more bytes the store's file system takes."""

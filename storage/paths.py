@@ -93,6 +93,11 @@ def parse_log_file(file: str) -> LogFile | None:
     return LogFile("checkpoint" if match[2] else "entry", int(match[1]))
 
 
+def is_temporary(file: str) -> bool:
+    """Return whether a file was on its way to another name when its writer died, or still is."""
+    return file.endswith(".tmp")
+
+
 def parse_segment_file(file: str) -> str | None:
     """Return the segment whose file this is in the segments' folder; None if it is none's."""
     name = file.removesuffix(_SEGMENT_SUFFIX)

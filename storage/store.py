@@ -10,40 +10,57 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
 
+from . import alteration
+from .alteration import Alteration
 from .check import Report, check
 from .codec.ragged import Bytes
 from .environment import Environment, LocalEnvironment
 from .errors import (
     ClosedError,
+    ConflictError,
     OptionError,
     StoreExistsError,
     TableExistsError,
     TableNotFoundError,
+    UsageError,
 )
+from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
+from .feed.snapshot import FeedSnapshot, snapshot_of
 from .log.entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
 from .log.log import Log
 from .log.state import PlacedSegment, StoreState
 from .log.time import micros_of
-from .log.transaction import Committed, NewTable, Proposal, Reads, Skipped, commit
+from .log.transaction import AlteredTable, Committed, NewTable, Proposal, Reads, Skipped, commit
 from .paths import SEGMENTS
 from .plan import ReadPlan, WriteTarget
 from .schema.arrow import fields_of
-from .schema.ddl import parse_columns
+from .schema.ddl import parse_columns, parse_type
+from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, Merge, TableProperties
 from .schema.schema import TableSchema
+from .segment.kind import Kind
 from .segment.registry import registry
 from .segment.writer import SegmentWriter
 from .table.encoding import RowEncoding
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
 from .table.table import Table
+from .upkeep import compaction
+from .upkeep.compaction import CompactionReport
+from .upkeep.vacuum import VacuumReport, vacuum
 
 DEFAULT_RETENTION = 24 * 3600
+# A conflict means that somebody else altered the table.
+_ATTEMPTS = 100
+
+
+Rows: TypeAlias = pa.RecordBatch | pa.Table
 
 
 class Store:
@@ -154,6 +171,11 @@ class Store:
         *,
         primary_key: Sequence[str],
         distribution_key: Sequence[str] | None = None,
+        merge: Merge = "overwrite",
+        version_column: str | None = None,
+        ttl: int | None = None,
+        append_only: bool = False,
+        tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
         if_not_exists: bool = False,
     ) -> Table:
         """Create a table and return it.
@@ -161,15 +183,20 @@ class Store:
         ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
         ``primary_key``: names, each with an order where wanted (``"amount desc"``).
         ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
+        ``merge``, ``version_column`` (a name), ``ttl`` (seconds), ``append_only`` and
+        ``tombstone_retention`` (seconds): see `TableProperties`.
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
         """
         check_table_name(name)
         fields = parse_columns(columns) if isinstance(columns, str) else fields_of(columns)
         schema = TableSchema.build(fields, primary_key, distribution_key)
+        version = None if version_column is None else schema.column(version_column).id
+        properties = TableProperties(merge, version, ttl, append_only, tombstone_retention)
+        properties.check([key.column_id for key in schema.primary_key])
         # Finds a type that cannot be stored before there is a table with it.
-        RowEncoding(TableDefinition(0, name, schema, 0), vnode_count=1)
+        RowEncoding(TableDefinition(0, name, schema, 0, properties), vnode_count=1)
         try:
-            self._propose("create table", created_tables=(NewTable(name, schema),))
+            self._propose("create table", created_tables=(NewTable(name, schema, properties),))
         except TableExistsError:
             if not if_not_exists:
                 raise
@@ -188,6 +215,49 @@ class Store:
         """Remove all rows of a table as one epoch and return it; later upserts land after it."""
         based = self.state.table(name).definition.table_id
         return self._propose("truncate", based_tables=(based,)).epoch
+
+    def add_columns(self, table: str, columns: str | pa.Schema) -> int:
+        """Add columns behind a table's own, NULL in the rows there are; return the epoch.
+
+        ``columns``: Spark DDL or an Arrow schema. SchemaError, UnsupportedTypeError.
+        """
+        fields = parse_columns(columns) if isinstance(columns, str) else fields_of(columns)
+        return self._alter(table, "add columns", alteration.adding(fields))
+
+    def drop_columns(self, table: str, *names: str) -> int:
+        """Drop columns, none of the key; return the epoch. Older epochs still have them."""
+        return self._alter(table, "drop columns", alteration.dropping(names))
+
+    def rename_column(self, table: str, name: str, new: str) -> int:
+        """Rename a column and return the epoch. Older epochs have its old name."""
+        return self._alter(table, "rename column", alteration.renaming(name, new))
+
+    def widen_column(self, table: str, name: str, data_type: str) -> int:
+        """Give a column a wider type (Spark DDL) and return the epoch; see `evolution.widened`."""
+        return self._alter(table, "widen column", alteration.widening(name, parse_type(data_type)))
+
+    def set_ttl(self, table: str, ttl: int | None) -> int:
+        """Set after how many seconds rows written from now on expire (None: never).
+
+        Return the epoch. The rows there are keep the expiry they were written with.
+        """
+        return self._alter(table, "set ttl", alteration.expiring(ttl))
+
+    def _alter(self, table: str, operation: str, alter: Alteration) -> int:
+        """Commit an alteration of whatever definition a table has then."""
+        for _ in range(_ATTEMPTS):
+            before = self.state.table(table).definition
+            after = alter(before)
+            RowEncoding(after, vnode_count=1)
+            try:
+                altered = (AlteredTable(before, after),)
+                return self._propose(operation, data_change=False, altered_tables=altered).epoch
+            except ConflictError:
+                continue
+        raise ConflictError(
+            f"table {table!r} was altered by others {_ATTEMPTS} times meanwhile; nothing was "
+            "committed: try again"
+        )
 
     def table(self, name: str) -> Table:
         """Return a table that follows the latest epoch. TableNotFoundError."""
@@ -219,11 +289,78 @@ class Store:
         """Yield what every commit said, the newest first."""
         return self._log.history(self.state)
 
+    # Changes
+
+    def changes(
+        self,
+        name: str,
+        first_epoch: int,
+        last_epoch: int | None = None,
+        *,
+        deduplication: str = "dropCarryovers",
+        update_images: bool = True,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield what the commits of some epochs, both ends included, changed in a table's rows.
+
+        Batches have the table's columns, under its schema at the last epoch, by default the latest,
+        and ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` as Delta Lake names
+        them. ``deduplication``: ``dropCarryovers``, what every commit changed, or ``netChanges``,
+        what all of them together did. ``update_images``: an update is an ``update_preimage`` and
+        an ``update_postimage``, else a ``delete`` and an ``insert``. The changes of a row come in
+        the order of the epochs. Errors as of `feed_plan`.
+        """
+        plan = self.feed_plan(
+            name,
+            first_epoch,
+            last_epoch,
+            deduplication=deduplication,
+            update_images=update_images,
+            columns=columns,
+        )
+        return plan.read(environment=self.environment)
+
+    def feed_plan(
+        self,
+        name: str,
+        first_epoch: int,
+        last_epoch: int | None = None,
+        *,
+        deduplication: str = "dropCarryovers",
+        update_images: bool = True,
+        columns: Sequence[str] | None = None,
+    ) -> FeedPlan:
+        """Return what other processes need to read the changes that `changes` yields.
+
+        A feed that begins right behind the latest epoch is empty. EpochNotFoundError,
+        EpochExpiredError, TableNotFoundError, also where the table was dropped and created anew
+        within the range; OptionError for a range that ends before it begins, or a table with a TTL;
+        SchemaMismatchError for an unknown column.
+        """
+        request = FeedRequest(name, first_epoch, last_epoch, deduplication, update_images, columns)
+        return plan_feed(self._log, self.state, request)
+
+    def feed_snapshot(
+        self, name: str, epoch: int, *, columns: Sequence[str] | None = None
+    ) -> FeedSnapshot:
+        """Return a table as a feed of inserts at an epoch, behind which its changes follow."""
+        plan = self.read_plan(name, epoch=epoch)
+        return snapshot_of(plan, self.state_at(epoch).time, columns)
+
+    def data_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterator[int]:
+        """Yield the epochs behind one that may have changed a table's rows, ascending."""
+        state = self.state
+        return data_epochs(self._log, state, table_id, after, last or state.epoch)
+
     def state_table(
         self, name: str, *, strict: bool = False, vnodes: Sequence[range] | None = None
     ) -> StateTable:
-        """Return a table as a streaming executor uses it: see `StateTable`."""
+        """Return a table as a streaming executor uses it: see `StateTable`.
+
+        UsageError for a table whose rows are merged or expire: it holds its rows as they are put.
+        """
         definition = self.state.table(name).definition
+        _check_state_table(definition, strict)
         encoding = RowEncoding(definition, self.settings.vnode_count)
         reader = _LatestReader(self, name)
 
@@ -270,6 +407,47 @@ class Store:
         definition = state.table(name).definition
         return WriteTarget(self.path, definition, settings.vnode_count, settings.shards)
 
+    def write(
+        self, table: str, rows: Rows, *, overwrite: bool = False, ttls: pa.Array | None = None
+    ) -> int:
+        """Upsert rows as one epoch and return it; with ``overwrite`` they replace all others.
+
+        Of two rows of one key the later wins, or what the table's merge behaviour makes of them.
+        ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
+        of `TableWriter.write` and `transaction.commit`.
+        """
+        return self._write(table, rows, None, overwrite, ttls)
+
+    def delete(self, table: str, keys: Rows) -> int:
+        """Delete the rows with some primary keys as one epoch and return it.
+
+        ``keys`` has the key's columns, and the version column where the delete has a version.
+        """
+        return self._write(table, keys, Kind.DELETE, False, None)
+
+    def _write(
+        self, table: str, rows: Rows, kind: Kind | None, overwrite: bool, ttls: pa.Array | None
+    ) -> int:
+        started = self.environment.now()
+        target = self.write_target(table)
+        writer = target.open(self.environment)
+        try:
+            start = 0
+            for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
+                kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
+                lives = None if ttls is None else ttls.slice(start, batch.num_rows)
+                writer.write(batch, kinds, lives)
+                start += batch.num_rows
+            segments = writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        based = (target.definition.table_id,) if overwrite else ()
+        operation = "overwrite" if overwrite else "write"
+        return self.commit(
+            Proposal(operation=operation, started=started, segments=segments, based_tables=based)
+        ).epoch
+
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for this store."""
         return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
@@ -278,7 +456,34 @@ class Store:
         """Commit a proposal: see `transaction.commit`."""
         done = commit(self._log, self.state, proposal)
         self._state = done.state
+        if proposal.segments and proposal.data_change:
+            tables = {table.table_id for one in proposal.segments for table in one.tables}
+            self._state = compaction.tend(self._log, done.state, tables)
         return done
+
+    # Upkeep
+
+    def compact(
+        self, table: str | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> CompactionReport:
+        """Merge the files of a table, or of all, to one a shard; nothing to do is no commit.
+
+        Tables that share files with it are merged too. ``progress`` takes the parts done, and how
+        many there are. TableNotFoundError, ConflictError where others never stop compacting.
+        """
+        state = self.state
+        tables = state.tables if table is None else [state.table(table).definition.table_id]
+        self._state, report = compaction.compact(self._log, state, tables, progress)
+        return report
+
+    def vacuum(self, retention: int | None = None, dry_run: bool = False) -> VacuumReport:
+        """Remove the files that no epoch of the last ``retention`` seconds needs.
+
+        By default the store's own retention; older epochs can no longer be read. ``dry_run``: only
+        tell what would go. OptionError for a negative retention.
+        """
+        self._state, report = vacuum(self._log, self.state, retention, dry_run=dry_run)
+        return report
 
     def check(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Verify everything: see `check`; ``progress`` takes the segments done, and how many."""
@@ -374,6 +579,20 @@ def _changes_any(store: Store, encoding: RowEncoding, full_keys: Bytes, entry: E
         return True
     changed = StorageTable(store.environment, encoding, placed, lambda: 0)
     return len(changed.get_values(full_keys)) > 0
+
+
+def _check_state_table(definition: TableDefinition, strict: bool) -> None:
+    properties = definition.properties
+    if not properties.is_plain or properties.ttl is not None:
+        raise UsageError(
+            f"table {definition.name!r} merges its rows or lets them expire, which a state table "
+            "does not; write it with store.write or through Spark"
+        )
+    if strict and definition.older_schemas:
+        raise UsageError(
+            f"table {definition.name!r} was altered, so that old rows cannot be told by their "
+            "bytes, as a strict state table does; open it without strict"
+        )
 
 
 def _check_settings(vnode_count: int, shards: int, retention: int) -> None:

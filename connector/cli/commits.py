@@ -71,7 +71,9 @@ class _Names:
         self._known = {table_id: table.definition.name for table_id, table in tables.items()}
 
     def of(self, table_id: int, entry: Entry) -> str:
-        """Return the name of a table; its id where no epoch that is kept tells its name."""
+        """Return the name of a table; its id where neither commit nor kept epoch tells its name."""
+        for definition in (*entry.created_tables, *entry.altered_tables):
+            self._known[definition.table_id] = definition.name
         if table_id not in self._known:
             self._known[table_id] = self._look_up(table_id, entry)
         return self._known[table_id]

@@ -20,9 +20,9 @@ from relstate.storage import errors
 
 from .doctor import doctor
 from .history import history
-from .rows import get, scan
+from .rows import changes, get, scan
 from .tables import describe, tables
-from .upkeep import check
+from .upkeep import check, compact, vacuum
 
 _ERROR = 2
 _INTERRUPTED = 130
@@ -103,5 +103,5 @@ def program() -> None:
     """Look into stores of relstate, and look after them."""
 
 
-for _command in (tables, describe, history, get, scan, check, doctor):
+for _command in (tables, describe, history, get, scan, changes, compact, vacuum, check, doctor):
     program.add_command(_command)

@@ -1,4 +1,4 @@
-"""Rows of a table, fetched for showing: one by its key, or many.
+"""Rows of a table, fetched for showing: one by its key, many, or those that changed.
 
 Promises: a read is of one epoch; no more than the rows asked for are read, but for what is left of
 a batch.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from relstate.storage import Store, Table, types
+from relstate.storage import Store, Table, arrow, types
 
 from .key import parse_key
 
@@ -55,6 +55,23 @@ def scan_rows(
     table = _table(store, name, epoch)
     found = _rows(table, columns, table.scan(columns, where=where, ordered=True))
     return found if limit is None else Rows(found.names, found.types, first(found.batches, limit))
+
+
+def changed_rows(store: Store, name: str, first_epoch: int, last_epoch: int | None) -> Rows:
+    """Return what the commits of some epochs, both ends included, changed in a table's rows.
+
+    Without ``last_epoch`` to the latest. The columns are those of `Store.changes`, and so are the
+    errors.
+    """
+    plan = store.feed_plan(name, first_epoch, last_epoch)
+    own = {column.name: column.type for column in plan.definition.schema.columns}
+    fields = arrow.fields_of(plan.arrow_schema())
+    return Rows(
+        tuple(field.name for field in fields),
+        # Arrow does not know all that a column's type says.
+        tuple(own.get(field.name, field.type) for field in fields),
+        plan.read(environment=store.environment),
+    )
 
 
 def first(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The commands ``get`` and ``scan``: rows of a table."""
+"""The commands ``get``, ``scan`` and ``changes``: rows of a table, and what changed in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .arguments import (
     store_argument,
     table_argument,
 )
-from .reading import Rows, find_row, scan_rows
+from .reading import Rows, changed_rows, find_row, scan_rows
 from .screen import Heading, show_line, show_table, tell
 from .value import json_rows
 
@@ -83,6 +83,23 @@ def scan(
     with Store.open(path) as store:
         found = scan_rows(store, table, columns=columns, where=where, limit=limit, epoch=epoch)
         show_rows(found, as_json=as_json)
+
+
+@click.command(short_help="Show what changed.")
+@store_argument
+@table_argument
+@click.option("--from", "first", metavar="EPOCH", type=int, required=True, help="The first epoch.")
+@click.option("--to", "last", metavar="EPOCH", type=int, help="The last; the latest by default.")
+@json_option
+def changes(path: str, table: str, first: int, last: int | None, as_json: bool) -> None:
+    """Show what changed in TABLE of STORE from one epoch to another, both included.
+
+    Behind the table's columns stand _change_type, _commit_version (the epoch) and
+    _commit_timestamp. The changes of one key come in the order of the epochs. JSON is one object a
+    line.
+    """
+    with Store.open(path) as store:
+        show_rows(changed_rows(store, table, first, last), as_json=as_json)
 
 
 def show_rows(rows: Rows, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The command ``check``: whether a store is whole."""
+"""The commands ``compact``, ``vacuum`` and ``check``: what keeps a store fast, small and whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,59 @@ import click
 from relstate.storage import Report, Store
 
 from .arguments import json_option, store_argument
-from .screen import Heading, count, progress, show_document, show_table
+from .screen import Heading, count, progress, show_document, show_table, size
+
+
+@click.command(short_help="Merge small files.")
+@store_argument
+@click.argument("table", metavar="[TABLE]", required=False)
+@json_option
+def compact(path: str, table: str | None, as_json: bool) -> None:
+    """Merge the files of TABLE in STORE, of all tables by default, to one a shard.
+
+    Readers and writers may go on meanwhile. What was merged stays on disk until vacuum.
+    """
+    with Store.open(path) as store, progress("Compacting shards") as report:
+        found = store.compact(table, progress=report)
+    if as_json:
+        show_document(found)
+        return
+    _show_facts(
+        [
+            ("epoch", count(found.epoch)),
+            ("files read", f"{count(found.files_read)} ({size(found.bytes_read)})"),
+            ("files written", f"{count(found.files_written)} ({size(found.bytes_written)})"),
+        ]
+    )
+
+
+@click.command(short_help="Remove files that are no longer needed.")
+@store_argument
+@click.option(
+    "--retention",
+    metavar="SECONDS",
+    type=int,
+    help="How long epochs stay readable; what the store was created with by default.",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@json_option
+def vacuum(path: str, retention: int | None, dry_run: bool, as_json: bool) -> None:
+    """Remove the files of STORE that no epoch within its retention needs.
+
+    Epochs before the oldest that is kept can no longer be read.
+    """
+    with Store.open(path) as store, progress("Vacuuming"):
+        found = store.vacuum(retention, dry_run=dry_run)
+    if as_json:
+        show_document(found)
+        return
+    removed = "files that would be removed" if dry_run else "files removed"
+    _show_facts(
+        [
+            (removed, f"{count(found.files)} ({size(found.bytes)})"),
+            ("oldest epoch that can be read", count(found.oldest_epoch)),
+        ]
+    )
 
 
 @click.command(short_help="Verify every byte.")
@@ -26,16 +78,18 @@ def check(context: click.Context, path: str, as_json: bool) -> None:
 
 
 def _show_report(found: Report) -> None:
-    facts = [
-        ("epoch", found.epoch),
-        ("segments", found.segments),
-        ("entries", found.entries),
-        ("orphans", found.orphans),
-        ("problems", len(found.problems)),
-    ]
-    show_table(
-        [Heading("checked"), Heading("found", counted=True)],
-        [(name, count(number)) for name, number in facts],
+    _show_facts(
+        [
+            ("epoch", count(found.epoch)),
+            ("segments", count(found.segments)),
+            ("entries", count(found.entries)),
+            ("orphans", count(found.orphans)),
+            ("problems", count(len(found.problems))),
+        ]
     )
     if found.problems:
         show_table([Heading("problem")], [(problem,) for problem in found.problems])
+
+
+def _show_facts(facts: list[tuple[str, str]]) -> None:
+    show_table([Heading("what"), Heading("found", counted=True)], facts)

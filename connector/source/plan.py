@@ -22,6 +22,8 @@ from .reader import TableReader
 
 # Stored bytes that make a partition by default: a task of Spark costs as much as reading 1 MiB.
 PARTITION_BYTES = 32 << 20
+# Keys looked up one by one that make one.
+PARTITION_POINTS = 4096
 
 
 @reported
@@ -29,7 +31,7 @@ def plan_schema(given: Mapping[str, str]) -> StructType:
     """Return the schema of a read with these options, or of a catalog table defined by them.
 
     OptionError, MissingError where there is nothing to read, SchemaMismatchError for a column
-    that is not there.
+    that is not there, UnsupportedExpressionError for a condition that cannot be evaluated exactly.
     """
     if not catalog.is_definition(given):
         return _schema_of(read_options(given))
@@ -48,8 +50,8 @@ def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
     columns = check_readable(plan.definition.schema, schema)
     names = tuple(column.name for column in columns)
     _check_columns(options.columns, names)
-    partitions = options.partitions or max(1, -(-plan.stored_bytes // PARTITION_BYTES))
-    return TableReader(replace(plan, columns=names), partitions, arrow_schema_of(schema))
+    plan = replace(plan, columns=names)
+    return TableReader(plan, options.partitions or _partitions(plan), arrow_schema_of(schema))
 
 
 def _schema_of(options: ReadOptions) -> StructType:
@@ -58,7 +60,17 @@ def _schema_of(options: ReadOptions) -> StructType:
 
 def _plan(options: ReadOptions) -> ReadPlan:
     with Store.open(options.path) as store:
-        return store.read_plan(options.table, epoch=options.version)
+        plan = store.read_plan(options.table, epoch=options.version)
+    return plan if options.where is None else plan.filtered(options.where, options.time_zone)
+
+
+def _partitions(plan: ReadPlan) -> int:
+    """Return how many tasks a read is worth."""
+    most = max(1, -(-plan.stored_bytes // PARTITION_BYTES))
+    pruning = plan.pruning()
+    if pruning.ranges != 0:
+        return most
+    return max(1, min(most, -(-pruning.points // PARTITION_POINTS)))
 
 
 def _check_columns(asked: Sequence[str] | None, given: Sequence[str]) -> None:

@@ -13,15 +13,12 @@ from typing import Literal
 
 import pyarrow as pa
 
-from relstate.vnode import VnodeMapping
-
 from ..environment import Environment, LocalEnvironment
 from ..errors import EpochExpiredError, EpochNotFoundError, OptionError, TableNotFoundError
 from ..log.entry import TableDefinition
 from ..log.log import Log
-from ..log.state import PlacedSegment, StoreState
-from ..table.encoding import RowEncoding
-from ..table.storagetable import StorageTable
+from ..log.state import StoreState
+from ..plan import ReadPlan
 from .columns import feed_fields, feed_schema
 from .reader import FeedReader, FeedShape, expiring
 from .step import FeedStep, steps_of
@@ -39,34 +36,33 @@ _CHUNK_BYTES = 16 << 20
 class FeedPlan:
     """The changes of one table in the epochs ``first_epoch`` to ``last_epoch``. Picklable.
 
-    ``definition``: the table's at the last epoch; all rows come under its schema. ``before``: the
-    segments with rows of the table before the first step, the newest first. ``steps``: the commits
-    that changed it, ascending.
+    ``before``: the table as it was before the first step, under its definition at the last epoch,
+    so that all rows come under one schema. ``steps``: the commits that changed it, ascending.
     """
 
-    path: str
-    definition: TableDefinition
-    vnode_count: int
+    before: ReadPlan
     first_epoch: int
     last_epoch: int
-    before: tuple[PlacedSegment, ...]
     steps: tuple[FeedStep, ...]
     shape: FeedShape
-    verify: str = "hash"
+
+    @property
+    def definition(self) -> TableDefinition:
+        """The table's definition at the last epoch."""
+        return self.before.definition
 
     @property
     def stored_bytes(self) -> int:
         """The stored bytes of the entries that are to be looked through."""
         table_id = self.definition.table_id
-        parts = [step.segments for step in self.steps]
-        if any(step.is_based for step in self.steps):
-            parts.append(self.before)
-        return sum(placed.record.stored_bytes(table_id) for part in parts for placed in part)
+        written = (placed.record for step in self.steps for placed in step.segments)
+        size = sum(record.stored_bytes(table_id) for record in written)
+        reads_all = any(step.is_based for step in self.steps)
+        return size + self.before.stored_bytes if reads_all else size
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one a vnode)."""
-        mapping = VnodeMapping.balanced(self.vnode_count, min(count, self.vnode_count))
-        return tuple(mapping.ranges_of(unit) for unit in range(mapping.units))
+        return self.before.partitions(count)
 
     def arrow_schema(self) -> pa.Schema:
         """Return the Arrow schema of the batches that `read` yields."""
@@ -82,16 +78,14 @@ class FeedPlan:
         """
         if not self.steps:
             return
-        environment = environment or LocalEnvironment(self.path)
-        encoding = RowEncoding(self.definition, self.vnode_count)
-        table = StorageTable(environment, encoding, self.before, verify=self.verify)
-        reader = FeedReader(environment, table, self.before, self.steps, self.shape, self.verify)
-        for chunk in self._chunks(vnodes or [range(self.vnode_count)]):
+        environment = environment or LocalEnvironment(self.before.path)
+        reader = FeedReader(environment, self.before, self.steps, self.shape)
+        for chunk in self._chunks(vnodes or [range(self.before.vnode_count)]):
             yield from reader.batches(chunk)
 
     def _chunks(self, groups: Sequence[range]) -> Iterator[range]:
         """Yield groups of vnodes, each with about as much as may be held at once."""
-        size = max(_CHUNK_BYTES * self.vnode_count // max(self.stored_bytes, 1), 1)
+        size = max(_CHUNK_BYTES * self.before.vnode_count // max(self.stored_bytes, 1), 1)
         for group in groups:
             for start in range(group.start, group.stop, size):
                 yield range(start, min(start + size, group.stop))
@@ -131,24 +125,22 @@ def _planned(
     fields = feed_fields(definition.schema, request.columns)
     _check_same_table(log, newest, definition, request.first)
     steps = tuple(steps_of(log.entries(request.first, last), definition.table_id))
-    before: tuple[PlacedSegment, ...] = ()
-    if steps and steps[0].epoch > definition.created_epoch:
-        state = log.state_at(newest, steps[0].epoch - 1)
-        before = state.segments_of(definition.table_id)
-    return FeedPlan(
-        log.environment.location(""),
-        definition,
-        newest.settings.vnode_count,
-        request.first,
-        last,
-        before,
-        steps,
-        FeedShape(
-            _is_net(request.deduplication),
-            request.update_images,
-            tuple(field.name for field in fields),
-        ),
-    )
+    before = _before(log, newest, definition, steps)
+    is_net = _is_net(request.deduplication)
+    shape = FeedShape(is_net, request.update_images, tuple(field.name for field in fields))
+    return FeedPlan(before, request.first, last, steps, shape)
+
+
+def _before(
+    log: Log, newest: StoreState, definition: TableDefinition, steps: Sequence[FeedStep]
+) -> ReadPlan:
+    """Return the table as it was before the first of some steps; empty if it was not there."""
+    path, vnode_count = log.environment.location(""), newest.settings.vnode_count
+    if not steps or steps[0].epoch <= definition.created_epoch:
+        return ReadPlan(path, definition, vnode_count, definition.created_epoch, (), 0)
+    state = log.state_at(newest, steps[0].epoch - 1)
+    segments = state.segments_of(definition.table_id)
+    return ReadPlan(path, definition, vnode_count, state.epoch, segments, state.time)
 
 
 def data_epochs(

@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, constant
 from ..environment import Environment
-from ..errors import CorruptionError, OptionError
-from ..log.state import PlacedSegment
+from ..errors import CorruptionError, OptionError, RelstateError
 from ..paths import SEGMENTS
+from ..plan import ReadPlan
 from ..segment.block import Block
-from ..table.encoding import RowEncoding
 from ..table.head import EXPIRES, Heads
 from ..table.piece import Limits, pieces
 from ..table.resolve import Window
 from ..table.scan import Bounds
-from ..table.storagetable import StorageTable
 from .columns import (
     DELETE,
     INSERT,
@@ -64,26 +62,21 @@ class FeedReader:
     def __init__(
         self,
         environment: Environment,
-        table: StorageTable,
-        before: Sequence[PlacedSegment],
+        before: ReadPlan,
         steps: Sequence[FeedStep],
         shape: FeedShape,
-        verify: str,
     ) -> None:
-        """``table``: as it was before the steps, which is over the segments ``before``."""
+        """``before``: the table as it was before the steps."""
         self._environment = environment
-        self._table = table
         self._before = before
+        self._table = before.open(environment)
+        self._encoding = self._table.encoding
         self._steps = steps
         self._shape = shape
-        self._source = EntrySource(environment, table.encoding.table_id, verify)
-        self._schema = feed_schema(table.encoding.schema, shape.columns)
+        self._source = EntrySource(environment, self._encoding.table_id, before.verify)
+        self._schema = feed_schema(self._encoding.schema, shape.columns)
         self._epochs = np.array([step.epoch for step in steps], np.int64)
         self._times = np.array([step.time for step in steps], np.int64)
-
-    @property
-    def _encoding(self) -> RowEncoding:
-        return self._table.encoding
 
     def batches(self, vnodes: range) -> Iterator[pa.RecordBatch]:
         """Yield the changes of the rows in a range of vnodes, which are held all at once.
@@ -97,9 +90,9 @@ class FeedReader:
             is_net = self._shape.is_net
             changes = history.net_changes(same) if is_net else history.changes(same)
             yield from self._batches(changes)
+        except RelstateError:
+            raise
         except (ValueError, IndexError) as error:
-            if isinstance(error, OptionError):
-                raise
             raise CorruptionError(
                 f"{self._environment.local_path(SEGMENTS)}: a row of table "
                 f"{self._encoding.name} cannot be decoded ({error}); run check to find the file"
@@ -132,7 +125,7 @@ class FeedReader:
     def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:
         """Return what was there before the steps under the keys they wrote, or may have removed."""
         if any(step.is_based for step in self._steps):
-            return resolved(self._source.read(self._before, bounds), self._encoding.values.fold)
+            return resolved(self._source.read(self._before.segments, bounds), self._encoding.values.fold)
         keys = keys_in([block for blocks in written for block in blocks])
         return self._table.get_values(keys) if len(keys) else NOTHING
 

@@ -7,14 +7,15 @@ Does not know: what comes after.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from ..environment import Environment
 from ..plan import ReadPlan
-from .columns import INSERT, feed_batch, feed_schema, stored_columns
+from .columns import INSERT, feed_batch, feed_fields, feed_schema, stored_columns
+from .reader import expiring
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,21 @@ class FeedSnapshot:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in some vnodes, by default all, as batches."""
         schema = self.arrow_schema()
-        names = [one.name for one in stored_columns(self.plan.definition.schema, self.columns)]
-        for rows in self.plan.open(environment).scan(names, vnodes=vnodes):
+        for rows in self.plan.open(environment).scan(self.plan.columns, vnodes=vnodes):
             count = rows.num_rows
             types = np.full(count, INSERT, np.int8)
             epochs = np.full(count, self.plan.epoch, np.int64)
             yield feed_batch(schema, rows, types, epochs, np.full(count, self.time, np.int64))
+
+
+def snapshot_of(plan: ReadPlan, time: int, columns: Sequence[str] | None = None) -> FeedSnapshot:
+    """Return the rows of a plan as a feed; ``columns`` of the feed, by default all.
+
+    OptionError for a table with a TTL, the errors of `feed_fields`.
+    """
+    if plan.definition.properties.ttl is not None:
+        raise expiring(plan.definition.name)
+    schema = plan.definition.schema
+    names = tuple(field.name for field in feed_fields(schema, columns))
+    stored = tuple(column.name for column in stored_columns(schema, names))
+    return FeedSnapshot(replace(plan, columns=stored), time, names)

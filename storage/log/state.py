@@ -210,7 +210,8 @@ class _Draft:
         for transaction in entry.transactions:
             self._transactions[transaction.writer, transaction.table_id] = transaction
         if entry.oldest_epoch is not None:
-            self._oldest_epoch = entry.oldest_epoch
+            # Of two vacuums at once, the one that kept more may commit last.
+            self._oldest_epoch = max(self._oldest_epoch, entry.oldest_epoch)
 
     def _apply_catalog(self, entry: Entry) -> None:
         for table_id in entry.dropped_tables:

@@ -9,7 +9,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def iso_time(time: int) -> str:
     """Return a moment in microseconds since 1970 as ISO 8601 in UTC."""
-    return (_EPOCH + timedelta(microseconds=time)).isoformat()
+    return moment_of(time).isoformat()
+
+
+def moment_of(time: int) -> datetime:
+    """Return a moment in microseconds since 1970, in UTC."""
+    return _EPOCH + timedelta(microseconds=time)
 
 
 def micros_of(moment: datetime) -> int:

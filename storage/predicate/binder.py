@@ -489,7 +489,5 @@ def _widens(source: t.DataType, target: t.DataType) -> bool:
         return True
     if isinstance(source, INTEGERS):
         return isinstance(target, (*INTEGERS, t.Decimal, t.Double))
-    return isinstance(source, t.Float | t.Decimal) and (type(source), type(target)) in (
-        (t.Float, t.Double),
-        (t.Decimal, t.Decimal),
-    )
+    kinds = type(source), type(target)
+    return kinds in ((t.Float, t.Double), (t.Decimal, t.Decimal), (t.String, t.Binary))

@@ -315,4 +315,6 @@ def _widened(array: pa.Array, data_type: t.DataType) -> pa.Array:
     if pa.types.is_floating(target) and pa.types.is_integer(array.type):
         # As Java does it: to the nearest double.
         return array.cast(target, safe=False)
+    if pa.types.is_string(array.type):
+        return array.cast(target)
     return exact_cast(array.type, target)(array)

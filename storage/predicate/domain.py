@@ -110,6 +110,9 @@ class Domain:
             return self.nothing
         distinct = sorted(set(ordinals))
         turns = [turn for ordinal in distinct for turn in (ordinal, self.after(ordinal))]
+        # Behind the last value membership needs no turn.
+        if self.most is not None and turns[-1] == self.most + 1:
+            turns.pop()
         return toggled(self.least, turns)
 
     # Values of a batch

@@ -6,7 +6,7 @@ Does not know: how rows are merged or expired.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -46,6 +46,20 @@ class TableProperties:
                 f"tombstone_retention is in seconds and cannot be negative: "
                 f"{self.tombstone_retention}"
             )
+
+    def check(self, key_ids: Sequence[int]) -> None:
+        """SchemaError if the properties contradict each other; ``key_ids``: the key's columns."""
+        if self.ttl is not None and self.merge != "overwrite":
+            raise SchemaError(
+                f"rows that are merged ({self.merge}) cannot expire: give a ttl, or a merge "
+                "behaviour, but not both"
+            )
+        if self.version_column in key_ids:
+            raise SchemaError(
+                "the version column tells rows of one key apart; it is not in the key"
+            )
+        if self.append_only and not self.is_plain:
+            raise SchemaError("an append-only table has no two rows of one key to merge")
 
     @property
     def is_plain(self) -> bool:

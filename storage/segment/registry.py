@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import xxhash
 
@@ -68,6 +69,12 @@ class SegmentRegistry:
         with self._lock:
             for path in [path for path in self._recent if path.startswith(f"{folder}/")]:
                 del self._recent[path]
+
+    def forget(self, environment: Environment, names: Iterable[str]) -> None:
+        """Let go of segments whose files were removed; those in use close when let go."""
+        with self._lock:
+            for name in names:
+                self._recent.pop(environment.local_path(segment_path(name)), None)
 
     def renew_locks(self) -> None:
         """Replace the locks, which other threads may have held when this process forked."""

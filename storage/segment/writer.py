@@ -88,6 +88,11 @@ class SegmentWriter:
             else:
                 self._spill()
 
+    def cut(self) -> None:
+        """Let what is added from now on go to other segments; errors as of `add`."""
+        if self._pending:
+            self._spill()
+
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Write what is left, make all of it durable and return the segments in writing order.
 

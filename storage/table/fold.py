@@ -19,16 +19,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, equal_neighbours, sort_order
+from ..codec.ragged import Bytes, Positions, equal_neighbours, expand, sort_order
 from ..schema.properties import TableProperties
 from ..segment.block import Block
 from ..segment.kind import Kind
 from .head import Heads
 
 Flags: TypeAlias = NDArray[np.bool_]
-Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8]], Bytes]
-"""Makes one value of each group of versions: a block, the newest of a group first, the first row
-of each group, and the kind of the result."""
+Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8], Block], Bytes]
+"""Makes one value of each group of rows: a block, the newest of a group first, the first row of
+each group, the kind of each result, and the entry whose version it has."""
 
 
 class Fold:
@@ -76,16 +76,21 @@ class Fold:
         replaces = (has_base & (kinds[chosen] != Kind.PUT) & (kinds[chosen] != Kind.DELETE)) | (
             merges & has_base
         )
-        changed = np.flatnonzero(merges | replaces)
+        # The version in force is that of the newest, also where an earlier row stays.
+        is_older = chosen != firsts if self._is_versioned else np.zeros(len(firsts), bool)
+        changed = np.flatnonzero(merges | replaces | is_older)
         if not len(changed):
             return result
-        starts, stops = firsts[changed], last[changed] + 1
-        starts = np.where(merges[changed], starts, chosen[changed])
-        stops = np.where(merges[changed], stops, chosen[changed] + 1)
-        counts = stops - starts
-        members = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        new_kinds = np.where(replaces[changed], Kind.PUT, Kind.PARTIAL).astype(np.uint8)
-        merged = self._coalesce(entries.take(rows[members]), np.cumsum(counts) - counts, new_kinds)
+        starts = np.where(merges, firsts, chosen)[changed]
+        counts = np.where(merges, last + 1, chosen + 1)[changed] - starts
+        members = expand(starts, counts)
+        new_kinds = np.where(replaces, Kind.PUT, np.where(merges, Kind.PARTIAL, kinds[chosen]))
+        merged = self._coalesce(
+            entries.take(rows[members]),
+            np.cumsum(counts) - counts,
+            new_kinds[changed].astype(np.uint8),
+            entries.take(rows[firsts[changed]]),
+        )
         return _with_values(result, changed, merged)
 
 

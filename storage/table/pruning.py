@@ -19,8 +19,9 @@ from ..segment.key import PREFIX_BYTES, VERSION_BYTES, vnode_of
 from .encoding import KeyRange, RowEncoding
 from .scan import Bounds
 
-# A seek into every file of a vnode costs about as much as reading a few hundred rows.
-_MOST_SEEKS = 16_384
+# Finding a range in one file costs about as much as reading so many rows (measured: 80 us).
+_ROWS_A_SEEK = 512
+_FEW_SEEKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,26 @@ class Pruned:
     points: Bytes
     ranges: list[Bounds]
 
+    @property
+    def around(self) -> Bounds:
+        """The one range around all ranges, of which there is at least one."""
+        return self.ranges[0][0], self.ranges[-1][1]
 
-def prune(encoding: RowEncoding, keys: Iterable[KeyRange], groups: Sequence[range]) -> Pruned:
-    """Return what is to be read of some ranges of keys, which may overlap, in some vnodes."""
+
+def prune(
+    encoding: RowEncoding,
+    keys: Iterable[KeyRange],
+    groups: Sequence[range],
+    most_seeks: int = _FEW_SEEKS,
+) -> Pruned:
+    """Return what is to be read of some ranges of keys, which may overlap, in some vnodes.
+
+    Where they would lie in more than ``most_seeks`` places, the range around those that lie in
+    every vnode stands for them.
+    """
     vnodes = {vnode for group in groups for vnode in group}
     points, everywhere, by_vnode = _sorted_out(encoding, keys, vnodes)
-    seeks = len(everywhere) * len(vnodes) + sum(map(len, by_vnode.values()))
-    if seeks > _MOST_SEEKS and everywhere:
+    if len(everywhere) > 1 and len(everywhere) * len(vnodes) > most_seeks:
         everywhere = [_hull(everywhere)]
     ranges: list[Bounds] = []
     for vnode in sorted(vnodes if everywhere else by_vnode):
@@ -67,10 +81,15 @@ def prune(encoding: RowEncoding, keys: Iterable[KeyRange], groups: Sequence[rang
     return Pruned(pa.array(outside, pa.large_binary()), ranges)
 
 
+def worthwhile_seeks(rows: int, files: int) -> int:
+    """Return how many ranges a read may seek in each of some files that hold so many rows."""
+    return max(_FEW_SEEKS, rows // _ROWS_A_SEEK) // max(files, 1)
+
+
 def spans(pruned: Pruned) -> list[Bounds]:
     """Return for each vnode the one range, ascending, around all that is to be read of it."""
     each = [(low, high) for low, high in pruned.ranges]
-    each += [(key[:-VERSION_BYTES], key) for key in pruned.points.to_pylist()]
+    each += [(key[:-VERSION_BYTES], key + b"\0") for key in pruned.points.to_pylist()]
     found: dict[bytes, Bounds] = {}
     for low, high in sorted(each, key=lambda one: one[0]):
         first, last = found.get(low[:PREFIX_BYTES], (low, high))

@@ -10,6 +10,7 @@ The split of state table, mem table and storage table is RisingWave's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,10 +36,11 @@ from .filter import filtered
 from .fold import Fold
 from .head import expiry_of
 from .piece import Limits, Piece
-from .pruning import Pruned, prune, spans
+from .pruning import Pruned, prune, spans, worthwhile_seeks
 from .record import Row
 from .resolve import Resolver, everything, visible_at
 from .scan import Bounds, Scan
+from .spread import spread
 
 _Getter = Callable[[bytes], bytes | None]
 
@@ -290,7 +292,10 @@ class StorageTable:
     def _pruned(self, where: Predicate, groups: Sequence[range], keys: KeyRange) -> Pruned | None:
         """Return what a predicate leaves to be read; None if all of ``keys`` is."""
         ranges = where.ranges() if keys == EVERY_KEY else None
-        return None if ranges is None else prune(self.encoding, ranges, groups)
+        if ranges is None:
+            return None
+        seeks = worthwhile_seeks(self._most(None).rows, len(self._segments))
+        return prune(self.encoding, ranges, groups, seeks)
 
     def _read(
         self, pruned: Pruned, columns: Sequence[Column], newest: Block | None
@@ -299,10 +304,12 @@ class StorageTable:
         for start in range(0, len(pruned.points), _POINTS_AT_ONCE):
             yield self.find(pruned.points.slice(start, _POINTS_AT_ONCE), names, newest)[1]
         if pruned.ranges:
-            yield from self._scan(columns, newest).batches(pruned.ranges)
+            scan = self._scan(columns, newest)
+            sources = [spread(source, pruned.ranges) for source in scan.sources]
+            yield from replace(scan, sources=sources).batches([pruned.around])
 
     def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
-        sources = [partial(_file_source, file) for file in self._files]
+        sources = [partial(file_source, file) for file in self._files]
         return Scan(
             sources=sources if newest is None else [partial(_block_source, newest), *sources],
             decode=partial(self._decode, columns=columns),
@@ -375,9 +382,10 @@ def single_vnodes(groups: Sequence[range]) -> list[range]:
     return [range(vnode, vnode + 1) for group in groups for vnode in group]
 
 
-def _file_source(
+def file_source(
     file: SegmentFile, bounds: Bounds, leaves: int, descending: bool
 ) -> Iterator[Block]:
+    """Yield the entries of a segment within bounds, those of groups of long keys one by one."""
     around = longkey.entry_bounds(*bounds)
     for block in file.blocks(*around, leaves, descending=descending):
         try:

@@ -195,16 +195,19 @@ class ValueEncoding:
                 found[column.name] = pa.nulls(len(starts), arrow_type(column.type))
         return found
 
-    def coalesce(self, entries: Block, firsts: Positions, kinds: NDArray[np.uint8]) -> Bytes:
+    def coalesce(
+        self, entries: Block, firsts: Positions, kinds: NDArray[np.uint8], newest: Block
+    ) -> Bytes:
         """Return one value for each group of entries: of each column the first that is not NULL.
 
-        ``firsts``: the first entry of each group, int64; ``kinds``: those of the results.
+        ``firsts``: the first entry of each group, int64; ``kinds``: those of the results;
+        ``newest``: the entries whose versions the results have.
         """
         arrays = self.decode(entries, self._schema.value_columns)
         columns = [_first_valid(arrays[name], firsts) for name in self.names]
         versions = None
         if self._version is not None:
-            versions = Heads(entries.take(firsts)).versions
+            versions = Heads(newest).versions
         each = heads(kinds, self._schema.version, len(firsts), None, versions)
         return concat([each, self._codec.encode(columns, b"")]) if columns else each
 

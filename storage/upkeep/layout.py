@@ -119,9 +119,7 @@ def _component(state: StoreState, table_ids: Iterable[int]) -> Component:
     )
 
 
-def _file(
-    placed: PlacedSegment, visible: set[int], tables: Mapping[int, TableDefinition]
-) -> File:
+def _file(placed: PlacedSegment, visible: set[int], tables: Mapping[int, TableDefinition]) -> File:
     parts = [part for part in placed.record.tables if part.table_id in visible]
     cells = frozenset(
         (part.table_id, shard)
@@ -133,9 +131,7 @@ def _file(
     has_deletes = any(
         part.deletes and tables[part.table_id].properties.version_column is None for part in parts
     )
-    return File(
-        placed.name, (placed.epoch, placed.rank), placed.record.size, cells, has_deletes
-    )
+    return File(placed.name, (placed.epoch, placed.rank), placed.record.size, cells, has_deletes)
 
 
 def _needs_base(definition: TableDefinition) -> bool:

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .layout import Component, File
+from .layout import Component, File, is_sound
 
-BUDGET = 8 << 20
+BUDGET = 6 << 20
 """Bytes of input that automatic merges read after one commit."""
 CUT = 4 << 20
 """Bytes of input of which a merge makes one file a shard."""
@@ -110,16 +110,15 @@ def _stretches(files: Sequence[File], budget: int) -> list[list[File]]:
 
 def _wide_merge(component: Component, budget: int) -> Merge | None:
     if component.needs_base:
-        return _merge(_oldest(component.files, budget))
+        return _merge(_oldest(component.files, component.files, budget))
     for stretch in _stretches(component.files, budget):
-        merge = _merge(_newest(stretch, budget))
-        if merge is None or not merge.by_shard:
-            if merge is not None:
-                return merge
-            continue
-        # What is cut must not come to lie over wide files that would stay beneath it for ever.
-        first = next((at for at, file in enumerate(stretch) if file.is_wide), 0)
-        return Merge(tuple(_oldest(stretch[first:], budget)), by_shard=True)
+        inputs = _newest(component.files, stretch, budget)
+        if _size(inputs) > CUT:
+            # What is cut must not come to lie over wide files that would stay beneath it for ever.
+            first = next((at for at, file in enumerate(stretch) if file.is_wide), 0)
+            return Merge(tuple(_oldest(component.files, stretch[first:], budget)), by_shard=True)
+        if inputs:
+            return Merge(tuple(inputs), by_shard=False)
     return None
 
 
@@ -160,29 +159,31 @@ def _narrow_run(component: Component, shard: int, budget: int) -> Sequence[File]
         else:
             stretches[-1].append(file)
     if component.needs_base:
-        return _oldest(stretches[0], budget)
-    runs = (_newest(stretch, budget) for stretch in reversed(stretches))
-    return next((run for run in runs if len(run) > 1), ())
+        return _oldest(component.files, stretches[0], budget)
+    runs = (_newest(component.files, stretch, budget) for stretch in reversed(stretches))
+    return next((run for run in runs if run), ())
 
 
-def _newest(files: Sequence[File], budget: int) -> Sequence[File]:
+def _newest(files: Sequence[File], stretch: Sequence[File], budget: int) -> Sequence[File]:
     """Return the newest neighbours worth merging, at least two; none if all are too large."""
-    for stop in range(len(files), 1, -1):
-        start, size = stop - 1, files[stop - 1].size
-        while start and size + files[start - 1].size <= budget:
-            if stop - start >= _LEAST_FILES and files[start - 1].size > size * _RATIO:
+    for stop in range(len(stretch), 1, -1):
+        start, size = stop - 1, stretch[stop - 1].size
+        while start and size + stretch[start - 1].size <= budget:
+            if stop - start >= _LEAST_FILES and stretch[start - 1].size > size * _RATIO:
                 break
             start -= 1
-            size += files[start].size
-        if stop - start > 1:
-            return files[start:stop]
+            size += stretch[start].size
+        if stop - start > 1 and is_sound(files, stretch[start:stop]):
+            return stretch[start:stop]
     return ()
 
 
-def _oldest(files: Sequence[File], budget: int) -> Sequence[File]:
-    """Return the oldest files that fit into the budget."""
+def _oldest(files: Sequence[File], stretch: Sequence[File], budget: int) -> Sequence[File]:
+    """Return the oldest files that fit into the budget, but for the last ones of a torn merge."""
     stop = size = 0
-    while stop < len(files) and size + files[stop].size <= budget:
-        size += files[stop].size
+    while stop < len(stretch) and size + stretch[stop].size <= budget:
+        size += stretch[stop].size
         stop += 1
-    return files[:stop]
+    while stop and not is_sound(files, stretch[:stop]):
+        stop -= 1
+    return stretch[:stop]

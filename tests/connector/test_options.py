@@ -44,6 +44,19 @@ def test_columns_are_names_between_commas(text: str, columns: tuple[str, ...]) -
     assert read_options({**PLACE, "columns": text}).columns == columns
 
 
+def test_a_condition_is_a_text_and_its_time_zone() -> None:
+    """Neither is understood here; a time zone alone means nothing."""
+    given = {**PLACE, "where": "a > 1", "timezone": "Europe/Rome"}
+    options = read_options(given)
+
+    assert (options.where, options.time_zone) == ("a > 1", "Europe/Rome")
+    assert read_options({**PLACE, "where": "a > 1"}).time_zone == "UTC"
+    with pytest.raises(OptionError, match="'timeZone' says what local times in 'where' mean"):
+        read_options({**PLACE, "timeZone": "UTC"})
+    with pytest.raises(OptionError, match="'where'"):
+        read_options({**PLACE, "where": " "})
+
+
 @pytest.mark.parametrize("text", ["", ",", "a,,b", "a,a", "a,A", "`a"])
 def test_columns_that_name_nothing_are_refused(text: str) -> None:
     """An empty name, a name twice, and an open quote are errors."""
@@ -98,7 +111,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
         read_options({**PLACE, "tabel": "x"})
 
 
-@pytest.mark.parametrize("name", ["readChangeFeed", "where", "timestampAsOf", "pushdown"])
+@pytest.mark.parametrize("name", ["readChangeFeed", "timestampAsOf", "pushdown"])
 def test_an_option_of_other_systems_is_unknown(name: str) -> None:
     """What is not there is refused with the names of what is, or with the nearest."""
     with pytest.raises(OptionError, match=f"unknown option '{name}'"):

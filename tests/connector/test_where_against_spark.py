@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from hypothesis.strategies import SearchStrategy
 from pyspark.errors import PySparkException
 
 from relstate.storage import TableSchema
-from relstate.storage.errors import UnsupportedExpressionError
+from relstate.storage.errors import SchemaMismatchError, UnsupportedExpressionError
 from relstate.storage.predicate.predicate import Predicate
 from relstate.storage.schema.ddl import parse_columns
 
@@ -85,7 +85,9 @@ def table() -> pa.RecordBatch:
     source = random.Random(11)
     columns: dict[str, list[Any]] = {"id": list(range(ROWS))}
     for name, pool in POOLS.items():
-        columns[name] = [None if source.random() < 0.1 else source.choice(pool) for _ in range(ROWS)]
+        columns[name] = [
+            None if source.random() < 0.1 else source.choice(pool) for _ in range(ROWS)
+        ]
     columns["st"] = [structs(source) for _ in range(ROWS)]
     columns["m"] = [None if source.random() < 0.3 else [(1, 2)] for _ in range(ROWS)]
     schema = SCHEMA.arrow_schema
@@ -445,13 +447,11 @@ def test_local_times_are_those_of_the_time_zone(
 # What Spark refuses, or what fails in it for the rows at hand.
 REFUSED = r"""
 bo = 1
-i IN (SELECT 1)
 i = 'x'
 i = '5.0'
 l = '9223372036854775808'
 m = m
 dt = 5
-dt = 'yesterday'
 i = b
 s LIKE 'a\\c'
 s LIKE 'a\\'
@@ -459,7 +459,6 @@ x = 1
 st.q = 1
 i.x = 1
 count(i) > 1
-i = 1 b
 i IS TRUE
 s = 5
 i
@@ -477,14 +476,8 @@ def test_what_spark_refuses_is_refused(rows: DataFrame, text: str) -> None:
     """And nothing of Python's or the parser's comes through."""
     with pytest.raises(PySparkException):
         rows.where(text).count()
-    with pytest.raises((UnsupportedExpressionError, _schema_error())):
+    with pytest.raises((UnsupportedExpressionError, SchemaMismatchError)):
         Predicate.parse(text, SCHEMA)
-
-
-def _schema_error() -> type[Exception]:
-    from relstate.storage.errors import SchemaMismatchError
-
-    return SchemaMismatchError
 
 
 # --- Random trees -------------------------------------------------------------------------------
@@ -557,7 +550,9 @@ def atoms(draw: st.DrawFn) -> str:
         case 5:
             return f"{name} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
         case 6:
-            pattern = "".join(draw(st.lists(st.sampled_from(["a", "c", "%", "_", "é"]), max_size=4)))
+            pattern = "".join(
+                draw(st.lists(st.sampled_from(["a", "c", "%", "_", "é"]), max_size=4))
+            )
             return f"s {draw(st.sampled_from(['', 'NOT ']))}LIKE '{pattern}'"
     left, right = draw(st.sampled_from(COMPARABLE))
     return f"{left} {draw(st.sampled_from(COMPARED))} {right}"
@@ -581,7 +576,7 @@ predicates = st.recursive(
 
 @given(texts=st.lists(predicates, min_size=25, max_size=25))
 @settings(
-    max_examples=12,
+    max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.large_base_example],
 )
 def test_random_conditions_keep_what_spark_keeps(rows: DataFrame, texts: list[str]) -> None:

@@ -175,6 +175,10 @@ class _FaultyDisk(Disk):
         with self._touch("look at", path):
             return super().size(path)
 
+    def modified(self, path: str) -> int:
+        with self._touch("look at the time of", path):
+            return super().modified(path)
+
     def room(self, path: str) -> int:
         with self._touch("look at the room of", path):
             return super().room(path)

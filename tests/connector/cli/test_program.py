@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from relstate.connector.cli import tables
+from relstate.connector.cli.program import program
 from relstate.storage import Store
 from support.commands import run
+from support.sources import ROOT
 from support.stores import upsert
 
 _MAIN = "import sys; from relstate.connector.cli import main; sys.exit(main())"
@@ -148,3 +151,24 @@ def test_help_and_version_are_data() -> None:
     assert run("--help").code == run("--version").code == 0
     assert "Commands:" in run("--help").output
     assert "relstate" in run("--version").output
+
+
+def test_the_readme_shows_every_command_and_what_it_shows_works(store: Store) -> None:
+    """The command lines of the README, in their order, run on the store of its tour."""
+    store.create_table(
+        "orders",
+        "order_id BIGINT, customer STRING, amount DECIMAL(12,2)",
+        primary_key=["order_id"],
+    )
+    upsert(store, "orders", [(42, "customer 2", None)])
+    section = (ROOT / "README.md").read_text().split("\n## Command line\n")[1].split("\n## ")[0]
+    shown = [
+        shlex.split(line.replace("/tmp/shop", store.path), comments=True)[1:]
+        for line in section.splitlines()
+        if line.startswith("relstate ")
+    ]
+
+    assert {name for name, *_ in shown} == set(program.commands)
+    for words in shown:
+        # Whether doctor finds a problem is the machine's business.
+        assert run(*words).code == 0 or words[0] == "doctor", words

@@ -1,4 +1,4 @@
-"""The laws of ``get`` and ``scan``."""
+"""The laws of ``get``, ``scan`` and ``changes``."""
 
 from __future__ import annotations
 
@@ -108,3 +108,40 @@ def test_rows_are_shown(shop: Store) -> None:
     assert found[0].split() == ["id", "customer", "amount", "note"]
     assert [line.split()[0] for line in found[2:]] == ["1", "3"]
     assert nothing.output.splitlines()[0].split() == ["id", "customer", "amount", "note"]
+
+
+def test_changes_are_shown_with_their_epochs(shop: Store) -> None:
+    """What was inserted and deleted between two epochs, both included, under Delta's names."""
+    upsert(shop, "orders", [(3, "other", None, None)])
+
+    found = run("changes", shop.path, "orders", "--from", "4", "--json").lines
+
+    assert sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in found) == [
+        (4, "delete", 2),
+        (7, "update_postimage", 3),
+        (7, "update_preimage", 3),
+    ]
+    assert {row["customer"] for row in found} == {"customer 2", "customer 3", "other"}
+    assert all(row["_commit_timestamp"].endswith("Z") for row in found)
+    first = run("changes", shop.path, "orders", "--from", "3", "--to", "3", "--json").lines
+    assert sorted((row["id"], row["amount"]) for row in first) == [
+        (1, "1.00"),
+        (2, "2.00"),
+        (3, "3.00"),
+    ]
+
+
+def test_changes_of_epochs_that_are_not_there_are_an_error(shop: Store) -> None:
+    """The first epoch must be said, and both must be there."""
+    assert "Missing option '--from'" in run("changes", shop.path, "orders").errors
+    found = run("changes", shop.path, "orders", "--from", "1", "--to", "99")
+    assert (found.code, found.output) == (2, "")
+    assert "EpochNotFoundError" in found.errors
+
+
+def test_changes_are_shown_as_a_table(shop: Store) -> None:
+    """The table has the columns of the feed."""
+    found = run("changes", shop.path, "orders", "--from", "4", "--to", "4").output.splitlines()
+
+    assert found[0].split()[-3:] == ["_change_type", "_commit_version", "_commit_timestamp"]
+    assert [line.split()[0] for line in found[2:]] == ["2"]

@@ -1,4 +1,4 @@
-"""The laws of ``check``."""
+"""The laws of ``compact``, ``vacuum`` and ``check``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,67 @@ from pathlib import Path
 
 from relstate.storage import Store
 from support.commands import run
+
+
+def test_files_are_merged_and_then_removed(shop: Store) -> None:
+    """Compaction merges a table's files and keeps its rows; vacuum removes the old ones."""
+    before = run("scan", shop.path, "orders", "--json").output
+
+    merged = run("compact", shop.path, "orders", "--json").document
+    would = run("vacuum", shop.path, "--retention", "0", "--dry-run", "--json").document
+    removed = run("vacuum", shop.path, "--retention", "0", "--json").document
+
+    assert merged["epoch"] == 7
+    assert merged["files_read"] == 2
+    assert merged["files_written"] >= 1
+    assert merged["bytes_read"] > 0
+    assert would["files"] == removed["files"] == 2
+    assert removed["oldest_epoch"] == 7
+    assert run("scan", shop.path, "orders", "--json").output == before
+    assert "EpochExpiredError" in run("scan", shop.path, "orders", "--at", "3").errors
+
+
+def test_within_the_retention_nothing_is_removed(shop: Store) -> None:
+    """By default the store's own retention counts, and older epochs stay readable."""
+    assert run("compact", shop.path, "--json").document["files_read"] == 2
+    assert run("vacuum", shop.path, "--json").document["files"] == 0
+    assert len(run("scan", shop.path, "orders", "--at", "3", "--json").lines) == 3
+
+
+def test_nothing_to_do_is_no_epoch(shop: Store) -> None:
+    """A second compaction has nothing to merge and commits nothing."""
+    first = run("compact", shop.path, "--json").document
+    second = run("compact", shop.path, "--json").document
+
+    assert second["files_read"] == second["files_written"] == 0
+    assert second["epoch"] == first["epoch"]
+
+
+def test_upkeep_is_shown(shop: Store) -> None:
+    """The tables tell files and bytes; a dry run speaks of what would be."""
+    assert "files read" in run("compact", shop.path).output
+    assert "would be removed" in run("vacuum", shop.path, "--dry-run").output
+    assert "files removed" in run("vacuum", shop.path).output
+
+
+def test_what_cannot_be_kept_up_is_an_error(shop: Store) -> None:
+    """A table that is not there, and a retention that is none."""
+    assert "TableNotFoundError" in run("compact", shop.path, "nothing").errors
+    found = run("vacuum", shop.path, "--retention", "-1")
+    assert (found.code, found.output) == (2, "")
+    assert "OptionError" in found.errors
+
+
+def test_history_names_what_is_expired(shop: Store) -> None:
+    """The log outlives vacuum; of a table dropped before, the drop knows the id only."""
+    run("vacuum", shop.path, "--retention", "0")
+
+    found = {line["epoch"]: line for line in run("history", shop.path, "--json").lines}
+
+    assert sorted(found) == list(range(1, max(found) + 1))
+    assert found[3]["tables"] == ["orders"]
+    assert found[6]["tables"] == ["table 2"]
+    assert found[5]["tables"] == ["gone"]
 
 
 def test_a_whole_store_passes(shop: Store) -> None:

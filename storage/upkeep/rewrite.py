@@ -1,0 +1,199 @@
+"""The rewriting of files to fewer files: one merge, executed.
+
+Of each key's versions what a reader would make of them is written. A delete is written too where
+something older may lie beneath, and where it is to outlive what it deleted; a row that has expired
+leaves, or a delete takes its place.
+
+Promises: what comes of a merge holds users' rows or relstate's own, never both; memory is bounded
+by a segment and a window of the merge, whatever is merged.
+Does not know: which files are worth it, or when their successors are committed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.vnode import shard_ranges
+
+from ..codec.ragged import constant
+from ..environment import Environment
+from ..log.entry import SegmentRecord, TableDefinition
+from ..log.state import PlacedSegment, StoreState
+from ..segment.block import Block
+from ..segment.kind import Kind
+from ..segment.registry import registry
+from ..segment.writer import SegmentWriter
+from ..table.encoding import RowEncoding
+from ..table.head import FIXED, Heads
+from ..table.merge import merge
+from ..table.resolve import Resolver, everything
+from ..table.scan import Bounds
+from ..table.storagetable import file_source
+from .layout import Cell, Component, bottom_cells, is_internal, is_sound, place_of
+from .policy import Merge
+
+# Leaf pages that all files of a merge may hold at once, and the bounds of one file's part.
+_LEAVES = 4096
+_LEAST_LEAVES, _MOST_LEAVES = 4, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One merge over one state of a store, to be executed whole or shard by shard. Picklable.
+
+    ``segments``: those merged, by table, the newest first. ``bottom``: the cells beneath which
+    nothing is left. ``time``: microseconds since 1970; what had expired by then leaves.
+    """
+
+    vnode_count: int
+    shards: int
+    tables: tuple[TableDefinition, ...]
+    segments: tuple[tuple[PlacedSegment, ...], ...]
+    bottom: frozenset[Cell]
+    place: tuple[int, int]
+    by_shard: bool
+    time: int
+
+    @classmethod
+    def of(cls, state: StoreState, component: Component, chosen: Merge, time: int) -> Rewrite:
+        """Return the rewrite of a merge that was planned over a state."""
+        assert is_sound(component.files, chosen.inputs), "a merge would pass a file that stays"
+        names = {file.name for file in chosen.inputs}
+        segments = (
+            tuple(placed for placed in state.segments_of(table_id) if placed.name in names)
+            for table_id in component.table_ids
+        )
+        return cls(
+            state.settings.vnode_count,
+            state.settings.shards,
+            component.tables,
+            tuple(segments),
+            bottom_cells(component.files, chosen.inputs),
+            place_of(chosen.inputs),
+            chosen.by_shard,
+            time,
+        )
+
+    @property
+    def groups(self) -> tuple[frozenset[int], ...]:
+        """The shards whose rows may be written apart from others', one after another."""
+        found = sorted({shard for _, shard in self._cells})
+        return tuple(frozenset([one]) for one in found) if self.by_shard else (frozenset(found),)
+
+    @property
+    def _cells(self) -> set[Cell]:
+        return {
+            (table.table_id, shard)
+            for table, segments in zip(self.tables, self.segments, strict=True)
+            for placed in segments
+            for part in placed.record.tables
+            if part.table_id == table.table_id
+            for shard, size in enumerate(part.shard_bytes)
+            if size
+        }
+
+    def run(
+        self, environment: Environment, groups: Iterable[frozenset[int]] | None = None
+    ) -> tuple[SegmentRecord, ...]:
+        """Write the segments of some groups of shards, by default all, and return their records.
+
+        CorruptionError for a damaged input, StorageFullError or FilesystemError; what was written
+        is removed then.
+        """
+        writer = SegmentWriter(environment, self.vnode_count, self.shards)
+        try:
+            for group in self.groups if groups is None else groups:
+                for is_own in (False, True):
+                    self._write(environment, writer, group, is_own)
+                    writer.cut()
+            written = writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        return tuple(replace(record, place=self.place) for record in written)
+
+    def _write(
+        self, environment: Environment, writer: SegmentWriter, group: frozenset[int], is_own: bool
+    ) -> None:
+        for definition, segments in zip(self.tables, self.segments, strict=True):
+            if is_internal(definition) != is_own or not segments:
+                continue
+            resolution = Resolution(RowEncoding(definition, self.vnode_count), self.time)
+            files = [registry.open(environment, placed.record) for placed in segments]
+            leaves = min(max(_LEAVES // len(files), _LEAST_LEAVES), _MOST_LEAVES)
+            for bounds, is_bottom in self._ranges(resolution.encoding, group):
+                sources = [file_source(file, bounds, leaves, False) for file in files]
+                for block in resolution.blocks(sources, is_bottom):
+                    writer.add(block.key_bytes(), block.value_bytes())
+
+    def _ranges(
+        self, encoding: RowEncoding, group: frozenset[int]
+    ) -> Iterator[tuple[Bounds, bool]]:
+        """Yield (bounds, whether nothing is beneath) of the shards of a group, joined."""
+        ranges = shard_ranges(self.vnode_count, self.shards)
+
+        def kind(shard: int) -> tuple[bool, bool]:
+            return shard in group, (encoding.table_id, shard) in self.bottom
+
+        for (is_wanted, is_bottom), run in itertools.groupby(range(self.shards), kind):
+            if is_wanted:
+                shards = list(run)
+                vnodes = range(ranges[shards[0]].start, ranges[shards[-1]].stop)
+                yield encoding.vnode_bounds(vnodes), is_bottom
+
+
+class Resolution:
+    """What remains of a table's versions when some of its files are merged."""
+
+    def __init__(self, encoding: RowEncoding, time: int) -> None:
+        """``time``: what had expired by then leaves."""
+        self.encoding = encoding
+        self._time = time
+        properties = encoding.definition.properties
+        self._is_plain = properties.is_plain
+        self._is_versioned = properties.version_column is not None
+        self._outliving = properties.tombstone_retention * 1_000_000
+
+    def blocks(self, sources: Sequence[Iterator[Block]], is_bottom: bool) -> Iterator[Block]:
+        """Yield what remains of some sources, the newest first; ``is_bottom``: nothing is beneath.
+
+        Blocks come window by window, in ascending order of the windows; keys ascend in a block.
+        """
+        keep = self._stays if is_bottom else everything
+        for window in merge(sources, Resolver(keep, self.encoding.values.fold)):
+            for block in window.blocks:
+                if len(block):
+                    yield block if is_bottom else self._buried(block)
+
+    def _stays(self, block: Block) -> NDArray[np.bool_]:
+        """Return what has to be kept where nothing older lies beneath."""
+        heads = Heads(block)
+        is_row: NDArray[np.bool_] = heads.kinds != Kind.DELETE
+        if not heads.flags.any():
+            return is_row
+        if not self._is_versioned:
+            return is_row & (heads.expiries > self._time)
+        # What a row or a delete was at last is to be known when older changes arrive late; the
+        # expiry of a delete tells for how long.
+        outliving = np.where(is_row, self._outliving, 0)
+        return heads.expiries > self._time - outliving
+
+    def _buried(self, block: Block) -> Block:
+        """Return a block with deletes in the place of the rows that have expired."""
+        heads = Heads(block)
+        if not self._is_plain or not heads.flags.any():
+            return block
+        gone = np.flatnonzero((heads.kinds != Kind.DELETE) & (heads.expiries <= self._time))
+        if not len(gone):
+            return block
+        delete = FIXED.pack(Kind.DELETE, 0, self.encoding.schema.version)
+        values = pa.concat_arrays([block.value_bytes(), constant(delete, 1)])
+        places = np.arange(len(block))
+        places[gone] = len(block)
+        return Block.over(block.key_bytes(), values.take(pa.array(places)))

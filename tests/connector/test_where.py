@@ -1,0 +1,119 @@
+"""The option ``where`` of a read through Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+from relstate.storage import Store
+from support.spark import load, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 500
+
+
+@pytest.fixture
+def visits(spark: SparkSession, store: Store) -> str:
+    """A table of visits, keyed by a shop and a time that descends, in two epochs."""
+    store.create_table(
+        "visits",
+        "shop INT, at TIMESTAMP, guest STRING, paid DECIMAL(8,2)",
+        primary_key=["shop", "at desc"],
+        distribution_key=["shop"],
+    )
+    for part in (0, 1):
+        rows = spark.range(part, ROWS, 2).selectExpr(
+            "CAST(id % 10 AS INT) AS shop",
+            "timestamp_seconds(id * 3600) AS at",
+            "IF(id % 7 = 0, NULL, concat('guest ', id % 5)) AS guest",
+            "CAST(id / 4 AS DECIMAL(8,2)) AS paid",
+        )
+        save(rows, store, "visits")
+    return "visits"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "shop = 3",
+        "SHOP IN (3, 4) AND `at` >= TIMESTAMP '1970-01-05 00:00:00'",
+        "shop = 3 AND at = '1970-01-02 09:00:00'",
+        "(shop = 1 AND at < '1970-01-03') OR (shop = 2 AND at > '1970-01-20')",
+        "guest LIKE 'guest 1%' AND paid > 100",
+        "guest IS NULL OR shop > 8",
+        "NOT (guest = 'guest 1')",
+        "shop = 3.5",
+    ],
+)
+def test_a_read_has_the_rows_that_spark_would_keep(
+    spark: SparkSession, store: Store, visits: str, where: str
+) -> None:
+    """On the key, on other columns, on both; all columns, and one that the condition ignores."""
+    expected = load(spark, store, visits).where(where)
+
+    found = load(spark, store, visits, where=where)
+    assert found.schema == expected.schema
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, expected.collect()))
+    paid = load(spark, store, visits, where=where, columns="paid", numPartitions=3)
+    assert sorted(map(repr, paid.collect())) == sorted(map(repr, expected.select("paid").collect()))
+
+
+def test_only_partitions_that_can_match_are_read(
+    spark: SparkSession, store: Store, visits: str
+) -> None:
+    """One shop lies in one vnode; a condition that no row fulfils needs one task, and it is empty."""
+    one = load(spark, store, visits, where="shop = 3", numPartitions=8)
+    none = load(spark, store, visits, where="shop > 3000000000", numPartitions=8)
+    free = load(spark, store, visits, where="paid > 3", numPartitions=8)
+
+    assert one.rdd.getNumPartitions() == 1
+    assert one.count() == ROWS // 10
+    assert none.rdd.getNumPartitions() == 1
+    assert none.count() == 0
+    assert free.rdd.getNumPartitions() == 8
+
+
+def test_one_table_read_twice_keeps_its_conditions_apart(
+    spark: SparkSession, store: Store, visits: str
+) -> None:
+    """Each relation has its own; a union of two has the rows of both."""
+    two = [load(spark, store, visits, where=f"shop = {shop}") for shop in (1, 2)]
+
+    assert {row.shop for row in two[0].union(two[1]).select("shop").collect()} == {1, 2}
+    assert two[0].join(two[1], "guest").where("guest = 'x'").count() == 0
+
+
+def test_local_times_are_those_of_the_option_time_zone(
+    spark: SparkSession, store: Store, visits: str
+) -> None:
+    """A reader does not see the session; it is told, or takes UTC."""
+    where = "at = '1970-01-02 10:00:00'"
+    rome = load(spark, store, visits, where=where, timeZone="Europe/Rome")
+
+    assert [row.shop for row in load(spark, store, visits, where=where).collect()] == [4]
+    assert [row.shop for row in rome.collect()] == [3]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"where": "shop ="}, "UnsupportedExpressionError: cannot read 'shop ='"),
+        ({"where": "rand() < 0.5"}, "UnsupportedExpressionError: .*not deterministic"),
+        ({"where": "shop IN (SELECT 1)"}, "UnsupportedExpressionError: .*a subquery"),
+        ({"where": "shop = 'x'"}, "UnsupportedExpressionError: .*no BIGINT"),
+        ({"where": "shop = TRUE"}, "UnsupportedExpressionError: .*INT, BOOLEAN do not compare"),
+        ({"where": "x = 1"}, "SchemaMismatchError: .*there is no column 'x'"),
+        ({"where": "shop = 1", "timeZone": "Mars/Base"}, "OptionError: .*'Mars/Base'"),
+        ({"timeZone": "UTC"}, "OptionError: option 'timeZone'"),
+    ],
+)
+def test_a_bad_condition_fails_when_it_is_loaded(
+    spark: SparkSession, store: Store, visits: str, options: dict[str, str], reason: str
+) -> None:
+    """On the driver, before a task runs, with the part that is wrong."""
+    with pytest.raises(PySparkException, match=reason):
+        load(spark, store, visits, **options)

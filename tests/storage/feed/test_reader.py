@@ -1,0 +1,218 @@
+"""The feed of any range, applied to the table before it, gives the table after it."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relstate.storage import Store
+from relstate.storage.errors import CorruptionError
+from support.feeds import Change, applied, changes_of, told
+from support.model import Model
+from support.shapes import SHAPES, Shape
+from support.stores import StoreMaker, committed, unsynced, upsert, written
+
+
+@st.composite
+def commits(draw: st.DrawFn, shape: Shape) -> list[tuple[str, list[list[tuple[Any, bool]]]]]:
+    """Draw commits: a kind, and for each task rows to be written or deleted."""
+    task = st.lists(st.tuples(shape.rows, st.booleans()), max_size=6)
+    kinds = st.sampled_from(["write", "write", "write", "overwrite", "truncate", "again", "other"])
+    return draw(
+        st.lists(st.tuples(kinds, st.lists(task, min_size=1, max_size=3)), min_size=1, max_size=7)
+    )
+
+
+def run(store: Store, shape: Shape, model: Model, kind: str, tasks: list[Any]) -> None:
+    """Make one commit in the store and in the model."""
+    table_id = store.state.table(shape.name).definition.table_id
+    if kind == "truncate":
+        store.truncate(shape.name)
+        model.replace(shape.name, [])
+        return
+    if kind == "other":
+        store.create_table(f"t{store.epoch}", "k INT", primary_key=["k"])
+        model.apply(shape.name, [])
+        return
+    segments, expected = [], []
+    if kind == "again":
+        # What is there already, written once more.
+        tasks = [[(row, True) for row in model.tables[shape.name].values()]]
+    for task in tasks:
+        puts = [row for row, is_put in task if is_put]
+        deleted = [row for row, is_put in task if not is_put]
+        if puts or deleted:
+            segments += written(store, shape.name, puts, deleted)
+        expected += [(shape.key_of(row), row) for row in puts]
+        expected += [(shape.key_of(row), None) for row in deleted]
+    if kind == "overwrite":
+        committed(store, segments, based_tables=(table_id,))
+        model.replace(shape.name, expected)
+    elif segments:
+        committed(store, segments)
+        model.apply(shape.name, expected)
+
+
+def check(store: Store, shape: Shape, model: Model, first: int, last: int) -> None:
+    """Hold the laws of both kinds of feed for one range of epochs."""
+    before = model.past[first - 1].get(shape.name, {})
+    after = model.past[last].get(shape.name, {})
+    each = changes_of(store.changes(shape.name, first, last))
+    net = changes_of(store.changes(shape.name, first, last, deduplication="netChanges"))
+
+    assert applied(shape, before, net) == after
+    keys = [shape.key_of(change.row) for change in net if change.type != "update_preimage"]
+    assert len(keys) == len(set(keys)), "a net feed has one change a key"
+    now = before
+    for epoch in range(first, last + 1):
+        now = applied(shape, now, [change for change in each if change.epoch == epoch])
+        assert now == model.past[epoch].get(shape.name, {})
+    assert {change.epoch for change in net} <= {change.epoch for change in each}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_feed_leads_from_one_epoch_to_another(shape: Shape, data: st.DataObject) -> None:
+    """Net, or change by change, over every range of any history, and never tells of what stayed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/store"
+        vnode_count = data.draw(st.sampled_from([1, 7]))
+        with Store.create(path, vnode_count=vnode_count, environment=unsynced(path)) as store:
+            model = Model()
+            shape.create(store)
+            model.create(shape.name)
+            for kind, tasks in data.draw(commits(shape)):
+                run(store, shape, model, kind, tasks)
+            for first in range(2, store.epoch + 1):
+                for last in range(first, store.epoch + 1):
+                    check(store, shape, model, first, last)
+
+
+@pytest.fixture
+def orders(store: Store) -> Store:
+    """A table of five rows, two of them changed at the next epoch and back at the one after."""
+    store.create_table("orders", "id INT, v STRING", primary_key=["id"])
+    upsert(store, "orders", [(key, "a") for key in range(5)])
+    upsert(store, "orders", [(0, "b"), (1, "b"), (2, "a"), (7, "a")], [(3, None), (9, None)])
+    upsert(store, "orders", [(0, "a"), (1, "c")], [(7, None)])
+    return store
+
+
+def test_changes_are_told_commit_by_commit(orders: Store) -> None:
+    """With both images of an update; what stayed, or was not there, is not told."""
+    assert told(orders, "orders", 4) == [
+        Change("update_preimage", 4, (0, "a")),
+        Change("update_postimage", 4, (0, "b")),
+        Change("update_preimage", 4, (1, "a")),
+        Change("update_postimage", 4, (1, "b")),
+        Change("delete", 4, (3, "a")),
+        Change("insert", 4, (7, "a")),
+        Change("update_preimage", 5, (0, "b")),
+        Change("update_postimage", 5, (0, "a")),
+        Change("update_preimage", 5, (1, "b")),
+        Change("update_postimage", 5, (1, "c")),
+        Change("delete", 5, (7, "a")),
+    ]
+
+
+def test_net_changes_are_what_all_commits_came_to(orders: Store) -> None:
+    """What came and went is not told; an image is told of the epoch that ended or began it."""
+    assert told(orders, "orders", 4, deduplication="netChanges") == [
+        Change("update_preimage", 4, (1, "a")),
+        Change("delete", 4, (3, "a")),
+        Change("update_postimage", 5, (1, "c")),
+    ]
+
+
+def test_an_update_can_be_told_as_delete_and_insert(orders: Store) -> None:
+    """Where images are not wanted."""
+    found = told(orders, "orders", 5, update_images=False)
+
+    assert [(change.type, change.row) for change in found] == [
+        ("delete", (0, "b")),
+        ("insert", (0, "a")),
+        ("delete", (1, "b")),
+        ("insert", (1, "c")),
+        ("delete", (7, "a")),
+    ]
+
+
+def test_a_truncate_deletes_every_row(orders: Store) -> None:
+    """Once, however often it is done; and an overwrite tells of what it leaves different only."""
+    orders.truncate("orders")
+    orders.truncate("orders")
+    found = told(orders, "orders", 6)
+    assert found == [Change("delete", 6, row) for row in [(0, "a"), (1, "c"), (2, "a"), (4, "a")]]
+
+    epoch = upsert(orders, "orders", [(0, "a"), (1, "c")])
+    table_id = orders.state.table("orders").definition.table_id
+    segments = written(orders, "orders", [(0, "a"), (2, "x")])
+    committed(orders, segments, based_tables=(table_id,))
+    assert told(orders, "orders", epoch + 1) == [
+        Change("delete", epoch + 1, (1, "c")),
+        Change("insert", epoch + 1, (2, "x")),
+    ]
+
+
+def test_columns_are_chosen_and_ordered(orders: Store) -> None:
+    """Of the table's and of those the feed adds; what changed in others is told all the same."""
+    names = ["_Commit_Version", "ID"]
+    batches = list(orders.changes("orders", 4, 4, columns=names))
+
+    assert batches[0].schema.names == ["_commit_version", "id"]
+    assert [row["id"] for batch in batches for row in batch.to_pylist()].count(0) == 2
+    (only,) = orders.changes("orders", 5, columns=["_change_type"])
+    assert only.schema.names == ["_change_type"]
+    assert only.num_rows == 5
+
+
+def test_parts_are_the_whole(make_store: StoreMaker) -> None:
+    """Groups of vnodes tell each change once, however many there are; batches are bounded."""
+    store = make_store(vnode_count=64)
+    store.create_table("t", "id INT, v STRING", primary_key=["id"])
+    upsert(store, "t", [(key, "a") for key in range(3000)])
+    upsert(store, "t", [(key, "b") for key in range(0, 3000, 2)])
+    plan = store.feed_plan("t", 3)
+    whole = sorted(map(str, changes_of(plan.read())))
+
+    for count in (1, 3, 64, 1000):
+        parts = plan.partitions(count)
+        assert len(parts) == min(count, 64)
+        found = [change for part in parts for change in changes_of(plan.read(part))]
+        assert sorted(map(str, found)) == whole
+    assert len(whole) == 6000
+
+
+def test_wide_rows_come_in_several_batches(make_store: StoreMaker) -> None:
+    """Each of about 8 MiB, an update's images possibly in two of them."""
+    store = make_store(vnode_count=4)
+    store.create_table("t", "id INT, v STRING", primary_key=["id"])
+    upsert(store, "t", [(key, "a" * (1 << 20)) for key in range(20)])
+    upsert(store, "t", [(key, "b" * (1 << 20)) for key in range(20)])
+
+    batches = list(store.changes("t", 4))
+
+    assert sum(batch.num_rows for batch in batches) == 40
+    assert max(batch.nbytes for batch in batches) < 10 << 20
+
+
+def test_damage_names_a_file(orders: Store) -> None:
+    """And never passes as a change."""
+    plan = orders.feed_plan("orders", 4)
+    (segment,) = plan.steps[0].segments
+    path = orders.environment.local_path(f"segments/{segment.name}.lmdb")
+    with open(path, "r+b") as file:  # noqa: PTH123
+        content = file.read()
+        file.seek(content.index(b"\x00\x00b") + 2 if b"\x00\x00b" in content else 5000)
+        file.write(b"\xff")
+    orders.close()
+
+    with pytest.raises(CorruptionError, match=segment.name):
+        list(plan.read())
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(content)

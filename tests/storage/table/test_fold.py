@@ -1,0 +1,175 @@
+"""The fold of a key's versions: what is seen of them, and what may be merged before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.storage.log.entry import TableDefinition
+from relstate.storage.schema.ddl import parse_columns
+from relstate.storage.schema.properties import Merge, TableProperties
+from relstate.storage.schema.schema import TableSchema
+from relstate.storage.segment.block import Block
+from relstate.storage.segment.kind import Kind
+from relstate.storage.table.encoding import RowEncoding
+
+SCHEMA = TableSchema.build(parse_columns("k INT, v INT, a INT, b STRING"), ["k"])
+MERGES: list[Merge] = ["overwrite", "ignore", "partial"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row, or a delete, of one key, as it was written."""
+
+    key: int
+    is_delete: bool
+    version: int | None
+    a: int | None
+    b: str | None
+
+
+CHANGES = st.lists(
+    st.builds(
+        Change,
+        st.integers(0, 3),
+        st.booleans(),
+        st.none() | st.integers(0, 3),
+        st.none() | st.integers(0, 9),
+        st.none() | st.sampled_from(["x", "y"]),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+def encoding_of(merge: Merge, versioned: bool) -> RowEncoding:
+    """Return the encoding of a table with a merge behaviour."""
+    properties = TableProperties(merge, SCHEMA.column("v").id if versioned else None)
+    return RowEncoding(TableDefinition(1, "t", SCHEMA, 2, properties), 4)
+
+
+def entries_of(encoding: RowEncoding, changes: list[Change]) -> Block:
+    """Return changes as entries: by key, of a key the last first."""
+    rows = pa.record_batch(
+        {
+            "k": pa.array([one.key for one in changes], pa.int32()),
+            "v": pa.array([one.version for one in changes], pa.int32()),
+            "a": pa.array([one.a for one in changes], pa.int32()),
+            "b": pa.array([one.b for one in changes], pa.string()),
+        }
+    )
+    kinds = [Kind.DELETE if one.is_delete else encoding.values.upsert for one in changes]
+    keys, values = encoding.encode(rows, np.array(kinds, np.uint8))
+    order = sorted(range(len(changes)), key=lambda at: (keys[at].as_py(), -at))
+    return Block.over(keys, values).take(np.array(order))
+
+
+def folded(encoding: RowEncoding, entries: Block) -> Block:
+    """Return one entry a key."""
+    keys = entries.key_bytes().to_pylist()
+    firsts = [at for at, key in enumerate(keys) if not at or keys[at - 1] != key]
+    assert encoding.values.fold is not None
+    return encoding.values.fold(entries, np.array(firsts))
+
+
+def seen(encoding: RowEncoding, entries: Block) -> dict[int, tuple[Any, ...]]:
+    """Return the rows among entries of which no key has two, by key."""
+    found = {}
+    for at in range(len(entries)):
+        piece = entries.take(np.array([at]))
+        (key,) = encoding.decode(piece, encoding.schema.key_columns).to_pylist()
+        row = encoding.decode_row(list(key.values()), piece.value_bytes()[0].as_py())
+        if row is not None:
+            found[key["k"]] = tuple(row)
+    return found
+
+
+def expected(merge: Merge, versioned: bool, changes: list[Change]) -> dict[int, tuple[Any, ...]]:
+    """Return what a dict makes of the changes, one after the other."""
+    rows: dict[int, tuple[Any, ...]] = {}
+    versions: dict[int, int] = {}
+    for one in changes:
+        version = -1 if one.version is None else one.version
+        if versioned and version < versions.get(one.key, -1):
+            continue
+        versions[one.key] = version
+        row = (one.key, one.version, one.a, one.b)
+        if one.is_delete:
+            rows.pop(one.key, None)
+        elif one.key not in rows or merge == "overwrite":
+            rows[one.key] = row
+        elif merge == "partial":
+            pairs = zip(row, rows[one.key], strict=True)
+            rows[one.key] = tuple(old if new is None else new for new, old in pairs)
+    return rows
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("merge", MERGES)
+@given(changes=CHANGES)
+def test_the_fold_is_what_one_after_the_other_makes(
+    merge: Merge, versioned: bool, changes: list[Change]
+) -> None:
+    """Deletes, late rows and NULLs included."""
+    if merge == "overwrite" and not versioned:
+        return  # a plain table: nothing is folded
+    encoding = encoding_of(merge, versioned)
+
+    assert seen(encoding, folded(encoding, entries_of(encoding, changes))) == expected(
+        merge, versioned, changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("merge", "versioned"), [("overwrite", True), ("ignore", False), ("partial", False)]
+)
+@given(parts=st.lists(CHANGES, min_size=2, max_size=4))
+def test_neighbours_may_be_folded_first(
+    merge: Merge, versioned: bool, parts: list[list[Change]]
+) -> None:
+    """Wherever a sequence is cut: so compaction may merge any neighbouring files."""
+    encoding = encoding_of(merge, versioned)
+    runs = [folded(encoding, entries_of(encoding, part)) for part in parts]
+    # Of the keys of all parts, those of the last part first.
+    pairs = [
+        pair
+        for run in reversed(runs)
+        for pair in zip(run.key_bytes().to_pylist(), run.value_bytes().to_pylist(), strict=True)
+    ]
+    joined = Block.of_pairs(sorted(pairs, key=lambda pair: pair[0]))
+
+    every = [one for part in parts for one in part]
+    assert seen(encoding, folded(encoding, joined)) == expected(merge, versioned, every)
+
+
+@pytest.mark.parametrize("merge", ["ignore", "partial"])
+@given(first=CHANGES, second=CHANGES)
+def test_the_earliest_may_be_folded_first(
+    merge: Merge, first: list[Change], second: list[Change]
+) -> None:
+    """With a version column too, if nothing is beneath them."""
+    encoding = encoding_of(merge, versioned=True)
+    base = folded(encoding, entries_of(encoding, first))
+    later = entries_of(encoding, second)
+    pairs = [
+        pair
+        for run in (later, base)
+        for pair in zip(run.key_bytes().to_pylist(), run.value_bytes().to_pylist(), strict=True)
+    ]
+    joined = Block.of_pairs(sorted(pairs, key=lambda pair: pair[0]))
+
+    assert seen(encoding, folded(encoding, joined)) == expected(merge, True, first + second)
+
+
+def test_what_needs_no_merging_is_passed_on() -> None:
+    """Entries of which no key has two come out as they went in."""
+    encoding = encoding_of("partial", versioned=False)
+    entries = entries_of(encoding, [Change(1, False, None, 1, None), Change(2, True, 3, 4, "x")])
+
+    assert folded(encoding, entries) is entries

@@ -1,0 +1,137 @@
+"""Rows that expire: who sees them, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import SchemaError, ValueRangeError
+from support.clock import ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The clock of the store."""
+    return ManualClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
+    """A store with a table whose rows live for a minute."""
+    path = str(tmp_path / "store")
+    environment = LocalEnvironment(path, clock=clock)
+    with Store.create(path, vnode_count=4, environment=environment) as store:
+        store.create_table("t", "k INT, v STRING", primary_key=["k"], ttl=60)
+        yield store
+        assert store.check().ok
+
+
+def rows(**values: str) -> pa.RecordBatch:
+    """Return rows by key, which begins with ``k``."""
+    keys = pa.array([int(key[1:]) for key in values], pa.int32())
+    return pa.record_batch({"k": keys, "v": pa.array(list(values.values()))})
+
+
+def seen(store: Store, epoch: int | None = None) -> dict[int, str]:
+    """Return what a scan sees, having made sure that lookups and counts see the same."""
+    table = store.table("t") if epoch is None else store.at(epoch).table("t")
+    found = {row["k"]: row["v"] for row in table.to_arrow().to_pylist()}
+    keys = pa.record_batch({"k": pa.array(range(9), pa.int32())})
+    assert {row["k"]: row["v"] for row in table.get_rows(keys).to_pylist()} == found
+    assert {key: row.v for key in range(9) if (row := table.get(key)) is not None} == found
+    assert table.count() == len(found)
+    return found
+
+
+def test_a_row_is_seen_until_it_expires(store: Store, clock: ManualClock) -> None:
+    """Each by the time at which it was written; what follows the latest epoch follows the clock."""
+    store.write("t", rows(k1="a"))
+    clock.advance(30)
+    store.write("t", rows(k2="b"))
+    assert seen(store) == {1: "a", 2: "b"}
+
+    clock.advance(29.9)
+    assert seen(store) == {1: "a", 2: "b"}
+    clock.advance(0.1)
+    assert seen(store) == {2: "b"}
+    clock.advance(30)
+    assert seen(store) == {}
+
+
+def test_an_epoch_answers_the_same_for_ever(store: Store, clock: ManualClock) -> None:
+    """It is judged by its own time, however late it is asked."""
+    first = store.write("t", rows(k1="a"))
+    clock.advance(59)
+    second = store.write("t", rows(k2="b"))
+    clock.advance(59)
+    third = store.write("t", rows(k3="c"))
+    clock.advance(10**6)
+
+    for _ in range(2):
+        assert seen(store, first) == {1: "a"}
+        assert seen(store, second) == {1: "a", 2: "b"}
+        assert seen(store, third) == {2: "b", 3: "c"}
+    assert seen(store) == {}
+
+
+def test_an_expired_row_hides_what_is_older(store: Store, clock: ManualClock) -> None:
+    """The older row was replaced; that its successor expired does not bring it back."""
+    store.set_ttl("t", None)
+    store.write("t", rows(k1="for ever"))
+    store.set_ttl("t", 10)
+    store.write("t", rows(k1="for a while"))
+    assert seen(store) == {1: "for a while"}
+
+    clock.advance(11)
+    assert seen(store) == {}
+
+
+def test_altering_the_ttl_is_for_later_writes(store: Store, clock: ManualClock) -> None:
+    """What was written keeps its expiry; a row that is written again gets the new one."""
+    store.write("t", rows(k1="a", k2="b"))
+    store.set_ttl("t", 3600)
+    store.write("t", rows(k2="b", k3="c"))
+
+    clock.advance(61)
+    assert seen(store) == {2: "b", 3: "c"}
+
+
+def test_a_row_may_have_a_ttl_of_its_own(store: Store, clock: ManualClock) -> None:
+    """NULL is the table's; in a table without one, never."""
+    store.write("t", rows(k1="a", k2="b"), ttls=pa.array([5, None]))
+    clock.advance(6)
+    assert seen(store) == {2: "b"}
+
+    store.set_ttl("t", None)
+    store.write("t", rows(k3="c", k4="d"), ttls=pa.array([5, None]))
+    clock.advance(10**6)
+    assert seen(store) == {4: "d"}
+
+
+@pytest.mark.parametrize("ttl", [0, -1, 2**62])
+def test_a_ttl_must_be_seconds_to_come(store: Store, ttl: int) -> None:
+    """Nothing is written otherwise."""
+    with pytest.raises(ValueRangeError, match="a TTL is in seconds"):
+        store.write("t", rows(k1="a"), ttls=pa.array([ttl]))
+    if ttl < 1:
+        with pytest.raises(SchemaError, match="ttl is in seconds"):
+            store.set_ttl("t", ttl)
+    assert seen(store) == {}
+
+
+def test_a_clock_that_goes_backwards_does_not_bring_rows_back(
+    store: Store, clock: ManualClock
+) -> None:
+    """A plan is never judged by an earlier time than the last commit's."""
+    store.write("t", rows(k1="a"))
+    clock.advance(61)
+    store.write("t", rows(k2="b"))
+    clock.set_back(50)
+
+    plan = store.read_plan("t")
+    assert [row["k"] for part in plan.open().scan() for row in part.to_pylist()] == [2]

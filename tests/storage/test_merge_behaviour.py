@@ -1,0 +1,188 @@
+"""Tables that merge rows: every read, at every epoch, is what a dict makes of the writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relstate.storage import Store
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import OptionError, SchemaError, UsageError
+from relstate.storage.schema.properties import Merge
+from support.stores import unsynced
+
+Row = tuple[int, int | None, int | None, str | None]
+COLUMNS = "k INT, v INT, a INT, b STRING"
+SCHEMA = pa.schema({"k": pa.int32(), "v": pa.int32(), "a": pa.int32(), "b": pa.string()})
+ROW = st.tuples(
+    st.integers(0, 5),
+    st.none() | st.integers(0, 3),
+    st.none() | st.integers(0, 9),
+    st.none() | st.sampled_from(["x", "y"]),
+)
+WRITE = st.tuples(st.booleans(), st.lists(ROW, min_size=1, max_size=6))
+
+
+class Model:
+    """What a dict makes of the writes, one row after the other."""
+
+    def __init__(self, merge: Merge, versioned: bool) -> None:
+        self.rows: dict[int, tuple[Any, ...]] = {}
+        self._versions: dict[int, int] = {}
+        self._merge = merge
+        self._versioned = versioned
+
+    def write(self, is_delete: bool, rows: list[Row]) -> None:
+        """Apply the rows of one write."""
+        for row in rows:
+            version = -1 if row[1] is None else row[1]
+            if self._versioned and version < self._versions.get(row[0], -1):
+                continue
+            self._versions[row[0]] = version
+            old = self.rows.get(row[0])
+            if is_delete:
+                self.rows.pop(row[0], None)
+            elif old is None or self._merge == "overwrite":
+                self.rows[row[0]] = row
+            elif self._merge == "partial":
+                pairs = zip(row, old, strict=True)
+                self.rows[row[0]] = tuple(one if new is None else new for new, one in pairs)
+
+
+def batch(rows: list[Row]) -> pa.RecordBatch:
+    """Return rows as a batch."""
+    columns = zip(SCHEMA, zip(*rows, strict=True), strict=True)
+    return pa.record_batch([pa.array(values, field.type) for field, values in columns], SCHEMA)
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("merge", ["overwrite", "ignore", "partial"])
+@settings(max_examples=12)
+@given(writes=st.lists(WRITE, min_size=1, max_size=6))
+def test_every_read_is_what_a_dict_says(
+    merge: Merge, versioned: bool, writes: list[tuple[bool, list[Row]]]
+) -> None:
+    """Lookups, multi-gets, scans in both orders and counts, at the latest epoch and at others."""
+    with (
+        TemporaryDirectory() as folder,
+        Store.create(f"{folder}/s", vnode_count=4, environment=unsynced(f"{folder}/s")) as store,
+    ):
+        version = "v" if versioned else None
+        table = store.create_table(
+            "t", COLUMNS, primary_key=["k"], merge=merge, version_column=version
+        )
+        model = Model(merge, versioned)
+        states = {store.epoch: dict(model.rows)}
+        for is_delete, drawn in writes:
+            rows = drawn
+            if versioned and merge != "overwrite":
+                # Rows of one key in one write are merged before they meet what is there.
+                rows = list({row[0]: row for row in drawn}.values())
+            epoch = store.delete("t", batch(rows)) if is_delete else store.write("t", batch(rows))
+            model.write(is_delete, rows)
+            states[epoch] = dict(model.rows)
+
+        for epoch, expected in states.items():
+            found = store.at(epoch).table("t")
+            assert {row["k"]: tuple(row.values()) for row in found.to_arrow().to_pylist()} == (
+                expected
+            )
+        keys = pa.record_batch({"k": pa.array(range(7), pa.int32())})
+        assert {row["k"]: tuple(row.values()) for row in table.get_rows(keys).to_pylist()} == (
+            model.rows
+        )
+        assert {key: row for key in range(7) if (row := table.get(key)) is not None} == model.rows
+        assert table.count() == len(model.rows)
+        assert store.check().ok
+
+
+def test_rows_of_one_write_are_merged_across_its_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often a writer has to spill."""
+    monkeypatch.setattr("relstate.storage.segment.writer.SEGMENT_BYTES", 1 << 12)
+    with Store.create(str(tmp_path / "s"), vnode_count=4) as store:
+        store.create_table("t", COLUMNS, primary_key=["k"], merge="partial")
+        rows = pa.table(
+            {
+                "k": pa.array([key % 50 for key in range(1000)], pa.int32()),
+                "a": pa.array([key if key < 500 else None for key in range(1000)], pa.int32()),
+                "b": pa.array([None if key < 500 else str(key) for key in range(1000)]),
+            }
+        )
+        epoch = store.write("t", rows)
+
+        assert [len(entry.added) > 1 for entry in store.history() if entry.epoch == epoch] == [True]
+        for key in range(50):
+            assert store.table("t").get(key) == (key, None, 450 + key, str(950 + key))
+
+
+def test_long_keys_are_merged_too(tmp_path: Path) -> None:
+    """Rows whose keys share an entry are still rows of their own."""
+    with Store.create(str(tmp_path / "s"), vnode_count=1) as store:
+        store.create_table("t", "k STRING, a INT, b INT", primary_key=["k"], merge="partial")
+        keys = ["x" * 600 + tail for tail in "abc"]
+        store.write("t", pa.table({"k": keys, "a": pa.array([1, 2, 3], pa.int32())}))
+        store.write("t", pa.table({"k": keys[:2], "b": pa.array([4, 5], pa.int32())}))
+
+        assert [store.table("t").get(key)[1:] for key in keys] == [(1, 4), (2, 5), (3, None)]
+        assert sorted(row[1:] for row in map(tuple, rows_of(store, "t"))) == [
+            (1, 4), (2, 5), (3, None),
+        ]  # fmt: skip
+
+
+def rows_of(store: Store, name: str) -> list[list[Any]]:
+    """Return all rows of a table."""
+    return [list(row.values()) for row in store.table(name).to_arrow().to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"merge": "sum"}, "merge is 'sum'"),
+        ({"version_column": "nothing"}, "no column 'nothing'"),
+        ({"version_column": "k"}, "not in the key"),
+        ({"merge": "partial", "ttl": 60}, "cannot expire"),
+        ({"append_only": True, "merge": "ignore"}, "append-only"),
+        ({"ttl": 0}, "1 or more"),
+        ({"ttl": -5}, "1 or more"),
+        ({"tombstone_retention": -1}, "negative"),
+    ],
+)
+def test_properties_that_cannot_be_are_refused(
+    tmp_path: Path, properties: dict[str, Any], words: str
+) -> None:
+    """Before there is a table."""
+    with Store.create(str(tmp_path / "s")) as store:
+        with pytest.raises(SchemaError, match=words):
+            store.create_table("t", COLUMNS, primary_key=["k"], **properties)
+        assert store.tables() == ()
+
+
+def test_a_state_table_is_for_plain_tables(tmp_path: Path) -> None:
+    """An executor's row is what it wrote."""
+    with Store.create(str(tmp_path / "s")) as store:
+        store.create_table("merged", COLUMNS, primary_key=["k"], merge="partial")
+        store.create_table("expiring", COLUMNS, primary_key=["k"], ttl=60)
+
+        for name in ("merged", "expiring"):
+            with pytest.raises(UsageError, match="merges its rows or lets them expire"):
+                store.state_table(name)
+
+
+def test_rows_that_are_merged_have_no_ttl(tmp_path: Path) -> None:
+    """Neither of the table nor their own."""
+    with Store.create(str(tmp_path / "s"), environment=LocalEnvironment(str(tmp_path / "s"))) as s:
+        s.create_table("t", COLUMNS, primary_key=["k"], merge="partial")
+
+        with pytest.raises(OptionError, match="cannot expire one by one"):
+            s.write("t", batch([(1, None, None, None)]), ttls=pa.array([60]))
+        with pytest.raises(SchemaError, match="cannot expire"):
+            s.set_ttl("t", 60)
+        assert s.table("t").count() == 0
