@@ -402,6 +402,7 @@ _MISSING = {
     "table": "option 'table', the name of the table in the store, is missing",
 }
 _READ = _PLACE | {
+    "readChangeFeed": _boolean,
     "versionAsOf": _version,
     "timestampAsOf": _instant,
     "columns": _names,

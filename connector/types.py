@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from relstate.storage import Column, TableSchema, arrow, errors, type_json
+from relstate.storage import Column, TableSchema, arrow, errors, feed_fields, type_json
 from relstate.storage import types as t
 
 
@@ -28,8 +28,13 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
 
 def struct_type(columns: Sequence[Column]) -> StructType:
     """Return columns of a table as a schema of Spark."""
-    fields = [type_json.field_to_json(column.field) for column in columns]
-    return StructType.fromJson({"type": "struct", "fields": fields})
+    return struct_of([column.field for column in columns])
+
+
+def struct_of(fields: Sequence[t.Field]) -> StructType:
+    """Return fields as a schema of Spark."""
+    found = [type_json.field_to_json(field) for field in fields]
+    return StructType.fromJson({"type": "struct", "fields": found})
 
 
 def named_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Column, ...]:
@@ -51,10 +56,32 @@ def check_readable(schema: TableSchema, wanted: StructType) -> tuple[Column, ...
     SchemaMismatchError if a column is not there, has another type in the table, or holds NULLs
     that ``wanted`` rules out.
     """
-    fields = fields_of(wanted)
+    fields = _wanted(wanted)
+    columns = named_columns(schema, [field.name for field in fields])
+    _check(fields, columns)
+    return columns
+
+
+def check_feed_readable(schema: TableSchema, wanted: StructType) -> tuple[t.Field, ...]:
+    """Return the fields of the table's change feed that ``wanted`` names, in its order.
+
+    Errors as for `check_readable`; SchemaError if the table has no feed because of its columns.
+    """
+    fields = _wanted(wanted)
+    found = feed_fields(schema, [field.name for field in fields])
+    _check(fields, found)
+    return found
+
+
+def _wanted(schema: StructType) -> tuple[t.Field, ...]:
+    fields = fields_of(schema)
     if not fields:
         raise errors.SchemaMismatchError("the schema given has no columns; name at least one")
-    columns = named_columns(schema, [field.name for field in fields])
+    return fields
+
+
+def _check(fields: Sequence[t.Field], columns: Sequence[Column | t.Field]) -> None:
+    """SchemaMismatchError unless fields can hold what columns do, pair by pair."""
     for field, column in zip(fields, columns, strict=True):
         if not _holds(field.type, column.type):
             raise errors.SchemaMismatchError(
@@ -66,7 +93,6 @@ def check_readable(schema: TableSchema, wanted: StructType) -> tuple[Column, ...
                 f"the column {column.name!r} may be NULL in the table and is NOT NULL in the "
                 "schema given"
             )
-    return columns
 
 
 def _holds(wide: t.DataType, narrow: t.DataType) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
 )
@@ -17,7 +18,7 @@ from pyspark.sql.types import StructType
 
 
 class RelstateDataSource(DataSource):
-    """Tables of a relstate store: batch read, batch write, and a streaming sink."""
+    """Tables of a relstate store: read and written, in batches and as streams."""
 
     @classmethod
     def name(cls) -> str:
@@ -31,10 +32,19 @@ class RelstateDataSource(DataSource):
         return plan_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of one epoch, chosen now: the latest unless an option names one."""
+        """Return the reader of one epoch, chosen now: the latest unless an option names one.
+
+        With ``readChangeFeed``, of what changed in a range of epochs.
+        """
         from .plan import plan_reader
 
         return plan_reader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the stream of a table's changes."""
+        from .stream import plan_stream
+
+        return plan_stream(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch: an upsert, or the replacement of all rows."""

@@ -7,21 +7,26 @@ Does not know: Spark's session. There is none in the processes that plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
 from relstate.connector import catalog
 from relstate.connector.failure import reported
-from relstate.connector.options import ReadOptions, read_options
+from relstate.connector.options import (
+    ReadOptions,
+    either_feed_options,
+    feed_options,
+    is_feed,
+    read_options,
+)
 from relstate.connector.types import arrow_schema_of, check_readable, named_columns, struct_type
-from relstate.storage import ReadPlan, Store, errors
+from relstate.storage import ReadPlan, Store
 
-from .reader import TableReader
+from .feed import feed_schema, plan_feed_reader
+from .reader import PARTITION_BYTES, TableReader, check_columns
 
-# Stored bytes that make a partition by default: a task of Spark costs as much as reading 1 MiB.
-PARTITION_BYTES = 32 << 20
 # Keys looked up one by one that make one.
 PARTITION_POINTS = 4096
 
@@ -34,33 +39,40 @@ def plan_schema(given: Mapping[str, str]) -> StructType:
     that is not there, UnsupportedExpressionError for a condition that cannot be evaluated exactly.
     """
     if not catalog.is_definition(given):
-        return _schema_of(read_options(given))
+        return _schema_of(given)
     options = catalog.definition_options(given)
-    return catalog.with_options(_schema_of(read_options(options)), options)
+    return catalog.with_options(_schema_of(options), options)
 
 
 @reported
 def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
-    """Return the reader of the columns of ``schema`` at the epoch chosen now.
+    """Return the reader of the columns of ``schema`` at the epoch, or of the epochs, chosen now.
 
     Errors as for `plan_schema`; SchemaMismatchError also where a column has another type.
     """
-    options = read_options(catalog.recalled(schema, given))
+    known = catalog.recalled(schema, given)
+    if is_feed(known):
+        return plan_feed_reader(feed_options(known), schema)
+    options = read_options(known)
     plan = _plan(options)
     columns = check_readable(plan.definition.schema, schema)
     names = tuple(column.name for column in columns)
-    _check_columns(options.columns, names)
+    check_columns(options.columns, names)
     plan = replace(plan, columns=names)
     return TableReader(plan, options.partitions or _partitions(plan), arrow_schema_of(schema))
 
 
-def _schema_of(options: ReadOptions) -> StructType:
+def _schema_of(given: Mapping[str, str]) -> StructType:
+    if is_feed(given):
+        return feed_schema(either_feed_options(given))
+    options = read_options(given)
     return struct_type(named_columns(_plan(options).definition.schema, options.columns))
 
 
 def _plan(options: ReadOptions) -> ReadPlan:
     with Store.open(options.path) as store:
-        plan = store.read_plan(options.table, epoch=options.version)
+        epoch = options.version if options.time is None else store.epoch_at(options.time)
+        plan = store.read_plan(options.table, epoch=epoch)
     return plan if options.where is None else plan.filtered(options.where, options.time_zone)
 
 
@@ -71,12 +83,3 @@ def _partitions(plan: ReadPlan) -> int:
     if pruning.ranges != 0:
         return most
     return max(1, min(most, -(-pruning.points // PARTITION_POINTS)))
-
-
-def _check_columns(asked: Sequence[str] | None, given: Sequence[str]) -> None:
-    """OptionError where a schema was given beside the option, and says something else."""
-    if asked is not None and [n.lower() for n in asked] != [n.lower() for n in given]:
-        raise errors.OptionError(
-            f"option 'columns' names {', '.join(asked)}, and the schema given names "
-            f"{', '.join(given)}; give one of them"
-        )

@@ -1,20 +1,23 @@
-"""The batch reader: one table at one epoch, in parts.
+"""The batch reader: what one plan names, a table at one epoch or its changes, in parts.
 
-Promises: all tasks of a read see the epoch of its plan, however long they wait, and none looks at
+Promises: all tasks of a read see the epochs of its plan, however long they wait, and none looks at
 the log. Batches have exactly the Arrow schema that Spark expects.
 Does not know: how the plan was made, or how rows are stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from relstate.connector.failure import reported_items
-from relstate.storage import ReadPlan, cast
+from relstate.storage import FeedPlan, FeedSnapshot, ReadPlan, cast, errors
+
+# Stored bytes that make a partition by default: a task of Spark costs as much as reading 1 MiB.
+PARTITION_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class VnodePartition(InputPartition):
 class TableReader(DataSourceReader):
     """Reads one plan, in so many partitions, as batches of ``schema``. Travels to the tasks."""
 
-    def __init__(self, plan: ReadPlan, partitions: int, schema: pa.Schema) -> None:
+    def __init__(self, plan: ReadPlan | FeedPlan, partitions: int, schema: pa.Schema) -> None:
         self._plan = plan
         self._partitions = partitions
         self._schema = schema
@@ -39,11 +42,23 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows of a partition."""
         assert isinstance(partition, VnodePartition)
-        return reported_items(self._batches(partition.vnodes))
+        return batches_of(self._plan, partition.vnodes, self._schema)
 
-    def _batches(self, vnodes: tuple[range, ...]) -> Iterator[pa.RecordBatch]:
-        for batch in self._plan.read(vnodes):
-            yield _in_schema(batch, self._schema)
+
+def batches_of(
+    plan: ReadPlan | FeedPlan | FeedSnapshot, vnodes: tuple[range, ...], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield what a plan names of some vnodes, as batches of ``schema``, to Spark."""
+    return reported_items(_in_schema(batch, schema) for batch in plan.read(vnodes))
+
+
+def check_columns(asked: Sequence[str] | None, given: Sequence[str]) -> None:
+    """OptionError where a schema was given beside the option, and says something else."""
+    if asked is not None and [n.lower() for n in asked] != [n.lower() for n in given]:
+        raise errors.OptionError(
+            f"option 'columns' names {', '.join(asked)}, and the schema given names "
+            f"{', '.join(given)}; give one of them"
+        )
 
 
 def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

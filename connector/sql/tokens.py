@@ -119,6 +119,43 @@ class TokenReader:
                 items[-1].append(token)
         raise self.unexpected("')'")
 
+    def separated(self, *stops: str) -> list[Sequence[Token]]:
+        """Pass what stands before one of some words, or the end, and return it between commas."""
+        items: list[list[Token]] = [[]]
+        depth = 0
+        while (token := self.token) is not None:
+            if depth == 0 and any(self.next_is(*stop.split()) for stop in stops):
+                break
+            self._next += 1
+            depth += _DEPTH.get(token.token_type, 0)
+            if depth == 0 and token.token_type is TokenType.COMMA:
+                items.append([])
+            else:
+                items[-1].append(token)
+        return list(items)
+
+    def until(self, *stops: str) -> Sequence[Token]:
+        """Pass what stands before one of some words outside of parentheses, or the end."""
+        start, depth = self._next, 0
+        while (token := self.token) is not None:
+            if depth == 0 and any(self.next_is(*stop.split()) for stop in stops):
+                break
+            depth += _DEPTH.get(token.token_type, 0)
+            self._next += 1
+        return self._tokens[start : self._next]
+
+    def rest(self) -> Sequence[Token]:
+        """Pass all that is left and return it."""
+        return self.until()
+
+    def source(self, tokens: Sequence[Token]) -> str:
+        """Return the text that some tokens were read from; there must be some."""
+        if not tokens:
+            raise errors.UnsupportedStatementError(
+                f"there is nothing where something belongs in {shown(self.text)}"
+            )
+        return self.text[tokens[0].start : tokens[-1].end + 1]
+
     def finish(self) -> None:
         """UnsupportedStatementError unless the statement ends here."""
         if self.token is not None:

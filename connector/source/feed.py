@@ -1,0 +1,70 @@
+"""Planning a batch read of a change feed: from its options to its schema and its reader.
+
+Promises: the range of epochs is chosen once, here, and all rows come under the table's schema at
+its end.
+Does not know: Spark's session, or how changes are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql.types import StructType
+
+from relstate.connector.options import FeedOptions
+from relstate.connector.types import arrow_schema_of, check_feed_readable, struct_of
+from relstate.storage import FeedPlan, FeedSnapshot, Store, TableSchema, feed_fields
+
+from .range import first_epoch, last_epoch
+from .reader import PARTITION_BYTES, TableReader, check_columns
+
+
+def feed_schema(options: FeedOptions) -> StructType:
+    """Return the schema of a feed with these options."""
+    with Store.open(options.path) as store:
+        schema = _schema_at(store, options.table, last_epoch(store, options.end))
+    return struct_of(feed_fields(schema, options.columns))
+
+
+def plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
+    """Return the reader of the columns of ``schema`` over the range of epochs chosen now.
+
+    The errors of `Store.feed_plan`; SchemaMismatchError for columns that the feed does not have.
+    """
+    with Store.open(options.path) as store:
+        last = last_epoch(store, options.end)
+        first = min(first_epoch(store, options.start), last + 1)
+        names = checked_names(_schema_at(store, options.table, last), options, schema)
+        plan = feed_plan(store, options, first, last, names)
+    partitions = options.partitions or worth_tasks(plan)
+    return TableReader(plan, partitions, arrow_schema_of(schema))
+
+
+def feed_plan(
+    store: Store, options: FeedOptions, first: int, last: int, names: Sequence[str]
+) -> FeedPlan:
+    """Return the plan of what changed from one epoch to another, as the options want it told."""
+    return store.feed_plan(
+        options.table,
+        first,
+        last,
+        deduplication=options.deduplication,
+        update_images=options.update_images,
+        columns=names,
+    )
+
+
+def checked_names(table: TableSchema, options: FeedOptions, schema: StructType) -> tuple[str, ...]:
+    """Return the names of the columns of ``schema``, which a feed of the table can give."""
+    names = tuple(field.name for field in check_feed_readable(table, schema))
+    check_columns(options.columns, names)
+    return names
+
+
+def worth_tasks(plan: FeedPlan | FeedSnapshot) -> int:
+    """Return how many tasks a plan is worth."""
+    return max(1, -(-plan.stored_bytes // PARTITION_BYTES))
+
+
+def _schema_at(store: Store, table: str, epoch: int) -> TableSchema:
+    return store.read_plan(table, epoch=epoch).definition.schema

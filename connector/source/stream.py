@@ -1,0 +1,190 @@
+"""The stream of a table's changes, as micro-batches.
+
+Promises: every change is handed over once and in the order of the epochs, however often the query
+is stopped, killed and started again: what a micro-batch holds follows from its offsets alone, and
+tasks read what was pinned when it was planned. A query that starts anywhere but at a given epoch
+begins with the whole table, every row an insert.
+Does not know: how changes are found.
+
+Spark asks for the first offset again when it plans the first micro-batch anew after a crash, and
+more may have been committed by then. So every offset also tells where the stream began, and the
+end of a first micro-batch decides where it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from relstate.connector import catalog
+from relstate.connector.failure import reported
+from relstate.connector.options import FeedOptions, follow_options
+from relstate.connector.types import arrow_schema_of
+from relstate.storage import FeedPlan, FeedSnapshot, Store, TableDefinition, errors
+
+from .feed import checked_names, feed_plan, worth_tasks
+from .offset import FeedOffset
+from .range import first_epoch
+from .reader import batches_of
+
+
+@dataclass(frozen=True)
+class PlannedPartition(InputPartition):
+    """What one task reads: some vnodes of a plan."""
+
+    plan: FeedPlan | FeedSnapshot
+    vnodes: tuple[range, ...]
+
+
+@reported
+def plan_stream(given: Mapping[str, str], schema: StructType) -> ChangeStreamReader:
+    """Return the stream of the columns of ``schema``.
+
+    OptionError for options that do not fit, MissingError where there is no such table,
+    SchemaMismatchError for columns that its feed does not have.
+    """
+    options = follow_options(catalog.recalled(schema, given))
+    return ChangeStreamReader(options, schema)
+
+
+class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows one table. Travels to the tasks, without the store."""
+
+    def __init__(self, options: FeedOptions, schema: StructType) -> None:
+        self._options = options
+        self._spark_schema = schema
+        self._schema: pa.Schema = arrow_schema_of(schema)
+        self._store: Store | None = None
+        self._first: FeedOffset | None = None
+        self._target: int | None = None
+        # What can never be read fails when the query starts.
+        checked_names(self._definition().schema, options, schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_store": None}
+
+    # Offsets
+
+    @reported
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a new query begins; the same in all of its run."""
+        if self._first is None:
+            self._first = self._beginning()
+        return self._first.to_json()
+
+    @reported
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the end of the micro-batch behind ``start``, which itself if nothing changed."""
+        offset = FeedOffset.from_json(start)
+        if offset.is_whole:
+            return offset.behind_snapshot().to_json()
+        epoch = self._next_epoch(offset, limit)
+        return start if epoch is None else offset.at(epoch).to_json()
+
+    @reported
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the last epoch that changed the table, for the query's progress."""
+        return {"epoch": self._data_epoch(self._definition().table_id)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return how much a micro-batch takes. Spark has no limit by commits: a file stands for one."""
+        most = self._options.epochs_a_trigger
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    @reported
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Note what is there now: this run of the query ends with it."""
+        self._target = self._data_epoch(self._definition().table_id)
+
+    # Micro-batches
+
+    @reported
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the parts of the micro-batch between two offsets."""
+        first, last = FeedOffset.from_json(start), FeedOffset.from_json(end)
+        if first == last:
+            return []
+        plan = self._plan(last.beginning() if first.began != last.began else first, last)
+        count = self._options.partitions or worth_tasks(plan)
+        return [PlannedPartition(plan, vnodes) for vnodes in plan.partitions(count)]
+
+    def read(self, partition: InputPartition) -> Any:
+        """Yield the changes of a part."""
+        assert isinstance(partition, PlannedPartition)
+        return batches_of(partition.plan, partition.vnodes, self._schema)
+
+    def stop(self) -> None:
+        """Let go of the store."""
+        if self._store is not None:
+            self._store.close()
+
+    # The table
+
+    def _beginning(self) -> FeedOffset:
+        store, options, table_id = self._open(), self._options, self._definition().table_id
+        if options.from_latest:
+            return FeedOffset.behind(table_id, store.epoch)
+        if options.has_start:
+            epoch = first_epoch(store, options.start)
+            feed_plan(store, options, epoch, store.epoch, self._schema.names)
+            return FeedOffset.behind(table_id, epoch - 1)
+        return FeedOffset.whole(table_id, store.epoch)
+
+    def _next_epoch(self, offset: FeedOffset, limit: ReadLimit) -> int | None:
+        """Return the last epoch of the next micro-batch; None if nothing changed."""
+        newest = self._data_epoch(offset.table_id)
+        if self._target is not None:
+            newest = min(newest, self._target)
+        if newest <= offset.epoch:
+            return None
+        if not isinstance(limit, ReadMaxFiles):
+            return newest
+        epochs = self._open().data_epochs(offset.table_id, offset.epoch, newest)
+        return max(islice(epochs, limit.max_files), default=None)
+
+    def _plan(self, first: FeedOffset, last: FeedOffset) -> FeedPlan | FeedSnapshot:
+        store, options = self._open(), self._options
+        definition = store.read_plan(options.table, epoch=last.epoch).definition
+        self._check_table(definition.table_id, last.table_id)
+        names = checked_names(definition.schema, options, self._spark_schema)
+        if first.is_whole:
+            return store.feed_snapshot(options.table, last.epoch, columns=names)
+        # Epochs in between that did not change the table need not be kept.
+        changed = next(store.data_epochs(last.table_id, first.epoch, last.epoch), last.epoch)
+        return feed_plan(store, options, changed, last.epoch, names)
+
+    def _data_epoch(self, table_id: int) -> int:
+        table = self._open().state.tables.get(table_id)
+        if table is None:
+            raise errors.TableNotFoundError(
+                f"the table {self._options.table!r} was dropped, so the stream of its changes is "
+                "over; a new table of that name is followed from a new checkpoint"
+            )
+        return table.data_epoch
+
+    def _check_table(self, found: int, expected: int) -> None:
+        if found != expected:
+            raise errors.TableNotFoundError(
+                f"the table {self._options.table!r} was dropped and created anew; the stream "
+                "followed the one before: begin anew with another checkpoint"
+            )
+
+    def _definition(self) -> TableDefinition:
+        return self._open().read_plan(self._options.table).definition
+
+    def _open(self) -> Store:
+        if self._store is None:
+            self._store = Store.open(self._options.path)
+        return self._store

@@ -1,0 +1,247 @@
+"""The statements that define tables and tell of them, as values.
+
+    CREATE TABLE [IF NOT EXISTS] t (column type [NOT NULL], …, PRIMARY KEY (a, b DESC NULLS LAST))
+        [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
+    DROP TABLE [IF EXISTS] t
+    ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
+        | ALTER COLUMN c TYPE type | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
+    SHOW TABLES [LIKE 'pattern']
+    DESCRIBE [TABLE] [EXTENDED] t
+
+The primary key may name its distribution key first, in parentheses of its own, as in YugabyteDB:
+``PRIMARY KEY ((customer), order_id)``.
+
+Does not know: the store, Spark, or what a property means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import Token, TokenType
+
+from relstate.storage import errors
+
+from .tokens import TokenReader, shown, tokens_of
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """``columns`` is DDL as written; keys are as `Store.create_table` takes them."""
+
+    name: str
+    columns: str
+    primary_key: tuple[str, ...]
+    distribution_key: tuple[str, ...] | None
+    if_not_exists: bool
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """Drop a table, or do nothing if there is none and ``if_exists``."""
+
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumns:
+    """``columns`` is DDL as written."""
+
+    table: str
+    columns: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumns:
+    """Drop columns of a table."""
+
+    table: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Give a column another name."""
+
+    table: str
+    name: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """Give a column a wider type, which is DDL as written."""
+
+    table: str
+    name: str
+    data_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties:
+    """Set properties of a table; None takes one away."""
+
+    table: str
+    properties: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """List the tables whose names match ``pattern``, in Spark's sense; None for all."""
+
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTable:
+    """List the columns of a table; its properties too if ``extended``."""
+
+    name: str
+    extended: bool = False
+
+
+def create_table(reader: TokenReader) -> CreateTable:
+    """Read what follows CREATE TABLE."""
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the table's name")
+    if not reader.next_is("("):
+        raise reader.unexpected("the columns, with a PRIMARY KEY, in parentheses")
+    columns: list[str] = []
+    keys: list[tuple[tuple[str, ...], tuple[str, ...] | None]] = []
+    for item in reader.parenthesised():
+        if item and item[0].token_type is TokenType.PRIMARY_KEY:
+            keys.append(_key_of(reader.text, item[1:]))
+        elif any(token.token_type is TokenType.PRIMARY_KEY for token in item):
+            columns.append(reader.source(_without_key(item)))
+            keys.append(((reader.source(item[:1]),), None))
+        else:
+            columns.append(reader.source(item))
+    properties = _properties(reader) if reader.accept("TBLPROPERTIES") else {}
+    reader.finish()
+    if len(keys) != 1:
+        found = "none" if not keys else str(len(keys))
+        raise errors.UnsupportedStatementError(
+            f"the table {name!r} needs one PRIMARY KEY (column, …) among its columns; found {found}"
+        )
+    (primary_key, distribution_key) = keys[0]
+    ddl = ", ".join(columns)
+    return CreateTable(name, ddl, primary_key, distribution_key, if_not_exists, properties)
+
+
+def drop_table(reader: TokenReader) -> DropTable:
+    """Read what follows DROP TABLE."""
+    if_exists = reader.accept("IF", "EXISTS")
+    name = reader.name("the table's name")
+    reader.finish()
+    return DropTable(name, if_exists)
+
+
+Alteration = AddColumns | DropColumns | RenameColumn | WidenColumn | SetProperties
+
+
+def alter_table(reader: TokenReader) -> Alteration:
+    """Read what follows ALTER TABLE."""
+    table = reader.name("the table's name")
+    found = _alteration(table, reader)
+    reader.finish()
+    return found
+
+
+def show(text: str, tokens: Sequence[Token]) -> ShowTables:
+    """Read a statement that begins with SHOW."""
+    # To the tokenizer all that follows SHOW is one string.
+    rest = text[tokens[0].end + 1 : tokens[-1].end + 1]
+    reader = TokenReader(rest, tokens_of(rest))
+    reader.expect("TABLES")
+    pattern = None
+    if reader.accept("LIKE") or reader.token is not None:
+        pattern = reader.string("a pattern in quotes")
+    reader.finish()
+    return ShowTables(pattern)
+
+
+def describe(reader: TokenReader) -> DescribeTable:
+    """Read what follows DESCRIBE."""
+    reader.accept("TABLE")
+    extended = reader.accept("EXTENDED")
+    name = reader.name("the table's name")
+    reader.finish()
+    return DescribeTable(name, extended)
+
+
+def _alteration(table: str, reader: TokenReader) -> Alteration:
+    if reader.accept("ADD", "COLUMNS") or reader.accept("ADD", "COLUMN"):
+        if reader.next_is("("):
+            return AddColumns(table, ", ".join(map(reader.source, reader.parenthesised())))
+        return AddColumns(table, reader.source(reader.rest()))
+    if reader.accept("DROP", "COLUMNS") or reader.accept("DROP", "COLUMN"):
+        return DropColumns(table, _names(reader))
+    if reader.accept("RENAME", "COLUMN"):
+        name = reader.name("the column's name")
+        reader.expect("TO")
+        return RenameColumn(table, name, reader.name("the column's new name"))
+    if reader.accept("ALTER") or reader.accept("CHANGE"):
+        reader.accept("COLUMN")
+        name = reader.name("the column's name")
+        reader.expect("TYPE")
+        return WidenColumn(table, name, reader.source(reader.rest()))
+    if reader.accept("SET", "TBLPROPERTIES"):
+        return SetProperties(table, {**_properties(reader)})
+    if reader.accept("UNSET", "TBLPROPERTIES"):
+        reader.accept("IF", "EXISTS")
+        keys = [_property_key(reader.text, item) for item in reader.parenthesised()]
+        return SetProperties(table, dict.fromkeys(keys))
+    raise reader.unexpected(
+        "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, ALTER COLUMN c TYPE t, or [UN]SET "
+        "TBLPROPERTIES"
+    )
+
+
+def _names(reader: TokenReader) -> tuple[str, ...]:
+    """Return one name, several between commas, or several in parentheses."""
+    items = reader.parenthesised() if reader.next_is("(") else reader.separated()
+    return tuple(TokenReader(reader.text, item).name("a column's name") for item in items)
+
+
+def _properties(reader: TokenReader) -> dict[str, str]:
+    """Return the properties of ``('key' = 'value', …)``, keys in lower case."""
+    found: dict[str, str] = {}
+    for item in reader.parenthesised():
+        equals = next((i for i, token in enumerate(item) if token.text == "="), None)
+        if equals is None or len(item) != equals + 2:
+            raise errors.UnsupportedStatementError(
+                f"a property is 'key' = 'value'; found {shown(reader.source(item))}"
+            )
+        key = _property_key(reader.text, item[:equals])
+        if key in found:
+            raise errors.UnsupportedStatementError(f"the property {key!r} is given twice")
+        found[key] = item[-1].text
+    return found
+
+
+def _property_key(text: str, item: Sequence[Token]) -> str:
+    return "".join(token.text for token in item).strip().lower()
+
+
+def _key_of(text: str, tokens: Sequence[Token]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return (primary key, distribution key or None) of ``(a, b)`` or ``((a), b)``."""
+    reader = TokenReader(text, tokens)
+    items = reader.parenthesised()
+    reader.finish()
+    first = items[0]
+    if not first or first[0].token_type is not TokenType.L_PAREN:
+        return tuple(reader.source(item) for item in items), None
+    hashed = tuple(reader.source(item) for item in TokenReader(text, first).parenthesised())
+    return hashed + tuple(reader.source(item) for item in items[1:]), hashed
+
+
+def _without_key(item: Sequence[Token]) -> Sequence[Token]:
+    """Return the tokens of ``a BIGINT PRIMARY KEY``, which must end so, without these words."""
+    if item[-1].token_type is not TokenType.PRIMARY_KEY:
+        raise errors.UnsupportedStatementError(
+            "the words PRIMARY KEY end a column's definition, or begin a part of their own"
+        )
+    return item[:-1]
