@@ -332,7 +332,7 @@ class Store:
     ) -> FeedPlan:
         """Return what other processes need to read the changes that `changes` yields.
 
-        A feed that begins right behind the latest epoch is empty. EpochNotFoundError,
+        A feed that ends right before it begins is empty. EpochNotFoundError,
         EpochExpiredError, TableNotFoundError, also where the table was dropped and created anew
         within the range; OptionError for a range that ends before it begins, or a table with a TTL;
         SchemaMismatchError for an unknown column.

@@ -14,6 +14,7 @@ from .opening import opening
 from .spark_scan import spark_scan
 from .spark_write import spark_write
 from .table_scan import table_scan
+from .upsert import upsert
 
 Workload = Callable[[Workbench], Iterator[Figure]]
 
@@ -26,5 +27,6 @@ WORKLOADS: Mapping[str, Workload] = {
     "spark-scan": spark_scan,
     "spark-write": spark_write,
     "micro-batch": microbatch,
+    "upsert": upsert,
     "memory": memory,
 }

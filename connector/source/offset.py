@@ -18,8 +18,8 @@ class FeedOffset:
     """All changes of a table up to ``epoch``, since the stream ``began``, are handed over.
 
     ``began``: the epoch behind which changes are told; with ``snapshot`` all rows that were there
-    are told first. ``is_whole``: they are yet to be told. ``table_id`` tells this table from a later
-    one of its name.
+    are told first, and ``is_whole`` says that they are yet to be. ``table_id`` tells this table
+    from a later one of its name.
     """
 
     table_id: int

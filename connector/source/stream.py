@@ -99,7 +99,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"epoch": self._data_epoch(self._definition().table_id)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return how much a micro-batch takes. Spark has no limit by commits: a file stands for one."""
+        """Return how many commits a micro-batch takes: Spark counts files, and each is one."""
         most = self._options.epochs_a_trigger
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 

@@ -84,16 +84,26 @@ class TokenReader:
     def name(self, what: str) -> str:
         """Pass an identifier of one part and return it without its quotes."""
         token = self.token
-        quoted = token is not None and token.token_type is TokenType.IDENTIFIER
-        if token is None or not (quoted or _is_word(token)):
-            raise self.unexpected(what)
-        self._next += 1
-        if self.next_is("."):
+        name = self.part(what)
+        if token is not None and self.next_is("."):
             raise errors.UnsupportedStatementError(
                 f"{what} has one part: a store knows no catalogs or schemas; found "
                 f"{shown(self.text[token.start :])}"
             )
+        return name
+
+    def part(self, what: str) -> str:
+        """Pass one part of an identifier and return it without its quotes."""
+        token = self.token
+        quoted = token is not None and token.token_type is TokenType.IDENTIFIER
+        if token is None or not (quoted or _is_word(token)):
+            raise self.unexpected(what)
+        self._next += 1
         return token.text
+
+    def skip(self) -> None:
+        """Pass one token, whatever it is."""
+        self._next += 1
 
     def string(self, what: str) -> str:
         """Pass a literal string and return it."""
@@ -123,10 +133,7 @@ class TokenReader:
         """Pass what stands before one of some words, or the end, and return it between commas."""
         items: list[list[Token]] = [[]]
         depth = 0
-        while (token := self.token) is not None:
-            if depth == 0 and any(self.next_is(*stop.split()) for stop in stops):
-                break
-            self._next += 1
+        for token in self.until(*stops):
             depth += _DEPTH.get(token.token_type, 0)
             if depth == 0 and token.token_type is TokenType.COMMA:
                 items.append([])
@@ -135,12 +142,16 @@ class TokenReader:
         return list(items)
 
     def until(self, *stops: str) -> Sequence[Token]:
-        """Pass what stands before one of some words outside of parentheses, or the end."""
-        start, depth = self._next, 0
+        """Pass what stands before one of some words, or the end, and return it.
+
+        Words within parentheses, or between CASE and END, do not count.
+        """
+        start, depth, cases = self._next, 0, 0
         while (token := self.token) is not None:
-            if depth == 0 and any(self.next_is(*stop.split()) for stop in stops):
+            if depth == cases == 0 and any(self.next_is(*stop.split()) for stop in stops):
                 break
             depth += _DEPTH.get(token.token_type, 0)
+            cases = max(0, cases + _CASE_DEPTH.get(token.token_type, 0))
             self._next += 1
         return self._tokens[start : self._next]
 
@@ -186,6 +197,7 @@ class TokenReader:
 
 
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+_CASE_DEPTH = {TokenType.CASE: 1, TokenType.END: -1}
 
 
 def _is_word(token: Token) -> bool:

@@ -1,4 +1,4 @@
-"""The columns of a change feed: the table's own and, behind them, what happened to the row and when.
+"""The columns of a change feed: the table's own and, behind them, what happened to a row and when.
 
 Promises: names, types and words are those of Delta Lake's change data feed, which Spark 4.2 took
 over for its own.
@@ -19,7 +19,9 @@ from ..schema.arrow import arrow_schema
 from ..schema.schema import Column, TableSchema
 from ..schema.types import BigInt, Field, String, Timestamp
 
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
 
 FEED_FIELDS = (
     Field(CHANGE_TYPE, String(), nullable=False),
@@ -65,7 +67,7 @@ def feed_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
 
 
 def stored_columns(schema: TableSchema, names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the table's columns among some columns of its feed; at least one, so that rows count."""
+    """Return the table's columns among some of its feed; if there is none, one of the key."""
     added = {field.name for field in FEED_FIELDS}
     found = tuple(schema.column(name) for name in names if name not in added)
     return found or schema.key_columns[:1]
@@ -88,7 +90,5 @@ def feed_batch(
         COMMIT_VERSION: lambda: pa.array(versions, pa.int64()),
         COMMIT_TIMESTAMP: lambda: pa.array(times, pa.timestamp("us", tz="UTC")),
     }
-    columns = [
-        added[name]() if name in added else rows.column(name) for name in schema.names
-    ]
+    columns = [added[name]() if name in added else rows.column(name) for name in schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

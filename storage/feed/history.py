@@ -33,9 +33,9 @@ ABSENT = -1
 class Changes:
     """Changes of rows, one a key and step, or one a key.
 
-    ``entries`` hold the rows; ``before`` and ``after`` are a change's places in them, `ABSENT` where
-    there is no row. ``first`` and ``last`` are the steps that ended the one and began the other.
-    All int64.
+    ``entries`` hold the rows; ``before`` and ``after`` are a change's places in them, `ABSENT`
+    where there is no row. ``first`` and ``last`` are the steps that ended the one and began the
+    other. All int64.
     """
 
     entries: Block

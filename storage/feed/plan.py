@@ -106,7 +106,7 @@ class FeedRequest:
 def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
     """Return the plan of a feed; ``newest`` tells what can be read.
 
-    A range that begins right behind the newest epoch has no changes. EpochExpiredError,
+    A range that ends right before it begins has no changes. EpochExpiredError,
     EpochNotFoundError, TableNotFoundError also if the table was dropped and made anew within the
     range, OptionError for a table with a TTL or a range that ends before it begins, the errors of
     `feed_fields`.
@@ -154,7 +154,8 @@ def data_epochs(
 
 
 def _check_range(newest: StoreState, first: int, last: int) -> None:
-    if first == newest.epoch + 1 == last + 1:
+    if first == last + 1:
+        newest.check_epoch(last)
         return
     if first > newest.epoch or first < 1:
         raise EpochNotFoundError(

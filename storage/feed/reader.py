@@ -125,7 +125,8 @@ class FeedReader:
     def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:
         """Return what was there before the steps under the keys they wrote, or may have removed."""
         if any(step.is_based for step in self._steps):
-            return resolved(self._source.read(self._before.segments, bounds), self._encoding.values.fold)
+            blocks = self._source.read(self._before.segments, bounds)
+            return resolved(blocks, self._encoding.values.fold)
         keys = keys_in([block for blocks in written for block in blocks])
         return self._table.get_values(keys) if len(keys) else NOTHING
 
@@ -178,6 +179,6 @@ def _under(entries: Block, keys: Bytes) -> Block:
 def expiring(table: str) -> OptionError:
     """Return the error that refuses the feed of a table whose rows expire."""
     return OptionError(
-        f"table {table}: it has a TTL, so rows leave it without a commit, and its changes cannot be "
-        "told from its commits: read the whole table at two epochs instead"
+        f"table {table}: its rows expire (TTL), so they leave it without a commit, and commits do "
+        "not tell its changes: read the whole table at two epochs instead"
     )

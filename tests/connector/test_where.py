@@ -65,7 +65,7 @@ def test_a_read_has_the_rows_that_spark_would_keep(
 def test_only_partitions_that_can_match_are_read(
     spark: SparkSession, store: Store, visits: str
 ) -> None:
-    """One shop lies in one vnode; a condition that no row fulfils needs one task, and it is empty."""
+    """One shop lies in one vnode; what no row fulfils needs one task, and it is empty."""
     one = load(spark, store, visits, where="shop = 3", numPartitions=8)
     none = load(spark, store, visits, where="shop > 3000000000", numPartitions=8)
     free = load(spark, store, visits, where="paid > 3", numPartitions=8)

@@ -206,7 +206,7 @@ def test_damage_names_a_file(orders: Store) -> None:
     plan = orders.feed_plan("orders", 4)
     (segment,) = plan.steps[0].segments
     path = orders.environment.local_path(f"segments/{segment.name}.lmdb")
-    with open(path, "r+b") as file:  # noqa: PTH123
+    with open(path, "r+b") as file:
         content = file.read()
         file.seek(content.index(b"\x00\x00b") + 2 if b"\x00\x00b" in content else 5000)
         file.write(b"\xff")
@@ -214,5 +214,5 @@ def test_damage_names_a_file(orders: Store) -> None:
 
     with pytest.raises(CorruptionError, match=segment.name):
         list(plan.read())
-    with open(path, "wb") as file:  # noqa: PTH123
+    with open(path, "wb") as file:
         file.write(content)

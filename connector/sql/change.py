@@ -1,0 +1,295 @@
+"""The statements that change rows, as values.
+
+    INSERT INTO | OVERWRITE [TABLE] t [(columns) | BY NAME] query
+    UPDATE t [[AS] alias] SET column = expression, … [WHERE condition]
+    DELETE FROM t [[AS] alias] [WHERE condition]
+    TRUNCATE TABLE t
+    MERGE INTO t [[AS] alias] USING relation [[AS] alias] ON condition
+        WHEN MATCHED [AND condition] THEN UPDATE SET * | UPDATE SET … | DELETE
+        WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT * | INSERT (columns) VALUES (…)
+        WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET … | DELETE
+
+Expressions and queries stay text, as written.
+Does not know: the store, Spark, or what tables and columns there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from sqlglot import Token
+
+from relstate.storage import errors, types
+
+from .tokens import TokenReader, shown
+
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """``column = expression``."""
+
+    column: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """``columns``: names for the query's columns in their order, None for the table's.
+
+    ``by_name``: the query's own names say it. ``overwrite``: its rows replace all others.
+    """
+
+    table: str
+    query: str
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Change rows; ``where`` is None for all."""
+
+    table: str
+    alias: str
+    assignments: tuple[Assignment, ...]
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete rows; ``where`` is None for all."""
+
+    table: str
+    alias: str
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Remove all rows."""
+
+    table: str
+
+
+class When(Enum):
+    """Which pairs of rows a clause of MERGE is about."""
+
+    MATCHED = "MATCHED"
+    NOT_MATCHED = "NOT MATCHED"
+    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+class Action(Enum):
+    """What a clause of MERGE does."""
+
+    UPDATE = "UPDATE"
+    INSERT = "INSERT"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One WHEN of MERGE; ``assignments`` is None for ``*``."""
+
+    when: When
+    condition: str | None
+    action: Action
+    assignments: tuple[Assignment, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """``source`` is a relation as FROM takes it, known as ``source_alias``."""
+
+    table: str
+    alias: str
+    source: str
+    source_alias: str
+    condition: str
+    clauses: tuple[Clause, ...]
+
+
+Change: TypeAlias = Insert | Update | Delete | Truncate | Merge
+
+
+def insert(reader: TokenReader) -> Insert:
+    """Read what follows INSERT."""
+    overwrite = reader.accept("OVERWRITE")
+    if not overwrite:
+        reader.expect("INTO")
+    reader.accept("TABLE")
+    table = reader.name("the table's name")
+    columns = _columns(reader) if _columns_come_next(reader) else None
+    by_name = columns is None and reader.accept("BY", "NAME")
+    if not any(reader.next_is(word) for word in _QUERIES):
+        raise reader.unexpected("a query, or VALUES")
+    return Insert(table, reader.source(reader.rest()), columns, by_name, overwrite)
+
+
+def update(reader: TokenReader) -> Update:
+    """Read what follows UPDATE."""
+    table = reader.name("the table's name")
+    alias = _alias(reader, table, "SET")
+    reader.expect("SET")
+    assignments = _assignments(reader, (table, alias), "WHERE")
+    return Update(table, alias, assignments, _where(reader))
+
+
+def delete(reader: TokenReader) -> Delete:
+    """Read what follows DELETE."""
+    reader.expect("FROM")
+    table = reader.name("the table's name")
+    alias = _alias(reader, table, "WHERE")
+    return Delete(table, alias, _where(reader))
+
+
+def truncate(reader: TokenReader) -> Truncate:
+    """Read what follows TRUNCATE."""
+    reader.expect("TABLE")
+    table = reader.name("the table's name")
+    reader.finish()
+    return Truncate(table)
+
+
+def merge(reader: TokenReader) -> Merge:
+    """Read what follows MERGE."""
+    reader.expect("INTO")
+    table = reader.name("the table's name")
+    alias = _alias(reader, table, "USING")
+    reader.expect("USING")
+    source, source_alias = _relation(reader)
+    reader.expect("ON")
+    condition = reader.source(reader.until("WHEN"))
+    clauses: list[Clause] = []
+    while reader.accept("WHEN"):
+        clauses.append(_clause(reader, (table, alias)))
+    reader.finish()
+    if not clauses:
+        raise reader.unexpected("WHEN MATCHED or WHEN NOT MATCHED")
+    return Merge(table, alias, source, source_alias, condition, tuple(clauses))
+
+
+def _clause(reader: TokenReader, names: tuple[str, str]) -> Clause:
+    when = _when(reader)
+    condition = reader.source(reader.until("THEN")) if reader.accept("AND") else None
+    reader.expect("THEN")
+    if when is When.NOT_MATCHED:
+        reader.expect("INSERT")
+        return Clause(when, condition, Action.INSERT, _inserted(reader))
+    if reader.accept("DELETE"):
+        return Clause(when, condition, Action.DELETE)
+    reader.expect("UPDATE", "SET")
+    if when is When.MATCHED and reader.accept("*"):
+        return Clause(when, condition, Action.UPDATE, None)
+    return Clause(when, condition, Action.UPDATE, _assignments(reader, names, "WHEN"))
+
+
+def _when(reader: TokenReader) -> When:
+    if reader.accept("MATCHED"):
+        return When.MATCHED
+    reader.expect("NOT", "MATCHED")
+    if reader.accept("BY", "SOURCE"):
+        return When.NOT_MATCHED_BY_SOURCE
+    reader.accept("BY", "TARGET")
+    return When.NOT_MATCHED
+
+
+def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
+    if reader.accept("*"):
+        return None
+    columns = _columns(reader)
+    reader.expect("VALUES")
+    values = [reader.source(item) for item in reader.parenthesised()]
+    if len(values) != len(columns):
+        raise errors.UnsupportedStatementError(
+            f"INSERT names {len(columns)} columns and gives {len(values)} values"
+        )
+    return tuple(map(Assignment, columns, values))
+
+
+def _assignments(
+    reader: TokenReader, names: tuple[str, str], stop: str
+) -> tuple[Assignment, ...]:
+    return tuple(_assignment(reader, names, item) for item in reader.separated(stop))
+
+
+def _assignment(
+    reader: TokenReader, names: tuple[str, str], tokens: Sequence[Token]
+) -> Assignment:
+    """Read ``[table.]column = expression``."""
+    part = TokenReader(reader.text, tokens)
+    column = part.part("a column's name")
+    if part.accept("."):
+        if column.lower() not in (name.lower() for name in names):
+            raise errors.UnsupportedStatementError(
+                f"{shown(reader.source(tokens))}: one field of a struct cannot be set; set the "
+                "whole column"
+            )
+        column = part.part("a column's name")
+    part.expect("=")
+    return Assignment(column, reader.source(part.rest()))
+
+
+def _columns(reader: TokenReader) -> tuple[str, ...]:
+    items = reader.parenthesised()
+    return tuple(TokenReader(reader.text, item).name("a column's name") for item in items)
+
+
+def _columns_come_next(reader: TokenReader) -> bool:
+    """Tell whether a list of names in parentheses comes next, and not a query in parentheses."""
+    return reader.next_is("(") and not any(reader.next_is("(", word) for word in _QUERIES)
+
+
+def _alias(reader: TokenReader, table: str, *stops: str) -> str:
+    if reader.accept("AS"):
+        return reader.name("an alias")
+    if reader.token is None or any(reader.next_is(stop) for stop in stops):
+        return table
+    return reader.name("an alias")
+
+
+def _relation(reader: TokenReader) -> tuple[str, str]:
+    """Return (the relation as FROM takes it, its alias)."""
+    tokens = reader.until("ON")
+    part = TokenReader(reader.text, tokens)
+    alias = _SOURCE
+    if part.next_is("("):
+        part.parenthesised()
+    else:
+        alias = part.part("a table's name")
+        while part.accept("."):
+            alias = part.part("a table's name")
+        _pass_epoch(part)
+    has_alias = part.accept("AS") or part.token is not None
+    if not has_alias:
+        return f"{reader.source(tokens)} AS {types.quoted(alias)}", alias
+    alias = part.name("an alias")
+    if part.next_is("("):
+        part.parenthesised()
+    part.finish()
+    return reader.source(tokens), alias
+
+
+_SOURCE = "__relstate_source"
+
+
+def _pass_epoch(reader: TokenReader) -> None:
+    """Pass ``VERSION AS OF 3`` and its like."""
+    reader.accept("FOR")
+    for word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME"):
+        if reader.accept(word, "AS", "OF"):
+            reader.skip()
+
+
+def _where(reader: TokenReader) -> str | None:
+    if not reader.accept("WHERE"):
+        reader.finish()
+        return None
+    return reader.source(reader.rest())
+

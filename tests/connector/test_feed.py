@@ -1,0 +1,249 @@
+"""Change feeds read as batches, and time travel by time, through Spark."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from relstate.storage import Store
+from support.spark import customers, load, orders_of, save
+from support.stores import upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from relstate.connector.sql import Database
+
+Told = list[tuple[str, int, int, str]]
+
+ALL: Told = [
+    ("insert", 3, 1, "ann"),
+    ("insert", 3, 2, "bob"),
+    ("delete", 4, 1, "ann"),
+    ("insert", 4, 3, "joe"),
+    ("update_postimage", 4, 2, "eve"),
+    ("update_preimage", 4, 2, "bob"),
+    ("update_postimage", 5, 2, "bob"),
+    ("update_preimage", 5, 2, "eve"),
+]
+
+
+def row(key: int, customer: str) -> tuple[Any, ...]:
+    """Return an order."""
+    return key, customer, Decimal("1.00"), None
+
+
+@pytest.fixture
+def changed(store: Store, orders: str) -> str:
+    """Orders with changes at the epochs 3, 4 and 5, and another table's commit at 6."""
+    upsert(store, orders, [row(1, "ann"), row(2, "bob")])
+    upsert(store, orders, [row(2, "eve"), row(3, "joe")], [row(1, "")])
+    upsert(store, orders, [row(2, "bob"), row(3, "joe")])
+    store.create_table("other", "k INT", primary_key=["k"])
+    return orders
+
+
+def feed(spark: SparkSession, store: Store, table: str, **options: Any) -> DataFrame:
+    """Return a change feed as a DataFrame."""
+    return load(spark, store, table, readChangeFeed="true", **options)
+
+
+def told(rows: DataFrame) -> Told:
+    """Return what a feed says, in one order."""
+    found = rows.select("_commit_version", "_change_type", "id", "customer").collect()
+    return sorted(
+        ((kind, epoch, key, name) for epoch, kind, key, name in found),
+        key=lambda change: (change[1], change),
+    )
+
+
+def test_a_feed_has_the_columns_that_delta_s_has(
+    spark: SparkSession, store: Store, changed: str
+) -> None:
+    """Behind the table's; the timestamp is the commit's."""
+    rows = feed(spark, store, changed, startingVersion=4, endingVersion=4)
+
+    assert rows.schema.toDDL() == (
+        "id BIGINT NOT NULL,customer STRING NOT NULL,amount DECIMAL(12,2),note STRING,"
+        "_change_type STRING NOT NULL,_commit_version BIGINT NOT NULL,"
+        "_commit_timestamp TIMESTAMP NOT NULL"
+    )
+    assert told(rows) == ALL[2:6]
+    (instant,) = {one[0] for one in rows.selectExpr("unix_micros(_commit_timestamp)").collect()}
+    assert instant == store.state_at(4).time
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingVersion": 1}, ALL),
+        ({"startingVersion": 4}, ALL[2:]),
+        ({"startingVersion": 4, "startingBoundInclusive": "false"}, ALL[6:]),
+        ({"startingVersion": 3, "endingVersion": 4}, ALL[:6]),
+        ({"startingVersion": 3, "endingVersion": 4, "endingBoundInclusive": "false"}, ALL[:2]),
+        ({"startingVersion": 6}, []),
+        ({"startingVersion": 6, "startingBoundInclusive": "false"}, []),
+        (
+            {"startingVersion": 4, "endingVersion": 4, "startingBoundInclusive": "false"},
+            [],
+        ),
+        (
+            {"startingVersion": 4, "computeUpdates": "false", "endingVersion": 4},
+            [
+                ("delete", 4, 1, "ann"),
+                ("delete", 4, 2, "bob"),
+                ("insert", 4, 2, "eve"),
+                ("insert", 4, 3, "joe"),
+            ],
+        ),
+        (
+            {"startingVersion": 4, "deduplicationMode": "NETCHANGES"},
+            [("delete", 4, 1, "ann"), ("insert", 4, 3, "joe")],
+        ),
+    ],
+)
+def test_a_range_is_of_versions(
+    spark: SparkSession, store: Store, changed: str, options: dict[str, Any], expected: Told
+) -> None:
+    """Both ends are in it unless an option says otherwise; names match whatever their case."""
+    assert told(feed(spark, store, changed, **options)) == expected
+
+
+def test_a_range_is_of_times(spark: SparkSession, store: Store, changed: str) -> None:
+    """From the first commit at or after one, to the last at or before the other."""
+    times = {epoch: store.state_at(epoch).time for epoch in (3, 4, 5)}
+
+    def text(time: int) -> str:
+        start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        return (start + datetime.timedelta(microseconds=time)).isoformat()
+
+    def found(**options: Any) -> Told:
+        return told(feed(spark, store, changed, **options))
+
+    at, after = text(times[4]), text(times[4] + 1)
+    assert found(startingTimestamp=at) == ALL[2:]
+    assert found(startingTimestamp=after) == ALL[6:]
+    assert found(startingTimestamp=at, startingBoundInclusive="false") == ALL[6:]
+    assert found(startingTimestamp="2000-01-01", endingTimestamp=at) == ALL[:6]
+    exclusive = found(startingTimestamp="2000-01-01", endingTimestamp=at, endingBoundInclusive="false")
+    assert exclusive == ALL[:2]
+    assert found(startingTimestamp="2999-01-01 08:30", timeZone="Europe/Rome") == []
+
+
+def test_columns_are_chosen(spark: SparkSession, store: Store, changed: str) -> None:
+    """By an option or a schema given, among the feed's own too; in so many partitions."""
+    rows = feed(
+        spark, store, changed, startingVersion=4, columns="_change_type, id", numPartitions=3
+    )
+    assert rows.columns == ["_change_type", "id"]
+    assert rows.rdd.getNumPartitions() == 3
+    assert rows.count() == 6
+
+    reader = spark.read.format("relstate").schema("_commit_version BIGINT, Customer STRING")
+    options = {"table": changed, "readChangeFeed": "true", "startingVersion": 5}
+    given = reader.options(**options).load(store.path)
+    assert sorted(map(tuple, given.collect())) == [(5, "bob"), (5, "eve")]
+
+
+def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, changed: str) -> None:
+    """Like every read; and a temporary view of it works in Spark's SQL."""
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW feed USING relstate OPTIONS "
+        f"(path '{store.path}', `table` '{changed}', readChangeFeed 'true', startingVersion '5')"
+    )
+    upsert(store, changed, [row(9, "zoe")])
+
+    assert told(spark.table("feed")) == ALL[6:]
+    assert told(feed(spark, store, changed, startingVersion=7)) == [("insert", 7, 9, "zoe")]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({}, "OptionError: a batch read of a change feed needs a start"),
+        ({"startingVersion": "latest"}, "'latest', which is for streams"),
+        ({"startingVersion": 0}, "EpochNotFoundError: there is no epoch 0"),
+        ({"startingVersion": 7}, "EpochNotFoundError: there is no epoch 7: .* at epoch 6"),
+        ({"startingVersion": 3, "endingVersion": 7}, "EpochNotFoundError: there is no epoch 7"),
+        ({"startingVersion": 5, "endingVersion": 4}, "'endingVersion' is before 'startingVersion'"),
+        (
+            {"startingVersion": 3, "endingTimestamp": "2999-01-01"},
+            "by versions or by timestamps",
+        ),
+        ({"startingTimestamp": "tomorrow"}, "OptionError: .*'tomorrow' is not a time such as"),
+        (
+            {"startingTimestamp": "2000-01-01", "endingTimestamp": "2000-01-02"},
+            "EpochNotFoundError: 2000-01-02T00:00:00.* is before the first epoch",
+        ),
+        ({"startingVersion": 3, "deduplicationMode": "none"}, "there are no raw changes"),
+        ({"startingVersion": 3, "deduplicationMode": "all"}, "it must be 'dropCarryovers' or"),
+        ({"startingVersion": 3, "endingBoundInclusive": "true"}, "needs 'endingVersion' or"),
+        ({"startingVersion": 3, "versionAsOf": 3}, "'versionAsOf' has no meaning for a batch read"),
+        ({"startingVersion": 3, "maxEpochsPerTrigger": 3}, "'maxEpochsPerTrigger' has no meaning"),
+        ({"startingVersion": 3, "columns": "id, nothing"}, "SchemaMismatchError: 'nothing' is not"),
+        ({"startingVersion": 3, "table": "nothing"}, "TableNotFoundError"),
+        ({"startingVersion": 3, "timeZone": "UTC"}, "'timeZone' says what local times mean"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    spark: SparkSession, store: Store, changed: str, options: dict[str, Any], error: str
+) -> None:
+    """When the read is planned, with the error's class and what to do."""
+    options = {"table": changed} | options
+    with pytest.raises(PySparkException, match=error):
+        load(spark, store, readChangeFeed="true", **options).collect()
+
+
+def test_a_read_names_its_epoch_by_a_time(
+    spark: SparkSession, db: Database, store: Store, changed: str
+) -> None:
+    """With a zone, or in UTC, or in the zone that an option names; also through the database."""
+    time = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
+        microseconds=store.state_at(4).time
+    )
+    local = time.replace(tzinfo=None).isoformat(sep=" ")
+
+    assert customers(load(spark, store, changed, timestampAsOf=time.isoformat())).keys() == {2, 3}
+    assert customers(load(spark, store, changed, timestampAsOf=local)).keys() == {2, 3}
+    rome = time + datetime.timedelta(hours=5)
+    east = rome.replace(tzinfo=None).isoformat(sep=" ")
+    found = load(spark, store, changed, timestampAsOf=east, timeZone="+05:00")
+    assert customers(found) == {2: "eve", 3: "joe"}
+    assert customers(db.table(changed, timestamp=time)) == {2: "eve", 3: "joe"}
+    assert customers(db.table(changed, timestamp=local)) == {2: "eve", 3: "joe"}
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"timestampAsOf": "2000-01-01"}, "EpochNotFoundError: 2000-01-01T00:00:00.* is before"),
+        ({"timestampAsOf": "noon"}, "OptionError: .*'noon' is not a time such as 2026-03-01"),
+        ({"timestampAsOf": "2999-01-01", "versionAsOf": "3"}, "both name an epoch"),
+        ({"timestampAsOf": "2999-01-01", "timeZone": "Mars"}, "there is no time zone 'Mars'"),
+    ],
+)
+def test_a_time_that_names_no_epoch_is_refused(
+    spark: SparkSession, store: Store, changed: str, options: dict[str, Any], error: str
+) -> None:
+    """And says what to do."""
+    with pytest.raises(PySparkException, match=error):
+        load(spark, store, changed, **options)
+
+
+def test_a_feed_feeds_another_table(spark: SparkSession, store: Store, changed: str) -> None:
+    """Its words are those that `opColumn` understands: the copy is equal."""
+    store.create_table(
+        "copy",
+        "id BIGINT, customer STRING NOT NULL, amount DECIMAL(12,2), note STRING",
+        primary_key=["id"],
+    )
+    changes = feed(spark, store, changed, startingVersion=1, deduplicationMode="netChanges")
+    ready = changes.drop("_commit_version", "_commit_timestamp").coalesce(1)
+    save(ready, store, "copy", opColumn="_change_type", clustered="true")
+
+    assert customers(load(spark, store, "copy")) == customers(load(spark, store, changed))
+    assert orders_of(spark, (1, "x")).count() == 1

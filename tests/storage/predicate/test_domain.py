@@ -1,0 +1,129 @@
+"""Ordinals sort as Spark sorts the values, one by one and in batches."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.storage import types as t
+from relstate.storage.predicate.domain import domain_of
+from relstate.storage.schema.arrow import arrow_type
+
+NAN, INFINITY = float("nan"), float("inf")
+FLOATS = [-INFINITY, -1e30, -1.5, -0.0, 1e-30, 1.5, 1e30, INFINITY, NAN]
+MOMENTS = [datetime.datetime.min, datetime.datetime(1970, 1, 1), datetime.datetime.max]
+
+# Values of each type, ascending.
+ASCENDING: list[tuple[t.DataType, list[Any]]] = [
+    (t.Boolean(), [False, True]),
+    (t.TinyInt(), [-128, -1, 0, 127]),
+    (t.Int(), [-(2**31), -1, 0, 2**31 - 1]),
+    (t.BigInt(), [-(2**63), -1, 0, 2**63 - 1]),
+    (t.Float(), [float(np.float32(one)) for one in FLOATS]),
+    (t.Double(), FLOATS),
+    (t.Decimal(5, 2), [Decimal("-999.99"), Decimal("0.00"), Decimal("0.01"), Decimal("999.99")]),
+    (t.Decimal(38, 0), [Decimal(-(10**38) + 1), Decimal(-1), Decimal(0), Decimal(10**38 - 1)]),
+    (t.String(), ["", "\0", "a", "a\0", "aa", "é", "\uffff", "😀"]),
+    (t.Binary(), [b"", b"\0", b"a", b"\x80", b"\xff", b"\xff\0"]),
+    (t.Date(), [moment.date() for moment in MOMENTS]),
+    (t.Timestamp(), [moment.replace(tzinfo=datetime.UTC) for moment in MOMENTS]),
+    (t.TimestampNtz(), MOMENTS),
+    (t.Time(), [datetime.time.min, datetime.time(12), datetime.time.max]),
+    (t.DayTimeInterval(), [datetime.timedelta(-1), datetime.timedelta(0), datetime.timedelta(1)]),
+]
+
+
+def stored(data_type: t.DataType, values: list[Any]) -> pa.Array:
+    """The values in Arrow, NULL first."""
+    return pa.array([None, *values], arrow_type(data_type))
+
+
+def ordinals(data_type: t.DataType, values: list[Any]) -> list[Any]:
+    """The ordinals of values that a key's codec takes."""
+    domain = domain_of(data_type)
+    assert domain is not None
+    array = stored(data_type, values).drop_null()
+    if isinstance(data_type, t.Date):
+        array = array.cast(pa.int32())
+    elif isinstance(data_type, t.Timestamp | t.TimestampNtz | t.Time | t.DayTimeInterval):
+        array = array.cast(pa.int64())
+    return [domain.ordinal(value) for value in array.to_pylist()]
+
+
+@pytest.mark.parametrize(("data_type", "values"), ASCENDING, ids=lambda one: str(one)[:20])
+def test_ordinals_ascend_and_lead_back(data_type: t.DataType, values: list[Any]) -> None:
+    """Within the domain's ends; a value comes back as a key takes it."""
+    domain = domain_of(data_type)
+    assert domain is not None
+    found = ordinals(data_type, values)
+
+    assert found == sorted(set(found))
+    assert domain.least <= found[0]
+    assert domain.most is None or found[-1] <= domain.most
+    assert list(map(repr, map(domain.value, found))) == [
+        repr(value if value != 0 or not isinstance(value, float) else 0.0) for value in values
+    ]
+
+
+@pytest.mark.parametrize(("data_type", "values"), ASCENDING, ids=lambda one: str(one)[:20])
+@pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">="])
+def test_a_batch_is_compared_as_its_ordinals(
+    data_type: t.DataType, values: list[Any], operator: str
+) -> None:
+    """With each of the values, in every way, slices included."""
+    domain = domain_of(data_type)
+    assert domain is not None
+    keys = ordinals(data_type, values)
+    array = stored(data_type, values)
+    for key in keys:
+        chosen = domain.compared(operator, key)
+        expected = [_compare(one, operator, key) for one in keys]
+        assert domain.contains(array.slice(1), chosen).tolist() == expected
+        assert [chosen.holds(one) for one in keys] == expected
+
+
+def _compare(one: Any, operator: str, other: Any) -> bool:
+    found = {"=": one == other, "<": one < other, ">": one > other}
+    found |= {"<>": one != other, "<=": one <= other, ">=": one >= other}
+    return found[operator]
+
+
+@given(chosen=st.lists(st.integers(-5, 5)), values=st.lists(st.integers(-6, 6)))
+def test_many_values_are_found_at_once(chosen: list[int], values: list[int]) -> None:
+    """However many turns membership takes."""
+    domain = domain_of(t.Int())
+    assert domain is not None
+    found = domain.contains(pa.array(values, pa.int32()), domain.one_of(list(chosen)))
+
+    assert found.tolist() == [value in chosen for value in values]
+
+
+def test_minus_zero_and_nans_are_one() -> None:
+    """As Spark compares them: -0 is 0, a NaN equals any other and is above all."""
+    domain = domain_of(t.Double())
+    assert domain is not None
+    bits = np.array([0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64)
+
+    assert domain.ordinal(-0.0) == domain.ordinal(0.0)
+    assert domain.contains(pa.array(bits), domain.compared("=", domain.ordinal(NAN))).all()
+
+
+def test_what_has_no_order_has_no_domain() -> None:
+    """Maps and nested types, and text under a collation."""
+    for data_type in (t.String("UTF8_LCASE"), t.Array(t.Int()), t.Map(t.Int(), t.Int())):
+        assert domain_of(data_type) is None
+
+
+def test_values_python_cannot_hold_are_none() -> None:
+    """A day after the last year of Python's, a nanosecond."""
+    for data_type, ordinal in ((t.Date(), 2**31 - 1), (t.Timestamp(), 2**62), (t.Time(), 1)):
+        domain = domain_of(data_type)
+        assert domain is not None
+        assert domain.value(ordinal) is None

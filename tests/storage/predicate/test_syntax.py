@@ -1,0 +1,77 @@
+"""String literals are read as Spark reads them; what is no expression is refused."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from relstate.storage.errors import UnsupportedExpressionError
+from relstate.storage.predicate.syntax import parse_expression
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"'plain'", "plain"),
+        (r"'it''s'", "it's"),
+        (r"'it\'s'", "it's"),
+        (r'"a""b"', 'a"b'),
+        (r"'a' 'b'", "ab"),
+        (r"'a' " + '"b"', "ab"),
+        (r"'\n\t\r\b\0\Z\\'", "\n\t\r\b\0\x1a\\"),
+        (r"'\%\_'", r"\%\_"),
+        (r"'\q'", "q"),
+        (r"'\u00e9\141\U0001F600'", "éa😀"),
+        (r"'\ud83d\ude00'", "😀"),
+        (r"r'\n'", r"\n"),
+        (r'R"\d"', r"\d"),
+        ("''", ""),
+        ("'a\nb'", "a\nb"),
+        ("'-- no comment'", "-- no comment"),
+    ],
+)
+def test_a_string_is_what_spark_reads(text: str, expected: str) -> None:
+    """Escapes, doubled quotes, strings side by side, raw ones."""
+    literal = parse_expression(f"a = {text} /* 'x' */").find(exp.Literal)
+
+    assert literal is not None
+    assert literal.is_string
+    assert literal.this == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "a =",
+        "a = 1 b",
+        "a = 1; b = 2",
+        "a = 'x",
+        "a = 1)",
+        "SELEC",
+        "a = '\ue000'",
+        "a = `b",
+    ],
+)
+def test_what_is_no_expression_is_refused(text: str) -> None:
+    """With the place where reading ended; SELEC is a column's name, to be found out later."""
+    if text == "SELEC":
+        assert isinstance(parse_expression(text), exp.Column)
+        return
+    with pytest.raises(UnsupportedExpressionError):
+        parse_expression(text)
+
+
+@pytest.mark.parametrize("text", [r"'\ud83d'", r"'\UFFFFFFFF'"])
+def test_halves_of_characters_are_refused(text: str) -> None:
+    """They are no Unicode."""
+    with pytest.raises(UnsupportedExpressionError, match="Unicode"):
+        parse_expression(f"a = {text}")
+
+
+def test_nesting_without_end_is_refused() -> None:
+    """And thousands of ORs are none."""
+    with pytest.raises(UnsupportedExpressionError, match="nested too deeply"):
+        parse_expression("(" * 5000 + "a" + ")" * 5000)
+    parse_expression(" OR ".join(f"a = {number}" for number in range(5000)))
