@@ -28,7 +28,8 @@ from .schema import arrow, cast, type_json, types
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.kind import Kind
 from .segment.writer import SegmentWriter
-from .store import Snapshot, Store
+from .snapshot import Snapshot
+from .store import Store
 from .table.chunk import OP_COLUMN, Op, chunk_of
 from .table.record import Row
 from .table.statetable import StateTable

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
@@ -20,7 +18,6 @@ from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
 from . import alteration
 from .alteration import Alteration
 from .check import Report, check
-from .codec.ragged import Bytes
 from .environment import Environment, LocalEnvironment
 from .errors import (
     ClosedError,
@@ -29,15 +26,15 @@ from .errors import (
     StoreExistsError,
     TableExistsError,
     TableNotFoundError,
-    UsageError,
 )
+from .executor import open_state_table
 from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
 from .feed.snapshot import FeedSnapshot, snapshot_of
-from .log.entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
+from .log.entry import Entry, Settings, TableDefinition, check_table_name
 from .log.log import Log
-from .log.state import PlacedSegment, StoreState
+from .log.state import StoreState
 from .log.time import micros_of
-from .log.transaction import AlteredTable, Committed, NewTable, Proposal, Reads, Skipped, commit
+from .log.transaction import AlteredTable, Committed, NewTable, Proposal, Skipped, commit
 from .paths import SEGMENTS
 from .plan import ReadPlan, WriteTarget
 from .schema.arrow import fields_of
@@ -47,20 +44,18 @@ from .schema.schema import TableSchema
 from .segment.kind import Kind
 from .segment.registry import registry
 from .segment.writer import SegmentWriter
+from .snapshot import LatestReader, Snapshot, plan_at
 from .table.encoding import RowEncoding
 from .table.statetable import StateTable
-from .table.storagetable import StorageTable
 from .table.table import Table
 from .upkeep import compaction
 from .upkeep.compaction import CompactionReport
 from .upkeep.vacuum import VacuumReport, vacuum
+from .writing import Rows, write_rows
 
 DEFAULT_RETENTION = 24 * 3600
 # A conflict means that somebody else altered the table.
 _ATTEMPTS = 100
-
-
-Rows: TypeAlias = pa.RecordBatch | pa.Table
 
 
 class Store:
@@ -261,7 +256,7 @@ class Store:
 
     def table(self, name: str) -> Table:
         """Return a table that follows the latest epoch. TableNotFoundError."""
-        reader = _LatestReader(self, name)
+        reader = LatestReader(self, name)
         reader()
         return Table(name, reader)
 
@@ -359,29 +354,7 @@ class Store:
 
         UsageError for a table whose rows are merged or expire: it holds its rows as they are put.
         """
-        definition = self.state.table(name).definition
-        _check_state_table(definition, strict)
-        encoding = RowEncoding(definition, self.settings.vnode_count)
-        reader = _LatestReader(self, name)
-
-        def commit_changes(
-            flush: Callable[[], tuple[SegmentRecord, ...]], relied_on: Bytes | None
-        ) -> int:
-            started = self.environment.now()
-            reads = None
-            if relied_on is not None:
-                reads = Reads(reader.epoch, partial(_changes_any, self, encoding, relied_on))
-            proposal = Proposal(operation="write", started=started, segments=flush(), reads=reads)
-            return self.commit(proposal).epoch
-
-        return StateTable(
-            encoding,
-            reader,
-            commit_changes,
-            self.segment_writer,
-            vnodes=vnodes,
-            strict=strict,
-        )
+        return open_state_table(self, name, vnodes, strict)
 
     # Reading and writing elsewhere
 
@@ -394,7 +367,7 @@ class Store:
         """
         state = self.state if epoch is None else self.state_at(epoch)
         time = self._now(state) if epoch is None or epoch == self._state.epoch else state.time
-        return _plan(self, state, time, name, columns)
+        return plan_at(self, state, time, name, columns)
 
     def _now(self, state: StoreState) -> int:
         """Return the time by which a read of the latest epoch judges what has expired."""
@@ -416,37 +389,14 @@ class Store:
         ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
         of `TableWriter.write` and `transaction.commit`.
         """
-        return self._write(table, rows, None, overwrite, ttls)
+        return write_rows(self, table, rows, overwrite=overwrite, ttls=ttls)
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete the rows with some primary keys as one epoch and return it.
 
         ``keys`` has the key's columns, and the version column where the delete has a version.
         """
-        return self._write(table, keys, Kind.DELETE, False, None)
-
-    def _write(
-        self, table: str, rows: Rows, kind: Kind | None, overwrite: bool, ttls: pa.Array | None
-    ) -> int:
-        started = self.environment.now()
-        target = self.write_target(table)
-        writer = target.open(self.environment)
-        try:
-            start = 0
-            for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
-                kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
-                lives = None if ttls is None else ttls.slice(start, batch.num_rows)
-                writer.write(batch, kinds, lives)
-                start += batch.num_rows
-            segments = writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
-        based = (target.definition.table_id,) if overwrite else ()
-        operation = "overwrite" if overwrite else "write"
-        return self.commit(
-            Proposal(operation=operation, started=started, segments=segments, based_tables=based)
-        ).epoch
+        return write_rows(self, table, keys, kind=Kind.DELETE)
 
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for this store."""
@@ -492,107 +442,6 @@ class Store:
     def _propose(self, operation: str, **parts: Any) -> Committed | Skipped:
         started = self.environment.now()
         return self.commit(Proposal(operation=operation, started=started, **parts))
-
-
-class Snapshot:
-    """A store as of one epoch. Safe between threads."""
-
-    def __init__(self, store: Store, state: StoreState) -> None:
-        """``state``: the store's at that epoch."""
-        self._store = store
-        self.state = state
-
-    @property
-    def epoch(self) -> int:
-        """The epoch."""
-        return self.state.epoch
-
-    def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables there were, sorted."""
-        return self.state.table_names()
-
-    def table(self, name: str) -> Table:
-        """Return a table as it was. TableNotFoundError if there was none of this name."""
-        plan = _plan(self._store, self.state, self.state.time, name, None)
-        reader = plan.open(self._store.environment)
-
-        def open_reader() -> StorageTable:
-            self._store.check_open()
-            return reader
-
-        return Table(name, open_reader)
-
-
-class _LatestReader:
-    """Gives the reader of a table at the latest epoch, the same one while that stays so."""
-
-    def __init__(self, store: Store, name: str) -> None:
-        self._store = store
-        self._name = name
-        self._found: tuple[StoreState, StorageTable] | None = None
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the reader that was given last."""
-        assert self._found is not None
-        return self._found[0].epoch
-
-    def __call__(self) -> StorageTable:
-        state = self._store.state
-        found = self._found
-        if found is not None and found[0] is state:
-            return found[1]
-        plan = _plan(self._store, state, self._store.environment.now(), self._name, None)
-        reader = None if found is None else found[1]
-        if reader is None or not reader.reads(plan.definition, plan.segments):
-            reader = plan.open(self._store.environment, self._store.environment.now)
-        self._found = (state, reader)
-        return reader
-
-
-def _plan(
-    store: Store, state: StoreState, time: int, name: str, columns: Sequence[str] | None
-) -> ReadPlan:
-    definition = state.table(name).definition
-    schema = definition.schema
-    names = None if columns is None else tuple(schema.column(column).name for column in columns)
-    return ReadPlan(
-        store.path,
-        definition,
-        state.settings.vnode_count,
-        state.epoch,
-        state.segments_of(definition.table_id),
-        time,
-        names,
-    )
-
-
-def _changes_any(store: Store, encoding: RowEncoding, full_keys: Bytes, entry: Entry) -> bool:
-    """Return whether a commit changed a table's row under one of some keys, or all its rows."""
-    table_id = encoding.table_id
-    placed = [
-        PlacedSegment(record, entry.epoch, rank)
-        for rank, record in enumerate(entry.added)
-        if record.rows(table_id)
-    ]
-    if table_id in entry.based_tables:
-        return True
-    changed = StorageTable(store.environment, encoding, placed, lambda: 0)
-    return len(changed.get_values(full_keys)) > 0
-
-
-def _check_state_table(definition: TableDefinition, strict: bool) -> None:
-    properties = definition.properties
-    if not properties.is_plain or properties.ttl is not None:
-        raise UsageError(
-            f"table {definition.name!r} merges its rows or lets them expire, which a state table "
-            "does not; write it with store.write or through Spark"
-        )
-    if strict and definition.older_schemas:
-        raise UsageError(
-            f"table {definition.name!r} was altered, so that old rows cannot be told by their "
-            "bytes, as a strict state table does; open it without strict"
-        )
 
 
 def _check_settings(vnode_count: int, shards: int, retention: int) -> None:

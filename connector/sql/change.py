@@ -213,15 +213,11 @@ def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
     return tuple(map(Assignment, columns, values))
 
 
-def _assignments(
-    reader: TokenReader, names: tuple[str, str], stop: str
-) -> tuple[Assignment, ...]:
+def _assignments(reader: TokenReader, names: tuple[str, str], stop: str) -> tuple[Assignment, ...]:
     return tuple(_assignment(reader, names, item) for item in reader.separated(stop))
 
 
-def _assignment(
-    reader: TokenReader, names: tuple[str, str], tokens: Sequence[Token]
-) -> Assignment:
+def _assignment(reader: TokenReader, names: tuple[str, str], tokens: Sequence[Token]) -> Assignment:
     """Read ``[table.]column = expression``."""
     part = TokenReader(reader.text, tokens)
     column = part.part("a column's name")
@@ -292,4 +288,3 @@ def _where(reader: TokenReader) -> str | None:
         reader.finish()
         return None
     return reader.source(reader.rest())
-

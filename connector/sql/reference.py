@@ -2,7 +2,8 @@
 
 Promises: only names that a query would look up in the catalog are found, so that a common table
 expression of the same name wins, as in Spark; the columns of a table that a query may read are
-all among those found; the text of the query stays as written but for the names themselves.
+all among those found; the text of the query stays as written but for the names themselves, and
+what says of which epoch a table is wanted.
 Does not know: Spark, or what a table holds.
 """
 
@@ -10,16 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-from sqlglot import TokenType, exp, parse_one
+from sqlglot import Token, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from relstate.storage import errors
 
-from .tokens import DIALECT, shown, tokens_of, unreadable
+from .tokens import DIALECT, TokenReader, shown, tokens_of, unreadable
 
 Tree: TypeAlias = exp.Expr
 
@@ -27,16 +28,36 @@ Tree: TypeAlias = exp.Expr
 _PATTERN = re.compile(r"[][.*+?|()^$\\]")
 # What reads columns without naming them.
 _IMPLICIT_WORDS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "IDENTIFIER", "TRANSFORM"})
+_VERSION_WORDS = ("VERSION", "SYSTEM_VERSION")
+_TIME_WORDS = ("TIMESTAMP", "SYSTEM_TIME")
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """Of when a table is wanted: an epoch, or a timestamp as a literal in SQL."""
+
+    version: int | None = None
+    timestamp: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableReference:
-    """A table's name at ``[start, stop)`` in the text of a query; ``alias`` if it has none yet."""
+    """A table's name at ``[start, stop)`` in the text of a query.
+
+    ``needs_alias``: it has none yet. ``end``: where what belongs to the name ends, behind ``AS OF``
+    if it has that. ``node``: its place in the tree of the query.
+    """
 
     name: str
     start: int
     stop: int
     needs_alias: bool
+    end: int
+    as_of: AsOf | None = None
+    node: exp.Table | None = field(default=None, compare=False, repr=False)
+
+
+IsTable: TypeAlias = Callable[[str, AsOf | None], bool]
 
 
 def parse_query(text: str) -> Tree:
@@ -53,18 +74,21 @@ def parse_query(text: str) -> Tree:
     return tree
 
 
-def table_references(
-    tree: Tree, text: str, is_table: Callable[[str], bool]
-) -> tuple[TableReference, ...]:
+def table_references(tree: Tree, text: str, is_table: IsTable) -> tuple[TableReference, ...]:
     """Return the references of a query to tables that ``is_table``, in the order of the text.
 
     UnsupportedStatementError for one with a clause that relstate does not read.
     """
-    found = [
-        _reference(table, text)
+    tokens = tokens_of(text)
+    named = [
+        table
         for table in tree.find_all(exp.Table)
-        if _is_plain_name(table) and is_table(table.name) and not _is_common_table(table)
+        if _is_plain_name(table) and not _is_common_table(table)
     ]
+    read = [_reference(table, text, tokens) for table in named]
+    found = [one for one in read if is_table(one.name, one.as_of)]
+    for reference in found:
+        _check_sample(reference, text)
     return tuple(sorted(found, key=lambda reference: reference.start))
 
 
@@ -91,7 +115,7 @@ def columns_read(tree: Tree, text: str, columns: Collection[str]) -> tuple[str, 
 def replaced(text: str, references: Sequence[TableReference], names: Sequence[str]) -> str:
     """Return a query as a template for ``str.format``: references are the fields ``names``."""
     parts: list[str] = []
-    bounds = [0, *(reference.stop for reference in references)]
+    bounds = [0, *(reference.end for reference in references)]
     for reference, name, start in zip(references, names, bounds[:-1], strict=True):
         parts += [_escaped(text[start : reference.start]), "{" + name + "}"]
         if reference.needs_alias:
@@ -107,18 +131,37 @@ def _is_plain_name(table: exp.Table) -> bool:
     return isinstance(table.this, exp.Identifier) and not (table.args.get("db"))
 
 
-def _reference(table: exp.Table, text: str) -> TableReference:
+def _reference(table: exp.Table, text: str, tokens: Sequence[Token]) -> TableReference:
     start, stop = table.this.meta["start"], table.this.meta["end"] + 1
+    end, as_of = stop, None
     if table.args.get("version") is not None:
+        behind = [token for token in tokens if token.start >= stop]
+        as_of, end = _as_of(TokenReader(text, behind), text[start:])
+    return TableReference(table.name, start, stop, not table.alias, end, as_of, table)
+
+
+def _as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
+    """Return what ``VERSION AS OF 3`` and its like say, and where they end."""
+    reader.accept("FOR")
+    is_version = any(reader.accept(word, "AS", "OF") for word in _VERSION_WORDS)
+    is_time = not is_version and any(reader.accept(word, "AS", "OF") for word in _TIME_WORDS)
+    token = reader.token
+    if token is not None and is_version and token.text.isdecimal():
+        return AsOf(version=int(token.text)), token.end + 1
+    if token is not None and is_time and token.token_type is TokenType.STRING:
+        return AsOf(timestamp=reader.text[token.start : token.end + 1]), token.end + 1
+    raise errors.UnsupportedStatementError(
+        f"{shown(shown_text)}: write VERSION AS OF an epoch, or TIMESTAMP AS OF a timestamp in "
+        "quotes"
+    )
+
+
+def _check_sample(reference: TableReference, text: str) -> None:
+    sampled = reference.node is not None and reference.node.args.get("sample") is not None
+    if reference.needs_alias and sampled:
         raise errors.UnsupportedStatementError(
-            f"{shown(text[start:])}: an earlier epoch is read with db.table(name, version=epoch)"
+            f"{shown(text[reference.start :])}: give the sampled table an alias"
         )
-    needs_alias = not table.alias
-    if needs_alias and table.args.get("sample") is not None:
-        raise errors.UnsupportedStatementError(
-            f"{shown(text[start:])}: give the sampled table an alias"
-        )
-    return TableReference(table.name, start, stop, needs_alias)
 
 
 def _is_common_table(table: exp.Table) -> bool:

@@ -37,7 +37,10 @@ def parse_expression(text: str) -> Tree:
     if _MARK in text:
         raise UnsupportedExpressionError(f"{shown(text)} holds the character U+E000; leave it out")
     try:
-        named, strings = _without_strings(text, list(tokenize(text, read=DIALECT)))
+        tokens = list(tokenize(text, read=DIALECT))
+        if any(token.token_type is TokenType.SEMICOLON for token in tokens):
+            raise UnsupportedExpressionError(f"{shown(text)} holds a ';': one expression at a time")
+        named, strings = _without_strings(text, tokens)
         tree: Tree = parse_one(named, read=DIALECT, into=exp.Condition)
     except SqlglotError as error:
         where = getattr(error, "errors", None)

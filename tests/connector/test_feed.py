@@ -129,7 +129,9 @@ def test_a_range_is_of_times(spark: SparkSession, store: Store, changed: str) ->
     assert found(startingTimestamp=after) == ALL[6:]
     assert found(startingTimestamp=at, startingBoundInclusive="false") == ALL[6:]
     assert found(startingTimestamp="2000-01-01", endingTimestamp=at) == ALL[:6]
-    exclusive = found(startingTimestamp="2000-01-01", endingTimestamp=at, endingBoundInclusive="false")
+    exclusive = found(
+        startingTimestamp="2000-01-01", endingTimestamp=at, endingBoundInclusive="false"
+    )
     assert exclusive == ALL[:2]
     assert found(startingTimestamp="2999-01-01 08:30", timeZone="Europe/Rome") == []
 
@@ -155,6 +157,7 @@ def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, chang
         "CREATE OR REPLACE TEMPORARY VIEW feed USING relstate OPTIONS "
         f"(path '{store.path}', `table` '{changed}', readChangeFeed 'true', startingVersion '5')"
     )
+    assert told(spark.table("feed")) == ALL[6:]
     upsert(store, changed, [row(9, "zoe")])
 
     assert told(spark.table("feed")) == ALL[6:]
@@ -182,7 +185,7 @@ def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, chang
         ({"startingVersion": 3, "deduplicationMode": "none"}, "there are no raw changes"),
         ({"startingVersion": 3, "deduplicationMode": "all"}, "it must be 'dropCarryovers' or"),
         ({"startingVersion": 3, "endingBoundInclusive": "true"}, "needs 'endingVersion' or"),
-        ({"startingVersion": 3, "versionAsOf": 3}, "'versionAsOf' has no meaning for a batch read"),
+        ({"startingVersion": 3, "versionAsOf": 3}, "'versionAsOf' has no meaning for a read"),
         ({"startingVersion": 3, "maxEpochsPerTrigger": 3}, "'maxEpochsPerTrigger' has no meaning"),
         ({"startingVersion": 3, "columns": "id, nothing"}, "SchemaMismatchError: 'nothing' is not"),
         ({"startingVersion": 3, "table": "nothing"}, "TableNotFoundError"),

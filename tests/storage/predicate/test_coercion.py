@@ -22,7 +22,6 @@ from relstate.storage.schema.ddl import parse_type
         ("DECIMAL(10,2); DECIMAL(5,4)", "DECIMAL(12,4)"),
         ("DECIMAL(10,2); DOUBLE", "DOUBLE"),
         ("STRING; INT", "BIGINT"),
-        ("INT; STRING; DECIMAL(2,1)", "DECIMAL(21,1)"),
         ("DECIMAL(2,1); STRING", "DOUBLE"),
         ("DATE; STRING", "DATE"),
         ("STRING; BINARY", "BINARY"),
@@ -39,6 +38,14 @@ def test_types_meet_in_one(types: str, expected: str) -> None:
 
     assert str(common_type(parsed)) == expected
     assert str(common_type(parsed[::-1])) == expected
+
+
+def test_text_meets_the_first_number_first() -> None:
+    """So that the order of a list of text, integers and decimals decides, as in Spark."""
+    types = [parse_type(one) for one in ("INT", "STRING", "DECIMAL(2,1)")]
+
+    assert str(common_type(types)) == "DECIMAL(21,1)"
+    assert str(common_type(types[::-1])) == "DOUBLE"
 
 
 @pytest.mark.parametrize(

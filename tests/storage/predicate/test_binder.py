@@ -1,0 +1,136 @@
+"""What is not evaluated exactly is refused, and the error says which part and why.
+
+`test_where_against_spark` holds that what is taken means what it means in Spark.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from relstate.storage import TableSchema
+from relstate.storage.errors import (
+    OptionError,
+    SchemaMismatchError,
+    UnsupportedExpressionError,
+    UsageError,
+)
+from relstate.storage.predicate.predicate import Predicate
+from relstate.storage.schema.ddl import parse_columns
+
+SCHEMA = TableSchema.build(
+    parse_columns(
+        "i INT, s STRING, c STRING COLLATE UTF8_LCASE, d DOUBLE, n DECIMAL(6,2), ts TIMESTAMP, "
+        "st STRUCT<x: INT, y: INT, Y: INT>, arr ARRAY<INT>, `odd name` INT, iv INTERVAL DAY"
+    ),
+    ["i"],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("i IN (SELECT 1)", r"'i IN \(SELECT 1\)' is a subquery"),
+        ("EXISTS (SELECT 1)", "a subquery"),
+        ("i = (SELECT max(i) FROM t)", "a subquery"),
+        ("count(*) > 1", r"'COUNT\(\*\)' is an aggregate function"),
+        ("sum(i) OVER () > 1", "a window function"),
+        ("rand() < 0.5", "not deterministic"),
+        ("ts < current_timestamp()", "not deterministic"),
+        ("ts < now()", "not deterministic"),
+        ("monotonically_increasing_id() = 1", "not deterministic"),
+        ("i = :x", "a parameter"),
+        ("i = ?", "a parameter"),
+        ("nothing(i) = 1", "a function that is not known here"),
+        ("upper(s) = 'A'", "a function that is not known here"),
+        ("nothing(i)", "a function that is not known here"),
+        ("i + 1 = 2", r"'i \+ 1' is computed"),
+        ("-i = 1", "computed"),
+        ("s || 'x' = 'ax'", "computed"),
+        ("s ILIKE 'a'", "a condition that is not known here"),
+        ("s RLIKE 'a'", "a condition that is not known here"),
+        ("s LIKE ANY ('a', 'b')", "LIKE"),
+        ("i LIKE '1%'", "no column of type STRING, but INT"),
+        ("s LIKE s", "where a constant text belongs"),
+        ("s LIKE 'a' ESCAPE 'ab'", "ESCAPE that is not one character"),
+        ("startswith(i, 'a')", "no column of type STRING"),
+        ("i = TRUE", "the types INT, BOOLEAN do not compare"),
+        ("i = 'x'", "'x' of type STRING is no BIGINT"),
+        ("s = 5", "a column of type STRING is not compared as BIGINT"),
+        ("c = 'a'", "do not compare|not compared here"),
+        ("c = c", "STRING COLLATE UTF8_LCASE are not compared here"),
+        ("arr = arr", "not compared here"),
+        ("arr[0] = 1", "not known here"),
+        ("iv > INTERVAL '1' DAY", "not known here"),
+        ("st = st", "not compared here"),
+        ("n = d", "DECIMAL.* are not compared here as DOUBLE"),
+        ("i", "of type INT; a condition is a BOOLEAN"),
+        ("'a'", "no condition"),
+        ("i IS TRUE", "a condition is a BOOLEAN"),
+        ("(i = 1) = (i = 2)", "a condition where a value belongs"),
+        ("i = 1 = TRUE", "a condition where a value belongs"),
+        ("CASE WHEN i = 1 THEN TRUE END", "not known here"),
+        ("CAST(d AS INT) = 1", "a cast of DOUBLE to INT, which may fail or round"),
+        ("CAST(i AS STRING) = '1'", "a cast of INT to STRING"),
+        ("CAST(1.55 AS DECIMAL(2,1)) = n", "only by rounding"),
+        ("s = CAST('abc' AS VARCHAR(2))", "a cast that is not known here"),
+        ("isnan(i)", "no column of type FLOAT or DOUBLE"),
+        ("1 IN (i)", "only a column is looked for"),
+        ("i IN (i, 1)", "only a column is looked for"),
+        ("i IN ()", "without a list of values"),
+        ("(i, s) = 1", "rows of as many values"),
+        ("(i, s) < (1, 'a')", "rows are compared by =, <> and IN only"),
+        ("(i, s) IN ((1, NULL))", "a NULL in a row"),
+        ("ts = TIMESTAMP '2020-02-30 00:00:00'", "is no TIMESTAMP"),
+        ("*", "not known here"),
+        ("i = 1; DROP TABLE t", "one expression at a time"),
+        ("i = 1e400", "outside of DOUBLE"),
+    ],
+)
+def test_what_is_not_exact_is_refused(text: str, reason: str) -> None:
+    """With the smallest part that is not taken, the whole text, and the reason."""
+    with pytest.raises(UnsupportedExpressionError, match=reason) as raised:
+        Predicate.parse(text, SCHEMA)
+    assert isinstance(raised.value, UsageError)
+    assert type(raised.value) is UnsupportedExpressionError
+    assert text[:20] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = 1", "there is no column 'x'; the columns are i, s"),
+        ("`i ` = 1", "there is no column 'i '"),
+        ("t.i = 1", "there is no column 't'"),
+        ("i.x = 1", "i is INT and has no field 'x'"),
+        ("st.z = 1", "st has 0 fields 'z'; its fields are x, y, Y"),
+        ("st.y = 1", "st has 2 fields 'y'"),
+    ],
+)
+def test_unknown_columns_are_named(text: str, reason: str) -> None:
+    """With those there are."""
+    with pytest.raises(SchemaMismatchError, match=reason):
+        Predicate.parse(text, SCHEMA)
+
+
+def test_names_match_whatever_their_case() -> None:
+    """Quoted or not; the table's spelling is what is asked of a batch."""
+    assert Predicate.parse("I = 1 AND `ODD Name` = 2 AND ST.X = 3", SCHEMA).columns == (
+        "i",
+        "st",
+        "odd name",
+    )
+
+
+def test_an_unknown_time_zone_is_refused() -> None:
+    """Even where no time stands in the text."""
+    with pytest.raises(OptionError, match="Mars/Base"):
+        Predicate.parse("i = 1", SCHEMA, "Mars/Base")
+
+
+def test_thousands_of_values_are_taken() -> None:
+    """By IN, and by ORs of comparisons, alone or in rows."""
+    many = Predicate.parse(" OR ".join(f"i = {number}" for number in range(5000)), SCHEMA)
+    rows = ", ".join(f"({number}, 'x')" for number in range(2000))
+
+    assert many.ranges() is not None
+    assert Predicate.parse(f"(i, s) IN ({rows})", SCHEMA).ranges() is not None
