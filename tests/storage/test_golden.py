@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
+from support.stores import contents
 
 _FOLDER = Path(__file__).parent / "golden"
 
@@ -42,6 +44,32 @@ def test_format_1_is_read(golden: Store) -> None:
     expected = {key: value for value, key in enumerate(writer.LONG_KEYS)}
     assert {row["k"]: row["v"] for row in long_keys} == expected
     assert [row["k"] for row in long_keys] == sorted(expected)
+
+
+def test_format_1_s_rows_are_merged_fitted_and_expired(golden: Store) -> None:
+    """Of tables that merge their rows, were altered, or let rows expire; compacted or not."""
+    writer = _writer()
+
+    assert contents(golden, "merged") == writer.MERGED
+    assert golden.table("merged").get("a") == writer.MERGED[0]
+    assert contents(golden, "first_wins") == writer.FIRST_WINS
+    assert contents(golden, "altered") == writer.ALTERED
+    assert golden.table("altered").get(3) == writer.ALTERED[2]
+    assert contents(golden, "expiring") == [(2,), (3,)]
+    assert any(placed.record.place for placed in golden.state.segments.values())
+    before = golden.epoch - 1
+    assert contents(golden, "merged", before) == [("a", 3, 1, 3)]
+
+
+def test_a_delete_of_format_1_stays_in_force(golden: Store) -> None:
+    """A late row does not come back; a later one does."""
+    writer = _writer()
+    late = pa.table({"k": ["b"], "version": [4], "x": [1], "y": [1]})
+    golden.write("merged", late)
+    assert contents(golden, "merged") == writer.MERGED
+
+    golden.write("merged", late.set_column(1, "version", pa.array([6])))
+    assert contents(golden, "merged") == [*writer.MERGED, ("b", 6, 1, 1)]
 
 
 def test_format_1_is_looked_up(golden: Store) -> None:

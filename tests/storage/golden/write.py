@@ -54,6 +54,13 @@ EMPTY: dict[str, Any] = dict.fromkeys(FULL) | {"name": "", "number": -1}
 LATER: dict[str, Any] = dict.fromkeys(FULL) | {"name": "full", "number": 2, "text": "second"}
 GONE: dict[str, Any] = dict.fromkeys(FULL) | {"name": "gone", "number": 0}
 
+_MERGED = pa.schema({"k": pa.string(), "version": pa.int64(), "x": pa.int64(), "y": pa.int64()})
+
+MERGED = [("a", 9, 1, 9)]
+FIRST_WINS = [("a", 1)]
+ALTERED = [(1, 1, None), (2, 2, 0.5), (3, 2**40, 1.5), (4, 4, 2.5)]
+"""What the tables of these names hold."""
+
 LONG_KEYS = ["k" * 490, "k" * 600 + "a", "k" * 600 + "b", "k" * 600 + "\0", "z"]
 """Keys around and beyond LMDB's limit, some of which share an entry."""
 
@@ -81,9 +88,51 @@ def write(path: Path) -> None:
         for value, key in enumerate(LONG_KEYS):
             state.insert([key, value])
         state.commit()
+        write_merged(store)
+        write_altered(store)
+        write_expiring(store)
+        store.compact()
         while store.epoch < 70:
             store.create_table("passing", "k INT", primary_key=["k"])
             store.drop_table("passing")
+        store.write(
+            "merged", pa.table({"k": ["a"], "version": [9], "x": [None], "y": [9]}, _MERGED)
+        )
+
+
+def write_merged(store: Store) -> None:
+    """Write rows that are merged, one of them late, and a delete that stays in force."""
+    columns = "k STRING, version BIGINT, x BIGINT, y BIGINT"
+    store.create_table(
+        "merged", columns, primary_key=["k"], merge="partial", version_column="version"
+    )
+    store.create_table("first_wins", "k STRING, x BIGINT", primary_key=["k"], merge="ignore")
+    for version, x, y in ((1, 1, None), (3, None, 3), (2, 2, 2)):
+        row = pa.table({"k": ["a"], "version": [version], "x": [x], "y": [y]}, _MERGED)
+        store.write("merged", row)
+    store.write("merged", pa.table({"k": ["b"], "version": [1], "x": [1], "y": [1]}, _MERGED))
+    store.delete("merged", pa.table({"k": ["b"], "version": [5]}))
+    for x in (1, 2):
+        store.write("first_wins", pa.table({"k": ["a"], "x": [x]}))
+
+
+def write_altered(store: Store) -> None:
+    """Write rows under four schemas of one table."""
+    store.create_table("altered", "k INT, a TINYINT, b STRING", primary_key=["k"])
+    store.write("altered", pa.table({"k": [1], "a": [1], "b": ["one"]}))
+    store.add_columns("altered", "c DOUBLE")
+    store.write("altered", pa.table({"k": [2], "a": [2], "b": ["two"], "c": [0.5]}))
+    store.widen_column("altered", "a", "BIGINT")
+    store.rename_column("altered", "c", "d")
+    store.write("altered", pa.table({"k": [3], "a": [2**40], "b": ["three"], "d": [1.5]}))
+    store.drop_columns("altered", "b")
+    store.write("altered", pa.table({"k": [4], "a": [4], "d": [2.5]}))
+
+
+def write_expiring(store: Store) -> None:
+    """Write a row that expired soon, one that expires in a century, and one that never does."""
+    store.create_table("expiring", "k INT", primary_key=["k"])
+    store.write("expiring", pa.table({"k": [1, 2, 3]}), ttls=pa.array([1, 100 * 365 * 86400, None]))
 
 
 if __name__ == "__main__":
