@@ -1,13 +1,13 @@
 """The options of reads and writes through Spark, parsed from the text in which they arrive.
 
-    read     path table versionAsOf timestampAsOf columns where timeZone numPartitions
+    read     path table versionAsOf timestampAsOf expiresBy columns where timeZone numPartitions
     feed     path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              endingVersion endingTimestamp endingBoundInclusive deduplicationMode computeUpdates
              columns timeZone numPartitions
     follow   path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              deduplicationMode computeUpdates columns timeZone numPartitions maxEpochsPerTrigger
-    write    path table opColumn clustered txnAppId txnVersion
-    stream   path table opColumn clustered txnAppId
+    write    path table opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
+    stream   path table opColumn clustered ttl ttlColumn mergeSchema txnAppId
 
 A feed is a change feed read as a batch; a stream of reads follows one.
 
@@ -27,6 +27,8 @@ from typing import Any, TypeAlias
 
 from relstate.storage import DEDUPLICATIONS, errors, parse_instant
 
+from .duration import positive_seconds_of
+
 MAX_PARTITIONS = 32_768
 
 _Parse: TypeAlias = Callable[[str], Any]
@@ -44,6 +46,7 @@ class ReadOptions:
 
     ``version`` and ``time`` name the epoch, at most one of them; without, it is the latest.
     ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
+    ``expires_by``: the time by which rows that have expired are left out, None for the read's own.
     """
 
     path: str
@@ -54,6 +57,7 @@ class ReadOptions:
     partitions: int | None = None
     where: str | None = None
     time_zone: str = "UTC"
+    expires_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +100,12 @@ class FeedOptions:
 class WriteOptions:
     """What a write asks for.
 
-    ``operation_column`` names the column that says insert, update or delete. ``application`` and
-    ``version`` make the write happen once: a version not above the application's last is skipped.
-    A version without an application is one of the streaming query that runs the write.
+    ``operation_column`` names the column that says insert, update or delete; ``clustered``: all
+    changes of a key arrive in one task, in order. ``ttl``: seconds after which the rows expire;
+    ``ttl_column`` names a column with those of each. ``merge_schema``: columns that the table lacks
+    are added to it. ``application`` and ``version`` make the write happen once: a version not above
+    the application's last is skipped. A version without an application is one of the streaming
+    query that runs the write.
     """
 
     path: str
@@ -106,6 +113,10 @@ class WriteOptions:
     operation_column: str | None = None
     application: str | None = None
     version: int | None = None
+    clustered: bool = False
+    ttl: int | None = None
+    ttl_column: str | None = None
+    merge_schema: bool = False
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -120,6 +131,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         partitions=values.get("numPartitions"),
         where=values.get("where"),
         time_zone=values.get("timeZone", "UTC"),
+        expires_by=_time(values, "expiresBy"),
     )
 
 
@@ -201,6 +213,10 @@ def _written(values: Mapping[str, Any]) -> WriteOptions:
         operation_column=values.get("opColumn"),
         application=values.get("txnAppId"),
         version=values.get("txnVersion"),
+        clustered=values.get("clustered", False),
+        ttl=values.get("ttl"),
+        ttl_column=values.get("ttlColumn"),
+        merge_schema=values.get("mergeSchema", False),
     )
 
 
@@ -294,11 +310,6 @@ def _check_range(values: Mapping[str, Any]) -> str | None:
 def _check_operation(values: Mapping[str, Any]) -> str | None:
     if "opColumn" not in values and "clustered" in values:
         return "option 'clustered' says how the rows of 'opColumn' arrive; give that too"
-    if "opColumn" in values and not values.get("clustered", False):
-        return (
-            "option 'opColumn' needs 'clustered'='true', by which you promise that all changes "
-            "of one key arrive in one task, in order; without it the last change is not known"
-        )
     return None
 
 
@@ -393,7 +404,7 @@ def _version_or_latest(text: str) -> int | str:
 
 _MAX_LONG = 2**63 - 1
 _LATEST = "latest"
-_LOCAL_TIMES = ("where", "timestampAsOf", "startingTimestamp", "endingTimestamp")
+_LOCAL_TIMES = ("where", "timestampAsOf", "expiresBy", "startingTimestamp", "endingTimestamp")
 _version = _whole_number(0, _MAX_LONG)
 _PLACE: dict[str, _Parse] = {"path": _path, "table": _text}
 _REQUIRED = tuple(_PLACE)
@@ -405,12 +416,20 @@ _READ = _PLACE | {
     "readChangeFeed": _boolean,
     "versionAsOf": _version,
     "timestampAsOf": _instant,
+    "expiresBy": _instant,
     "columns": _names,
     "where": _text,
     "timeZone": _text,
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
 }
-_STREAM = _PLACE | {"opColumn": _text, "clustered": _boolean, "txnAppId": _text}
+_STREAM = _PLACE | {
+    "opColumn": _text,
+    "clustered": _boolean,
+    "ttl": positive_seconds_of,
+    "ttlColumn": _text,
+    "mergeSchema": _boolean,
+    "txnAppId": _text,
+}
 _WRITE = _STREAM | {"txnVersion": _whole_number(0, _MAX_LONG)}
 _CHANGES = _PLACE | {
     "readChangeFeed": _boolean,

@@ -112,6 +112,7 @@ def replay_and_ask(folder: Folder, *, days: int, reset: bool) -> bool:
         stream(db, folder)
         answer = ask(db)
         go_back(db)
+        follow(db)
         look_up(db)
         return compare(db, folder, until, answer)
 
@@ -200,6 +201,22 @@ def go_back(db: Database) -> None:
             name: db.table(name, version=epoch) for name in ("carrier_delays", "airlines")
         }
         db.spark.sql(STANDING, **at).show(truncate=False)
+
+
+def follow(db: Database) -> None:
+    """Read the change feed: what became of the flights between two epochs, row by row and net."""
+    first, last = earlier_epoch(db) + 1, db.store.epoch
+    title(f"The change feed of the flights, epochs {first} to {last}")
+    feed = db.spark.read.format("relstate").options(table="flights", readChangeFeed="true")
+    feed = feed.options(startingVersion=first, endingVersion=last)
+    each = feed.load(db.store.path).groupBy("_change_type").count()
+    net = feed.option("deduplicationMode", "netChanges").load(db.store.path)
+    both = each.withColumnRenamed("count", "commit_by_commit").join(
+        net.groupBy("_change_type").count().withColumnRenamed("count", "net"),
+        "_change_type",
+        "left",
+    )
+    both.orderBy("_change_type").show(truncate=False)
 
 
 def look_up(db: Database) -> None:

@@ -2,8 +2,9 @@
 
 Read in this order: store (what there is), then the wings: log (how an epoch comes to be), segment
 (immutable files of sorted entries), table (what is seen of them, and what is about to be written),
-codec (rows to bytes), schema (types and columns). plan carries a read or a write to another
-process, check verifies a store; everything that touches the outside goes through environment.
+codec (rows to bytes), schema (types and columns), predicate (which rows a read wants). plan
+carries a read or a write to another process, check verifies a store; everything that touches the
+outside goes through environment.
 
 Promises: works without Spark. Does not know it.
 """
@@ -22,8 +23,10 @@ from .log.entry import (
     Transaction,
     check_table_name,
 )
+from .log.time import iso_time, moment_of
 from .log.transaction import Committed, Proposal, Skipped
 from .plan import ReadPlan, WriteTarget
+from .predicate.predicate import Predicate
 from .schema import arrow, cast, type_json, types
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.kind import Kind
@@ -31,11 +34,15 @@ from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import Store
 from .table.chunk import OP_COLUMN, Op, chunk_of
+from .table.pruning import Pruning
 from .table.record import Row
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
 from .table.table import Table
 from .table.tablewriter import TableWriter
+from .upkeep.compaction import CompactionReport
+from .upkeep.job import CompactionJob
+from .upkeep.vacuum import VacuumReport
 
 __all__ = [
     "DEDUPLICATIONS",
@@ -43,6 +50,8 @@ __all__ = [
     "OP_COLUMN",
     "Column",
     "Committed",
+    "CompactionJob",
+    "CompactionReport",
     "Entry",
     "Environment",
     "FeedPlan",
@@ -51,7 +60,9 @@ __all__ = [
     "Kind",
     "LocalEnvironment",
     "Op",
+    "Predicate",
     "Proposal",
+    "Pruning",
     "ReadPlan",
     "Report",
     "Row",
@@ -68,12 +79,15 @@ __all__ = [
     "TableSchema",
     "TableWriter",
     "Transaction",
+    "VacuumReport",
     "WriteTarget",
     "arrow",
     "cast",
     "check_table_name",
     "chunk_of",
     "feed_fields",
+    "iso_time",
+    "moment_of",
     "parse_instant",
     "type_json",
     "types",

@@ -88,7 +88,14 @@ class ReadPlan:
         """Return the table, ready to be read in this process; ``time``: by the plan's if None."""
         environment = environment or LocalEnvironment(self.path)
         time = time or (lambda: self.time)
-        return StorageTable(environment, self._encoding(), self.segments, time, verify=self.verify)
+        return StorageTable(
+            environment,
+            self._encoding(),
+            self.segments,
+            time,
+            verify=self.verify,
+            epoch=self.epoch,
+        )
 
     def read(self, vnodes: tuple[range, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows of some vnodes as batches of the plan's columns."""

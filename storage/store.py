@@ -30,7 +30,7 @@ from .errors import (
 from .executor import open_state_table
 from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
 from .feed.snapshot import FeedSnapshot, snapshot_of
-from .log.entry import Entry, Settings, TableDefinition, check_table_name
+from .log.entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
 from .log.log import Log
 from .log.state import StoreState
 from .log.time import micros_of
@@ -50,6 +50,7 @@ from .table.statetable import StateTable
 from .table.table import Table
 from .upkeep import compaction
 from .upkeep.compaction import CompactionReport
+from .upkeep.job import CompactionJob
 from .upkeep.vacuum import VacuumReport, vacuum
 from .writing import Rows, write_rows
 
@@ -276,8 +277,6 @@ class Store:
         EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept,
         OptionError for a time without a zone.
         """
-        if time.tzinfo is None:
-            raise OptionError(f"{time.isoformat()} has no time zone, so it is no moment; add one")
         return self._log.epoch_at(self.state, micros_of(time))
 
     def history(self) -> Iterator[Entry]:
@@ -359,19 +358,26 @@ class Store:
     # Reading and writing elsewhere
 
     def read_plan(
-        self, name: str, *, epoch: int | None = None, columns: Sequence[str] | None = None
+        self,
+        name: str,
+        *,
+        epoch: int | None = None,
+        columns: Sequence[str] | None = None,
+        time: datetime | None = None,
     ) -> ReadPlan:
         """Return what other processes need to read a table at an epoch, by default the latest.
 
-        TableNotFoundError, SchemaError for an unknown column, the errors of `at`.
+        Rows that had expired by ``time`` are left out: by default now for the latest epoch, for
+        one that is named its own time, so that it answers the same for ever.
+        TableNotFoundError, SchemaError for an unknown column, the errors of `at`, OptionError for
+        a time without a zone.
         """
         state = self.state if epoch is None else self.state_at(epoch)
-        time = self._now(state) if epoch is None or epoch == self._state.epoch else state.time
-        return plan_at(self, state, time, name, columns)
-
-    def _now(self, state: StoreState) -> int:
-        """Return the time by which a read of the latest epoch judges what has expired."""
-        return max(self.environment.now(), state.time)
+        if time is not None:
+            moment = micros_of(time)
+        else:
+            moment = self.environment.now() if epoch is None else state.time
+        return plan_at(self, state, max(moment, state.time), name, columns)
 
     def write_target(self, name: str) -> WriteTarget:
         """Return what other processes need to write rows of a table."""
@@ -424,6 +430,26 @@ class Store:
         state = self.state
         tables = state.tables if table is None else [state.table(table).definition.table_id]
         self._state, report = compaction.compact(self._log, state, tables, progress)
+        return report
+
+    def compaction_job(self, table: str) -> CompactionJob | None:
+        """Return what `compact` would do for a table, to be run in parts elsewhere; None: nothing.
+
+        TableNotFoundError if there is no such table.
+        """
+        state = self.state
+        return CompactionJob.planned(
+            self.environment, state, state.table(table).definition.table_id
+        )
+
+    def commit_compaction(
+        self, job: CompactionJob, records: Sequence[SegmentRecord]
+    ) -> CompactionReport:
+        """Commit what all parts of a job have written.
+
+        ConflictError if a file was taken away meanwhile, TableNotFoundError if a table was dropped.
+        """
+        self._state, report = job.commit(self._log, self.state, records)
         return report
 
     def vacuum(self, retention: int | None = None, dry_run: bool = False) -> VacuumReport:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from relstate.connector.failure import unwrapped
-from relstate.storage import WriteTarget
+from relstate.storage import WriteTarget, errors
 
+from .order import check_order
 from .shuffle import shuffled, units_worth
 
 
@@ -23,13 +24,26 @@ class ForeachBatchWriter:
     """Upserts each micro-batch into one table. Holds no session, so that it travels.
 
     ``application`` stands for the query's own id, as Spark Connect needs; ``partitions``: how
-    many tasks write, None to let the writer choose.
+    many tasks write, None to let the writer choose; ``clustered``: all changes of a key lie in one
+    partition, in order. ``ttl`` and ``ttl_column`` are the options of a write.
     """
 
     target: WriteTarget
     application: str | None = None
     operation_column: str | None = None
     partitions: int | None = None
+    clustered: bool = False
+    ttl: str | None = None
+    ttl_column: str | None = None
+
+    def __post_init__(self) -> None:
+        """OptionError for arguments that do not fit each other, or the table."""
+        if self.partitions is not None and self.partitions < 1:
+            raise errors.OptionError(f"partitions must be 1 or more, not {self.partitions}")
+        if self.operation_column is not None:
+            check_order(self.target.definition, self.clustered, "op_column", "clustered=True")
+        if self._keeps_order and self.partitions is not None:
+            raise errors.OptionError("op_column keeps rows where they lie; leave out partitions")
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch. Errors are relstate's own where it has one."""
@@ -37,9 +51,13 @@ class ForeachBatchWriter:
             writer = self._gathered(batch).write.format("relstate").mode("append")
             writer.options(**self._options(batch_id)).save(self.target.path)
 
+    @property
+    def _keeps_order(self) -> bool:
+        """Whether a shuffle would lose the order of a key's changes."""
+        return self.operation_column is not None and self.clustered
+
     def _gathered(self, batch: DataFrame) -> DataFrame:
-        if self.operation_column is not None:
-            # A shuffle would lose the order of a key's changes.
+        if self._keeps_order:
             return batch
         units = self.partitions or units_worth(batch)
         if units is None:
@@ -52,5 +70,11 @@ class ForeachBatchWriter:
         if self.application is not None:
             options["txnAppId"] = self.application
         if self.operation_column is not None:
-            options |= {"opColumn": self.operation_column, "clustered": "true"}
+            options["opColumn"] = self.operation_column
+        if self._keeps_order:
+            options["clustered"] = "true"
+        if self.ttl is not None:
+            options["ttl"] = self.ttl
+        if self.ttl_column is not None:
+            options["ttlColumn"] = self.ttl_column
         return options

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from relstate.storage import LocalEnvironment, SegmentRecord, TableWriter, WriteTarget
 
+from .expiry import RowExpiry
 from .message import TaskIdentity, TaskMessage
 from .operation import OperationColumn
 
@@ -32,6 +33,7 @@ class WriteJob:
     application: str | None
     version: int | None
     is_done: bool = False
+    expiry: RowExpiry | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows of one task, and return what the driver needs to commit them."""
@@ -52,7 +54,18 @@ class WriteJob:
             raise
 
     def _write(self, writer: TableWriter, batch: pa.RecordBatch) -> None:
-        if self.operations is None:
-            writer.write(batch)
-        else:
-            writer.write(*self.operations.split(batch))
+        kinds = ttls = None
+        if self.expiry is not None:
+            batch, ttls = self.expiry.split(batch)
+        if self.operations is not None and ttls is None:
+            batch, kinds = self.operations.split(batch)
+        elif self.operations is not None:
+            # The TTLs go with their rows, of which some may be left out.
+            batch, kinds = self.operations.split(batch.append_column(_TTL, ttls))
+            ttls = batch.column(_TTL)
+            batch = batch.drop_columns([_TTL])
+        writer.write(batch, kinds, ttls)
+
+
+# No column of a table has this name: it is no identifier of SQL.
+_TTL = "\0ttl"

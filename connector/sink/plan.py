@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from relstate.connector import catalog
 from relstate.connector.failure import reported
 from relstate.connector.options import WriteOptions, stream_options, write_options
 from relstate.connector.types import arrow_schema_of
-from relstate.storage import Store, TableSchema, WriteTarget
+from relstate.storage import Store, TableDefinition, TableSchema, WriteTarget, errors
+from relstate.storage.table.value import UPSERTS
 
 from .batch import BatchWriter
+from .evolution import merge_schema, misfit
+from .expiry import RowExpiry
 from .job import WriteJob
 from .operation import OperationColumn
+from .order import check_order
 from .stream import StreamWriter
 
 
@@ -43,13 +48,38 @@ def plan_stream(given: Mapping[str, str], schema: StructType, *, overwrite: bool
 def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:
     with Store.open(options.path) as store:
         target = store.write_target(options.table)
+        if options.operation_column is not None:
+            promise = "'clustered'='true'"
+            check_order(target.definition, options.clustered, "option 'opColumn'", promise)
+        target = _fitted(store, target, options, arrow_schema_of(schema))
         is_done = _is_done(store, target, options)
-    found = arrow_schema_of(schema)
-    operations = _operations(options.operation_column, target.definition.schema)
-    target.definition.schema.check_schema(
-        found if operations is None else operations.check_schema(found)
+    return WriteJob(
+        target,
+        _operations(options.operation_column, target.definition),
+        overwrite,
+        options.application,
+        options.version,
+        is_done,
+        _expiry(options, target.definition.schema),
     )
-    return WriteJob(target, operations, overwrite, options.application, options.version, is_done)
+
+
+def _fitted(
+    store: Store, target: WriteTarget, options: WriteOptions, found: pa.Schema
+) -> WriteTarget:
+    """Return the target with a schema that the rows fit. SchemaMismatchError."""
+    operations = _operations(options.operation_column, target.definition)
+    expiry = _expiry(options, target.definition.schema)
+    rows = found if expiry is None else expiry.check_schema(found)
+    rows = rows if operations is None else operations.check_schema(rows)
+    if options.merge_schema:
+        merge_schema(store, options.table, rows)
+        target = store.write_target(options.table)
+    try:
+        target.definition.schema.check_schema(rows)
+    except errors.SchemaMismatchError as error:
+        raise misfit(store, target.definition, error) from None
+    return target
 
 
 def _is_done(store: Store, target: WriteTarget, options: WriteOptions) -> bool:
@@ -60,8 +90,21 @@ def _is_done(store: Store, target: WriteTarget, options: WriteOptions) -> bool:
     return last is not None and last.run is None and options.version <= last.batch
 
 
-def _operations(name: str | None, schema: TableSchema) -> OperationColumn | None:
+def _operations(name: str | None, definition: TableDefinition) -> OperationColumn | None:
     if name is None:
         return None
-    stored = any(column.name.lower() == name.lower() for column in schema.columns)
-    return OperationColumn(name, stored)
+    properties = definition.properties
+    return OperationColumn(
+        name, _has(definition.schema, name), UPSERTS[properties.merge], properties.append_only
+    )
+
+
+def _expiry(options: WriteOptions, schema: TableSchema) -> RowExpiry | None:
+    name = options.ttl_column
+    if options.ttl is None and name is None:
+        return None
+    return RowExpiry(options.ttl, name, name is not None and _has(schema, name))
+
+
+def _has(schema: TableSchema, name: str) -> bool:
+    return any(column.name.lower() == name.lower() for column in schema.columns)

@@ -59,7 +59,7 @@ def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
     names = tuple(column.name for column in columns)
     check_columns(options.columns, names)
     plan = replace(plan, columns=names)
-    return TableReader(plan, options.partitions or _partitions(plan), arrow_schema_of(schema))
+    return TableReader(plan, options.partitions or partitions_worth(plan), arrow_schema_of(schema))
 
 
 def _schema_of(given: Mapping[str, str]) -> StructType:
@@ -72,11 +72,11 @@ def _schema_of(given: Mapping[str, str]) -> StructType:
 def _plan(options: ReadOptions) -> ReadPlan:
     with Store.open(options.path) as store:
         epoch = options.version if options.time is None else store.epoch_at(options.time)
-        plan = store.read_plan(options.table, epoch=epoch)
+        plan = store.read_plan(options.table, epoch=epoch, time=options.expires_by)
     return plan if options.where is None else plan.filtered(options.where, options.time_zone)
 
 
-def _partitions(plan: ReadPlan) -> int:
+def partitions_worth(plan: ReadPlan) -> int:
     """Return how many tasks a read is worth."""
     most = max(1, -(-plan.stored_bytes // PARTITION_BYTES))
     pruning = plan.pruning()

@@ -114,9 +114,11 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the parts of the micro-batch between two offsets."""
         first, last = FeedOffset.from_json(start), FeedOffset.from_json(end)
+        if first.began != last.began:
+            first = last.beginning()
         if first == last:
             return []
-        plan = self._plan(last.beginning() if first.began != last.began else first, last)
+        plan = self._plan(first, last)
         count = self._options.partitions or worth_tasks(plan)
         return [PlannedPartition(plan, vnodes) for vnodes in plan.partitions(count)]
 

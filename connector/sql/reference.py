@@ -69,7 +69,7 @@ def parse_query(text: str) -> Tree:
             f"{unreadable(text, error)}; what Spark reads and relstate does not goes to spark.sql, "
             "over db.table(name).createOrReplaceTempView(name)"
         ) from None
-    if not isinstance(tree, exp.Query):
+    if not isinstance(tree, exp.Query | exp.Values):
         raise errors.UnsupportedStatementError(f"{shown(text)} is not a query")
     return tree
 

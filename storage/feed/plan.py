@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..environment import Environment, LocalEnvironment
 from ..errors import EpochExpiredError, EpochNotFoundError, OptionError, TableNotFoundError
-from ..log.entry import TableDefinition
+from ..log.entry import Entry, TableDefinition
 from ..log.log import Log
 from ..log.state import StoreState
 from ..plan import ReadPlan
@@ -120,11 +120,11 @@ def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
 def _planned(
     log: Log, newest: StoreState, definition: TableDefinition, request: FeedRequest, last: int
 ) -> FeedPlan:
-    if definition.properties.ttl is not None:
-        raise expiring(definition.name)
     fields = feed_fields(definition.schema, request.columns)
     _check_same_table(log, newest, definition, request.first)
-    steps = tuple(steps_of(log.entries(request.first, last), definition.table_id))
+    entries = list(log.entries(request.first, last))
+    _check_expiry(definition, entries)
+    steps = tuple(steps_of(entries, definition.table_id))
     before = _before(log, newest, definition, steps)
     is_net = _is_net(request.deduplication)
     shape = FeedShape(is_net, request.update_images, tuple(field.name for field in fields))
@@ -139,8 +139,17 @@ def _before(
     if not steps or steps[0].epoch <= definition.created_epoch:
         return ReadPlan(path, definition, vnode_count, definition.created_epoch, (), 0)
     state = log.state_at(newest, steps[0].epoch - 1)
+    _check_expiry(state.tables[definition.table_id].definition)
     segments = state.segments_of(definition.table_id)
     return ReadPlan(path, definition, vnode_count, state.epoch, segments, state.time)
+
+
+def _check_expiry(definition: TableDefinition, entries: Sequence[Entry] = ()) -> None:
+    """OptionError if a table has a TTL, or had one after one of some commits."""
+    altered = (one for entry in entries for one in entry.altered_tables)
+    same = (one for one in altered if one.table_id == definition.table_id)
+    if any(one.properties.ttl is not None for one in (definition, *same)):
+        raise expiring(definition.name)
 
 
 def data_epochs(

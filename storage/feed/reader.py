@@ -22,6 +22,7 @@ from ..errors import CorruptionError, OptionError, RelstateError
 from ..paths import SEGMENTS
 from ..plan import ReadPlan
 from ..segment.block import Block
+from ..segment.kind import Kind
 from ..table.head import EXPIRES, Heads
 from ..table.piece import Limits, pieces
 from ..table.resolve import Window
@@ -134,8 +135,10 @@ class FeedReader:
         return Block.over(keys, constant(self._encoding.encode_delete(), len(keys)))
 
     def _check_expiry(self, blocks: Sequence[Block]) -> None:
-        if any((Heads(block).flags & EXPIRES).any() for block in blocks):
-            raise expiring(self._encoding.name)
+        """OptionError if a row expires; a delete may, which only says how long it is kept."""
+        for heads in map(Heads, blocks):
+            if ((heads.flags & EXPIRES != 0) & (heads.kinds != Kind.DELETE)).any():
+                raise expiring(self._encoding.name)
 
     # Batches
 

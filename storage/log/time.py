@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from ..errors import OptionError
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -17,6 +19,8 @@ def moment_of(time: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time)
 
 
-def micros_of(moment: datetime) -> int:
-    """Return a moment, which has a time zone, in microseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+def micros_of(time: datetime) -> int:
+    """Return a time in microseconds since 1970. OptionError if it has no time zone."""
+    if time.tzinfo is None:
+        raise OptionError(f"{time.isoformat()} has no time zone, so it is no moment; add one")
+    return (time - _EPOCH) // timedelta(microseconds=1)

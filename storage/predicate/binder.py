@@ -136,6 +136,8 @@ class _Binder:
 
     def _is(self, node: Tree) -> Condition:
         asked = node.expression
+        if isinstance(node.this, _LOOSE):
+            raise refused(node, "no SQL of Spark's; put what IS asks about in parentheses")
         if isinstance(asked, exp.Null):
             return self._is_null(node.this)
         if isinstance(asked, exp.Boolean):
@@ -403,6 +405,8 @@ _TEXT = t.String()
 _VALUES = (
     exp.Column, exp.Dot, exp.Neg, exp.Cast, exp.Literal, exp.HexString, exp.Boolean, exp.Null,
 )  # fmt: skip
+# What Spark's grammar puts behind a value, and nothing behind it.
+_LOOSE = (exp.Is, exp.In, exp.Between, exp.Like, exp.Escape, exp.Not)
 _CONDITIONS: dict[type[Tree], Callable[[_Binder, Tree], Condition]] = {
     exp.And: _Binder._and,
     exp.Or: _Binder._or,

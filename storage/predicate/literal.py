@@ -78,7 +78,7 @@ def type_of(node: exp.Cast) -> t.DataType:
     """Return the type that a cast names."""
     target = node.to
     kind = target.this
-    if node.args.get("format") or kind in _CUT_TEXT:
+    if node.args.get("format"):
         raise refused(node, "a cast that is not known here")
     if kind in _INSTANTS:
         return t.Timestamp()
@@ -88,7 +88,6 @@ def type_of(node: exp.Cast) -> t.DataType:
         raise refused(node, f"refused: {error}") from None
 
 
-_CUT_TEXT = (exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR, exp.DataType.Type.NCHAR)
 _INSTANTS = (
     exp.DataType.Type.TIMESTAMP,
     exp.DataType.Type.TIMESTAMPTZ,

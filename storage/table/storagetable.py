@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from ..codec.ragged import Bytes, Positions, first_of_each
 from ..environment import Environment
-from ..errors import CorruptionError, OptionError, SchemaMismatchError
+from ..errors import CorruptionError, OptionError, SchemaMismatchError, SegmentMissingError
+from ..log.absence import explained
 from ..log.entry import TableDefinition
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
@@ -58,10 +59,13 @@ class StorageTable:
         time: Callable[[], int],
         *,
         verify: str = "hash",
+        epoch: int | None = None,
     ) -> None:
         """``segments``: those that hold rows of the table, the newest first. ``time`` tells, in
-        microseconds since 1970, by when a row must have expired not to be seen.
+        microseconds since 1970, by when a row must have expired not to be seen. ``epoch`` is the
+        one that is read, for messages.
         """
+        self._epoch = epoch
         self._environment = environment
         self._time = time
         self._resolver = Resolver(visible_at(time), encoding.values.fold)
@@ -76,10 +80,15 @@ class StorageTable:
     @property
     def _files(self) -> tuple[SegmentFile, ...]:
         if self._opened is None:
-            self._opened = tuple(
-                registry.open(self._environment, placed.record, self._verify)
-                for placed in self._segments
-            )
+            try:
+                self._opened = tuple(
+                    registry.open(self._environment, placed.record, self._verify)
+                    for placed in self._segments
+                )
+            except SegmentMissingError as error:
+                if self._epoch is None:
+                    raise
+                raise explained(self._environment, self._epoch, error) from None
         return self._opened
 
     @property

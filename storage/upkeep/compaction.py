@@ -74,9 +74,8 @@ def _tended(
     time = rewrite_time(log.environment, state)
     rewrites = [Rewrite.of(state, component, merge, time) for merge in merges]
     records = _run_all(log.environment, rewrites)
-    with suppress(ConflictError, TableNotFoundError):  # others were here, and tend as well
-        return replaced(log, state, started, merges, records)
-    return state
+    # If others were faster, they tend as well.
+    return _replaced(log, state, started, merges, records) or state
 
 
 def _run_all(environment: Environment, rewrites: Sequence[Rewrite]) -> list[SegmentRecord]:
@@ -127,9 +126,9 @@ def _compacted(
         started = log.environment.now()
         rewrite = Rewrite.of(state, component, merge, rewrite_time(log.environment, state))
         records = _run(log.environment, rewrite, progress)
-        with suppress(ConflictError, TableNotFoundError):
-            state = replaced(log, state, started, [merge], records)
-            return state, report_of(state.epoch, [merge], records), component.table_ids
+        after = _replaced(log, state, started, [merge], records)
+        if after is not None:
+            return after, report_of(after.epoch, [merge], records), component.table_ids
     raise ConflictError(
         f"{log.environment.location('')}: other compactions took files away {_ATTEMPTS} times; "
         "nothing was compacted: let one process compact at a time"
@@ -167,8 +166,8 @@ def replaced(
 ) -> StoreState:
     """Commit that the files of some merges were replaced; return the state after it.
 
-    What certainly did not happen leaves no files behind: ConflictError if a file was taken away
-    meanwhile, TableNotFoundError if a table was dropped, the others of a commit.
+    ConflictError if a file was taken away meanwhile, TableNotFoundError if a table was dropped, the
+    other errors of a commit.
     """
     proposal = Proposal(
         operation=OPERATION,
@@ -177,15 +176,32 @@ def replaced(
         segments=tuple(records),
         removed=tuple(file.name for merge in merges for file in merge.inputs),
     )
+    done = commit(log, state, proposal)
+    assert isinstance(done, Committed)
+    return done.state
+
+
+def _replaced(
+    log: Log,
+    state: StoreState,
+    started: int,
+    merges: Sequence[Merge],
+    records: Sequence[SegmentRecord],
+) -> StoreState | None:
+    """Do what `replaced` does for the first and only time; None if others were faster.
+
+    What certainly did not happen leaves no files behind.
+    """
     try:
-        done = commit(log, state, proposal)
+        return replaced(log, state, started, merges, records)
     except UnknownOutcomeError:
         raise
+    except (ConflictError, TableNotFoundError):
+        discard(log.environment, records)
+        return None
     except RelstateError:
         discard(log.environment, records)
         raise
-    assert isinstance(done, Committed)
-    return done.state
 
 
 def discard(environment: Environment, records: Iterable[SegmentRecord]) -> None:

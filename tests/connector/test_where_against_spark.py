@@ -371,6 +371,8 @@ CAST(CAST(ti AS INT) AS BIGINT) = 5
 CAST(f AS DOUBLE) = 0.1D
 CAST(n AS DOUBLE) = 0.1D
 i::BIGINT = 5
+s = CAST('abc' AS VARCHAR(2))
+s = CAST('a' AS CHAR(3))
 CAST('5' AS INT) = i
 CAST(5.0 AS INT) = i
 i = j
@@ -478,6 +480,61 @@ def test_what_spark_refuses_is_refused(rows: DataFrame, text: str) -> None:
         rows.where(text).count()
     with pytest.raises((UnsupportedExpressionError, SchemaMismatchError)):
         Predicate.parse(text, SCHEMA)
+
+
+# Where a grammar decides what belongs together.
+UNPARENTHESISED = """
+i = 1 IN (true)
+true = i IN (1)
+i IN (1) = true
+i IS NULL = false
+i IS NULL IS NULL
+i > 1 IS NULL
+i > 1 = true
+s LIKE 'a' = true
+bo = i > 1
+bo = s LIKE 'a'
+bo = i IS NULL
+NOT bo = true
+NOT bo IS NULL
+NOT bo AND bo
+NOT bo OR bo
+bo OR bo AND NOT bo
+! bo AND bo
+! bo = false
+! i IN (1, 2)
+i BETWEEN 1 AND 2 = true
+i BETWEEN 1 AND 2 AND bo
+i BETWEEN 1 AND 2 OR bo AND i = 5
+NOT i BETWEEN 1 AND 2 AND bo
+bo = NOT bo
+bo IS TRUE = false
+bo IS NOT TRUE AND i = 1
+bo <=> i = 1
+bo = true <=> true
+i = 1 = bo
+i <> 1 <> bo
+i = 1 AND bo = true OR s LIKE 'a%' IS NULL
+i IN (1, 2) IS NOT NULL
+i = - 1 AND j > -1
+i = 1 OR j = 1 AND NOT s = 'a' OR bo
+i IS DISTINCT FROM 1 AND bo
+i IS NOT DISTINCT FROM j = bo
+s LIKE 'a%' ESCAPE '/' AND bo
+s LIKE 'a/%' ESCAPE '/' IS NULL
+NOT s LIKE 'a%' ESCAPE '/'
+s NOT LIKE 'a/_c' ESCAPE '/' OR bo
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("text", UNPARENTHESISED)
+def test_what_belongs_together_is_what_spark_puts_together(rows: DataFrame, text: str) -> None:
+    """Without parentheses a text is read as Spark reads it, or it is refused."""
+    try:
+        found = kept(text)
+    except UnsupportedExpressionError:
+        return
+    assert [found] == kept_by_spark(rows, [text])
 
 
 # --- Random trees -------------------------------------------------------------------------------

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from relstate.storage import Store
+from relstate.storage import Store, moment_of
 from relstate.storage.environment import LocalEnvironment
-from relstate.storage.errors import SchemaError, ValueRangeError
+from relstate.storage.errors import OptionError, SchemaError, ValueRangeError
 from support.clock import ManualClock
 
 
@@ -135,3 +137,18 @@ def test_a_clock_that_goes_backwards_does_not_bring_rows_back(
 
     plan = store.read_plan("t")
     assert [row["k"] for part in plan.open().scan() for row in part.to_pylist()] == [2]
+
+
+def test_a_plan_of_a_named_epoch_is_judged_by_its_time(store: Store, clock: ManualClock) -> None:
+    """The latest one too, once it is named; unless a time is given beside it."""
+    epoch = store.write("t", rows(k1="a"))
+    clock.advance(61)
+
+    def count(**how: Any) -> int:
+        return store.read_plan("t", **how).open().count()
+
+    assert count() == 0
+    assert count(epoch=epoch) == 1
+    assert count(epoch=epoch, time=moment_of(clock.now())) == 0
+    with pytest.raises(OptionError, match="no time zone"):
+        count(time=datetime(2026, 1, 1))

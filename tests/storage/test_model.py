@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import tempfile
 from collections.abc import Sequence
@@ -22,10 +23,18 @@ from hypothesis.stateful import (
 )
 
 from relstate.storage import Op, SegmentRecord, StateTable, Store, Table, chunk_of
-from relstate.storage.errors import TableExistsError, TableNotFoundError
+from relstate.storage.environment import LocalEnvironment, SystemClock
+from relstate.storage.errors import (
+    EpochExpiredError,
+    SegmentMissingError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from relstate.storage.upkeep.vacuum import VacuumReport
+from support.clock import ManualClock
 from support.model import Model, changed, in_order, is_between
 from support.shapes import SHAPES, Key, Row, Shape
-from support.stores import batch_of, committed, rows_of, unsynced, written
+from support.stores import UnsyncedDisk, batch_of, committed, rows_of, written
 
 Change = tuple[Key, Row | None]
 
@@ -51,14 +60,21 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         """Make an empty store."""
         self.folder = tempfile.TemporaryDirectory()
+        # Files are as old as the machine's clock says.
+        self.clock = ManualClock(SystemClock().now())
         path = f"{self.folder.name}/store"
         self.handles = [
-            Store.create(path, vnode_count=self.vnode_count, environment=unsynced(path))
+            Store.create(path, vnode_count=self.vnode_count, environment=self.environment(path))
         ]
         self.model = Model()
+        self.times = {1: self.clock.now()}
         self.state_table: StateTable | None = None
-        self.snapshots: list[tuple[int, Table]] = []
+        self.snapshots: list[tuple[int, Table, dict[Key, Row]]] = []
         self.create()
+
+    def environment(self, path: str) -> LocalEnvironment:
+        """Return an environment by the machine's own clock."""
+        return LocalEnvironment(path, UnsyncedDisk(), self.clock)
 
     @property
     def store(self) -> Store:
@@ -124,7 +140,7 @@ class StoreMachine(RuleBasedStateMachine):
             for handle in self.handles:
                 handle.close()
             self.handles, self.state_table, self.snapshots = [], None, []
-        self.handles.append(Store.open(path, environment=unsynced(path)))
+        self.handles.append(Store.open(path, environment=self.environment(path)))
 
     @precondition(lambda self: len(self.handles) > 1)
     @rule()
@@ -211,11 +227,62 @@ class StoreMachine(RuleBasedStateMachine):
         self.seen: dict[Key, Row] = dict(self.rows)
         self.pending: list[Change] = []
 
+    # Upkeep
+
+    @rule(is_whole=st.booleans())
+    def compact(self, is_whole: bool) -> None:
+        """Merge all files of the table or of all; the second time there is nothing to do."""
+        table = self.shape.name if self.exists and not is_whole else None
+        epoch = self.store.epoch
+        report = self.store.compact(table)
+        assert self.store.epoch == report.epoch
+        assert report.epoch - epoch == bool(report.files_read)
+        assert self.store.compact(table).files_read == 0
+
+    @rule(retention=st.integers(0, 12), is_dry=st.booleans())
+    def vacuum(self, retention: int, is_dry: bool) -> None:
+        """Let epochs expire that were replaced so many seconds ago, and remove what they need."""
+        oldest = self.store.state.oldest_epoch
+        start = self.clock.now() - retention * 1_000_000
+        kept = max((epoch for epoch, time in self.times.items() if time <= start), default=1)
+        report = self.store.vacuum(retention, dry_run=is_dry)
+        if is_dry:
+            assert self.store.state.oldest_epoch == oldest
+            return
+        assert report.oldest_epoch == self.store.state.oldest_epoch
+        assert oldest <= report.oldest_epoch <= max(kept, oldest)
+        self.model.expire(report.oldest_epoch)
+        assert self.store.vacuum(retention) == VacuumReport(0, 0, report.oldest_epoch)
+
+    @rule(data=st.data())
+    def travel(self, data: st.DataObject) -> None:
+        """Every epoch that is kept reads as it was; the one before them is told to be gone."""
+        epoch = data.draw(st.sampled_from(sorted(self.model.past)))
+        snapshot = self.store.at(epoch)
+        for name, rows in self.model.past[epoch].items():
+            found = rows_of(snapshot.table(name).to_arrow())
+            assert found == in_order(self.shape, rows)
+        oldest = min(self.model.past)
+        if oldest > 1:
+            with pytest.raises(EpochExpiredError, match=f"{oldest} is the oldest"):
+                self.store.at(oldest - 1)
+
     # Reads
 
     @invariant()
     def the_newest_epoch_is_seen(self) -> None:
-        """Every handle sees the newest epoch and its tables."""
+        """Every handle sees the newest epoch and its tables; upkeep adds one that changes nothing.
+
+        A second passes.
+        """
+        newest = self.store.epoch
+        for epoch in range(max(self.times) + 1, newest + 1):
+            self.times[epoch] = self.clock.now()
+        self.clock.advance(1)
+        assert newest - self.model.epoch <= 1
+        for entry in itertools.islice(self.store.history(), newest - self.model.epoch):
+            assert not entry.data_change
+        self.model.pass_epochs(newest)
         for handle in self.handles:
             assert handle.epoch == self.model.epoch
             assert handle.tables() == tuple(self.model.tables)
@@ -294,17 +361,22 @@ class StoreMachine(RuleBasedStateMachine):
     def take_snapshot(self) -> None:
         """Hold a table at the epoch of now."""
         table = self.store.at(self.model.epoch).table(self.shape.name)
-        self.snapshots.append((self.model.epoch, table))
+        self.snapshots.append((self.model.epoch, table, dict(self.rows)))
 
     @precondition(lambda self: self.snapshots)
     @rule(data=st.data())
     def read_snapshot(self, data: st.DataObject) -> None:
-        """A snapshot shows its own epoch, whatever came since."""
-        epoch, table = data.draw(st.sampled_from(self.snapshots))
-        rows = self.model.past[epoch][self.shape.name]
+        """A snapshot shows its own epoch, whatever came since; if that expired, it may say so."""
+        epoch, table, rows = data.draw(st.sampled_from(self.snapshots))
         key = data.draw(self.shape.keys)
-        assert table.get(*key) == rows.get(key)
-        assert rows_of(table.to_arrow()) == in_order(self.shape, rows)
+        try:
+            found, all_rows = table.get(*key), rows_of(table.to_arrow())
+        except SegmentMissingError as error:
+            assert epoch < self.store.state.oldest_epoch
+            assert "no longer kept" in str(error)
+        else:
+            assert found == rows.get(key)
+            assert all_rows == in_order(self.shape, rows)
 
 
 def same_rows(found: Sequence[Row], expected: Sequence[Row]) -> bool:

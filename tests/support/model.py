@@ -12,7 +12,7 @@ Table = dict[Key, Row]
 
 @dataclass
 class Model:
-    """A store of the simplest kind. Every change is one epoch; every epoch is kept."""
+    """A store of the simplest kind. Every change is one epoch, kept until it is to expire."""
 
     epoch: int = 1
     tables: dict[str, Table] = field(default_factory=dict)
@@ -37,6 +37,15 @@ class Model:
         """Apply changes in their order: rows, or None for deletes."""
         self.tables[name] = changed(self.tables[name], changes)
         self._commit()
+
+    def pass_epochs(self, epoch: int) -> None:
+        """Let epochs pass in which nothing changed, up to one."""
+        while self.epoch < epoch:
+            self._commit()
+
+    def expire(self, oldest: int) -> None:
+        """Forget the epochs before one."""
+        self.past = {epoch: tables for epoch, tables in self.past.items() if epoch >= oldest}
 
     def _commit(self) -> None:
         self.epoch += 1

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import Store
-from relstate.storage.errors import CorruptionError
+from relstate.storage.errors import CorruptionError, OptionError
 from support.feeds import Change, applied, changes_of, told
 from support.model import Model
 from support.shapes import SHAPES, Shape
-from support.stores import StoreMaker, committed, unsynced, upsert, written
+from support.stores import StoreMaker, committed, contents, unsynced, upsert, written
 
 
 @st.composite
 def commits(draw: st.DrawFn, shape: Shape) -> list[tuple[str, list[list[tuple[Any, bool]]]]]:
     """Draw commits: a kind, and for each task rows to be written or deleted."""
     task = st.lists(st.tuples(shape.rows, st.booleans()), max_size=6)
-    kinds = st.sampled_from(["write", "write", "write", "overwrite", "truncate", "again", "other"])
+    kinds = st.sampled_from(
+        ["write", "write", "write", "overwrite", "truncate", "again", "other", "compact"]
+    )
     return draw(
         st.lists(st.tuples(kinds, st.lists(task, min_size=1, max_size=3)), min_size=1, max_size=7)
     )
 
 
 def run(store: Store, shape: Shape, model: Model, kind: str, tasks: list[Any]) -> None:
+    """Make one commit in the store and in the model, and what upkeep follows it."""
+    change(store, shape, model, kind, tasks)
+    model.pass_epochs(store.epoch)
+
+
+def change(store: Store, shape: Shape, model: Model, kind: str, tasks: list[Any]) -> None:
     """Make one commit in the store and in the model."""
     table_id = store.state.table(shape.name).definition.table_id
     if kind == "truncate":
@@ -36,7 +47,9 @@ def run(store: Store, shape: Shape, model: Model, kind: str, tasks: list[Any]) -
         return
     if kind == "other":
         store.create_table(f"t{store.epoch}", "k INT", primary_key=["k"])
-        model.apply(shape.name, [])
+        return
+    if kind == "compact":
+        store.compact()
         return
     segments, expected = [], []
     if kind == "again":
@@ -57,10 +70,22 @@ def run(store: Store, shape: Shape, model: Model, kind: str, tasks: list[Any]) -
         model.apply(shape.name, expected)
 
 
+Rows = dict[Any, Any]
+
+
 def check(store: Store, shape: Shape, model: Model, first: int, last: int) -> None:
     """Hold the laws of both kinds of feed for one range of epochs."""
-    before = model.past[first - 1].get(shape.name, {})
-    after = model.past[last].get(shape.name, {})
+    def rows_at(epoch: int) -> Rows:
+        return model.past[epoch].get(shape.name, {})
+
+    check_range(store, shape, rows_at, first, last)
+
+
+def check_range(
+    store: Store, shape: Shape, rows_at: Callable[[int], Rows], first: int, last: int
+) -> None:
+    """Hold the laws of both kinds of feed, where it is known what was there at every epoch."""
+    before, after = rows_at(first - 1), rows_at(last)
     each = changes_of(store.changes(shape.name, first, last))
     net = changes_of(store.changes(shape.name, first, last, deduplication="netChanges"))
 
@@ -70,7 +95,7 @@ def check(store: Store, shape: Shape, model: Model, first: int, last: int) -> No
     now = before
     for epoch in range(first, last + 1):
         now = applied(shape, now, [change for change in each if change.epoch == epoch])
-        assert now == model.past[epoch].get(shape.name, {})
+        assert now == rows_at(epoch)
     assert {change.epoch for change in net} <= {change.epoch for change in each}
 
 
@@ -91,6 +116,50 @@ def test_a_feed_leads_from_one_epoch_to_another(shape: Shape, data: st.DataObjec
             for first in range(2, store.epoch + 1):
                 for last in range(first, store.epoch + 1):
                     check(store, shape, model, first, last)
+
+
+MERGED = Shape(
+    name="merged",
+    columns="k INT, a INT, b STRING, v INT",
+    primary_key=("k",),
+    key=(0,),
+    rows=st.tuples(
+        st.integers(0, 3),
+        st.none() | st.integers(0, 2),
+        st.none() | st.sampled_from(["x", "y"]),
+        st.none() | st.integers(0, 3),
+    ),
+)
+PROPERTIES: list[dict[str, Any]] = [
+    {"merge": merge, "version_column": version}
+    for merge in ("overwrite", "ignore", "partial")
+    for version in (None, "v")
+    if (merge, version) != ("overwrite", None)
+]
+
+
+@pytest.mark.parametrize("properties", PROPERTIES, ids=str)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_a_feed_is_of_rows_as_they_are_merged(
+    properties: dict[str, Any], data: st.DataObject
+) -> None:
+    """Whatever the table makes of the versions of a row: changes are those of what was seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/store"
+        with Store.create(path, vnode_count=3, environment=unsynced(path)) as store:
+            store.create_table("merged", MERGED.columns, primary_key=["k"], **properties)
+            for kind, tasks in data.draw(commits(MERGED)):
+                change(store, MERGED, Model(tables={"merged": {}}), kind, tasks)
+
+            @cache
+            def rows_at(epoch: int) -> Rows:
+                found = contents(store, "merged", epoch) if epoch > 1 else []
+                return {row[:1]: row for row in found}
+
+            for first in range(2, store.epoch + 1):
+                for last in range(first, store.epoch + 1):
+                    check_range(store, MERGED, rows_at, first, last)
 
 
 @pytest.fixture
@@ -169,6 +238,48 @@ def test_columns_are_chosen_and_ordered(orders: Store) -> None:
     (only,) = orders.changes("orders", 5, columns=["_change_type"])
     assert only.schema.names == ["_change_type"]
     assert only.num_rows == 5
+
+
+def test_rows_come_under_the_schema_at_the_end(orders: Store) -> None:
+    """Columns are told apart by their ids; what only altering them changed is no change."""
+    orders.add_columns("orders", "note STRING")
+    orders.rename_column("orders", "v", "word")
+    upsert(orders, "orders", [(0, "a", None), (1, "c", "x"), (2, "z", None)])
+
+    assert told(orders, "orders", 8) == [
+        Change("update_preimage", 8, (1, "c", None)),
+        Change("update_postimage", 8, (1, "c", "x")),
+        Change("update_preimage", 8, (2, "a", None)),
+        Change("update_postimage", 8, (2, "z", None)),
+    ]
+    (before,) = orders.changes("orders", 5, 5)
+    assert before.schema.names[:2] == ["id", "v"]
+    (since,) = orders.changes("orders", 5, 6, columns=["id", "v", "note"])
+    assert since.schema.names == ["id", "v", "note"]
+
+    orders.drop_columns("orders", "note")
+    upsert(orders, "orders", [(1, "c")])
+    assert told(orders, "orders", 10) == []
+    # What differed in a column that is no more is no change any more.
+    assert {change.row for change in told(orders, "orders", 8)} == {(2, "a"), (2, "z")}
+
+
+def test_rows_that_expire_have_no_feed(orders: Store) -> None:
+    """Whether the table has a TTL, had one within the range, or the row has one of its own."""
+    ttls = pa.array([3600], pa.int64())
+    batch = pa.record_batch({"id": pa.array([0], pa.int32()), "v": ["own"]})
+    epoch = orders.write("orders", batch, ttls=ttls)
+    with pytest.raises(OptionError, match="table orders: its rows expire"):
+        told(orders, "orders", epoch)
+    assert told(orders, "orders", 4, 5) != []
+
+    orders.set_ttl("orders", 60)
+    for first in (4, orders.epoch):
+        with pytest.raises(OptionError, match="read the whole table at two epochs"):
+            orders.feed_plan("orders", first)
+    orders.set_ttl("orders", None)
+    with pytest.raises(OptionError, match="its rows expire"):
+        orders.feed_plan("orders", epoch + 1)
 
 
 def test_parts_are_the_whole(make_store: StoreMaker) -> None:

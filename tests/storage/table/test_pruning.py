@@ -210,6 +210,25 @@ def test_a_distribution_key_behind_the_first_column_is_used(store: Store) -> Non
     assert sorted(rows_of(plan.read((group,)))) == [(a, 3) for a in range(5, 10)]
 
 
+def test_keys_beyond_the_limit_of_lmdb_are_found(store: Store) -> None:
+    """By points, prefixes and ranges: keys that share their first bytes lie in one entry."""
+    store.create_table("t", "k STRING, n INT", primary_key=["k", "n"])
+    long = "k" * 700
+    upsert(store, "t", [(long, n) for n in range(5)] + [(f"{long}x", 0), ("k", 1)])
+    upsert(store, "t", [], [(long, 3)])
+    table = store.table("t")
+
+    def numbers(where: str) -> list[int]:
+        return sorted(n for (n,) in rows_of(table.scan(["n"], where=where)))
+
+    assert numbers(f"k = '{long}' AND n IN (1, 3, 9)") == [1]
+    assert numbers(f"k = '{long}'") == [0, 1, 2, 4]
+    assert numbers(f"k = '{long}' AND n > 1") == [2, 4]
+    assert numbers(f"k LIKE '{long}%'") == [0, 0, 1, 2, 4]
+    assert numbers(f"k > '{long}'") == [0]
+    assert numbers("k < 'kk'") == [1]
+
+
 def test_strict_and_included_bounds() -> None:
     """A range may leave out its start and let in its stop, ascending or descending."""
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,147 @@
+"""Statements that change rows, carried out: Spark computes, its tasks write, and we commit.
+
+Promises: a statement is one epoch, or nothing; what it computed was true at the epoch before, or it
+is run again, and after five more times fails. Statements of one `Changing` that change one table
+and read it take turns, so that they do not get into each other's way.
+Does not know: how statements are written.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import nullcontext
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from relstate.connector.failure import unwrapped
+from relstate.connector.sink.change import MESSAGE_SCHEMA, ChangeJob, Written
+from relstate.connector.sink.shuffle import shuffled, units_worth
+from relstate.storage import Proposal, Store, TableDefinition, errors
+from relstate.storage.log.transaction import Reads
+
+from .change import Change, Insert, Merge, Truncate
+from .changerows import ChangePlanner, Changes
+from .conflict import Created, ReadSet
+from .relation import QueryPlanner
+
+SCHEMA = (
+    "epoch BIGINT NOT NULL, num_affected_rows BIGINT, num_inserted_rows BIGINT, "
+    "num_updated_rows BIGINT, num_deleted_rows BIGINT"
+)
+_RETRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The epoch of a statement, and what became of rows; None where they were not counted."""
+
+    epoch: int
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+
+    def row(self) -> tuple[Any, ...]:
+        """Return it as a row of columns as in ``SCHEMA``."""
+        counts = (self.inserted, self.updated, self.deleted)
+        affected = None if None in counts else sum(count or 0 for count in counts)
+        return (self.epoch, affected, *counts)
+
+
+class Changing:
+    """Changes the tables of a store. For the threads that may use the session."""
+
+    def __init__(self, spark: SparkSession, store: Store) -> None:
+        self._spark = spark
+        self._store = store
+        self._turns: defaultdict[int, Lock] = defaultdict(Lock)
+
+    def run(self, statement: Change) -> Outcome:
+        """Carry a statement out.
+
+        TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
+        not fit, ConflictError if others changed what it read each time, other CommitErrors.
+        """
+        definition = self._store.write_target(statement.table).definition
+        _check_allowed(statement, definition)
+        if isinstance(statement, Truncate):
+            return Outcome(self._store.truncate(statement.table))
+        # Inserts that read nothing meet nobody; others try again when they do.
+        is_blind = isinstance(statement, Insert)
+        with nullcontext() if is_blind else self._turns[definition.table_id], unwrapped():
+            for _ in range(_RETRIES):
+                try:
+                    return self._attempt(statement)
+                except errors.ConflictError:
+                    continue
+            return self._attempt(statement)
+
+    def _attempt(self, statement: Change) -> Outcome:
+        assert not isinstance(statement, Truncate)
+        started = self._store.environment.now()
+        planner = QueryPlanner(self._spark, self._store)
+        target = self._store.write_target(statement.table)
+        changes = ChangePlanner(planner, target.definition).changes(statement)
+        existing = None
+        if changes.is_checked:
+            existing = self._store.read_plan(statement.table, epoch=planner.epoch)
+        job = ChangeJob(target, existing)
+        written = self._written(changes, job, started)
+        overwrite = isinstance(statement, Insert) and statement.overwrite
+        if not written.segments and not overwrite:
+            return Outcome(planner.epoch, 0, 0, 0)
+        created = None if existing is None else Created(existing, written.segments)
+        reads = ReadSet(self._store, changes.query.relations, created)
+        is_blind = created is None and all(one.is_pinned for one in reads.relations)
+        done = self._store.commit(
+            Proposal(
+                operation=_operation(statement),
+                started=written.started,
+                segments=written.segments,
+                based_tables=(target.definition.table_id,) if overwrite else (),
+                reads=None if is_blind else Reads(planner.epoch, reads.is_changed_by),
+            )
+        )
+        return Outcome(done.epoch, written.inserted, written.updated, written.deleted)
+
+    def _written(self, changes: Changes, job: ChangeJob, started: int) -> Written:
+        rows = changes.rows
+        units = units_worth(rows)
+        if changes.is_checked:
+            units = units or self._parallelism()
+        if units is not None:
+            rows = shuffled(rows, job.target.definition.schema, job.target.vnode_count, units)
+        messages = rows.mapInArrow(job, MESSAGE_SCHEMA).collect()
+        return Written.from_messages((message for (message,) in messages), started)
+
+    def _parallelism(self) -> int:
+        """Return how many tasks check keys; those with equal keys must meet in one."""
+        return int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _operation(statement: Change) -> str:
+    if isinstance(statement, Insert) and statement.overwrite:
+        return "overwrite"
+    return type(statement).__name__.lower()
+
+
+def _check_allowed(statement: Change, definition: TableDefinition) -> None:
+    """UnsupportedStatementError if a table does not take a statement."""
+    if isinstance(statement, Insert | Truncate):
+        return
+    properties = definition.properties
+    name = type(statement).__name__.upper()
+    only_inserts = isinstance(statement, Merge) and all(
+        clause.action.value == "INSERT" for clause in statement.clauses
+    )
+    if properties.append_only and not only_inserts:
+        raise errors.UnsupportedStatementError(
+            f"{name}: the table {definition.name!r} is append-only: it takes INSERT"
+        )
+    if properties.merge == "ignore" and properties.version_column is not None and not only_inserts:
+        raise errors.UnsupportedStatementError(
+            f"{name}: the first row of a key stays in the table {definition.name!r} (merge is "
+            "ignore), whose version column may know of later ones; the change might not be seen"
+        )

@@ -1,0 +1,140 @@
+"""The full compaction of a store as jobs of Spark's: a task a shard, one commit a group of tables.
+
+A job is a batch write through a data source of its own, for a source's writer is what gives tasks
+a way to tell the driver what they wrote, and the driver one moment to commit it.
+
+Promises: a task that is tried again leaves a file behind and never a row; a job that fails changes
+nothing.
+Does not know: what is merged, or how (storage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from relstate.connector.failure import reported, unwrapped
+from relstate.storage import CompactionJob, CompactionReport, SegmentRecord, Store, errors
+
+_FORMAT = "relstate_maintenance"
+# A conflict means that others compact too; so many in a row, that they never stop.
+_ATTEMPTS = 5
+
+
+def maintain(spark: SparkSession, store: Store, table: str | None) -> CompactionReport:
+    """Compact a table, or all, and return what was done: see `Database.maintain`."""
+    spark.dataSource.register(MaintenanceSource)
+    report = CompactionReport(store.epoch)
+    for name in store.tables() if table is None else (store.table(table).name,):
+        done = _maintained(spark, store, name)
+        sums = {
+            field.name: getattr(report, field.name) + getattr(done, field.name)
+            for field in fields(report)
+        }
+        report = CompactionReport(**sums | {"epoch": store.epoch})
+    return report
+
+
+def _maintained(spark: SparkSession, store: Store, table: str) -> CompactionReport:
+    for _ in range(_ATTEMPTS):
+        try:
+            job = store.compaction_job(table)
+        except errors.TableNotFoundError:  # dropped meanwhile
+            job = None
+        if job is None:
+            return CompactionReport(store.epoch)
+        try:
+            _run(spark, store, table, job.parts)
+        except (errors.ConflictError, errors.TableNotFoundError):
+            continue
+        return _committed(store, job)
+    raise errors.ConflictError(
+        f"{store.path}: other compactions took files of table {table!r} away {_ATTEMPTS} times; "
+        "nothing of it was compacted: let one job compact at a time, or fewer writers write"
+    )
+
+
+def _run(spark: SparkSession, store: Store, table: str, parts: int) -> None:
+    writer = spark.range(0, parts, 1, parts).write.format(_FORMAT).mode("append")
+    with unwrapped():
+        writer.option("table", table).save(store.path)
+
+
+def _committed(store: Store, job: CompactionJob) -> CompactionReport:
+    """Return what the compaction did that took the files of a job away."""
+    entry = next(entry for entry in store.history() if job.inputs.intersection(entry.removed))
+    before = store.state_at(entry.epoch - 1).segments
+    return CompactionReport(
+        entry.epoch,
+        len(entry.removed),
+        sum(before[name].record.size for name in entry.removed),
+        len(entry.added),
+        sum(record.size for record in entry.added),
+    )
+
+
+class MaintenanceSource(DataSource):
+    """The source whose writer compacts; its rows are the numbers of the parts to be run."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return _FORMAT
+
+    @reported
+    def writer(self, schema: StructType, overwrite: bool) -> MaintenanceWriter:
+        """Return the writer of a job that is planned now."""
+        with Store.open(self.options["path"]) as store:
+            return MaintenanceWriter(store.compaction_job(self.options["table"]))
+
+
+@dataclass(frozen=True)
+class PartMessage(WriterCommitMessage):
+    """The parts that a task has run, and the segments it wrote."""
+
+    parts: tuple[int, ...]
+    segments: tuple[SegmentRecord, ...]
+
+
+class MaintenanceWriter(DataSourceArrowWriter):
+    """Runs one compaction; without a job it does nothing. Travels to the tasks."""
+
+    def __init__(self, job: CompactionJob | None) -> None:
+        self._job = job
+
+    @reported
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Run the parts whose numbers come, but for those there are not."""
+        asked = [part for batch in iterator for part in batch.column(0).to_pylist()]
+        if self._job is None:
+            return PartMessage((), ())
+        parts = tuple(part for part in asked if part < self._job.parts)
+        return PartMessage(parts, self._job.run(parts) if parts else ())
+
+    @reported
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Let what all tasks wrote take the place of what was merged."""
+        if self._job is None:
+            return
+        told = [message for message in messages if isinstance(message, PartMessage)]
+        if len(told) < len(messages):
+            raise errors.LostMessageError(
+                f"{len(messages) - len(told)} of {len(messages)} tasks did not say what they "
+                "wrote, so that nothing was compacted; maintain again"
+            )
+        done = sorted(part for message in told for part in message.parts)
+        if done != list(range(self._job.parts)):
+            raise errors.ConflictError(
+                f"the parts {done} of {self._job.parts} were compacted: files came or went while "
+                "the job was planned; nothing was committed"
+            )
+        with Store.open(self._job.path) as store:
+            store.commit_compaction(self._job, [one for each in told for one in each.segments])
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Leave the files: a commit that failed may have landed, and vacuum owns the others."""

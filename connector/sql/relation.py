@@ -1,0 +1,212 @@
+"""A query with the store's tables in it: which relation stands for each reference.
+
+Promises: every reference is a relation of its own, at the query's one epoch unless it names
+another; it reads only the columns the query may need, and of the rows only those that its
+conditions leave.
+Does not know: what the query is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
+
+from relstate.connector.failure import unwrapped
+from relstate.connector.types import named_columns, struct_type
+from relstate.storage import Predicate, ReadPlan, Store, errors, iso_time, moment_of
+
+from .pruning import conditions
+from .reference import (
+    AsOf,
+    TableReference,
+    Tree,
+    columns_read,
+    parse_query,
+    replaced,
+    table_references,
+)
+from .tokens import tokens_of
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_WHERE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What stands for one reference: its read, and the condition of that as text.
+
+    ``is_pinned``: the query names its epoch.
+    """
+
+    reference: TableReference
+    plan: ReadPlan
+    where: Predicate | None
+    is_pinned: bool
+
+    @property
+    def read(self) -> ReadPlan:
+        """The plan with its condition."""
+        return replace(self.plan, where=self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query at one epoch, and the relations for its references to the store's tables."""
+
+    text: str
+    epoch: int
+    relations: tuple[Relation, ...]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What of a session's settings tells how it reads conditions. Not slotted: read once."""
+
+    spark: SparkSession
+
+    @cached_property
+    def time_zone(self) -> str:
+        """The time zone of its timestamps without one."""
+        return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+    @cached_property
+    def is_ansi(self) -> bool:
+        """Whether it is in ANSI mode."""
+        return self._is("spark.sql.ansi.enabled", "true")
+
+    @cached_property
+    def reads_conditions(self) -> bool:
+        """Whether conditions mean to it what they mean to a read: it is in ANSI mode, and literals
+        are those of Spark's own dialect.
+        """
+        return (
+            self.is_ansi
+            and not self._is("spark.sql.parser.escapedStringLiterals", "false")
+            and not self._is("spark.sql.ansi.doubleQuotedIdentifiers", "false")
+        )
+
+    def _is(self, name: str, default: str) -> bool:
+        return str(self.spark.conf.get(name, default)).lower() == "true"
+
+
+class QueryPlanner:
+    """Plans queries over one store. For one statement."""
+
+    def __init__(self, spark: SparkSession, store: Store) -> None:
+        self._spark = spark
+        self._store = store
+        self._session = Session(spark)
+        self._state = store.state
+        self._time = moment_of(store.environment.now())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch at which everything is read that names none."""
+        return self._state.epoch
+
+    @property
+    def session(self) -> Session:
+        """The session's settings."""
+        return self._session
+
+    def plan(self, text: str) -> PlannedQuery:
+        """Return a query with its relations. UnsupportedStatementError if it cannot be read."""
+        tree = parse_query(text)
+        references = table_references(tree, text, self._is_table)
+        plans = [self._read_plan(reference) for reference in references]
+        wheres = self._wheres(references, plans, text)
+        relations = tuple(
+            Relation(
+                reference,
+                _with_columns(plan, tree, text),
+                where,
+                reference.as_of is not None,
+            )
+            for reference, plan, where in zip(references, plans, wheres, strict=True)
+        )
+        return PlannedQuery(text, self.epoch, relations)
+
+    def frame(self, query: PlannedQuery) -> DataFrame:
+        """Return the rows of a planned query."""
+        if not query.relations:
+            return self._spark.sql(query.text)
+        frames = {
+            f"relation_{place}": self.relation(relation.plan, relation.where)
+            for place, relation in enumerate(query.relations)
+        }
+        references = [relation.reference for relation in query.relations]
+        return self._spark.sql(replaced(query.text, references, list(frames)), **frames)
+
+    def relation(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
+        """Return a table as a relation; its schema is given, so that Spark asks no worker."""
+        schema = struct_type(named_columns(plan.definition.schema, plan.columns))
+        reader = self._spark.read.format("relstate").schema(schema)
+        reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
+        # The latest epoch is named too, so that all references read one; it is judged by the clock.
+        reader = reader.option("expiresBy", iso_time(plan.time))
+        if where is not None:
+            reader = reader.options(where=where.text, timeZone=where.time_zone)
+        with unwrapped():
+            return reader.load(self._store.path)
+
+    # Which tables, and of when
+
+    def _is_table(self, name: str, as_of: AsOf | None) -> bool:
+        state = self._state if as_of is None else self._store.state_at(self._epoch_of(as_of))
+        return name.lower() in state.table_ids or name.lower() in self._state.table_ids
+
+    def _epoch_of(self, as_of: AsOf | None) -> int:
+        if as_of is None:
+            return self.epoch
+        if as_of.version is not None:
+            return as_of.version
+        # Spark knows what the text means, and in which time zone.
+        with unwrapped():
+            micros = self._spark.sql(
+                f"SELECT unix_micros(CAST({as_of.timestamp} AS TIMESTAMP))"
+            ).collect()[0][0]
+        return self._store.epoch_at(_BEGINNING + timedelta(microseconds=micros))
+
+    def _read_plan(self, reference: TableReference) -> ReadPlan:
+        if reference.as_of is not None:
+            return self._store.read_plan(reference.name, epoch=self._epoch_of(reference.as_of))
+        return self._store.read_plan(reference.name, epoch=self.epoch, time=self._time)
+
+    # Which rows
+
+    def _wheres(
+        self, references: Sequence[TableReference], plans: Sequence[ReadPlan], text: str
+    ) -> list[Predicate | None]:
+        if not references or not self._session.reads_conditions:
+            return [None for _ in references]
+        schemas = {
+            id(reference.node): plan.definition.schema
+            for reference, plan in zip(references, plans, strict=True)
+        }
+        found = conditions(references, text, tokens_of(text), lambda one: schemas[id(one.node)])
+        return [self._where(plan, each) for plan, each in zip(plans, found, strict=True)]
+
+    def _where(self, plan: ReadPlan, conditions: Sequence[str]) -> Predicate | None:
+        """Return the condition of those parts that a read can evaluate; None if there are none."""
+        schema, zone = plan.definition.schema, self._session.time_zone
+        accepted: list[str] = []
+        for condition in conditions:
+            try:
+                Predicate.parse(condition, schema, zone)
+            except (errors.UsageError, errors.SchemaMismatchError):
+                continue
+            accepted.append(condition)
+        if not accepted or sum(map(len, accepted)) > _MOST_WHERE:
+            return None
+        text = accepted[0] if len(accepted) == 1 else " AND ".join(f"({one})" for one in accepted)
+        return Predicate.parse(text, schema, zone)
+
+
+def _with_columns(plan: ReadPlan, tree: Tree, text: str) -> ReadPlan:
+    """Return a plan that reads the columns a query may need, at least one."""
+    names = plan.definition.schema.arrow_schema.names
+    return replace(plan, columns=columns_read(tree, text, names) or (names[0],))

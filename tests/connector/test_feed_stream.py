@@ -1,0 +1,273 @@
+"""Streams that follow a table's changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from relstate.storage import Proposal, Store
+from support.stores import upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+Told = tuple[str, int, int, str]
+
+
+def row(key: int, customer: str) -> tuple[Any, ...]:
+    """Return an order."""
+    return key, customer, Decimal("1.00"), None
+
+
+class Follower:
+    """A query that notes what every micro-batch held, under a checkpoint that outlives it."""
+
+    def __init__(self, spark: SparkSession, store: Store, folder: Path) -> None:
+        self._spark = spark
+        self._store = store
+        self._folder = folder
+        self._runs = 0
+
+    def stream(self, **options: Any) -> DataFrame:
+        """Return the stream of the table of orders."""
+        reader = self._spark.readStream.format("relstate").option("table", "orders")
+        return reader.options(**{"readChangeFeed": "true", **options}).load(self._store.path)
+
+    def writer(self, **options: Any) -> DataStreamWriter:
+        """Return the query, to be started; its micro-batches are folders of JSON files."""
+        chosen = self.stream(**options).select("_change_type", "_commit_version", "id", "customer")
+
+        def note(rows: DataFrame, batch: int) -> None:
+            rows.write.mode("overwrite").json(str(self._folder / "batches" / str(batch)))
+
+        writer = chosen.writeStream.foreachBatch(note)
+        return writer.option("checkpointLocation", str(self._folder / "checkpoint"))
+
+    def run(self, **options: Any) -> StreamingQuery:
+        """Run the query until it has all that is there."""
+        query = self.writer(**options).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return query
+
+    def batches(self) -> list[list[Told]]:
+        """Return what each micro-batch held, in one order."""
+        folder = self._folder / "batches"
+        numbers = sorted(int(path.name) for path in folder.iterdir()) if folder.exists() else []
+        return [sorted(self._batch(folder / str(number))) for number in numbers]
+
+    def _batch(self, folder: Path) -> Iterator[Told]:
+        for file in folder.glob("*.json"):
+            for line in file.read_text().splitlines():
+                found = json.loads(line)
+                yield tuple(found[name] for name in _NAMES)  # type: ignore[misc]
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """Return the ends of the micro-batches."""
+        files = [path for path in self._names("offsets")]
+        return [json.loads(path.read_text().splitlines()[-1]) for path in files]
+
+    def forget(self, *, offset: bool = False) -> None:
+        """Forget that the last micro-batch is finished, as if killed before; also its offset."""
+        for kind in ("commits", "offsets")[: 1 + offset]:
+            last = self._names(kind)[-1]
+            last.unlink()
+            (last.parent / f".{last.name}.crc").unlink()
+
+    def _names(self, kind: str) -> list[Path]:
+        paths = (self._folder / "checkpoint" / kind).iterdir()
+        return sorted((path for path in paths if path.name.isdigit()), key=lambda p: int(p.name))
+
+
+_NAMES = ("_change_type", "_commit_version", "id", "customer")
+
+
+@pytest.fixture
+def follower(spark: SparkSession, store: Store, orders: str, tmp_path: Path) -> Follower:
+    """A follower of the table of orders, which has two rows, of epochs 3 and 4."""
+    upsert(store, orders, [row(1, "ann")])
+    upsert(store, orders, [row(2, "bob")])
+    return Follower(spark, store, tmp_path)
+
+
+SNAPSHOT = [("insert", 4, 1, "ann"), ("insert", 4, 2, "bob")]
+
+
+def test_a_stream_begins_with_the_table_and_goes_on_with_its_changes(
+    follower: Follower, store: Store
+) -> None:
+    """Over restarts, each change once; epochs of other tables make no micro-batch."""
+    follower.run()
+    assert follower.batches() == [SNAPSHOT]
+
+    store.create_table("other", "k INT", primary_key=["k"])
+    upsert(store, "other", [(1,)])
+    follower.run()
+    assert follower.batches() == [SNAPSHOT]
+
+    upsert(store, "orders", [row(2, "eve")], [row(1, "")])
+    store.truncate("orders")
+    follower.run()
+    assert follower.batches()[1:] == [
+        [
+            ("delete", 7, 1, "ann"),
+            ("delete", 8, 2, "eve"),
+            ("update_postimage", 7, 2, "eve"),
+            ("update_preimage", 7, 2, "bob"),
+        ]
+    ]
+
+
+def test_a_micro_batch_takes_as_many_epochs_as_it_may(follower: Follower, store: Store) -> None:
+    """Of those that changed the table; what is committed during the run is for the next."""
+    for key in range(3, 8):
+        upsert(store, "orders", [row(key, "joe")])
+        store.create_table(f"t{key}", "k INT", primary_key=["k"])
+    follower.run(startingVersion=3, maxEpochsPerTrigger=3)
+
+    epochs = [sorted({change[1] for change in batch}) for batch in follower.batches()]
+    assert epochs == [[3, 4, 5], [7, 9, 11], [13]]
+    upsert(store, "orders", [row(9, "zoe")])
+    follower.run(startingVersion=3, maxEpochsPerTrigger=3)
+    assert follower.batches()[3:] == [[("insert", 15, 9, "zoe")]]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingVersion": 4}, [("insert", 4, 2, "bob")]),
+        ({"startingVersion": 4, "startingBoundInclusive": "false"}, []),
+        ({"startingVersion": "latest"}, []),
+        ({"startingTimestamp": "2000-01-01"}, [("insert", 3, 1, "ann"), ("insert", 4, 2, "bob")]),
+    ],
+)
+def test_a_start_is_given(
+    follower: Follower, store: Store, options: dict[str, Any], expected: list[Told]
+) -> None:
+    """As an epoch or a time; a restart goes on where the query was."""
+    follower.run(**options)
+    assert follower.batches() == [expected]
+
+    upsert(store, "orders", [row(3, "joe")])
+    follower.run(**options)
+    assert follower.batches() == [expected, [("insert", 5, 3, "joe")]]
+
+
+@pytest.mark.parametrize("options", [{}, {"startingVersion": 3}, {"startingVersion": "latest"}])
+def test_a_micro_batch_that_is_planned_again_is_the_same(
+    follower: Follower, store: Store, options: dict[str, Any]
+) -> None:
+    """The first too, for which Spark asks anew where the stream begins; and nothing is left out."""
+    follower.run(**options)
+    (first,) = follower.batches()
+    upsert(store, "orders", [row(1, "zoe")])
+    follower.forget()
+
+    follower.run(**options)
+
+    update = [("update_postimage", 5, 1, "zoe"), ("update_preimage", 5, 1, "ann")]
+    assert follower.batches() == [first, update]
+
+
+def test_a_run_that_was_killed_before_it_was_planned_leaves_no_gap(
+    follower: Follower, store: Store
+) -> None:
+    """Batches behind the last that is known are planned as if they had not been."""
+    follower.run()
+    upsert(store, "orders", [row(3, "joe")])
+    follower.run()
+    upsert(store, "orders", [row(4, "tim")])
+    follower.forget(offset=True)
+    follower.run()
+
+    assert follower.batches() == [SNAPSHOT, [("insert", 5, 3, "joe"), ("insert", 6, 4, "tim")]]
+
+
+def test_net_changes_are_those_of_each_micro_batch(follower: Follower, store: Store) -> None:
+    """What came and went within one is not told."""
+    upsert(store, "orders", [row(5, "tim")])
+    upsert(store, "orders", [row(1, "zoe")], [row(5, "")])
+    follower.run(startingVersion=3, deduplicationMode="netChanges")
+
+    assert follower.batches() == [[("insert", 4, 2, "bob"), ("insert", 6, 1, "zoe")]]
+
+
+def test_offsets_have_one_text(follower: Follower) -> None:
+    """Whose names and order checkpoints rest on."""
+    follower.run()
+
+    (offset,) = follower.offsets()
+    expected = {"table": 1, "began": 4, "snapshot": True, "epoch": 4, "whole": False}
+    assert json.dumps(offset) == json.dumps(expected)
+
+
+def expire(store: Store) -> None:
+    """Make all but the latest epoch unreadable, as vacuum does once the retention is over."""
+    store.commit(
+        Proposal(
+            operation="vacuum",
+            started=store.environment.now(),
+            data_change=False,
+            oldest_epoch=store.epoch,
+        )
+    )
+
+
+def test_an_offset_that_is_no_longer_kept_is_an_error(follower: Follower, store: Store) -> None:
+    """That names the oldest epoch; while nothing changes, an old offset stays good."""
+    follower.run()
+    store.create_table("other", "k INT", primary_key=["k"])
+    expire(store)
+    follower.run()
+    upsert(store, "orders", [row(3, "joe")])
+    follower.run()
+    assert follower.batches() == [SNAPSHOT, [("insert", store.epoch, 3, "joe")]]
+
+    upsert(store, "orders", [row(4, "tim")])
+    upsert(store, "orders", [row(5, "kim")])
+    expire(store)
+    oldest = store.state.oldest_epoch
+    with pytest.raises(
+        StreamingQueryException, match=f"EpochExpiredError: .*epoch {oldest} is the oldest"
+    ):
+        follower.run()
+
+
+def test_a_table_that_is_gone_ends_the_stream(follower: Follower, store: Store) -> None:
+    """Also where there is another of its name, whose rows are not its own."""
+    follower.run()
+    store.drop_table("orders")
+    with pytest.raises(PySparkException, match="TableNotFoundError: there is no table 'orders'"):
+        follower.run()
+
+    store.create_table("orders", "id BIGINT, customer STRING", primary_key=["id"])
+    upsert(store, "orders", [(1, "new")])
+    with pytest.raises(StreamingQueryException, match="TableNotFoundError: the table 'orders' was"):
+        follower.run()
+    assert follower.batches() == [SNAPSHOT]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"readChangeFeed": "false"}, "set option 'readChangeFeed' to 'true'"),
+        ({"startingVersion": 9}, "EpochNotFoundError: there is no epoch 9"),
+        ({"endingVersion": 4}, "'endingVersion' has no meaning for a streaming read"),
+        ({"maxEpochsPerTrigger": 0}, "must be a whole number from 1"),
+        ({"columns": "nothing"}, "SchemaMismatchError: 'nothing' is not a column"),
+    ],
+)
+def test_a_stream_that_cannot_work_is_refused(
+    follower: Follower, options: dict[str, Any], error: str
+) -> None:
+    """When it is defined or started."""
+    with pytest.raises(PySparkException, match=error):
+        stream = follower.stream(**options)
+        query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()

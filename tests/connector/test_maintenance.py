@@ -1,0 +1,77 @@
+"""Compaction as a job of Spark's: what `Store.compact` does, in parallel by shard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relstate.connector.sql.maintenance import MaintenanceWriter, PartMessage
+from relstate.storage import Store, errors
+from support.stores import contents, upsert
+
+if TYPE_CHECKING:
+    from relstate.connector.sql import Database
+
+_ROWS = [(key, "x" * 400) for key in range(12_000)]
+
+
+@pytest.fixture
+def grown(store: Store) -> Store:
+    """A store with a table of several large files, and one of two small ones."""
+    for name in ("large", "small"):
+        store.create_table(name, "k BIGINT, v STRING", primary_key=["k"])
+    upsert(store, "large", [(key, "old") for key in range(9_000)])
+    upsert(store, "large", _ROWS[:8_000])
+    upsert(store, "large", _ROWS[7_000:], deleted=[(12_345, None)])
+    upsert(store, "small", [(1, "old")])
+    upsert(store, "small", [(1, "new"), (2, "new")])
+    return store
+
+
+def test_each_shard_is_one_file_afterwards(grown: Store, db: Database) -> None:
+    """In one epoch for tables that share no files; a small table is one file."""
+    epoch = grown.epoch
+
+    report = db.maintain()
+
+    large, small = (grown.state.segments_of(table_id) for table_id in (1, 2))
+    assert grown.epoch == report.epoch == epoch + 2
+    assert (report.files_read, report.files_written) == (5, 17)
+    assert [sum(size > 0 for size in one.record.tables[0].shard_bytes) for one in large] == [1] * 16
+    assert len(small) == 1
+    assert report.bytes_written == sum(one.record.size for one in (*large, *small))
+    assert contents(grown, "large") == _ROWS
+    assert contents(grown, "small") == [(1, "new"), (2, "new")]
+
+
+def test_nothing_to_do_is_no_commit(grown: Store, db: Database) -> None:
+    """One table can be compacted alone, and once is enough."""
+    assert db.maintain("small").files_read == 2
+    epoch = grown.epoch
+
+    report = db.maintain("small")
+
+    assert (grown.epoch, report.epoch, report.files_read) == (epoch, epoch, 0)
+    with pytest.raises(errors.TableNotFoundError):
+        db.maintain("missing")
+
+
+def test_parts_are_committed_together_or_not_at_all(grown: Store) -> None:
+    """A task that says nothing, or a part that nobody ran, is an error; so is a file that went."""
+    job = grown.compaction_job("large")
+    assert job is not None
+    writer = MaintenanceWriter(job)
+    done = PartMessage((0,), job.run([0]))
+    rest = PartMessage(tuple(range(1, job.parts)), job.run(range(1, job.parts)))
+    epoch = grown.epoch
+
+    with pytest.raises(errors.LostMessageError, match="1 of 2 tasks"):
+        writer.commit([done, None])
+    with pytest.raises(errors.ConflictError, match="were compacted"):
+        writer.commit([done])
+    assert grown.epoch == epoch
+    writer.commit([rest, done])
+    assert contents(grown, "large") == _ROWS
+    with pytest.raises(errors.ConflictError):
+        writer.commit([rest, done])

@@ -1,0 +1,356 @@
+"""Vacuum: what no epoch in retention needs goes, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from relstate.storage import LocalEnvironment, Proposal, Store
+from relstate.storage.environment import SystemClock
+from relstate.storage.errors import (
+    EpochExpiredError,
+    OptionError,
+    RelstateError,
+    SegmentMissingError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from relstate.storage.paths import ARCHIVE, LOG, SEGMENTS
+from relstate.storage.segment.registry import registry
+from relstate.storage.upkeep.vacuum import VacuumReport
+from support.clock import ManualClock
+from support.faulty_environment import FaultyEnvironment
+from support.stores import Rows, UnsyncedDisk, contents, upsert, written
+
+_DAY = 24 * 3600
+_ROWS: Rows = [(key, "newest") for key in range(10)]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The clock of the machine, whose files are as old as the real ones."""
+    return ManualClock(SystemClock().now())
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
+    """A store whose table was written three times, an hour apart, and then compacted."""
+    path = str(tmp_path / "store")
+    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    with Store.create(path, vnode_count=5, shards=2, environment=environment) as store:
+        fill(store, clock)
+        yield store
+        assert store.check().problems == ()
+
+
+def fill(store: Store, clock: ManualClock) -> None:
+    """Write the rows, an hour apart: epochs 3, 4 and 5; then compact them: epoch 6."""
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    for value in ("old", "newer", "newest"):
+        clock.advance(3600)
+        upsert(store, "t", [(key, value) for key in range(10)])
+    clock.advance(3600)
+    store.compact()
+
+
+def files(store: Store, folder: str = SEGMENTS) -> set[str]:
+    """Return the names in a folder."""
+    return set(store.environment.list(folder))
+
+
+def of_epochs(store: Store, *epochs: int) -> set[str]:
+    """Return the files of the segments that epochs added."""
+    return {
+        f"{record.name}.lmdb"
+        for entry in store.history()
+        if entry.epoch in epochs
+        for record in entry.added
+    }
+
+
+def orphan(store: Store, age: float) -> str:
+    """Leave a file that nothing names, so many seconds old; return its name."""
+    name = f"{store.environment.random_id()}-000000.lmdb"
+    leave(store, f"{SEGMENTS}/{name}", age)
+    return name
+
+
+def leave(store: Store, path: str, age: float) -> None:
+    """Leave a file, so many seconds old."""
+    place = Path(store.environment.location(path))
+    place.write_bytes(b"left behind")
+    then = store.environment.now() / 1e6 - age
+    os.utime(place, (then, then))
+
+
+def test_what_expired_goes_at_once(store: Store) -> None:
+    """Each retention keeps what was current when it began, and every epoch since."""
+    before = {epoch: contents(store, "t", epoch) for epoch in range(2, 7)}
+    old = of_epochs(store, 3)
+    size = sum(store.environment.size(f"{SEGMENTS}/{file}") for file in of_epochs(store, 3, 4, 5))
+
+    # Three hours ago epoch 3 was an hour old and current.
+    assert store.vacuum(retention=2 * 3600 + 1) == VacuumReport(0, 0, 3)
+    assert store.vacuum(retention=3600) == VacuumReport(0, 0, 5)
+    assert old <= files(store)
+    assert {epoch: contents(store, "t", epoch) for epoch in (5, 6, 7)} == {
+        epoch: before[min(epoch, 6)] for epoch in (5, 6, 7)
+    }
+    assert store.vacuum(retention=0) == VacuumReport(3, size, 8)
+    assert files(store) == of_epochs(store, 6)
+    assert contents(store, "t") == _ROWS
+
+
+def test_expired_epochs_are_told_with_the_oldest(store: Store) -> None:
+    """By number and by time; the store's own retention is the default."""
+    then = datetime.fromtimestamp(store.environment.now() / 1e6, UTC)
+
+    assert store.vacuum().oldest_epoch == 1
+    store.vacuum(retention=0)
+
+    with pytest.raises(EpochExpiredError, match="6 is the oldest"):
+        store.at(5)
+    with pytest.raises(EpochExpiredError, match="6 is the oldest"):
+        store.epoch_at(then - timedelta(hours=1))
+
+
+def test_a_dry_run_tells_and_does_nothing(store: Store) -> None:
+    """Its report is that of the vacuum that follows."""
+    before, epoch = files(store), store.epoch
+
+    told = store.vacuum(retention=0, dry_run=True)
+
+    assert (files(store), store.epoch, store.state.oldest_epoch) == (before, epoch, 1)
+    assert told.files == 3
+    assert store.vacuum(retention=0) == told
+
+
+def test_nothing_to_do_is_no_commit(store: Store) -> None:
+    """However often it is asked for."""
+    store.vacuum(retention=0)
+    epoch = store.epoch
+
+    assert store.vacuum(retention=0).files == 0
+    assert store.epoch == epoch
+
+
+def test_a_negative_retention_is_refused(store: Store) -> None:
+    """It would expire what is to come."""
+    with pytest.raises(OptionError, match="cannot be negative: -1"):
+        store.vacuum(retention=-1)
+
+
+def test_orphans_go_when_no_job_can_commit_them(store: Store) -> None:
+    """A file that nothing names may be of a job under way: only an old one goes."""
+    young, old = orphan(store, _DAY - 60), orphan(store, _DAY + 120)
+    temporary = [f"{folder}/x.json.{'0' * 32}.tmp" for folder in (LOG, ARCHIVE)]
+    leave(store, temporary[0], _DAY + 120)
+    leave(store, temporary[1], 60)
+    other = f"{SEGMENTS}/notes.txt"
+    leave(store, other, 10 * _DAY)
+
+    report = store.vacuum()
+
+    assert report.files == 2
+    assert young in files(store)
+    assert old not in files(store)
+    assert store.environment.exists(other)
+    assert [store.environment.exists(path) for path in temporary] == [False, True]
+
+
+def test_a_job_that_slept_cannot_commit_what_was_removed(store: Store, clock: ManualClock) -> None:
+    """Whether it asks after the vacuum, or had looked at the log before and then slept."""
+    started, segments = clock.now(), written(store, "t", [(99, "slept")])
+    clock.advance(_DAY + 120)
+    slept = Proposal(operation="write", started=started, segments=segments)
+
+    def vacuum_first(touch: str) -> None:
+        if touch.startswith("link _log/") and not vacuumed:
+            vacuumed.append(store.vacuum(retention=10 * _DAY))
+
+    vacuumed: list[VacuumReport] = []
+    # The clock of the sleeper stands still while it sleeps: it last looked in time.
+    behind = ManualClock(started + 3600 * 1_000_000 * 23)
+    environment = FaultyEnvironment(store.path, before=vacuum_first, clock=behind)
+    with (
+        Store.open(store.path, environment=environment) as sleeper,
+        pytest.raises(RelstateError),
+    ):
+        sleeper.commit(slept)
+    # Its segment, and the entry it was about to link.
+    assert [one.files for one in vacuumed] == [2]
+    with pytest.raises(SegmentMissingError, match="vacuumed"):
+        store.commit(slept)
+    assert contents(store, "t") == _ROWS
+
+
+def test_a_reader_from_before_is_told(store: Store) -> None:
+    """What it has open it still reads; what it would open is gone, and so is its epoch."""
+    plan = store.read_plan("t", epoch=4)
+    reading = plan.open(store.environment)
+    assert reading.get((1,)) is not None
+
+    store.vacuum(retention=0)
+
+    assert reading.get((2,)) is not None
+    del reading
+    with pytest.raises(
+        SegmentMissingError, match=r"epoch 4 is no longer kept.*retention is 86400 s"
+    ):
+        plan.open(store.environment).get((1,))
+
+
+def test_a_scan_under_way_ends_as_it_began(store: Store) -> None:
+    """Its files are open; that their names go does not matter to it."""
+    scan = store.at(3).table("t").scan()
+    batch = next(scan)
+
+    store.vacuum(retention=0)
+
+    assert batch.num_rows + sum(one.num_rows for one in scan) == 10
+
+
+def test_archived_checkpoints_stay_for_the_oldest_epoch(store: Store, clock: ManualClock) -> None:
+    """The last one before it and those behind it; the archived entries all stay."""
+    while store.epoch < 200:
+        clock.advance(60)
+        upsert(store, "t", [(store.epoch, "more")])
+    checkpoints = {file for file in files(store, ARCHIVE) if "checkpoint" in file}
+    entries = files(store, ARCHIVE) - checkpoints
+    expected = {epoch: contents(store, "t", epoch) for epoch in range(75, 200, 9)}
+    oldest = store.epoch_at(datetime.fromtimestamp(clock.now() / 1e6 - 60 * 90, UTC))
+
+    report = store.vacuum(retention=60 * 90)
+
+    assert report.oldest_epoch == oldest
+    assert 64 < oldest < 120
+    left = files(store, ARCHIVE)
+    assert entries <= left
+    assert {int(file[:20]) for file in left & checkpoints} == {
+        epoch for epoch in (32, 64, 96, 128) if epoch >= oldest // 32 * 32
+    }
+    for epoch, rows in expected.items():
+        if epoch >= oldest:
+            assert contents(store, "t", epoch) == rows
+    assert len(list(store.history())) == store.epoch
+
+
+def test_a_clock_set_back_keeps_more(store: Store, clock: ManualClock) -> None:
+    """And never brings back an epoch that has expired."""
+    store.vacuum(retention=3600)
+    clock.set_back(30)
+
+    assert store.vacuum(retention=2 * 3600).files == 0
+    assert store.vacuum(retention=0).files == 0
+    assert store.state.oldest_epoch == 5
+    clock.advance(60)
+    assert store.vacuum(retention=0).files == 3
+    assert contents(store, "t") == _ROWS
+
+
+def test_of_two_at_once_the_one_that_keeps_more_does_not_win(store: Store) -> None:
+    """What the other let expire stays expired, whoever commits last."""
+    done: list[VacuumReport] = []
+
+    def interfere(touch: str) -> None:
+        if touch.startswith("link _log/") and not done:
+            done.append(store.vacuum(retention=0))
+
+    environment = FaultyEnvironment(store.path, before=interfere, clock=store.environment)
+    with Store.open(store.path, environment=environment) as other:
+        report = other.vacuum(retention=3600)
+
+    assert done[0].oldest_epoch == report.oldest_epoch == store.state.oldest_epoch == 6
+    assert contents(store, "t") == _ROWS
+
+
+# --- Crashes and errors at every step ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with files to be removed: of three epochs, and orphans."""
+    path, clock = tmp_path_factory.mktemp("prepared") / "store", ManualClock(SystemClock().now())
+    environment = LocalEnvironment(str(path), UnsyncedDisk(), clock)
+    with Store.create(str(path), vnode_count=5, shards=2, environment=environment) as store:
+        fill(store, clock)
+        orphan(store, 2 * _DAY)
+        leave(store, f"{LOG}/x.json.{'0' * 32}.tmp", 2 * _DAY)
+    return path
+
+
+def trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvironment]:
+    """Yield an environment over a copy of a store for each touch at which a fault can happen."""
+    (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
+    for step in itertools.count(1):
+        root = tmp_path / f"{kind}{step}"
+        shutil.copytree(prepared, root)
+        clock = ManualClock(SystemClock().now() + 5 * 3600 * 1_000_000)
+        environment = FaultyEnvironment(root, **{**fault, kind: step}, clock=clock)  # type: ignore[arg-type]
+        yield environment
+        registry.close(str(root))
+        shutil.rmtree(root)
+        if not environment.struck:
+            return
+
+
+def check_whole(environment: FaultyEnvironment, vacuum: Callable[[Store], object]) -> int:
+    """Check what a new process finds, and that it can vacuum; return how many files went before."""
+    registry.close(environment.root)
+    own = LocalEnvironment(environment.root, UnsyncedDisk(), environment)
+    with Store.open(environment.root, environment=own) as store:
+        assert store.check().problems == ()
+        for epoch in range(store.state.oldest_epoch, store.epoch + 1):
+            found = contents(store, "t", epoch) if epoch > 1 else []
+            assert len(found) == (10 if epoch > 2 else 0)
+        assert contents(store, "t") == _ROWS
+        left = len(files(store))
+        vacuum(store)
+        assert contents(store, "t") == _ROWS
+        return left
+
+
+def later(store: Store) -> None:
+    """Vacuum when whatever was left behind is old."""
+    for file in files(store):
+        path = store.environment.location(f"{SEGMENTS}/{file}")
+        os.utime(path, (0, 0))
+    store.vacuum(retention=0)
+    assert files(store) == {f"{name}.lmdb" for name in store.state.segments}
+
+
+@pytest.mark.parametrize("cut", ["killed", "power cut", "torn"])
+def test_a_crash_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, cut: str) -> None:
+    """Every epoch that can be read is whole, and what is left goes the next time."""
+    seen = set()
+    for environment in trials(prepared, tmp_path, crash_at=0):
+        with environment.crashing():
+            Store.open(environment.root, environment=environment).vacuum(retention=0)
+        if cut != "killed":
+            environment.power_cut(seed=None if cut == "power cut" else len(environment.touches))
+
+        seen.add(check_whole(environment, later))
+    assert {1, 5} <= seen
+
+
+@pytest.mark.parametrize("fault", ["error_at", "lost_at"])
+def test_an_error_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, fault: str) -> None:
+    """It is one of relstate's own, and the same handle goes on."""
+    for environment in trials(prepared, tmp_path, **{fault: 0}, errno=errno.EIO):
+        try:
+            store = Store.open(environment.root, environment=environment)
+        except RelstateError:
+            continue
+        try:
+            store.vacuum(retention=0)
+        except (StorageError, UnknownOutcomeError):
+            store.vacuum(retention=0)
+
+        check_whole(environment, later)
