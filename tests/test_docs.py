@@ -17,6 +17,7 @@ from relstate.storage.segment.registry import registry
 
 _ROOT = Path(__file__).parents[1]
 _README = (_ROOT / "README.md").read_text()
+_HOW_TO = (_ROOT / "docs" / "how-to.md").read_text()
 _FORMAT = (_ROOT / "docs" / "format.md").read_text()
 
 
@@ -51,6 +52,29 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
 
         assert block.key(0) == _hex_of("\nkey" + example, "key")
         assert block.value_bytes()[0].as_py() == _hex_of("\nkey" + example, "value")
+
+
+def test_the_how_to_runs(tmp_path: Path) -> None:
+    """Its Python, in its order, prints what it says it prints, and ends with a whole store."""
+    blocks = re.findall(r"```python\n(.*?)```", _HOW_TO, re.DOTALL)
+    script = tmp_path / "how_to.py"
+    text = "\n".join(blocks).replace("/tmp/how-to", str(tmp_path / "store"))
+    script.write_text(text + "\nassert store.check().ok\n")
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    printed = done.stdout.splitlines()
+    promised = re.findall(r"^\s*print\(.*\)\s+# (.*)$", "\n".join(blocks), re.MULTILINE)
+    for line in promised:
+        if not line.startswith("what "):
+            assert line in printed
 
 
 @pytest.mark.timeout(300)

@@ -16,9 +16,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.sink import ForeachBatchWriter
-from relstate.storage import CompactionReport, Store
+from relstate.storage import CompactionReport, Store, errors, parse_instant
 
-from . import changing, explain
+from . import changing, explain, history
 from .catalog import Catalog
 from .change import Delete, Insert, Merge, Truncate, Update
 from .changing import Changing

@@ -132,6 +132,8 @@ class RowEncoding:
             return self.encode(batch, None, expiries)
         self._check_kinds(batch, kinds)
         puts, deletes = np.flatnonzero(kinds != Kind.DELETE), np.flatnonzero(kinds == Kind.DELETE)
+        if not len(puts):
+            return self.encode_deletes(batch, expiries)
         put_expiries, delete_expiries = _taken(expiries, puts), _taken(expiries, deletes)
         rows = self.schema.conform(batch.take(pa.array(puts)))
         keys, values = self.encode_keys(rows), self.values.encode(rows, kinds[puts], put_expiries)
