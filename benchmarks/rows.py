@@ -50,7 +50,7 @@ def keys_of(indices: NDArray[np.int64]) -> NDArray[np.int64]:
 def batches(rows: range) -> Iterator[pa.RecordBatch]:
     """Yield the rows with these indices."""
     for start in range(rows.start, rows.stop, BATCH_ROWS):
-        yield _batch(np.arange(start, min(start + BATCH_ROWS, rows.stop), dtype=np.int64))
+        yield batch(np.arange(start, min(start + BATCH_ROWS, rows.stop), dtype=np.int64))
 
 
 def wide_batches(rows: range, width: int) -> Iterator[pa.RecordBatch]:
@@ -58,7 +58,7 @@ def wide_batches(rows: range, width: int) -> Iterator[pa.RecordBatch]:
     step = max(_WIDE_BATCH_BYTES // width, 1)
     for start in range(rows.start, rows.stop, step):
         indices = np.arange(start, min(start + step, rows.stop), dtype=np.int64)
-        texts = pc.binary_repeat(_batch(indices).column("s"), width // TEXT_BYTES)
+        texts = pc.binary_repeat(batch(indices).column("s"), width // TEXT_BYTES)
         yield pa.record_batch({"k": keys_of(indices), "s": texts})
 
 
@@ -83,7 +83,8 @@ def wide_frame(spark: SparkSession, rows: int, width: int) -> DataFrame:
     return frame(spark, rows).selectExpr("k", f"repeat(s, {width // TEXT_BYTES}) AS s")
 
 
-def _batch(indices: NDArray[np.int64]) -> pa.RecordBatch:
+def batch(indices: NDArray[np.int64]) -> pa.RecordBatch:
+    """Return the rows with these indices."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array(keys_of(indices)),

@@ -23,23 +23,27 @@ from .log.entry import (
     Transaction,
     check_table_name,
 )
+from .log.state import PlacedSegment
 from .log.time import iso_time, moment_of
-from .log.transaction import Committed, Proposal, Skipped
+from .log.transaction import Committed, Proposal, Reads, Skipped
 from .plan import ReadPlan, WriteTarget
 from .predicate.predicate import Predicate
 from .schema import arrow, cast, type_json, types
+from .schema.evolution import is_wider
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.kind import Kind
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import Store
 from .table.chunk import OP_COLUMN, Op, chunk_of
+from .table.encoding import RowEncoding
 from .table.pruning import Pruning
 from .table.record import Row
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
 from .table.table import Table
 from .table.tablewriter import TableWriter
+from .table.value import UPSERTS
 from .upkeep.compaction import CompactionReport
 from .upkeep.job import CompactionJob
 from .upkeep.vacuum import VacuumReport
@@ -48,6 +52,7 @@ __all__ = [
     "DEDUPLICATIONS",
     "FEED_FIELDS",
     "OP_COLUMN",
+    "UPSERTS",
     "Column",
     "Committed",
     "CompactionJob",
@@ -60,12 +65,15 @@ __all__ = [
     "Kind",
     "LocalEnvironment",
     "Op",
+    "PlacedSegment",
     "Predicate",
     "Proposal",
     "Pruning",
     "ReadPlan",
+    "Reads",
     "Report",
     "Row",
+    "RowEncoding",
     "SegmentRecord",
     "SegmentWriter",
     "Settings",
@@ -86,6 +94,7 @@ __all__ = [
     "check_table_name",
     "chunk_of",
     "feed_fields",
+    "is_wider",
     "iso_time",
     "moment_of",
     "parse_instant",

@@ -52,7 +52,7 @@ def workloads_of(written: dict[str, Any]) -> list[str]:
 
 def test_workloads_of_the_storage_run(tmp_path: Path) -> None:
     """Each gives figures with a baseline that was measured too, and tells of the machine."""
-    names = ["table-scan", "get", "get-rows", "commit", "open"]
+    names = ["table-scan", "get", "get-rows", "change-feed", "commit", "open"]
 
     written = run(tmp_path, *names)
 
@@ -61,6 +61,19 @@ def test_workloads_of_the_storage_run(tmp_path: Path) -> None:
     assert written["machine"]["cores"] > 0
     assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
     assert all(figure["baseline"]["median"] > 0 for figure in written["figures"])
+
+
+def test_workloads_of_upkeep_run(tmp_path: Path) -> None:
+    """Small epochs leave few files, however many; what a compaction costs is told by itself."""
+    written = run(tmp_path, "epochs", "compaction")
+
+    figures = {figure["workload"]: figure for figure in written["figures"]}
+    names = [f"epochs: {what}" for what in ("files", "open", "scan", "size")]
+    assert list(figures) == [*names, "compaction"]
+    assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
+    # Those that no busy machine changes.
+    assert figures["epochs: files"]["met"]
+    assert figures["epochs: size"]["met"]
 
 
 @pytest.mark.timeout(660)

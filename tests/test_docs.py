@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from relstate.connector.options import read_options, stream_options, write_options
+from relstate.connector.options import (
+    feed_options,
+    follow_options,
+    read_options,
+    stream_options,
+    write_options,
+)
 from relstate.storage import Store, errors
 from relstate.storage.errors import OptionError
 from relstate.storage.segment.registry import registry
@@ -98,23 +104,39 @@ def test_the_readme_s_tour_runs(tmp_path: Path) -> None:
 )
 def test_the_readme_s_option_table_is_complete(column: int, parse: object) -> None:
     """An option is in the table, with a mark for a use, exactly if that use knows it."""
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in _section("Options").splitlines()
-        if re.match(r"\| `", line)
-    ]
-    documented = {
-        name
-        for row in rows
-        for name in re.findall(r"`(\w+)`", row[0])
-        if row[column] == "✓" or f"`{name}`" in row[column]
-    }
+    documented = _documented("Options", column)
 
     with pytest.raises(OptionError) as raised:
         parse({"noSuchOption": "1", "path": "/p", "table": "t"})  # type: ignore[operator]
 
     known = str(raised.value).split("the options are ")[1]
     assert documented == set(known.split(", "))
+
+
+@pytest.mark.parametrize(("column", "parse"), [(1, feed_options), (2, follow_options)])
+def test_the_readme_s_table_of_feeds_is_complete(column: int, parse: object) -> None:
+    """As that of the other options, for batches and streams of changes."""
+    given = {"noSuchOption": "1", "path": "/p", "table": "t", "readChangeFeed": "true"}
+    with pytest.raises(OptionError) as raised:
+        parse(given | {"startingVersion": "1"})  # type: ignore[operator]
+
+    known = str(raised.value).split("the options are ")[1]
+    assert _documented("Change feeds", column) == set(known.split(", "))
+
+
+def _documented(section: str, column: int) -> set[str]:
+    """Return the options that the table of a section of the README marks in a column."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in _section(section).splitlines()
+        if re.match(r"\| `", line)
+    ]
+    return {
+        name
+        for row in rows
+        for name in re.findall(r"`(\w+)`", row[0])
+        if row[column] == "✓" or f"`{name}`" in row[column]
+    }
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ..figure import Figure
 from ..workbench import Workbench
+from .change_feed import change_feed
 from .commit import commit
+from .compaction import compaction
+from .epochs import epochs
 from .lookup import get, get_rows
 from .memory import memory
 from .microbatch import microbatch
@@ -22,8 +25,11 @@ WORKLOADS: Mapping[str, Workload] = {
     "table-scan": table_scan,
     "get": get,
     "get-rows": get_rows,
+    "change-feed": change_feed,
     "commit": commit,
     "open": opening,
+    "epochs": epochs,
+    "compaction": compaction,
     "spark-scan": spark_scan,
     "spark-write": spark_write,
     "micro-batch": microbatch,

@@ -21,9 +21,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.connector.failure import reported_items
-from relstate.storage import Kind, LocalEnvironment, ReadPlan, SegmentRecord, WriteTarget, errors
-from relstate.storage.table.encoding import RowEncoding
-from relstate.storage.table.value import UPSERTS
+from relstate.storage import (
+    UPSERTS,
+    Kind,
+    LocalEnvironment,
+    ReadPlan,
+    RowEncoding,
+    SegmentRecord,
+    WriteTarget,
+    errors,
+)
 
 OPERATION = "__relstate_operation"
 OLD_VERSION = "__relstate_version"

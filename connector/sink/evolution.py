@@ -13,9 +13,17 @@ from itertools import islice, pairwise
 
 import pyarrow as pa
 
-from relstate.storage import Column, Store, TableDefinition, TableSchema, arrow, errors, types
-from relstate.storage.log.time import iso_time
-from relstate.storage.schema.evolution import is_wider
+from relstate.storage import (
+    Column,
+    Store,
+    TableDefinition,
+    TableSchema,
+    arrow,
+    errors,
+    is_wider,
+    iso_time,
+    types,
+)
 
 # Others may alter the table at the same time.
 _ATTEMPTS = 5

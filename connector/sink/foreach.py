@@ -48,8 +48,12 @@ class ForeachBatchWriter:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch. Errors are relstate's own where it has one."""
         with unwrapped():
-            writer = self._gathered(batch).write.format("relstate").mode("append")
-            writer.options(**self._options(batch_id)).save(self.target.path)
+            self.write(self._gathered(batch), batch_id)
+
+    def write(self, batch: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch where its rows lie. Errors come as Spark wraps them."""
+        writer = batch.write.format("relstate").mode("append")
+        writer.options(**self._options(batch_id)).save(self.target.path)
 
     @property
     def _keeps_order(self) -> bool:

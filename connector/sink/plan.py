@@ -16,8 +16,14 @@ from relstate.connector import catalog
 from relstate.connector.failure import reported
 from relstate.connector.options import WriteOptions, stream_options, write_options
 from relstate.connector.types import arrow_schema_of
-from relstate.storage import Store, TableDefinition, TableSchema, WriteTarget, errors
-from relstate.storage.table.value import UPSERTS
+from relstate.storage import (
+    UPSERTS,
+    Store,
+    TableDefinition,
+    TableSchema,
+    WriteTarget,
+    errors,
+)
 
 from .batch import BatchWriter
 from .evolution import merge_schema, misfit

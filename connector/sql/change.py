@@ -22,9 +22,9 @@ from typing import TypeAlias
 
 from sqlglot import Token
 
-from relstate.storage import errors, types
+from relstate.storage import errors
 
-from .tokens import TokenReader, shown
+from .tokens import TokenReader, quoted, shown
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
@@ -264,7 +264,7 @@ def _relation(reader: TokenReader) -> tuple[str, str]:
         _pass_epoch(part)
     has_alias = part.accept("AS") or part.token is not None
     if not has_alias:
-        return f"{reader.source(tokens)} AS {types.quoted(alias)}", alias
+        return f"{reader.source(tokens)} AS {quoted(alias)}", alias
     alias = part.name("an alias")
     if part.next_is("("):
         part.parenthesised()

@@ -18,11 +18,11 @@ from pyspark.sql import functions as f
 from relstate.connector.sink.change import OLD_VERSION, OPERATION, Operation
 from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
-from relstate.storage.schema.types import quoted
 
 from .assignment import Assigner
 from .change import Action, Assignment, Clause, Delete, Insert, Merge, Update, When
 from .relation import PlannedQuery, QueryPlanner
+from .tokens import quoted
 
 _CLAUSE = "__relstate_clause"
 _SOURCE_ROW = "__relstate_source_row"

@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink.change import MESSAGE_SCHEMA, ChangeJob, Written
 from relstate.connector.sink.shuffle import shuffled, units_worth
-from relstate.storage import Proposal, Store, TableDefinition, errors
-from relstate.storage.log.transaction import Reads
+from relstate.storage import Proposal, Reads, Store, TableDefinition, errors
 
 from .change import Change, Insert, Merge, Truncate
 from .changerows import ChangePlanner, Changes

@@ -14,9 +14,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from relstate.storage import Entry, ReadPlan, SegmentRecord, StorageTable, Store, errors
-from relstate.storage.log.state import PlacedSegment
-from relstate.storage.table.encoding import RowEncoding
+from relstate.storage import (
+    Entry,
+    PlacedSegment,
+    ReadPlan,
+    RowEncoding,
+    SegmentRecord,
+    StorageTable,
+    Store,
+    errors,
+)
 
 from .relation import Relation
 

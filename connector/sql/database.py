@@ -10,18 +10,23 @@ Does not know: how statements are written (statement), planned (relation) or car
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.storage import CompactionReport, Store, errors, parse_instant
 
 from . import changing, explain, history
+from .applying import Application, Expression, changelog
 from .catalog import Catalog
 from .change import Delete, Insert, Merge, Truncate, Update
 from .changing import Changing
+from .debezium import debezium
 from .maintenance import maintain
 from .relation import QueryPlanner
 from .statement import Explain, Query, parse_statement
@@ -132,6 +137,65 @@ class Database:
             None if ttl is None else str(ttl),
             ttl_column,
         )
+
+    def apply_changes(
+        self,
+        target: str,
+        source: DataFrame,
+        keys: Sequence[Expression],
+        sequence_by: Expression,
+        apply_as_deletes: Expression | None = None,
+        apply_as_truncates: Expression | None = None,
+        column_list: Sequence[Expression] | None = None,
+        except_column_list: Sequence[Expression] | None = None,
+        stored_as_scd_type: Literal[1, 2, "1", "2"] = 1,
+        *,
+        checkpoint: str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+        txn_app_id: str | None = None,
+        txn_version: int | None = None,
+    ) -> StreamingQuery | None:
+        """Apply a source of changes to a table: Spark's AUTO CDC, SCD type 1, with its arguments.
+
+        ``keys`` are the table's; ``sequence_by`` (an expression in SQL, or a Column) orders the
+        changes of a key, and is stored in the table's version column, which it must have. Rows for
+        which ``apply_as_deletes`` is true delete; all others upsert, as the table merges rows.
+        ``column_list`` or ``except_column_list``: which columns are stored.
+
+        A batch is applied when this returns, once where ``txn_app_id`` and ``txn_version`` name
+        it. A stream needs ``checkpoint``, a folder; its started query is returned, which applies
+        every micro-batch once; ``trigger``: the arguments of ``DataStreamWriter.trigger``, with
+        ``txn_app_id`` in Spark Connect. OptionError, SchemaMismatchError, TableNotFoundError.
+        """
+        where = self._store.write_target(target)
+        changes = changelog(
+            where,
+            source,
+            keys,
+            sequence_by,
+            apply_as_deletes,
+            apply_as_truncates,
+            column_list,
+            except_column_list,
+            stored_as_scd_type,
+        )
+        applied = Application(where, changes, txn_app_id)
+        if source.isStreaming:
+            return applied.start(source, checkpoint, trigger, query_name)
+        applied.run(source, txn_version)
+        return None
+
+    def debezium(
+        self,
+        frame: DataFrame,
+        schema: str | StructType,
+        *,
+        value: str = "value",
+        sequence_by: str | None = None,
+    ) -> DataFrame:
+        """Return Debezium's change events as rows for `apply_changes`: see `debezium.debezium`."""
+        return debezium(frame, schema, value=value, sequence_by=sequence_by)
 
     def _explain(self, text: str, mode: str) -> DataFrame:
         planner = QueryPlanner(self._spark, self._store)

@@ -46,11 +46,10 @@ def _row(relation: Relation) -> tuple[Any, ...]:
 
 
 def _plan_of(frame: DataFrame, mode: str) -> str:
-    plan = getattr(frame, "_jdf", None)
+    plan: Any = getattr(frame, "_jdf", None)
     if plan is None:
         # Spark Connect explains through a call of its own.
-        text: str = frame._explain_string(mode=mode)
-        return text
-    spark = frame.sparkSession
-    found: str = spark._jvm.PythonSQLUtils.explainString(plan.queryExecution(), mode)
-    return found
+        connect: Any = frame
+        return str(connect._explain_string(mode=mode))
+    machine: Any = frame.sparkSession._jvm
+    return str(machine.PythonSQLUtils.explainString(plan.queryExecution(), mode))

@@ -29,6 +29,7 @@ from relstate.storage import TableSchema, types
 
 from .conjunct import Conjunct, Tree, conjuncts
 from .reference import TableReference
+from .tokens import quoted
 
 SchemaOf: TypeAlias = Callable[[TableReference], TableSchema]
 
@@ -269,7 +270,7 @@ def _renamed(conjunct: Conjunct, name: str) -> str:
     end = 0
     for column in sorted(conjunct.tree.find_all(exp.Column), key=_begin):
         start = _begin(column) - conjunct.start
-        parts += [conjunct.text[end:start], types.quoted(name)]
+        parts += [conjunct.text[end:start], quoted(name)]
         end = column.this.meta["end"] + 1 - conjunct.start
     return "".join([*parts, conjunct.text[end:]])
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -134,7 +135,7 @@ class QueryPlanner:
         """Return the rows of a planned query."""
         if not query.relations:
             return self._spark.sql(query.text)
-        frames = {
+        frames: dict[str, Any] = {
             f"relation_{place}": self.relation(relation.plan, relation.where)
             for place, relation in enumerate(query.relations)
         }

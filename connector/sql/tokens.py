@@ -53,6 +53,11 @@ def shown(text: str) -> str:
     return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
 
 
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL, in backticks whatever it is."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 class TokenReader:
     """A place in a statement that moves forward. For one thread."""
 
@@ -163,7 +168,7 @@ class TokenReader:
         """Return the text that some tokens were read from; there must be some."""
         if not tokens:
             raise errors.UnsupportedStatementError(
-                f"there is nothing where something belongs in {shown(self.text)}"
+                f"there is nothing between two commas in {shown(self.text)}"
             )
         return self.text[tokens[0].start : tokens[-1].end + 1]
 

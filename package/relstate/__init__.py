@@ -14,7 +14,7 @@ lookups never loads Spark, and Spark, which imports this to look at its sources,
 import typing
 
 if typing.TYPE_CHECKING:
-    from relstate.connector.sql import Database, connect
+    from relstate.connector.sql import Database, connect, debezium
     from relstate.storage import Row, Store, errors
 
     create = Store.create
@@ -110,6 +110,7 @@ __all__ = [
     "__version__",
     "connect",
     "create",
+    "debezium",
     "open",
 ]
 
@@ -124,7 +125,7 @@ def __getattr__(name: str) -> object:
 def _found(name: str) -> object:
     if name == "__version__":
         return _version()
-    if name in ("connect", "Database"):
+    if name in ("connect", "Database", "debezium"):
         from relstate.connector import sql
 
         return getattr(sql, name)

@@ -66,22 +66,7 @@ class EntrySource:
 
 def joined(blocks: Sequence[Block]) -> Block:
     """Return the entries of some blocks, one block after another."""
-    if len(blocks) < 2:
-        return blocks[0] if blocks else NOTHING
-    first = blocks[0]
-    if all(block.keys is first.keys and block.values is first.values for block in blocks):
-        return Block(
-            first.keys,
-            np.concatenate([block.key_starts for block in blocks]),
-            np.concatenate([block.key_lengths for block in blocks]),
-            first.values,
-            np.concatenate([block.value_starts for block in blocks]),
-            np.concatenate([block.value_lengths for block in blocks]),
-        )
-    return Block.over(
-        pa.concat_arrays([block.key_bytes() for block in blocks]),
-        pa.concat_arrays([block.value_bytes() for block in blocks]),
-    )
+    return Block.joined(blocks) if blocks else NOTHING
 
 
 def resolved(blocks: Sequence[Block], fold: Fold | None) -> Block:

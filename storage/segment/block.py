@@ -7,13 +7,17 @@ Does not know: where the buffers come from, or what keys and values mean.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Buffer, Bytes, Positions, gather, parts_of
+
+# Blocks of fewer rows and bytes are joined to their neighbours, up to about so many.
+_SMALL_ROWS, _COARSE_ROWS = 4096, 16_384
+_SMALL_BYTES, _COARSE_BYTES = 256 << 10, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,29 @@ class Block:
         """Return the block of some (key, value) pairs."""
         keys = pa.array([key for key, _ in pairs], pa.large_binary())
         return cls.over(keys, pa.array([value for _, value in pairs], pa.large_binary()))
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Block]) -> Block:
+        """Return the entries of some blocks, at least one, one block after another.
+
+        Their bytes are copied only where the blocks live in different buffers.
+        """
+        first = blocks[0]
+        if len(blocks) == 1:
+            return first
+        if any(one.keys is not first.keys or one.values is not first.values for one in blocks):
+            return cls.over(
+                pa.concat_arrays([block.key_bytes() for block in blocks]),
+                pa.concat_arrays([block.value_bytes() for block in blocks]),
+            )
+        return cls(
+            first.keys,
+            np.concatenate([block.key_starts for block in blocks]),
+            np.concatenate([block.key_lengths for block in blocks]),
+            first.values,
+            np.concatenate([block.value_starts for block in blocks]),
+            np.concatenate([block.value_lengths for block in blocks]),
+        )
 
     def __len__(self) -> int:
         return len(self.key_starts)
@@ -114,6 +141,28 @@ class Block:
     def first_after(self, key: bytes) -> int:
         """Return the index of the first entry whose key is greater than ``key``."""
         return bisect_right(range(len(self)), key, key=self.key)
+
+
+def coarser(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the entries of blocks with small neighbours joined, in their order.
+
+    What is done once a block, such as decoding it, costs more than to copy a few rows.
+    """
+    held: list[Block] = []
+    rows = size = 0
+    for block in blocks:
+        is_small = len(block) < _SMALL_ROWS and block.value_lengths.sum() < _SMALL_BYTES
+        if held and (not is_small or rows >= _COARSE_ROWS or size >= _COARSE_BYTES):
+            yield Block.joined(held)
+            held, rows, size = [], 0, 0
+        if not is_small:
+            yield block
+        elif len(block):
+            held.append(block)
+            rows += len(block)
+            size += int(block.value_lengths.sum())
+    if held:
+        yield Block.joined(held)
 
 
 _Runs = tuple[Buffer, Positions, Positions]

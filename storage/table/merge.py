@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 
 from ..errors import CorruptionError
 from ..segment.block import Block
@@ -24,14 +26,15 @@ def merge(
     Each source yields its blocks in key order; with ``descending`` the blocks come from the end,
     and so do the windows, while the rows inside of both stay ascending.
     """
-    heads = [head for source in sources if (head := _filled(_Head(source, None, 0)))]
-    while heads:
-        blocks = [head.block for head in heads if head.block is not None]
-        if descending:
-            bound = max(block.key(0) for block in blocks)
-        else:
-            bound = min(block.key(-1) for block in blocks)
-        cuts = [_cut(block, bound, descending) for block in blocks]
+    found = (_filled(_Head(rank, one, None, 0), descending) for rank, one in enumerate(sources))
+    # What begins behind a window takes no part in it: of files one a shard few lie side by side.
+    waiting = sorted(
+        (head for head in found if head), key=partial(_begin, descending), reverse=not descending
+    )
+    heads: list[_Head] = []
+    while heads or waiting:
+        heads, bound = _joined(heads, waiting, descending)
+        cuts = [_cut(_block(head), bound, descending) for head in heads]
         insides = [inside for inside, _ in cuts if len(inside)]
         if not insides:
             raise CorruptionError("the keys of a segment are not in order; run check to find it")
@@ -44,11 +47,44 @@ def merge(
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What is left at the head of a source, and how many entries its last block had."""
+    """What is left at the head of a source, and how many entries its last block had.
 
+    ``rank``: the place of the source among all, the newest first.
+    """
+
+    rank: int
     source: Iterator[Block]
     block: Block | None
     size: int
+
+
+def _block(head: _Head) -> Block:
+    assert head.block is not None
+    return head.block
+
+
+def _begin(descending: bool, head: _Head) -> bytes:
+    """Return the key of a head that the merge comes to first."""
+    return _block(head).key(-1 if descending else 0)
+
+
+def _joined(
+    heads: list[_Head], waiting: list[_Head], descending: bool
+) -> tuple[list[_Head], bytes]:
+    """Return the heads of the next window and its last key, the nearest end of any of them.
+
+    Heads that wait, the nearest last, join it if they begin within it.
+    """
+    heads = heads or [waiting.pop()]
+    nearest, end = (max, 0) if descending else (min, -1)
+    bound = nearest(_block(head).key(end) for head in heads)
+    while waiting:
+        begin = _begin(descending, waiting[-1])
+        if begin != bound and nearest(begin, bound) == bound:
+            break
+        heads = [*heads, waiting.pop()]
+        bound = nearest(bound, _block(heads[-1]).key(end))
+    return sorted(heads, key=attrgetter("rank")), bound
 
 
 def _filled(head: _Head, descending: bool = False) -> _Head | None:
@@ -63,9 +99,9 @@ def _filled(head: _Head, descending: bool = False) -> _Head | None:
     if more is None:
         return head if left is not None and len(left) else None
     if left is None or not len(left):
-        return _Head(head.source, more, len(more))
+        return replace(head, block=more, size=len(more))
     joined = more.followed_by(left) if descending else left.followed_by(more)
-    return _Head(head.source, joined, len(more))
+    return replace(head, block=joined, size=len(more))
 
 
 def _cut(block: Block, bound: bytes, descending: bool) -> tuple[Block, Block]:

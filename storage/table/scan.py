@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, sort_order
-from ..segment.block import Block
+from ..segment.block import Block, coarser
 from .keyorder import merge_in_key_order
 from .merge import merge
 from .piece import Limits, Piece, pieces, pieces_in_order
@@ -73,8 +73,9 @@ class Scan:
     def batches(self, ranges: Sequence[Bounds]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some ranges, range by range, in no order inside."""
         for bounds in ranges:
-            for window in self.windows(bounds):
-                yield from map(self.decode, pieces(window, _BATCH))
+            blocks = (block for window in self.windows(bounds) for block in window.blocks)
+            for block in coarser(blocks):
+                yield from map(self.decode, pieces(Window((block,), None), _BATCH))
 
     @property
     def sorts_in_memory(self) -> bool:

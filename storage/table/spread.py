@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
-
 from ..segment.block import Block
 from .scan import Bounds, Source
 
@@ -36,27 +34,13 @@ def gathered(blocks: Iterable[Block]) -> Iterator[Block]:
     rows = 0
     for block in blocks:
         if held and (rows >= _ROWS or not _share(held[-1], block)):
-            yield _joined(held)
+            yield Block.joined(held)
             held, rows = [], 0
         held.append(block)
         rows += len(block)
     if held:
-        yield _joined(held)
+        yield Block.joined(held)
 
 
 def _share(one: Block, other: Block) -> bool:
     return one.keys is other.keys and one.values is other.values
-
-
-def _joined(blocks: Sequence[Block]) -> Block:
-    first = blocks[0]
-    if len(blocks) == 1:
-        return first
-    return Block(
-        first.keys,
-        np.concatenate([block.key_starts for block in blocks]),
-        np.concatenate([block.key_lengths for block in blocks]),
-        first.values,
-        np.concatenate([block.value_starts for block in blocks]),
-        np.concatenate([block.value_lengths for block in blocks]),
-    )

@@ -9,6 +9,7 @@ The split of state table, mem table and storage table is RisingWave's.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +30,7 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import Column
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES, VERSION_BYTES
+from ..segment.key import PLACEHOLDER_VERSION, PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
 from ..segment.segment import SegmentFile
 from .encoding import EVERY_KEY, KeyRange, RowEncoding
@@ -40,10 +41,9 @@ from .piece import Limits, Piece
 from .pruning import Pruned, prune, spans, worthwhile_seeks
 from .record import Row
 from .resolve import Resolver, everything, visible_at
+from .run import Getter, Run, Span, getters_by_vnode, runs, span_of
 from .scan import Bounds, Scan
 from .spread import spread
-
-_Getter = Callable[[bytes], bytes | None]
 
 _POINTS_AT_ONCE = 4096
 
@@ -72,7 +72,7 @@ class StorageTable:
         self._segments = segments
         self._verify = verify
         self._opened: tuple[SegmentFile, ...] | None = None
-        self._found: tuple[_Getter, ...] | None = None
+        self._found: Sequence[tuple[Getter, ...]] | None = None
         self.encoding = encoding
 
     # Opened when first needed, by any thread: all of them find the same.
@@ -92,10 +92,15 @@ class StorageTable:
         return self._opened
 
     @property
-    def _getters(self) -> tuple[_Getter, ...]:
+    def _runs(self) -> Sequence[Run]:
+        return runs(self._segments, self._files, self.encoding.table_id)
+
+    def _getters(self, full_key: bytes) -> tuple[Getter, ...]:
+        """Return what looks up a key in each of the files that may hold it, the newest first."""
         if self._found is None:
-            self._found = tuple(file.getter() for file in self._files)
-        return self._found
+            getters = [file.getter() for file in self._files]
+            self._found = getters_by_vnode(self._segments, getters, self.encoding)
+        return self._found[vnode_of(full_key)]
 
     def reads(self, definition: TableDefinition, segments: Sequence[PlacedSegment]) -> bool:
         """Return whether this is the table of that definition over just these segments."""
@@ -116,7 +121,7 @@ class StorageTable:
             return self._get_folded(self.encoding.values.fold, full_key)
         if longkey.is_long(full_key):
             return next(self._versions_of(full_key), None)
-        for get in self._getters:
+        for get in self._getters(full_key):
             value = get(full_key)
             if value is not None:
                 return value
@@ -134,7 +139,7 @@ class StorageTable:
         """Yield every value under a full key, the newest first."""
         is_long = longkey.is_long(full_key)
         stored = longkey.group_key(full_key) if is_long else full_key
-        for get in self._getters:
+        for get in self._getters(full_key):
             value = get(stored)
             if value is not None and is_long:
                 value = longkey.find(value, full_key)
@@ -175,23 +180,29 @@ class StorageTable:
         remaining = full_keys.take(pa.array(first_of_each(full_keys)))
         if self.encoding.values.fold is not None:
             return self._get_values_folded(self.encoding.values.fold, remaining)
+        wanted = remaining.to_pylist()
         pairs: list[tuple[bytes, bytes]] = []
-        found: list[tuple[bytes, bytes]] = []
-        for file in self._files:
-            if found:
-                hits = pa.array([key for key, _ in found], pa.large_binary())
-                remaining = remaining.filter(pc.invert(pc.is_in(remaining, value_set=hits)))
-            if not len(remaining):
-                break
-            found = file.get_many(remaining.to_pylist())
-            pairs += found
+        for file, span in zip(self._files, self._spans, strict=True):
+            asked = _within(wanted, span)
+            if asked and (found := file.get_many(asked)):
+                pairs += found
+                hits = {key for key, _ in found}
+                wanted = [key for key in wanted if key not in hits]
         return Block.of_pairs(pairs)
 
     def _get_values_folded(self, fold: Fold, full_keys: Bytes) -> Block:
         wanted = full_keys.to_pylist()
-        found = [pairs for file in self._files if (pairs := file.get_many(wanted))]
+        each = zip(self._files, self._spans, strict=True)
+        asked = ((file, keys) for file, span in each if (keys := _within(wanted, span)))
+        found = [pairs for file, keys in asked if (pairs := file.get_many(keys))]
         blocks = [Block.of_pairs(pairs) for pairs in found] or [Block.of_pairs([])]
         return Resolver(everything, fold).all_of(blocks)
+
+    @property
+    def _spans(self) -> Iterator[Span]:
+        """The first and the last key, without versions, of the table in each segment."""
+        for placed in self._segments:
+            yield span_of(placed, self.encoding.table_id)
 
     # Scans
 
@@ -318,7 +329,7 @@ class StorageTable:
             yield from replace(scan, sources=sources).batches([pruned.around])
 
     def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
-        sources = [partial(file_source, file) for file in self._files]
+        sources = [run.source for run in self._runs]
         return Scan(
             sources=sources if newest is None else [partial(_block_source, newest), *sources],
             decode=partial(self._decode, columns=columns),
@@ -374,6 +385,13 @@ class StorageTable:
         return batch if piece.order is None else batch.take(pa.array(piece.order))
 
 
+def _within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> list[bytes]:
+    """Return those of some full keys, ascending, that lie between two keys without versions."""
+    first, last = span
+    start = bisect_left(full_keys, first)
+    return full_keys[start : bisect_right(full_keys, last + PLACEHOLDER_VERSION, start)]
+
+
 def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
     """Raise OptionError unless these are ranges of vnodes, none of which comes twice."""
     last = 0
@@ -389,23 +407,6 @@ def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
 def single_vnodes(groups: Sequence[range]) -> list[range]:
     """Return the vnodes of some ranges as ranges of one vnode each."""
     return [range(vnode, vnode + 1) for group in groups for vnode in group]
-
-
-def file_source(
-    file: SegmentFile, bounds: Bounds, leaves: int, descending: bool
-) -> Iterator[Block]:
-    """Yield the entries of a segment within bounds, those of groups of long keys one by one."""
-    around = longkey.entry_bounds(*bounds)
-    for block in file.blocks(*around, leaves, descending=descending):
-        try:
-            rows = longkey.unpack(block)
-            if (rows.key_lengths < PREFIX_BYTES + VERSION_BYTES).any():
-                raise ValueError("a key is too short to be a row's")
-        except (ValueError, IndexError) as error:
-            raise CorruptionError(f"{file.path}: {error}") from error
-        inside = rows if around == bounds else rows.between(*bounds)
-        if len(inside):
-            yield inside
 
 
 def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:

@@ -30,7 +30,7 @@ from ..log.state import StoreState
 from ..log.transaction import CLOCK_TOLERANCE, Committed, Proposal, commit
 from ..paths import segment_path
 from .layout import Component, components
-from .policy import BUDGET, Merge, automatic, full
+from .policy import BUDGET, FEW, Merge, automatic, full
 from .rewrite import Rewrite
 
 OPERATION = "compact"
@@ -57,8 +57,9 @@ def tend(log: Log, state: StoreState, tables: Iterable[int], budget: int = BUDGE
     Return the newest state known. The commit stands whatever happens here: trouble is logged, and
     met again after the next commit.
     """
+    grown = {one for one in tables if len(state.segments_by_table.get(one, ())) > FEW}
     try:
-        for component in components(state, set(tables)):
+        for component in components(state, grown):
             merges = automatic(component, budget)
             if merges:
                 return _tended(log, state, component, merges)

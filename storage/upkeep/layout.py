@@ -72,25 +72,15 @@ def components(state: StoreState, tables: Collection[int] | None = None) -> list
     """Return the components that hold some tables, by default all, which have rows."""
     wanted = state.segments_by_table.keys() if tables is None else tables
     rest = {table_id for table_id in wanted if table_id in state.segments_by_table}
-    sharing = _sharing(state)
     found = []
     while rest:
-        together = _connected(state, sharing, min(rest))
+        together = _connected(state, min(rest))
         rest -= together
         found.append(_component(state, together))
     return found
 
 
-def _sharing(state: StoreState) -> Mapping[str, list[int]]:
-    """Return the tables with visible rows in each segment, by the segment's name."""
-    found: dict[str, list[int]] = {name: [] for name in state.segments}
-    for table_id, segments in state.segments_by_table.items():
-        for placed in segments:
-            found[placed.name].append(table_id)
-    return found
-
-
-def _connected(state: StoreState, sharing: Mapping[str, list[int]], table_id: int) -> set[int]:
+def _connected(state: StoreState, table_id: int) -> set[int]:
     """Return the tables that are reached from one by shared segments."""
     found, rest = set[int](), {table_id}
     while rest:
@@ -98,11 +88,19 @@ def _connected(state: StoreState, sharing: Mapping[str, list[int]], table_id: in
             other
             for one in rest
             for placed in state.segments_by_table[one]
-            for other in sharing[placed.name]
+            for other in _visible_in(state, placed)
         }
         found |= rest
         rest = reached - found
     return found
+
+
+def _visible_in(state: StoreState, placed: PlacedSegment) -> list[int]:
+    """Return the tables with visible rows in a segment."""
+    ids = (part.table_id for part in placed.record.tables)
+    return [
+        one for one in ids if one in state.tables and state.tables[one].base_epoch <= placed.epoch
+    ]
 
 
 def _component(state: StoreState, table_ids: Iterable[int]) -> Component:

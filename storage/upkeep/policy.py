@@ -30,6 +30,8 @@ MOST_WIDE = 6
 MOST_NARROW = 6
 # Shards are merged before they must be: after a cut all of them want it at once.
 _EARLY_NARROW = 4
+FEW = min(MOST_WIDE, _EARLY_NARROW)
+"""Of a table with so many files none are merged after a commit."""
 # How many places are left for small files, however many large ones there are.
 _LEAST_PLACES = 3
 # A merge takes so many files at least, where it can: each costs a commit.

@@ -33,8 +33,8 @@ from ..table.encoding import RowEncoding
 from ..table.head import FIXED, Heads
 from ..table.merge import merge
 from ..table.resolve import Resolver, everything
+from ..table.run import file_source
 from ..table.scan import Bounds
-from ..table.storagetable import file_source
 from .layout import Cell, Component, bottom_cells, is_internal, is_sound, place_of
 from .policy import Merge
 

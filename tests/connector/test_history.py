@@ -42,7 +42,9 @@ def test_history_tells_of_every_commit(db: Database, store: Store, changed: str)
         "rows",
         "deletes",
     ]
-    found = [(row.version, row.operation, row.tables, row.rows, row.deletes) for row in rows.collect()]
+    found = [
+        (row.version, row.operation, row.tables, row.rows, row.deletes) for row in rows.collect()
+    ]
     assert found == [
         (6, "drop table", ["gone"], 0, 0),
         (5, "create table", ["gone"], 0, 0),

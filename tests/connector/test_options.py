@@ -154,7 +154,9 @@ def test_a_write_may_be_idempotent_and_carry_changes() -> None:
     """The options of Delta's idempotent writes and of change streams go together."""
     given = {**PLACE, "opColumn": "op", "clustered": "true", "txnAppId": "job", "txnVersion": "9"}
 
-    assert write_options(given) == WriteOptions("/data/shop", "orders", "op", "job", 9)
+    assert write_options(given) == WriteOptions(
+        "/data/shop", "orders", "op", "job", 9, clustered=True
+    )
 
 
 def test_an_application_needs_its_version() -> None:
@@ -163,11 +165,21 @@ def test_an_application_needs_its_version() -> None:
         write_options({**PLACE, "txnAppId": "job"})
 
 
-@pytest.mark.parametrize("clustered", [{}, {"clustered": "false"}])
-def test_changes_need_the_promise_that_they_are_clustered(clustered: dict[str, str]) -> None:
-    """Without it, which change of a key is the last would be left to chance."""
-    with pytest.raises(OptionError, match="'opColumn' needs 'clustered'='true'"):
-        write_options({**PLACE, "opColumn": "op", **clustered})
+@pytest.mark.parametrize(
+    ("ttl", "seconds"), [("60", 60), ("7 days", 604_800), ("INTERVAL 1 hour 30 minutes", 5400)]
+)
+def test_a_time_to_live_is_a_length_of_time(ttl: str, seconds: int) -> None:
+    """In seconds, or in units as SQL names them."""
+    given = write_options({**PLACE, "ttl": ttl, "ttlColumn": "life", "mergeSchema": "TRUE"})
+
+    assert (given.ttl, given.ttl_column, given.merge_schema) == (seconds, "life", True)
+
+
+@pytest.mark.parametrize("ttl", ["0", "-1", "0 days", "soon", "1 month", "1 day 2"])
+def test_a_time_to_live_is_a_second_or_more(ttl: str) -> None:
+    """Rows that have expired before they are written, or never might, are a mistake."""
+    with pytest.raises(OptionError, match="'ttl'"):
+        write_options({**PLACE, "ttl": ttl})
 
 
 def test_the_promise_alone_is_refused() -> None:

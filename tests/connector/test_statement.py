@@ -75,7 +75,7 @@ def test_a_statement_says_what_it_asks_for(
         (";", "empty"),
         ("SELECT 1; SELECT 2", "one statement at a time"),
         ("SELECT 'open", "cannot read"),
-        ("INSERT INTO t VALUES (1)", "relstate runs CREATE TABLE"),
+        ("OPTIMIZE t", "relstate runs queries"),
         ("SET spark.sql.ansi.enabled = true", "spark.sql"),
         ("CREATE TABLE t (id BIGINT)", "needs one PRIMARY KEY"),
         ("CREATE TABLE t (a INT PRIMARY KEY, PRIMARY KEY (a))", "found 2"),
@@ -92,7 +92,7 @@ def test_a_statement_says_what_it_asks_for(
         ("DROP TABLE t CASCADE", "'CASCADE'"),
         ("SHOW VIEWS", "expected TABLES"),
         ("SHOW TABLES IN shop", "a pattern in quotes"),
-        ("DESCRIBE EXTENDED t", "end of the statement"),
+        ("DESCRIBE EXTENDED t x", "end of the statement"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str) -> None:

@@ -1,0 +1,123 @@
+"""The files of a table as sorted runs, and which of them may hold a key.
+
+Files of one place came of one merge: they hold different keys, and so make one run however many
+they are. A run is read file after file.
+
+Promises: runs come in the order of their files' places; a lookup asks no file without rows in the
+key's shard.
+Does not know: what is seen of the versions of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import TypeAlias
+
+import numpy as np
+
+from relstate.vnode import shards_of
+
+from ..errors import CorruptionError
+from ..log.state import PlacedSegment
+from ..segment import longkey
+from ..segment.block import Block, coarser
+from ..segment.key import PREFIX_BYTES, VERSION_BYTES
+from ..segment.segment import SegmentFile
+from .encoding import RowEncoding
+from .scan import Bounds
+
+Getter: TypeAlias = Callable[[bytes], bytes | None]
+Span: TypeAlias = tuple[bytes, bytes]
+"""The first and the last key of a table in a file, without their versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Files with rows of a table, none of which overlaps another, in the order of their keys."""
+
+    files: tuple[tuple[SegmentFile, Span], ...]
+
+    def source(self, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
+        """Yield the entries within bounds; see `scan.Source`."""
+        low, high = bounds
+        inside = [
+            file
+            for file, (first, last) in self.files
+            if last >= low[: len(last)] and (high is None or first < high)
+        ]
+        if len(inside) == 1:
+            return file_source(inside[0], bounds, leaves, descending)
+        if descending:
+            return (
+                block
+                for file in reversed(inside)
+                for block in file_source(file, bounds, leaves, descending)
+            )
+        return coarser(
+            block for file in inside for block in file_source(file, bounds, leaves, descending)
+        )
+
+
+def runs(
+    segments: Sequence[PlacedSegment], files: Sequence[SegmentFile], table_id: int
+) -> tuple[Run, ...]:
+    """Return the runs of a table's segments, the newest first; ``files`` are theirs."""
+    found: list[Run] = []
+    each = zip(segments, files, strict=True)
+    for _, same_place in groupby(each, lambda pair: (pair[0].epoch, pair[0].rank)):
+        placed = [(file, span_of(one, table_id)) for one, file in same_place]
+        placed.sort(key=itemgetter(1))
+        if _overlap([span for _, span in placed]):
+            found += (Run((one,)) for one in placed)
+        else:
+            found.append(Run(tuple(placed)))
+    return tuple(found)
+
+
+def span_of(placed: PlacedSegment, table_id: int) -> Span:
+    """Return the first and the last key of a table in a segment."""
+    (held,) = (table for table in placed.record.tables if table.table_id == table_id)
+    return held.first_key, held.last_key
+
+
+def _overlap(spans: Sequence[Span]) -> bool:
+    return any(one[1] >= other[0] for one, other in pairwise(spans))
+
+
+def getters_by_vnode(
+    segments: Sequence[PlacedSegment], getters: Sequence[Getter], encoding: RowEncoding
+) -> list[tuple[Getter, ...]]:
+    """Return for each vnode what looks up a key in the segments with rows of its shard."""
+    if not segments:
+        return [()] * encoding.vnode_count
+    sizes = [
+        next(one for one in placed.record.tables if one.table_id == encoding.table_id).shard_bytes
+        for placed in segments
+    ]
+    shards = len(sizes[0])
+    by_shard = [
+        tuple(get for get, held in zip(getters, sizes, strict=True) if held[shard])
+        for shard in range(shards)
+    ]
+    owners = shards_of(np.arange(encoding.vnode_count), encoding.vnode_count, shards)
+    return [by_shard[shard] for shard in owners.tolist()]
+
+
+def file_source(
+    file: SegmentFile, bounds: Bounds, leaves: int, descending: bool
+) -> Iterator[Block]:
+    """Yield the entries of a segment within bounds, those of groups of long keys one by one."""
+    around = longkey.entry_bounds(*bounds)
+    for block in file.blocks(*around, leaves, descending=descending):
+        try:
+            rows = longkey.unpack(block)
+            if (rows.key_lengths < PREFIX_BYTES + VERSION_BYTES).any():
+                raise ValueError("a key is too short to be a row's")
+        except (ValueError, IndexError) as error:
+            raise CorruptionError(f"{file.path}: {error}") from error
+        inside = rows if around == bounds else rows.between(*bounds)
+        if len(inside):
+            yield inside

@@ -1,0 +1,376 @@
+"""INSERT, UPDATE, DELETE, MERGE and TRUNCATE, through Spark over real files."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import relstate
+from relstate.connector.sql import Database, changing
+from relstate.storage import Store
+from relstate.storage.errors import (
+    ConflictError,
+    DuplicateKeyError,
+    NullValueError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedStatementError,
+    ValueRangeError,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def items(db: Database) -> str:
+    """The name of a table with the rows (1, a, 10), (2, b, 20) and (3, c, NULL)."""
+    db.sql("CREATE TABLE items (id BIGINT, name STRING NOT NULL, n INT, PRIMARY KEY (id))")
+    db.sql("INSERT INTO items VALUES (1, 'a', 10), (2, 'b', 20), (3, 'c', NULL)")
+    return "items"
+
+
+def touched(db: Database, statement: str) -> tuple[int, int, int]:
+    """Run a statement, which must be one epoch; return (inserted, updated, deleted)."""
+    before = db.store.epoch
+    (row,) = db.sql(statement).collect()
+    counts = (row.num_inserted_rows, row.num_updated_rows, row.num_deleted_rows)
+    assert row.num_affected_rows == sum(counts)
+    assert row.epoch == db.store.epoch == before + (1 if sum(counts) else 0)
+    return counts
+
+
+def held(store: Store, table: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a table, sorted by the text of them."""
+    return sorted(
+        (tuple(row.values()) for row in store.table(table).to_arrow().to_pylist()), key=str
+    )
+
+
+def test_rows_are_inserted(db: Database, items: str, store: Store) -> None:
+    """By position, by name, for some columns; a key that is there takes the new row."""
+    assert touched(db, "INSERT INTO items VALUES (4, 'd', 1 + 1)") == (1, 0, 0)
+    assert touched(db, "INSERT INTO items (name, id) SELECT concat('x', id), id FROM items") == (
+        4,
+        0,
+        0,
+    )
+    assert touched(db, "INSERT INTO items BY NAME SELECT 'y' AS name, 9L AS id") == (1, 0, 0)
+
+    expected = [(1, "x1", None), (2, "x2", None), (3, "x3", None), (4, "x4", None), (9, "y", None)]
+    assert held(store, items) == expected
+
+
+def test_an_insert_replaces_all_rows(db: Database, items: str, store: Store) -> None:
+    """Also with what they were, and with none."""
+    assert touched(db, "INSERT OVERWRITE items SELECT id + 5, name, 0 FROM items WHERE id > 1") == (
+        2,
+        0,
+        0,
+    )
+    assert held(store, items) == [(7, "b", 0), (8, "c", 0)]
+
+    db.sql("INSERT OVERWRITE TABLE items SELECT * FROM items WHERE false")
+    assert held(store, items) == []
+
+
+def test_rows_are_updated(db: Database, items: str, store: Store) -> None:
+    """From what they and other rows were; the condition may ask other tables."""
+    assert touched(db, "UPDATE items SET n = coalesce(n, 0) + 1, name = upper(name)") == (0, 3, 0)
+    assert held(store, items) == [(1, "A", 11), (2, "B", 21), (3, "C", 1)]
+
+    update = """
+        UPDATE items AS i SET i.n = (SELECT max(n) FROM items)
+        WHERE i.id IN (SELECT o.id FROM items o WHERE o.n < 20) AND i.name <> 'C'
+    """
+    assert touched(db, update) == (0, 1, 0)
+    assert held(store, items) == [(1, "A", 21), (2, "B", 21), (3, "C", 1)]
+    assert touched(db, "UPDATE items SET n = 0 WHERE id = 99") == (0, 0, 0)
+
+
+def test_rows_are_deleted(db: Database, items: str, store: Store) -> None:
+    """Those for which the condition is true; all without one."""
+    assert touched(db, "DELETE FROM items WHERE n > 10") == (0, 0, 1)
+    assert held(store, items) == [(1, "a", 10), (3, "c", None)]
+    assert touched(
+        db, "DELETE FROM items x WHERE EXISTS (SELECT 1 FROM items y WHERE y.id > x.id)"
+    ) == (0, 0, 1)
+    assert touched(db, "DELETE FROM items") == (0, 0, 1)
+    assert held(store, items) == []
+
+
+def test_a_table_is_truncated(db: Database, items: str, store: Store) -> None:
+    """Without counting what was in it."""
+    (row,) = db.sql("TRUNCATE TABLE items").collect()
+
+    assert tuple(row) == (store.epoch, None, None, None, None)
+    assert held(store, items) == []
+
+
+def test_rows_move_to_other_keys(db: Database, items: str, store: Store) -> None:
+    """An update of the key is one of rows: they may take each other's places, and no others'."""
+    assert touched(db, "UPDATE items SET id = 3 - id WHERE id < 3") == (0, 2, 0)
+    assert held(store, items) == [(1, "b", 20), (2, "a", 10), (3, "c", None)]
+    assert touched(db, "UPDATE items SET id = id + 1") == (0, 3, 0)
+    assert held(store, items) == [(2, "b", 20), (3, "a", 10), (4, "c", None)]
+
+    before = store.epoch
+    with pytest.raises(DuplicateKeyError, match="id = 3.*is that of a row that is there"):
+        db.sql("UPDATE items SET id = 3 WHERE id = 2")
+    with pytest.raises(DuplicateKeyError, match="id = 7.*the key of two rows"):
+        db.sql("UPDATE items SET id = 7")
+    assert store.epoch == before
+
+
+def test_a_merge_updates_deletes_and_inserts(db: Database, items: str, store: Store) -> None:
+    """By the first clause that applies to a row; one that none applies to stays."""
+    merge = """
+        MERGE INTO items t USING (
+            SELECT * FROM VALUES (1L, 'one', 0), (2L, 'gone', -1), (8L, 'new', 8), (9L, 'no', -1)
+            AS s(id, name, n)) s
+        ON t.id = s.id
+        WHEN MATCHED AND s.n < 0 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET *
+        WHEN NOT MATCHED AND s.n >= 0 THEN INSERT (id, name) VALUES (s.id, s.name)
+        WHEN NOT MATCHED BY SOURCE AND t.n IS NULL THEN UPDATE SET n = t.id * 100
+    """
+    assert touched(db, merge) == (1, 2, 1)
+    assert held(store, items) == [(1, "one", 0), (3, "c", 300), (8, "new", None)]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "expected"),
+    [
+        ("WHEN MATCHED THEN DELETE", [(1, "a", 10), (3, "c", None)]),
+        ("WHEN NOT MATCHED THEN INSERT *", [(1, "a", 10), (2, "b", 20), (3, "c", None), (5, "e", 5)]),
+        ("WHEN NOT MATCHED BY SOURCE THEN DELETE", [(2, "b", 20)]),
+        (
+            "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE",
+            [(2, "b", 20), (5, "e", 5)],
+        ),
+        (
+            "WHEN MATCHED THEN UPDATE SET t.id = 4, n = s.n + t.n WHEN NOT MATCHED THEN INSERT *",
+            [(1, "a", 10), (3, "c", None), (4, "b", 22), (5, "e", 5)],
+        ),
+    ],
+)  # fmt: skip
+def test_a_merge_may_have_any_clauses(
+    db: Database, spark: SparkSession, items: str, store: Store, clauses: str, expected: list[Any]
+) -> None:
+    """The source may be a view of the session's."""
+    rows = spark.createDataFrame([(2, "z", 2), (5, "e", 5)], "id BIGINT, name STRING, n INT")
+    rows.createOrReplaceTempView("merged")
+    try:
+        db.sql(f"MERGE INTO items t USING merged AS s ON t.id = s.id {clauses}")
+    finally:
+        spark.catalog.dropTempView("merged")
+
+    assert held(store, items) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "clauses", "trouble"),
+    [
+        ("(VALUES (2L), (2L)) s(k)", "WHEN MATCHED THEN DELETE", "changed twice"),
+        ("(VALUES (2L), (2L)) s(k)", "WHEN MATCHED THEN UPDATE SET n = 1", "changed twice"),
+        ("(VALUES (5L), (5L)) s(k)", "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (k, 'x')", "two rows"),
+        ("(VALUES (5L)) s(k)", "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (3, 'x')", "row that is there"),
+    ],
+)  # fmt: skip
+def test_a_merge_that_says_two_things_of_a_row_is_refused(
+    db: Database, items: str, store: Store, source: str, clauses: str, trouble: str
+) -> None:
+    """Nothing decides which would count."""
+    before = store.epoch
+
+    with pytest.raises(DuplicateKeyError, match=trouble):
+        db.sql(f"MERGE INTO items t USING {source} ON t.id = s.k {clauses}")
+    assert store.epoch == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "text"),
+    [
+        ("INSERT INTO nothing VALUES (1)", TableNotFoundError, "nothing"),
+        ("INSERT INTO items VALUES (1, 'a')", SchemaMismatchError, "2 columns"),
+        ("INSERT INTO items (id, nam) VALUES (1, 'a')", SchemaMismatchError, "nam"),
+        ("INSERT INTO items (id, ID) VALUES (1, 1)", SchemaMismatchError, "named twice"),
+        ("INSERT INTO items VALUES ('1', 'a', 1)", SchemaMismatchError, "cast it"),
+        ("INSERT INTO items VALUES (7, NULL, 1)", NullValueError, "name"),
+        ("INSERT INTO items (id) VALUES (7)", SchemaMismatchError, "name"),
+        ("UPDATE items SET other = 1", SchemaMismatchError, "other"),
+        ("UPDATE items SET n = 1, N = 2", UnsupportedStatementError, "twice"),
+        ("UPDATE items SET n = 1, n = 2", UnsupportedStatementError, "twice"),
+        ("UPDATE items SET n.x = 1", UnsupportedStatementError, "field"),
+        ("UPDATE items SET name = NULL WHERE id = 1", NullValueError, "name"),
+        ("DELETE FROM items id = 1", UnsupportedStatementError, "end of the statement"),
+        ("MERGE INTO items USING items s ON true", UnsupportedStatementError, "WHEN"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(
+    db: Database, items: str, store: Store, statement: str, error: type[Exception], text: str
+) -> None:
+    """With relstate's own error, and nothing has changed."""
+    before = store.epoch
+
+    with pytest.raises(error, match=text):
+        db.sql(statement)
+    assert store.epoch == before
+
+
+def test_an_update_replaces_a_row_that_inserts_would_merge(db: Database, store: Store) -> None:
+    """NULL is a value like any other where a statement sets it."""
+    db.sql("CREATE TABLE p (id INT PRIMARY KEY, a INT, b INT) TBLPROPERTIES (merge = 'partial')")
+    db.sql("CREATE TABLE i (id INT PRIMARY KEY, a INT, b INT) TBLPROPERTIES (merge = 'ignore')")
+    for table in ("p", "i"):
+        db.sql(f"INSERT INTO {table} VALUES (1, 1, 1), (2, 2, 2)")
+        db.sql(f"INSERT INTO {table} VALUES (2, 3, NULL)")
+        assert touched(db, f"UPDATE {table} SET a = NULL, b = 7 WHERE id = 1") == (0, 1, 0)
+
+    assert held(store, "p") == [(1, None, 7), (2, 3, 2)]
+    assert held(store, "i") == [(1, None, 7), (2, 2, 2)]
+
+
+def test_a_version_stays_in_force(db: Database, store: Store) -> None:
+    """A change without a version of its own has the row's: what is older stays without effect."""
+    db.sql(
+        "CREATE TABLE v (id INT PRIMARY KEY, a STRING, at BIGINT) "
+        "TBLPROPERTIES ('version_column' = 'at')"
+    )
+    db.sql("INSERT INTO v VALUES (1, 'a', 5), (2, 'b', 5), (3, 'c', 5)")
+    assert touched(db, "UPDATE v SET a = 'x' WHERE id = 1") == (0, 1, 0)
+    assert touched(db, "DELETE FROM v WHERE id = 2") == (0, 0, 1)
+    assert touched(db, "UPDATE v SET at = 9 WHERE id = 3") == (0, 1, 0)
+    db.sql("INSERT INTO v VALUES (1, 'old', 4), (2, 'old', 4), (3, 'old', 8)")
+
+    assert held(store, "v") == [(1, "x", 5), (3, "c", 9)]
+    with pytest.raises(ValueRangeError, match="'at' from 9 to 2"):
+        db.sql("UPDATE v SET at = 2 WHERE id = 3")
+    with pytest.raises(UnsupportedStatementError, match="version column"):
+        db.sql("UPDATE v SET id = 4 WHERE id = 3")
+
+
+def test_an_append_only_table_takes_inserts(db: Database, store: Store) -> None:
+    """Statements that would change its rows are refused."""
+    db.sql("CREATE TABLE a (id INT PRIMARY KEY) TBLPROPERTIES ('append_only' = 'true')")
+    db.sql("INSERT INTO a VALUES (1)")
+    merge = "MERGE INTO a USING (VALUES (2)) s(k) ON id = k WHEN NOT MATCHED THEN INSERT (id) VALUES (k)"
+    assert touched(db, merge) == (1, 0, 0)
+
+    for statement in ("UPDATE a SET id = 2", "DELETE FROM a", f"{merge} WHEN MATCHED THEN DELETE"):
+        with pytest.raises(UnsupportedStatementError, match="append-only"):
+            db.sql(statement)
+    assert held(store, "a") == [(1,), (2,)]
+
+
+def test_no_update_is_lost_between_threads(db: Database, items: str, store: Store) -> None:
+    """Threads of one database take turns; a statement counts on what the one before left."""
+    threads = [Thread(target=_count, args=(db, 3)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert store.table(items).get(1)["n"] == 10 + 9  # type: ignore[index]
+
+
+def test_no_update_is_lost_between_databases(
+    spark: SparkSession, db: Database, items: str, store: Store
+) -> None:
+    """Those that know nothing of each other run again when they met, or say that they gave up."""
+    threads = [
+        Thread(target=_count, args=(relstate.connect(spark, store.path), 3)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert store.table(items).get(1)["n"] == 10 + 9  # type: ignore[index]
+
+
+def _count(db: Database, times: int) -> None:
+    done = 0
+    while done < times:
+        try:
+            db.sql("UPDATE items SET n = n + 1 WHERE id = 1")
+            done += 1
+        except ConflictError:
+            continue
+
+
+class _Rival:
+    """Commits something between what a statement reads and its commit, so many times."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, store: Store, times: int, change: Any
+    ) -> None:
+        self.tries = 0
+        run = changing.Changing._written
+
+        def written(*args: Any) -> Any:
+            found = run(*args)
+            self.tries += 1
+            if self.tries <= times:
+                change(self.tries)
+            return found
+
+        monkeypatch.setattr(changing.Changing, "_written", written)
+
+
+@pytest.mark.parametrize(
+    ("statement", "rival", "meets"),
+    [
+        ("UPDATE items SET n = n + 1 WHERE id = 1", (1, "z", 0), True),
+        ("UPDATE items SET n = n + 1 WHERE id = 1", (2, "z", 0), False),
+        ("UPDATE items SET n = 5 WHERE n > 15", (2, "z", 0), True),
+        ("UPDATE items SET n = 5 WHERE n > 15", (1, "z", 99), True),
+        ("UPDATE items SET n = 5 WHERE n > 15", (1, "z", 0), False),
+        ("DELETE FROM items WHERE abs(n) > 15", (3, "z", 0), True),
+        ("UPDATE items SET id = 7 WHERE id = 1", (7, "z", 0), True),
+        ("INSERT INTO items SELECT id, name, n FROM items WHERE id = 2", (2, "z", 0), True),
+        ("INSERT INTO items SELECT 2, name, n FROM items VERSION AS OF 3 WHERE id = 1", (1, "z", 0), False),
+        ("INSERT INTO items VALUES (2, 'mine', 0)", (2, "z", 0), False),
+    ],
+)  # fmt: skip
+def test_a_statement_runs_again_if_what_it_read_was_changed(
+    db: Database, items: str, store: Store, monkeypatch: pytest.MonkeyPatch,
+    statement: str, rival: tuple[Any, ...], meets: bool,
+) -> None:  # fmt: skip
+    """A row it read, or would have, before or after; others are not in its way."""
+
+    def change(_: int) -> None:
+        state = store.state_table(items)
+        state.insert(rival)
+        state.commit()
+
+    found = _Rival(monkeypatch, store, 1, change)
+    if "id = 7" in statement:
+        with pytest.raises(DuplicateKeyError, match="row that is there"):
+            db.sql(statement)
+    else:
+        db.sql(statement)
+
+    assert (found.tries > 1) == (meets and "id = 7" not in statement) or found.tries == 1
+    if meets and "id = 7" not in statement:
+        assert found.tries == 2
+
+
+def test_a_statement_gives_up_after_five_more_times(
+    db: Database, items: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a ConflictError, and nothing of it was committed."""
+
+    def change(number: int) -> None:
+        state = store.state_table(items)
+        state.insert([1, "rival", number])
+        state.commit()
+
+    found = _Rival(monkeypatch, store, 99, change)
+    with pytest.raises(ConflictError, match="changed what was read"):
+        db.sql("UPDATE items SET name = 'mine' WHERE id = 1")
+
+    assert found.tries == 6
+    assert store.table(items).get(1)["name"] == "rival"  # type: ignore[index]

@@ -1,0 +1,122 @@
+"""Which conditions of a query its reads may use."""
+
+from __future__ import annotations
+
+import pytest
+
+from relstate.connector.sql.pruning import conditions
+from relstate.connector.sql.reference import parse_query, table_references
+from relstate.connector.sql.tokens import tokens_of
+from relstate.storage import TableSchema
+from relstate.storage.schema.ddl import parse_columns
+
+SCHEMAS = {
+    "t": TableSchema.build(parse_columns("id BIGINT, n INT, s STRING"), ["id"]),
+    "u": TableSchema.build(parse_columns("id BIGINT, m INT, s STRING"), ["id"]),
+    "w": TableSchema.build(parse_columns("id INT, z INT"), ["id"]),
+}
+
+
+def found(text: str) -> list[tuple[str, ...]]:
+    """Return the conditions for each reference, in the order of the text."""
+    references = table_references(parse_query(text), text, lambda name, _: name in SCHEMAS)
+    return conditions(references, text, tokens_of(text), lambda one: SCHEMAS[one.name])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM t WHERE id = 5 AND n > 1", [("id = 5", "n > 1")]),
+        ("SELECT * FROM t x WHERE x.id = 5 AND `x`.`n` IS NULL", [("id = 5", "`n` IS NULL")]),
+        ("SELECT * FROM t WHERE id = 1 OR n = 2 AND id = 3", [("id = 1 OR n = 2 AND id = 3",)]),
+        ("SELECT * FROM t WHERE id BETWEEN 1 AND 5 AND n = 2", [("id BETWEEN 1 AND 5", "n = 2")]),
+        (
+            "SELECT * FROM t WHERE CASE WHEN n = 1 AND id = 2 THEN TRUE END AND (n = 2 AND id = 3)",
+            [("CASE WHEN n = 1 AND id = 2 THEN TRUE END", "(n = 2 AND id = 3)")],
+        ),
+        (r"SELECT * FROM t WHERE s = 'a\'AND\\b' AND id = 1", [(r"s = 'a\'AND\\b'", "id = 1")]),
+        ("SELECT * FROM t WHERE id = 1 GROUP BY id HAVING n = 2", [("id = 1",)]),
+        ("SELECT n, count(*) FROM t WHERE n > 1 GROUP BY n LIMIT 3", [("n > 1",)]),
+    ],
+)
+def test_the_where_of_one_table_is_its_condition(
+    text: str, expected: list[tuple[str, ...]]
+) -> None:
+    """Part by part, as written but for the table's name."""
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM t, w WHERE n = 1 AND z = 2", [("n = 1",), ("z = 2",)]),
+        ("SELECT * FROM t JOIN w ON n = 1 AND z = 2 AND n < z", [("n = 1",), ("z = 2",)]),
+        ("SELECT * FROM t, w WHERE id = 1", [(), ()]),
+        ("SELECT * FROM t JOIN (SELECT 1 AS n) q WHERE n = 1 AND t.n = 1", [("n = 1",)]),
+        ("SELECT * FROM t a JOIN t b ON a.n = 1 WHERE b.n = 2", [("n = 1",), ("n = 2",)]),
+        ("SELECT * FROM t AS x(a, b, c) WHERE a = 1", [()]),
+        (
+            "SELECT * FROM t LATERAL VIEW explode(array(1)) AS n WHERE n = 1 AND t.n = 2",
+            [("n = 2",)],
+        ),
+        ("SELECT * FROM t TABLESAMPLE (5 ROWS) x WHERE id = 1", [()]),
+        ("SELECT id FROM t |> WHERE id = 1", [()]),
+        ("SELECT * FROM t WHERE t.s.x = 1", [()]),
+    ],
+)
+def test_a_condition_needs_one_table_for_sure(text: str, expected: list[tuple[str, ...]]) -> None:
+    """Where a name could be another's, or rows are not the table's own, nothing is handed on."""
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM t LEFT JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4", [("n = 3",), ("z = 2",)]),
+        ("SELECT * FROM t RIGHT JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4", [("n = 1",), ("z = 4",)]),
+        ("SELECT * FROM t FULL JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4", [(), ()]),
+        ("SELECT * FROM t LEFT SEMI JOIN w ON n = 1 AND z = 2 WHERE n = 3", [("n = 3", "n = 1"), ("z = 2",)]),
+        ("SELECT * FROM t LEFT ANTI JOIN w ON n = 1 AND z = 2 WHERE n = 3", [("n = 3",), ("z = 2",)]),
+        ("SELECT * FROM t LEFT JOIN w ON n = z JOIN u ON z = 4 AND m = 5", [(), (), ("m = 5",)]),
+        ("SELECT * FROM t JOIN u ON n = 1 RIGHT JOIN w ON z = n WHERE n = 2", [("n = 1",), (), ()]),
+        ("SELECT * FROM t NATURAL JOIN w WHERE n = 1 AND t.n = 2", [("n = 2",), ()]),
+    ],
+)  # fmt: skip
+def test_an_outer_join_keeps_conditions_off(text: str, expected: list[tuple[str, ...]]) -> None:
+    """On the side whose rows it may replace with NULLs, and of those it keeps whatever they are."""
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM t JOIN u ON t.id = u.id WHERE t.id = 5", [("id = 5",), ("`id` = 5",)]),
+        ("SELECT * FROM t JOIN u USING (id) WHERE id = 5", [("id = 5",), ("`id` = 5",)]),
+        ("SELECT * FROM t, u WHERE u.m = t.n AND t.n IN (1, 2)", [("n IN (1, 2)",), ("`m` IN (1, 2)",)]),
+        ("SELECT * FROM t JOIN w ON t.id = w.id WHERE t.id = 5", [("id = 5",), ()]),
+        ("SELECT * FROM t LEFT JOIN u ON t.id = u.id WHERE t.id = 5", [("id = 5",), ()]),
+        ("SELECT * FROM t RIGHT JOIN u USING (id) WHERE id = 5", [(), ()]),
+        ("SELECT * FROM t JOIN u ON t.id = u.id OR t.n = 1 WHERE t.id = 5", [("id = 5",), ()]),
+    ],
+)  # fmt: skip
+def test_an_equality_carries_a_condition_over(text: str, expected: list[tuple[str, ...]]) -> None:
+    """In inner joins, between columns of one type."""
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM (SELECT * FROM t LIMIT 1) q WHERE id = 1", [()]),
+        ("SELECT * FROM (SELECT n, row_number() OVER (ORDER BY id) AS r FROM t) WHERE r = 1", [()]),
+        ("WITH q AS (SELECT * FROM t WHERE n = 1) SELECT * FROM q WHERE n = 2", [("n = 1",)]),
+        ("SELECT * FROM t WHERE n = 1 UNION SELECT * FROM t WHERE n = 2", [("n = 1",), ("n = 2",)]),
+        ("SELECT * FROM t WHERE id IN (SELECT id FROM u WHERE m = 1) AND n = 2", [("n = 2",), ("m = 1",)]),
+        ("SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND t.n = 1 AND m = 2)", [(), ("m = 2",)]),
+        ("SELECT * FROM t x WHERE EXISTS (SELECT 1 FROM u x WHERE x.m = 1) AND x.n = 2", [("n = 2",), ("m = 1",)]),
+        ("SELECT (SELECT max(m) FROM u WHERE u.s = 'a') FROM t WHERE s = 'b'", [("s = 'a'",), ("s = 'b'",)]),
+    ],
+)  # fmt: skip
+def test_a_select_speaks_for_its_own_tables(text: str, expected: list[tuple[str, ...]]) -> None:
+    """Neither for those of the SELECT around it, nor for those inside."""
+    assert found(text) == expected

@@ -1,0 +1,96 @@
+"""A table's files as sorted runs, and which of them a lookup asks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.segment.registry import registry
+from relstate.storage.table.encoding import RowEncoding
+from relstate.storage.table.run import getters_by_vnode, runs
+from support.stores import contents
+
+
+@pytest.fixture
+def compacted(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store whose table lies in a file for each shard, and in one of later changes above."""
+    monkeypatch.setattr("relstate.storage.upkeep.policy.CUT", 1)
+    store.create_table("t", "k INT, v INT", primary_key=["k"])
+    for start in (0, 500):
+        keys = np.arange(start, start + 1000)
+        store.write("t", pa.table({"k": keys, "v": keys + start}))
+    store.compact("t")
+    store.write("t", pa.table({"k": [3, 700], "v": [-3, -700]}))
+    return store
+
+
+def test_what_one_merge_made_is_one_run(compacted: Store) -> None:
+    """However many files it is; their keys ascend from file to file."""
+    placed = compacted.state.segments_of(1)
+    files = [registry.open(compacted.environment, one.record) for one in placed]
+
+    newest, merged = runs(placed, files, 1)
+
+    assert len(newest.files) == 1
+    assert len(merged.files) == len(placed) - 1 > 1
+    spans = [span for _, span in merged.files]
+    assert spans == sorted(spans)
+    whole = list(merged.source((b"", None), 512, False))
+    keys = [key for block in whole for key in block.key_bytes().to_pylist()]
+    assert keys == sorted(keys)
+    assert len(keys) == 1500
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_run_gives_what_lies_within_bounds(compacted: Store, descending: bool) -> None:
+    """From whichever end it is read, and from the files concerned only."""
+    placed = compacted.state.segments_of(1)
+    files = [registry.open(compacted.environment, one.record) for one in placed]
+    merged = runs(placed, files, 1)[-1]
+    encoding = RowEncoding(compacted.state.table("t").definition, compacted.settings.vnode_count)
+    every = [
+        key
+        for block in merged.source((b"", None), 512, False)
+        for key in block.key_bytes().to_pylist()
+    ]
+
+    for vnodes in (range(1), range(1, 3), range(encoding.vnode_count)):
+        low, high = encoding.vnode_bounds(vnodes)
+        blocks = list(merged.source((low, high), 4, descending))
+        found = [block.key_bytes().to_pylist() for block in blocks]
+        joined = [key for part in (found[::-1] if descending else found) for key in part]
+        assert joined == [key for key in every if low <= key and (high is None or key < high)]
+
+
+def test_files_that_overlap_are_runs_of_their_own(compacted: Store) -> None:
+    """Should they have one place."""
+    placed = compacted.state.segments_of(1)[-1:] * 2
+    files = [registry.open(compacted.environment, one.record) for one in placed]
+
+    assert [len(run.files) for run in runs(placed, files, 1)] == [1, 1]
+
+
+def test_a_lookup_asks_the_files_of_its_shard_only(compacted: Store) -> None:
+    """The newest first."""
+    placed = compacted.state.segments_of(1)
+    encoding = RowEncoding(compacted.state.table("t").definition, compacted.settings.vnode_count)
+    asked = getters_by_vnode(placed, [str(at).encode for at in range(len(placed))], encoding)  # type: ignore[arg-type]
+
+    assert all(1 <= len(getters) <= 2 for getters in asked)
+    assert [store_row for store_row in contents(compacted, "t") if store_row[0] in (3, 700)] == [
+        (3, -3), (700, -700),
+    ]  # fmt: skip
+    for key in range(1500):
+        row = compacted.table("t").get(key)
+        assert row is not None
+        assert row.k == key
+
+
+def test_a_table_without_files_has_nothing_to_ask(store: Store) -> None:
+    """And is empty."""
+    store.create_table("t", "k INT", primary_key=["k"])
+
+    assert store.table("t").get(1) is None
+    assert store.table("t").count() == 0
