@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from relstate.storage import Store
@@ -62,9 +61,10 @@ def _feed(bench: Workbench, store: Store, layout: str, asked: float | None) -> F
         return sum(batch.num_rows for batch in table.scan())
 
     samples = in_turns(seconds(feed), seconds(scan), bench.size.turns)
+    updates = f"{_changes(bench):,} updates of {bench.size.rows:,} rows"
     return Figure(
         workload="change-feed",
-        case=f"{_changes(bench):,} updates of {bench.size.rows:,} rows {layout} ({segments} segments)",
+        case=f"{updates} {layout}, {segments} segments",
         unit="ms",
         samples=samples.scaled(1e3),
         comparison=Comparison.TIME,

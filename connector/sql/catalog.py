@@ -13,10 +13,12 @@ from typing import Any
 
 from relstate.storage import KeyColumn, Store, TableDefinition
 
+from . import history
 from .definition import (
     AddColumns,
     Alteration,
     CreateTable,
+    DescribeHistory,
     DescribeTable,
     DropColumns,
     DropTable,
@@ -43,7 +45,13 @@ class Catalog:
         self._store = store
 
     def run(
-        self, statement: CreateTable | DropTable | Alteration | ShowTables | DescribeTable
+        self,
+        statement: CreateTable
+        | DropTable
+        | Alteration
+        | ShowTables
+        | DescribeTable
+        | DescribeHistory,
     ) -> Result:
         """Carry a statement out. Errors are the store's."""
         match statement:
@@ -58,6 +66,9 @@ class Catalog:
             case DescribeTable(name, extended):
                 definition = self._store.read_plan(name).definition
                 return _with_details(definition) if extended else _columns(definition)
+            case DescribeHistory(name):
+                self._store.table(name)
+                return Result(history.history_rows(self._store, name), history.SCHEMA)
             case _:
                 return _epoch(self._alter(statement))
 

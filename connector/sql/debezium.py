@@ -74,7 +74,9 @@ def _operation(operation: Column, event: Column) -> Column:
     return known.otherwise(
         f.raise_error(
             f.concat(
-                f.lit(f"{errors.__name__}.UnknownOperationError: an event of Debezium has the op "),
+                f.lit(
+                    f"\n{errors.__name__}.UnknownOperationError: an event of Debezium has the op "
+                ),
                 f.coalesce(operation, f.lit("NULL")),
                 f.lit("; c, u, d and r are known, t (truncate) is not applied: "),
                 f.translate(f.substring(event, 1, 200), "\n", " "),

@@ -7,6 +7,7 @@
         | ALTER COLUMN c TYPE type | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     SHOW TABLES [LIKE 'pattern']
     DESCRIBE [TABLE] [EXTENDED] t
+    DESCRIBE HISTORY t
 
 The primary key may name its distribution key first, in parentheses of its own, as in YugabyteDB:
 ``PRIMARY KEY ((customer), order_id)``.
@@ -103,6 +104,13 @@ class DescribeTable:
     extended: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DescribeHistory:
+    """List the commits that touched a table."""
+
+    name: str
+
+
 def create_table(reader: TokenReader) -> CreateTable:
     """Read what follows CREATE TABLE."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
@@ -170,6 +178,13 @@ def describe(reader: TokenReader) -> DescribeTable:
     name = reader.name("the table's name")
     reader.finish()
     return DescribeTable(name, extended)
+
+
+def describe_history(reader: TokenReader) -> DescribeHistory:
+    """Read what follows DESCRIBE HISTORY."""
+    name = reader.name("the table's name")
+    reader.finish()
+    return DescribeHistory(name)
 
 
 def _alteration(table: str, reader: TokenReader) -> Alteration:

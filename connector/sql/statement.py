@@ -20,6 +20,7 @@ from .change import Change
 from .definition import (
     Alteration,
     CreateTable,
+    DescribeHistory,
     DescribeTable,
     DropTable,
     ShowTables,
@@ -43,7 +44,15 @@ class Explain:
 
 
 Statement: TypeAlias = (
-    CreateTable | DropTable | ShowTables | DescribeTable | Alteration | Change | Query | Explain
+    CreateTable
+    | DropTable
+    | ShowTables
+    | DescribeTable
+    | DescribeHistory
+    | Alteration
+    | Change
+    | Query
+    | Explain
 )
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "(")
@@ -52,6 +61,8 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
     (("CREATE", "TABLE"), definition.create_table),
     (("DROP", "TABLE"), definition.drop_table),
     (("ALTER", "TABLE"), definition.alter_table),
+    (("DESCRIBE", "HISTORY"), definition.describe_history),
+    (("DESC", "HISTORY"), definition.describe_history),
     (("DESCRIBE",), definition.describe),
     (("DESC",), definition.describe),
     (("INSERT",), change.insert),

@@ -8,7 +8,8 @@ Does not know: who sends it where.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import pyarrow as pa
@@ -125,6 +126,8 @@ def _planned(
     entries = list(log.entries(request.first, last))
     _check_expiry(definition, entries)
     steps = tuple(steps_of(entries, definition.table_id))
+    if _may_forget(log, definition, steps):
+        steps = tuple(_with_bases(log, newest, definition.table_id, entries, steps))
     before = _before(log, newest, definition, steps)
     is_net = _is_net(request.deduplication)
     shape = FeedShape(is_net, request.update_images, tuple(field.name for field in fields))
@@ -142,6 +145,33 @@ def _before(
     _check_expiry(state.tables[definition.table_id].definition)
     segments = state.segments_of(definition.table_id)
     return ReadPlan(path, definition, vnode_count, state.epoch, segments, state.time)
+
+
+def _may_forget(log: Log, definition: TableDefinition, steps: Sequence[FeedStep]) -> bool:
+    """Tell whether upkeep may have dropped a delete by which later rows would not be applied."""
+    properties = definition.properties
+    if properties.version_column is None or not steps:
+        return False
+    (created,) = log.entries(definition.created_epoch, definition.created_epoch)
+    return steps[-1].time - created.time >= properties.tombstone_retention * 1_000_000
+
+
+def _with_bases(
+    log: Log,
+    newest: StoreState,
+    table_id: int,
+    entries: Sequence[Entry],
+    steps: Sequence[FeedStep],
+) -> Iterator[FeedStep]:
+    """Yield steps, those right behind upkeep with their basis."""
+    upkeep = [entry.epoch for entry in entries if entry.removed]
+    yield steps[0]
+    for before, step in pairwise(steps):
+        if step.is_based or not any(before.epoch < epoch < step.epoch for epoch in upkeep):
+            yield step
+        else:
+            state = log.state_at(newest, step.epoch - 1)
+            yield replace(step, basis=state.segments_of(table_id))
 
 
 def _check_expiry(definition: TableDefinition, entries: Sequence[Entry] = ()) -> None:

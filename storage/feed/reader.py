@@ -8,7 +8,7 @@ Does not know: the log, or how the steps were found.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, constant
 from ..environment import Environment
 from ..errors import CorruptionError, OptionError, RelstateError
+from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..plan import ReadPlan
 from ..segment.block import Block
@@ -27,6 +28,7 @@ from ..table.head import EXPIRES, Heads
 from ..table.piece import Limits, pieces
 from ..table.resolve import Window
 from ..table.scan import Bounds
+from ..table.storagetable import StorageTable
 from .columns import (
     DELETE,
     INSERT,
@@ -38,7 +40,7 @@ from .columns import (
 )
 from .comparison import same_rows
 from .history import ABSENT, Changes, History
-from .source import NOTHING, EntrySource, keys_in, resolved
+from .source import NOTHING, EntrySource, joined, keys_in, resolved
 from .step import FeedStep
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
@@ -106,22 +108,27 @@ class FeedReader:
         before = self._rows_before(written, bounds)
         self._check_expiry([before, *(block for blocks in written for block in blocks)])
         fold = self._encoding.values.fold
-        # What is there now, and all that was since rows were last removed.
-        current = before
+        table: StorageTable | None = self._table
+        # What is there now, as far as it was looked up, and all that was since rows were removed.
+        current, met = before, [before]
         found: list[tuple[int, Block]] = []
-        met: list[Block] = [before]
         for number, (step, blocks) in enumerate(zip(self._steps, written, strict=True)):
             gone = NOTHING
             if step.is_based:
-                gone, current, met = self._deletes(keys_in(met)), NOTHING, []
+                gone, table, current, met = self._deletes(keys_in(met)), None, NOTHING, []
             if fold is None:
                 own = resolved(blocks, None)
             else:
-                own = resolved([*blocks, _under(current, keys_in(blocks))], fold)
+                if step.basis is not None:
+                    table, current = self._table_over(step.basis), NOTHING
+                own = resolved([*blocks, _under(current, table, keys_in(blocks))], fold)
                 current = resolved([own, current], None)
             met.append(own)
             found.append((number, resolved([own, gone], None) if len(gone) else own))
         return History.of(before, found)
+
+    def _table_over(self, segments: tuple[PlacedSegment, ...]) -> StorageTable:
+        return replace(self._before, segments=segments).open(self._environment)
 
     def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:
         """Return what was there before the steps under the keys they wrote, or may have removed."""
@@ -172,11 +179,16 @@ class FeedReader:
         return types[there], places[there], steps[there]
 
 
-def _under(entries: Block, keys: Bytes) -> Block:
-    """Return those of some entries that stand under one of some keys."""
-    if not len(entries) or not len(keys):
+def _under(current: Block, table: StorageTable | None, keys: Bytes) -> Block:
+    """Return the entries under some keys: those that are current, else the table's."""
+    if not len(keys):
         return NOTHING
-    return entries.take(np.flatnonzero(np.asarray(pc.is_in(entries.key_bytes(), value_set=keys))))
+    known = current.key_bytes()
+    here = current.take(np.flatnonzero(np.asarray(pc.is_in(known, value_set=keys))))
+    rest = keys.filter(pc.invert(pc.is_in(keys, value_set=known)))
+    if table is None or not len(rest):
+        return here
+    return joined([here, table.get_values(rest)])
 
 
 def expiring(table: str) -> OptionError:

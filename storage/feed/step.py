@@ -19,12 +19,15 @@ class FeedStep:
 
     ``time``: the commit's, microseconds since 1970. ``segments``: those with rows of the table
     that it added, the newest first. ``is_based``: it removed all rows that were there before.
+    ``basis``: the segments right before it, where upkeep may have dropped since the step before
+    what else decides how its rows are merged; None where nothing was.
     """
 
     epoch: int
     time: int
     segments: tuple[PlacedSegment, ...]
     is_based: bool
+    basis: tuple[PlacedSegment, ...] | None = None
 
 
 def steps_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:

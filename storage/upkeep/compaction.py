@@ -31,7 +31,7 @@ from ..log.transaction import CLOCK_TOLERANCE, Committed, Proposal, commit
 from ..paths import segment_path
 from .layout import Component, components
 from .policy import BUDGET, FEW, Merge, automatic, full
-from .rewrite import Rewrite
+from .rewrite import Rewrite, has_expired
 
 OPERATION = "compact"
 # A conflict means that others compact too; so many in a row, that they never stop.
@@ -119,13 +119,11 @@ def _compacted(
     """Merge the component of a table; return (state, what was done, its tables)."""
     for _ in range(_ATTEMPTS):
         state = log.refresh(state)
-        found = components(state, [table])
-        merge = full(found[0]) if found else None
-        if merge is None:
-            return state, CompactionReport(state.epoch), ()
-        component = found[0]
         started = log.environment.now()
-        rewrite = Rewrite.of(state, component, merge, rewrite_time(log.environment, state))
+        planned = full_merge(log.environment, state, table)
+        if planned is None:
+            return state, CompactionReport(state.epoch), ()
+        component, merge, rewrite = planned
         records = _run(log.environment, rewrite, progress)
         after = _replaced(log, state, started, [merge], records)
         if after is not None:
@@ -134,6 +132,18 @@ def _compacted(
         f"{log.environment.location('')}: other compactions took files away {_ATTEMPTS} times; "
         "nothing was compacted: let one process compact at a time"
     )
+
+
+def full_merge(
+    environment: Environment, state: StoreState, table: int
+) -> tuple[Component, Merge, Rewrite] | None:
+    """Return the merge of all files of a table's component; None if it would change nothing."""
+    time = rewrite_time(environment, state)
+    for component in components(state, [table]):
+        merge = full(component, has_expired(environment, state, component, time))
+        if merge is not None:
+            return component, merge, Rewrite.of(state, component, merge, time)
+    return None
 
 
 def _run(

@@ -14,9 +14,8 @@ from ..environment import Environment, LocalEnvironment
 from ..log.entry import SegmentRecord
 from ..log.log import Log
 from ..log.state import StoreState
-from .compaction import CompactionReport, replaced, report_of, rewrite_time
-from .layout import components
-from .policy import Merge, full
+from .compaction import CompactionReport, full_merge, replaced, report_of
+from .policy import Merge
 from .rewrite import Rewrite
 
 
@@ -37,12 +36,11 @@ class CompactionJob:
         cls, environment: Environment, state: StoreState, table_id: int
     ) -> CompactionJob | None:
         """Return the job for a table at a state; None if there is nothing to do."""
-        found = components(state, [table_id])
-        merge = full(found[0]) if found else None
-        if merge is None:
+        started = environment.now()
+        planned = full_merge(environment, state, table_id)
+        if planned is None:
             return None
-        started, time = environment.now(), rewrite_time(environment, state)
-        rewrite = Rewrite.of(state, found[0], merge, time)
+        _, merge, rewrite = planned
         return cls(environment.location(""), started, merge, rewrite)
 
     @property

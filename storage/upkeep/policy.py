@@ -70,10 +70,13 @@ def automatic(component: Component, budget: int = BUDGET) -> list[Merge]:
     return merges
 
 
-def full(component: Component) -> Merge | None:
-    """Return the merge of all files of a component; None if it would change nothing."""
+def full(component: Component, has_expired: bool = False) -> Merge | None:
+    """Return the merge of all files of a component; None if it would change nothing.
+
+    ``has_expired``: whether there are rows that would leave because they have expired.
+    """
     by_shard = _size(component.files) > CUT
-    if _is_compact(component, by_shard):
+    if _is_compact(component, by_shard) and not has_expired:
         return None
     return Merge(component.files, by_shard)
 
@@ -114,10 +117,11 @@ def _wide_merge(component: Component, budget: int) -> Merge | None:
     if component.needs_base:
         return _merge(_oldest(component.files, component.files, budget))
     for stretch in _stretches(component.files, budget):
-        inputs = _newest(component.files, stretch, budget)
+        # What is cut by shard already is older; it is merged shard by shard.
+        first = next((at for at, file in enumerate(stretch) if file.is_wide), 0)
+        inputs = _newest(component.files, stretch[first:], budget)
         if _size(inputs) > CUT:
             # What is cut must not come to lie over wide files that would stay beneath it for ever.
-            first = next((at for at, file in enumerate(stretch) if file.is_wide), 0)
             return Merge(tuple(_oldest(component.files, stretch[first:], budget)), by_shard=True)
         if inputs:
             return Merge(tuple(inputs), by_shard=False)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from relstate.vnode import shard_ranges
 
-from ..codec.ragged import constant
+from ..codec.ragged import Bytes, constant
 from ..environment import Environment
 from ..log.entry import SegmentRecord, TableDefinition
 from ..log.state import PlacedSegment, StoreState
@@ -129,8 +129,8 @@ class Rewrite:
             leaves = min(max(_LEAVES // len(files), _LEAST_LEAVES), _MOST_LEAVES)
             for bounds, is_bottom in self._ranges(resolution.encoding, group):
                 sources = [file_source(file, bounds, leaves, False) for file in files]
-                for block in resolution.blocks(sources, is_bottom):
-                    writer.add(block.key_bytes(), block.value_bytes())
+                for keys, values in resolution.entries(sources, is_bottom):
+                    writer.add(keys, values)
 
     def _ranges(
         self, encoding: RowEncoding, group: frozenset[int]
@@ -148,6 +148,30 @@ class Rewrite:
                 yield encoding.vnode_bounds(vnodes), is_bottom
 
 
+def has_expired(
+    environment: Environment, state: StoreState, component: Component, time: int
+) -> bool:
+    """Return whether rows of a component had expired by a time; its tables with a TTL are read.
+
+    Those with an expiry of their own in other tables wait for the next merge.
+    """
+    return any(
+        bool((Heads(block).expiries <= time).any())
+        for table in component.tables
+        if table.properties.ttl is not None
+        for block in _blocks(environment, state, table)
+    )
+
+
+def _blocks(environment: Environment, state: StoreState, table: TableDefinition) -> Iterator[Block]:
+    """Yield all entries of a table."""
+    encoding = RowEncoding(table, state.settings.vnode_count)
+    bounds = encoding.vnode_bounds(range(state.settings.vnode_count))
+    for placed in state.segments_of(table.table_id):
+        file = registry.open(environment, placed.record)
+        yield from file_source(file, bounds, _MOST_LEAVES, False)
+
+
 class Resolution:
     """What remains of a table's versions when some of its files are merged."""
 
@@ -160,16 +184,23 @@ class Resolution:
         self._is_versioned = properties.version_column is not None
         self._outliving = properties.tombstone_retention * 1_000_000
 
-    def blocks(self, sources: Sequence[Iterator[Block]], is_bottom: bool) -> Iterator[Block]:
-        """Yield what remains of some sources, the newest first; ``is_bottom``: nothing is beneath.
+    def entries(
+        self, sources: Sequence[Iterator[Block]], is_bottom: bool
+    ) -> Iterator[tuple[Bytes, Bytes]]:
+        """Yield (full keys, values) that remain of some sources, the newest first, in key order.
 
-        Blocks come window by window, in ascending order of the windows; keys ascend in a block.
+        ``is_bottom``: nothing is beneath.
         """
         keep = self._stays if is_bottom else everything
         for window in merge(sources, Resolver(keep, self.encoding.values.fold)):
-            for block in window.blocks:
-                if len(block):
-                    yield block if is_bottom else self._buried(block)
+            blocks = window.blocks if is_bottom else [*map(self._buried, window.blocks)]
+            keys = pa.concat_arrays([block.key_bytes() for block in blocks])
+            values = pa.concat_arrays([block.value_bytes() for block in blocks])
+            if window.order is None:
+                yield keys, values
+            else:
+                order = pa.array(window.order)
+                yield keys.take(order), values.take(order)
 
     def _stays(self, block: Block) -> NDArray[np.bool_]:
         """Return what has to be kept where nothing older lies beneath."""

@@ -70,7 +70,7 @@ class Follower:
 
     def offsets(self) -> list[dict[str, Any]]:
         """Return the ends of the micro-batches."""
-        files = [path for path in self._names("offsets")]
+        files = self._names("offsets")
         return [json.loads(path.read_text().splitlines()[-1]) for path in files]
 
     def forget(self, *, offset: bool = False) -> None:
@@ -267,7 +267,11 @@ def test_a_stream_that_cannot_work_is_refused(
     follower: Follower, options: dict[str, Any], error: str
 ) -> None:
     """When it is defined or started."""
-    with pytest.raises(PySparkException, match=error):
+
+    def run() -> None:
         stream = follower.stream(**options)
         query = stream.writeStream.format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
+
+    with pytest.raises(PySparkException, match=error):
+        run()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.errors import EpochNotFoundError, OptionError
+from relstate.storage.errors import EpochNotFoundError, OptionError, TableNotFoundError
 from support.spark import customers
 from support.stores import upsert
 
@@ -62,6 +62,9 @@ def test_history_is_of_one_table_or_short(db: Database, changed: str) -> None:
     """As asked; names match whatever their case."""
     assert [row.version for row in db.history("ORDERS").collect()] == [4, 3, 2]
     assert [row.version for row in db.history("orders", 1).collect()] == [4]
+    assert db.sql("DESCRIBE HISTORY orders").collect() == db.history("orders").collect()
+    with pytest.raises(TableNotFoundError, match="there is no table 'gone'"):
+        db.sql("DESC HISTORY gone")
     assert [row.version for row in db.history(limit=2).collect()] == [6, 5]
 
 

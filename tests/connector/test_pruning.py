@@ -72,16 +72,28 @@ def test_a_condition_needs_one_table_for_sure(text: str, expected: list[tuple[st
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SELECT * FROM t LEFT JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4", [("n = 3",), ("z = 2",)]),
-        ("SELECT * FROM t RIGHT JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4", [("n = 1",), ("z = 4",)]),
+        (
+            "SELECT * FROM t LEFT JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4",
+            [("n = 3",), ("z = 2",)],
+        ),
+        (
+            "SELECT * FROM t RIGHT JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4",
+            [("n = 1",), ("z = 4",)],
+        ),
         ("SELECT * FROM t FULL JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4", [(), ()]),
-        ("SELECT * FROM t LEFT SEMI JOIN w ON n = 1 AND z = 2 WHERE n = 3", [("n = 3", "n = 1"), ("z = 2",)]),
-        ("SELECT * FROM t LEFT ANTI JOIN w ON n = 1 AND z = 2 WHERE n = 3", [("n = 3",), ("z = 2",)]),
+        (
+            "SELECT * FROM t LEFT SEMI JOIN w ON n = 1 AND z = 2 WHERE n = 3",
+            [("n = 3", "n = 1"), ("z = 2",)],
+        ),
+        (
+            "SELECT * FROM t LEFT ANTI JOIN w ON n = 1 AND z = 2 WHERE n = 3",
+            [("n = 3",), ("z = 2",)],
+        ),
         ("SELECT * FROM t LEFT JOIN w ON n = z JOIN u ON z = 4 AND m = 5", [(), (), ("m = 5",)]),
         ("SELECT * FROM t JOIN u ON n = 1 RIGHT JOIN w ON z = n WHERE n = 2", [("n = 1",), (), ()]),
         ("SELECT * FROM t NATURAL JOIN w WHERE n = 1 AND t.n = 2", [("n = 2",), ()]),
     ],
-)  # fmt: skip
+)
 def test_an_outer_join_keeps_conditions_off(text: str, expected: list[tuple[str, ...]]) -> None:
     """On the side whose rows it may replace with NULLs, and of those it keeps whatever they are."""
     assert found(text) == expected
@@ -92,13 +104,16 @@ def test_an_outer_join_keeps_conditions_off(text: str, expected: list[tuple[str,
     [
         ("SELECT * FROM t JOIN u ON t.id = u.id WHERE t.id = 5", [("id = 5",), ("`id` = 5",)]),
         ("SELECT * FROM t JOIN u USING (id) WHERE id = 5", [("id = 5",), ("`id` = 5",)]),
-        ("SELECT * FROM t, u WHERE u.m = t.n AND t.n IN (1, 2)", [("n IN (1, 2)",), ("`m` IN (1, 2)",)]),
+        (
+            "SELECT * FROM t, u WHERE u.m = t.n AND t.n IN (1, 2)",
+            [("n IN (1, 2)",), ("`m` IN (1, 2)",)],
+        ),
         ("SELECT * FROM t JOIN w ON t.id = w.id WHERE t.id = 5", [("id = 5",), ()]),
         ("SELECT * FROM t LEFT JOIN u ON t.id = u.id WHERE t.id = 5", [("id = 5",), ()]),
         ("SELECT * FROM t RIGHT JOIN u USING (id) WHERE id = 5", [(), ()]),
         ("SELECT * FROM t JOIN u ON t.id = u.id OR t.n = 1 WHERE t.id = 5", [("id = 5",), ()]),
     ],
-)  # fmt: skip
+)
 def test_an_equality_carries_a_condition_over(text: str, expected: list[tuple[str, ...]]) -> None:
     """In inner joins, between columns of one type."""
     assert found(text) == expected
@@ -111,12 +126,24 @@ def test_an_equality_carries_a_condition_over(text: str, expected: list[tuple[st
         ("SELECT * FROM (SELECT n, row_number() OVER (ORDER BY id) AS r FROM t) WHERE r = 1", [()]),
         ("WITH q AS (SELECT * FROM t WHERE n = 1) SELECT * FROM q WHERE n = 2", [("n = 1",)]),
         ("SELECT * FROM t WHERE n = 1 UNION SELECT * FROM t WHERE n = 2", [("n = 1",), ("n = 2",)]),
-        ("SELECT * FROM t WHERE id IN (SELECT id FROM u WHERE m = 1) AND n = 2", [("n = 2",), ("m = 1",)]),
-        ("SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND t.n = 1 AND m = 2)", [(), ("m = 2",)]),
-        ("SELECT * FROM t x WHERE EXISTS (SELECT 1 FROM u x WHERE x.m = 1) AND x.n = 2", [("n = 2",), ("m = 1",)]),
-        ("SELECT (SELECT max(m) FROM u WHERE u.s = 'a') FROM t WHERE s = 'b'", [("s = 'a'",), ("s = 'b'",)]),
+        (
+            "SELECT * FROM t WHERE id IN (SELECT id FROM u WHERE m = 1) AND n = 2",
+            [("n = 2",), ("m = 1",)],
+        ),
+        (
+            "SELECT id FROM t WHERE EXISTS (SELECT * FROM u WHERE u.s = t.s AND t.n = 1 AND m = 2)",
+            [(), ("m = 2",)],
+        ),
+        (
+            "SELECT * FROM t x WHERE EXISTS (SELECT 1 FROM u x WHERE x.m = 1) AND x.n = 2",
+            [("n = 2",), ("m = 1",)],
+        ),
+        (
+            "SELECT (SELECT max(m) FROM u WHERE u.s = 'a') FROM t WHERE s = 'b'",
+            [("s = 'a'",), ("s = 'b'",)],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_select_speaks_for_its_own_tables(text: str, expected: list[tuple[str, ...]]) -> None:
     """Neither for those of the SELECT around it, nor for those inside."""
     assert found(text) == expected

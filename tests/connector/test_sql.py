@@ -12,10 +12,10 @@ from relstate.storage import Store
 from relstate.storage.errors import (
     EpochNotFoundError,
     SchemaError,
+    SchemaMismatchError,
     TableExistsError,
     TableNameError,
     TableNotFoundError,
-    UnsupportedStatementError,
 )
 from support.spark import customers, orders_of, save
 
@@ -82,8 +82,10 @@ def test_a_table_is_described(db: Database) -> None:
         ("CREATE TABLE t (a WHATEVER PRIMARY KEY)", Exception),
         ("DROP TABLE nothing", TableNotFoundError),
         ("DESCRIBE nothing", TableNotFoundError),
-        ("INSERT INTO orders VALUES (1)", UnsupportedStatementError),
-        ("SELECT * FROM orders VERSION AS OF 1", UnsupportedStatementError),
+        ("INSERT INTO orders VALUES (1)", SchemaMismatchError),
+        ("SELECT * FROM orders VERSION AS OF 1", TableNotFoundError),
+        ("SELECT * FROM orders VERSION AS OF 99", EpochNotFoundError),
+        ("SELECT * FROM orders TIMESTAMP AS OF '2020-01-01'", EpochNotFoundError),
     ],
 )
 def test_what_cannot_be_done_raises_our_own_errors(

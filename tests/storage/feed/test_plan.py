@@ -16,7 +16,7 @@ from relstate.storage.errors import (
     TableNotFoundError,
 )
 from support.feeds import Change, changes_of, told
-from support.stores import committed, upsert
+from support.stores import committed, upsert, written
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_range_that_is_no_longer_kept_names_the_oldest_epoch(table: Store) -> 
     """The rows as they were before the range must still be there."""
     expire(table, 4)
 
-    with pytest.raises(EpochExpiredError, match="epoch 4 is the oldest .* changes begin at 5"):
+    with pytest.raises(EpochExpiredError, match=r"epoch 4 is the oldest .* changes begin at 5"):
         table.feed_plan("t", 4)
     assert told(table, "t", 5) == [
         Change("update_preimage", 5, (1, "a")),
@@ -141,13 +141,7 @@ def test_a_table_created_anew_is_another(table: Store) -> None:
 
 def test_one_commit_may_change_several_tables(table: Store) -> None:
     """A feed is of its own table's rows only."""
-    segments = []
-    for name, row in (("t", (7, "x")), ("other", (7,))):
-        writer = table.write_target(name).open(table.environment)
-        from support.stores import batch_of
-
-        writer.write(batch_of(table, name, [row]))
-        segments += writer.finish()
+    segments = [*written(table, "t", [(7, "x")]), *written(table, "other", [(7,)])]
     epoch = committed(table, segments)
 
     assert told(table, "t", epoch) == [Change("insert", epoch, (7, "x"))]
@@ -186,7 +180,7 @@ def test_a_snapshot_is_all_rows_as_inserts(table: Store) -> None:
     assert found == [Change("insert", 4, (1, "a")), Change("insert", 4, (2, "a"))]
     parts = [changes_of(snapshot.read(part)) for part in snapshot.partitions(3)]
     assert sum(map(len, parts)) == 2
-    (batch, *_) = [b for b in table.feed_snapshot("t", 5, columns=["_commit_timestamp"]).read()]
+    (batch, *_) = table.feed_snapshot("t", 5, columns=["_commit_timestamp"]).read()
     assert batch.schema.names == ["_commit_timestamp"]
     assert batch.column(0)[0].value == table.state_at(5).time
     table.set_ttl("t", 60)

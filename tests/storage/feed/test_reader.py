@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relstate.storage import Store
+from relstate.storage import LocalEnvironment, Store
 from relstate.storage.errors import CorruptionError, OptionError
+from support.clock import ManualClock
 from support.feeds import Change, applied, changes_of, told
 from support.model import Model
 from support.shapes import SHAPES, Shape
-from support.stores import StoreMaker, committed, contents, unsynced, upsert, written
+from support.stores import (
+    StoreMaker,
+    UnsyncedDisk,
+    committed,
+    contents,
+    unsynced,
+    upsert,
+    written,
+)
 
 
 @st.composite
@@ -75,6 +85,7 @@ Rows = dict[Any, Any]
 
 def check(store: Store, shape: Shape, model: Model, first: int, last: int) -> None:
     """Hold the laws of both kinds of feed for one range of epochs."""
+
     def rows_at(epoch: int) -> Rows:
         return model.past[epoch].get(shape.name, {})
 
@@ -280,6 +291,33 @@ def test_rows_that_expire_have_no_feed(orders: Store) -> None:
     orders.set_ttl("orders", None)
     with pytest.raises(OptionError, match="its rows expire"):
         orders.feed_plan("orders", epoch + 1)
+
+
+def test_a_delete_that_is_forgotten_is_forgotten_by_the_feed(tmp_path: Path) -> None:
+    """Compaction drops deletes that are old enough; a late row of lower version then is seen."""
+    clock, path = ManualClock(), str(tmp_path / "store")
+    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    with Store.create(path, vnode_count=3, environment=environment) as store:
+        store.create_table(
+            "merged", MERGED.columns, primary_key=["k"], version_column="v", tombstone_retention=60
+        )
+        upsert(store, "merged", [(1, 1, "x", 1), (2, 1, "x", 1)])
+        upsert(store, "merged", [(3, 1, "x", 1)], [(1, None, None, 9), (2, None, None, 9)])
+        upsert(store, "merged", [(1, 2, "late", 5)])
+        clock.advance(3600)
+        store.compact()
+        upsert(store, "merged", [(1, 3, "later", 6)])
+        upsert(store, "merged", [(2, 3, "later", 6), (3, 2, "x", 2)])
+        store.compact()
+        upsert(store, "merged", [(2, 4, "low", 3), (1, 4, "high", 7)])
+
+        def rows_at(epoch: int) -> Rows:
+            return {row[:1]: row for row in contents(store, "merged", epoch)}
+
+        assert rows_at(store.epoch)[(1,)] == (1, 4, "high", 7)
+        for first in range(3, store.epoch + 1):
+            for last in range(first, store.epoch + 1):
+                check_range(store, MERGED, rows_at, first, last)
 
 
 def test_parts_are_the_whole(make_store: StoreMaker) -> None:

@@ -163,6 +163,26 @@ def test_large_tables_are_cut_by_shard(make_store: StoreMaker) -> None:
     assert store.compact().files_read == 0
 
 
+def test_what_is_too_large_for_a_segment_is_cut_in_key_order(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of one place follow one another: they are read as one run."""
+    store = make_store(vnode_count=16, shards=2)
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    rows = [(key, "x" * 500) for key in range(12_000)]
+    for part in range(3):
+        upsert(store, "t", rows[part::3])
+    monkeypatch.setattr("relstate.storage.segment.writer.SEGMENT_BYTES", 1 << 20)
+
+    report = store.compact()
+
+    records = [placed.record for placed in store.state.segments.values()]
+    assert report.files_written == len(records) > 6
+    spans = sorted((one.tables[0].first_key, one.tables[0].last_key) for one in records)
+    assert all(last < first for (_, last), (first, _) in itertools.pairwise(spans))
+    assert contents(store, "t") == rows
+
+
 def test_tables_that_share_files_are_compacted_together(store: Store) -> None:
     """And no others; what a truncated table had in them does not come back."""
     for name in "abc":
@@ -234,6 +254,13 @@ def test_expired_rows_leave(tmp_path: Path) -> None:
         (placed,) = store.state.segments.values()
         assert placed.record.rows(1) == 11
         assert [key for key, _ in contents(store, "t")] == list(range(10, 21))
+        store.set_ttl("t", 3600)
+        assert store.compact().files_read == 0
+        clock.advance(2 * 3600)
+        # One file, but there are expired rows in it.
+        assert store.compact().files_read == 1
+        assert [key for key, _ in contents(store, "t")] == [20]
+        assert store.compact().files_read == 0
         assert store.check().problems == ()
 
 

@@ -1,0 +1,271 @@
+"""Changes from elsewhere: `apply_changes`, and Debezium's events as its source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as f
+
+import relstate
+from relstate.connector.sql import Database
+from relstate.storage import Store
+from relstate.storage.errors import (
+    NullKeyError,
+    NullValueError,
+    OptionError,
+    SchemaMismatchError,
+    UnknownOperationError,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DELETES = "op = 'D'"
+
+
+@pytest.fixture
+def users(db: Database) -> str:
+    """The name of a table of users whose version column is ``at``."""
+    db.sql(
+        "CREATE TABLE users (id INT, name STRING, city STRING, at BIGINT, PRIMARY KEY (id)) "
+        "TBLPROPERTIES ('version_column' = 'at')"
+    )
+    return "users"
+
+
+def changes(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    """Return changes, each (id, name, sequence, op), in partitions of their own."""
+    return spark.createDataFrame(list(rows), "id INT, name STRING, seq INT, op STRING").repartition(
+        3
+    )
+
+
+def apply(db: Database, source: DataFrame, **arguments: Any) -> Any:
+    """Apply changes as they are made here."""
+    given = {"column_list": ["id", "name"], "apply_as_deletes": DELETES, **arguments}
+    return db.apply_changes("users", source, ["id"], "seq", **given)
+
+
+def held(store: Store) -> dict[int, tuple[Any, ...]]:
+    """Return name and sequence of every user."""
+    rows = store.table("users").to_arrow().to_pylist()
+    return {row["id"]: (row["name"], row["at"]) for row in rows}
+
+
+def test_the_greatest_sequence_counts(
+    spark: SparkSession, db: Database, store: Store, users: str
+) -> None:
+    """Whatever the order in which the changes of a key arrive, in a batch and over batches."""
+    before = store.epoch
+    first = [(1, "b", 2, "U"), (1, "a", 1, "I"), (2, "x", 5, "I"), (2, None, 9, "D")]
+    apply(db, changes(spark, *first, (3, "c", 1, "I")))
+    assert held(store) == {1: ("b", 2), 3: ("c", 1)}
+    assert store.epoch == before + 1
+
+    apply(db, changes(spark, (1, "late", 1, "U"), (2, "late", 8, "U"), (3, "d", 7, "U")))
+    assert held(store) == {1: ("b", 2), 3: ("d", 7)}
+    apply(db, changes(spark, (2, "back", 10, "I"), (3, None, 7, "D")))
+    assert held(store) == {1: ("b", 2), 2: ("back", 10)}
+
+
+def test_a_delete_is_not_undone_by_what_arrives_late(
+    spark: SparkSession, db: Database, store: Store, users: str
+) -> None:
+    """Also if the files were compacted in between."""
+    apply(db, changes(spark, (1, "a", 1, "I"), (2, "b", 1, "I")))
+    apply(db, changes(spark, (1, None, 5, "D")))
+    store.compact()
+    apply(db, changes(spark, (1, "late", 4, "U")))
+    store.compact()
+
+    assert held(store) == {2: ("b", 1)}
+
+
+def test_one_row_of_a_key_is_written(
+    spark: SparkSession, db: Database, store: Store, users: str
+) -> None:
+    """However many changes of it a batch has."""
+    apply(db, changes(spark, *((1, str(number), number, "U") for number in range(50))))
+
+    (placed,) = store.state.segments.values()
+    assert placed.record.rows(store.read_plan(users).definition.table_id) == 1
+    assert held(store) == {1: ("49", 49)}
+
+
+def test_columns_are_chosen(spark: SparkSession, db: Database, store: Store, users: str) -> None:
+    """By what is listed or left out, as text or as columns; the rest is not stored."""
+    source = changes(spark, (1, "a", 1, "I")).withColumn("city", f.lit("Rome"))
+    db.apply_changes(
+        target="users",
+        source=source,
+        keys=[f.col("id")],
+        sequence_by=f.col("seq") * 10,
+        apply_as_deletes=f.col("op") == "D",
+        except_column_list=[f.col("op"), "seq"],
+    )
+    assert tuple(store.table("users").get(1)) == (1, "a", "Rome", 10)  # type: ignore[arg-type]
+    db.apply_changes("users", source, ["id"], "seq + 10", column_list=["id", "city"])
+    assert tuple(store.table("users").get(1)) == (1, None, "Rome", 11)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"stored_as_scd_type": 2}, OptionError, "only 1"),
+        ({"apply_as_truncates": "op = 'T'"}, OptionError, "TRUNCATE TABLE"),
+        ({"except_column_list": ["op"]}, OptionError, "not both"),
+        ({"column_list": ["id", "nothing"]}, SchemaMismatchError, "no column 'nothing'"),
+        ({"column_list": ["id", "op"]}, SchemaMismatchError, "columns that the table lacks: op"),
+        ({"checkpoint": None, "keys": ["name"]}, OptionError, "those of the table 'users' are id"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(
+    spark: SparkSession,
+    db: Database,
+    users: str,
+    arguments: dict[str, Any],
+    error: type[Exception],
+    text: str,
+) -> None:
+    """Before anything is written, and with what to do."""
+    given = {"column_list": ["id", "name"], "keys": ["id"], "sequence_by": "seq", **arguments}
+
+    with pytest.raises(error, match=text):
+        db.apply_changes("users", changes(spark, (1, "a", 1, "I")), **given)
+
+
+def test_a_table_without_a_version_column_is_refused(spark: SparkSession, db: Database) -> None:
+    """What arrives late could not be told from what is new."""
+    db.sql("CREATE TABLE users (id INT PRIMARY KEY, name STRING)")
+
+    with pytest.raises(OptionError, match="create it with version_column"):
+        apply(db, changes(spark, (1, "a", 1, "I")))
+
+
+def test_a_change_needs_a_sequence_and_a_key(
+    spark: SparkSession, db: Database, store: Store, users: str
+) -> None:
+    """Without, it would be left out in silence."""
+    with pytest.raises(NullValueError, match="sequence_by is NULL"):
+        apply(db, changes(spark, (1, "a", None, "I")))
+    with pytest.raises(NullKeyError):
+        apply(db, changes(spark, (None, "a", 1, "I")))
+    assert held(store) == {}
+
+
+def test_a_batch_may_be_applied_once(
+    spark: SparkSession, db: Database, store: Store, users: str
+) -> None:
+    """A job that is tried again under its name and number changes nothing."""
+    source = changes(spark, (1, "a", 1, "I"))
+    apply(db, source, txn_app_id="job", txn_version=1)
+    epoch = store.epoch
+    apply(db, source, txn_app_id="job", txn_version=1)
+
+    assert store.epoch == epoch
+
+
+def event(op: str, before: Any, after: Any, lsn: int, *, wrapped: bool = False) -> str:
+    """Return one of Debezium's events."""
+    payload = {"before": before, "after": after, "op": op, "ts_ms": 5, "source": {"lsn": lsn}}
+    return json.dumps({"schema": {"type": "struct"}, "payload": payload} if wrapped else payload)
+
+
+def test_debezium_s_events_are_changes(spark: SparkSession) -> None:
+    """With and without the wrapper; tombstones are left out, deleted rows have what was before."""
+    events = [
+        event("r", None, {"id": 1, "name": "a"}, 1, wrapped=True),
+        event("c", None, {"id": 2, "name": "b", "more": 1}, 2),
+        event("u", {"id": 2, "name": "b"}, {"id": 2, "name": None}, 3),
+        event("d", {"id": 1, "name": "a"}, None, 4, wrapped=True),
+        None,
+    ]
+    frame = spark.createDataFrame([(one,) for one in events], "value STRING")
+    found = relstate.debezium(frame, "id INT, name STRING").collect()
+
+    assert [tuple(row) for row in found] == [
+        (1, "a", "insert", 1),
+        (2, "b", "insert", 2),
+        (2, None, "update", 3),
+        (1, "a", "delete", 4),
+    ]
+    binary = frame.selectExpr("CAST(value AS BINARY) AS v").limit(1)
+    (row,) = relstate.debezium(binary, "id INT", value="V", sequence_by="ts_ms").collect()
+    assert tuple(row) == (1, "insert", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (event("t", None, None, 1), UnknownOperationError),
+        ('{"id": 1}', UnknownOperationError),
+        ("not json", UnknownOperationError),
+        (event("c", None, None, 1), SchemaMismatchError),
+        (event("d", None, None, 1), SchemaMismatchError),
+        (event("u", None, {"id": "x"}, 1), Exception),
+    ],
+)
+def test_what_is_no_event_fails_the_query(
+    spark: SparkSession, db: Database, store: Store, users: str, text: str, error: type[Exception]
+) -> None:
+    """None is left out in silence, a truncate least of all."""
+    frame = spark.createDataFrame([(text,)], "value STRING")
+    before = store.epoch
+
+    with pytest.raises(error):
+        db.apply_changes(
+            "users", db.debezium(frame, "id INT, name STRING"), ["id"], "_sequence",
+            apply_as_deletes="_op = 'delete'", column_list=["id", "name"],
+        )  # fmt: skip
+    assert store.epoch == before
+
+
+def test_a_stream_of_events_is_applied_once(
+    spark: SparkSession, db: Database, store: Store, users: str, tmp_path: Path
+) -> None:
+    """Over restarts, and where a micro-batch that was committed is run again."""
+    folder, checkpoint = tmp_path / "events", tmp_path / "checkpoint"
+    folder.mkdir()
+
+    def add(number: int, *events: str) -> None:
+        (folder / f"{number}.json").write_text("\n".join(events) + "\n")
+
+    def run() -> None:
+        stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
+        query = db.apply_changes(
+            "users",
+            db.debezium(stream, "id INT, name STRING"),
+            ["id"],
+            "_sequence",
+            apply_as_deletes="_op = 'delete'",
+            except_column_list=["_op", "_sequence"],
+            checkpoint=str(checkpoint),
+            trigger={"availableNow": True},
+        )
+        assert query is not None
+        query.awaitTermination()
+
+    add(1, event("c", None, {"id": 1, "name": "a"}, 1), event("d", {"id": 2}, None, 9))
+    add(2, event("u", None, {"id": 1, "name": "b"}, 5), event("u", None, {"id": 2, "name": "x"}, 8))
+    before = store.epoch
+    run()
+    assert held(store) == {1: ("b", 5)}
+    assert store.epoch == before + 2
+
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink()
+    add(3, event("c", None, {"id": 3, "name": "c"}, 6))
+    run()
+    assert held(store) == {1: ("b", 5), 3: ("c", 6)}
+    assert store.epoch == before + 3
+
+
+def test_a_stream_needs_a_checkpoint(spark: SparkSession, db: Database, users: str) -> None:
+    """Without one it would not know what it has applied."""
+    stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS INT) AS id")
+
+    with pytest.raises(OptionError, match="checkpoint"):
+        db.apply_changes("users", stream, ["id"], "id")

@@ -1,0 +1,234 @@
+"""Tables whose definition changes, and writes that change it, through Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relstate.connector.sql import Database
+from relstate.storage import ReadPlan, Store
+from relstate.storage.errors import OptionError, SchemaError, UnsupportedStatementError
+from support.spark import load, orders_of, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def described(db: Database, table: str) -> dict[str, str]:
+    """Return what DESCRIBE EXTENDED says, by name."""
+    rows = db.sql(f"DESCRIBE EXTENDED {table}").collect()
+    return {row.col_name: row.data_type for row in rows}
+
+
+def test_columns_are_altered(spark: SparkSession, db: Database, store: Store, orders: str) -> None:
+    """Each statement is an epoch; earlier epochs are read as they were."""
+    save(orders_of(spark, (1, "ann")), store, orders)
+    before = store.epoch
+    db.sql("ALTER TABLE orders ADD COLUMNS (place STRING, n INT)")
+    db.sql("ALTER TABLE orders ADD COLUMN `more words` ARRAY<INT>")
+    db.sql("ALTER TABLE orders DROP COLUMN note, amount")
+    db.sql("ALTER TABLE orders RENAME COLUMN customer TO `who`")
+    (row,) = db.sql("ALTER TABLE orders ALTER COLUMN n TYPE BIGINT").collect()
+    db.sql("UPDATE orders SET n = 5000000000, place = 'here'")
+
+    assert row.epoch == before + 5
+    assert db.sql("SELECT * FROM orders").columns == ["id", "who", "place", "n", "more words"]
+    assert db.sql("SELECT n, who FROM orders WHERE n > 4000000000").first() == (
+        5_000_000_000,
+        "ann",
+    )
+    old = db.sql(f"SELECT customer, note FROM orders VERSION AS OF {before}")
+    assert [tuple(found) for found in old.collect()] == [("ann", None)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("ALTER TABLE orders ADD COLUMN note STRING", SchemaError),
+        ("ALTER TABLE orders ADD COLUMN n INT NOT NULL", SchemaError),
+        ("ALTER TABLE orders DROP COLUMN id", SchemaError),
+        ("ALTER TABLE orders ALTER COLUMN amount TYPE INT", SchemaError),
+        ("ALTER TABLE orders RENAME COLUMN note TO id", SchemaError),
+        ("ALTER TABLE orders SET TBLPROPERTIES ('merge' = 'partial')", OptionError),
+        ("ALTER TABLE orders SET TBLPROPERTIES ('ttl' = '0')", OptionError),
+        ("ALTER TABLE orders RENAME TO other", UnsupportedStatementError),
+        ("CREATE TABLE t (a INT PRIMARY KEY) TBLPROPERTIES ('ttl' = '-1')", OptionError),
+        ("CREATE TABLE t (a INT PRIMARY KEY) TBLPROPERTIES ('tll' = '1')", OptionError),
+        ("CREATE TABLE t (a INT PRIMARY KEY) TBLPROPERTIES ('merge' = 'sum')", SchemaError),
+        ("CREATE TABLE t (a INT PRIMARY KEY) TBLPROPERTIES ('append_only' = 'si')", OptionError),
+    ],
+)
+def test_what_cannot_be_altered_is_refused(
+    db: Database, store: Store, orders: str, statement: str, error: type[Exception]
+) -> None:
+    """And nothing has changed."""
+    before = store.epoch
+
+    with pytest.raises(error):
+        db.sql(statement)
+    assert store.epoch == before
+
+
+def test_properties_are_set_and_described(db: Database, orders: str) -> None:
+    """With the table, and the time to live later too; DESCRIBE EXTENDED tells them."""
+    db.sql(
+        "CREATE TABLE t (a INT PRIMARY KEY, at TIMESTAMP) TBLPROPERTIES "
+        "('merge' = 'partial', version_column = 'at', 'tombstone_retention' = '2 days')"
+    )
+    assert described(db, "t").items() >= {
+        ("merge", "partial"),
+        ("version_column", "at"),
+        ("tombstone_retention", "172800 seconds"),
+    }
+
+    db.sql("ALTER TABLE orders SET TBLPROPERTIES ('ttl' = '7 days')")
+    assert described(db, "orders")["ttl"] == "604800 seconds"
+    db.sql("ALTER TABLE orders UNSET TBLPROPERTIES ('ttl')")
+    db.sql("ALTER TABLE orders ADD COLUMN n INT")
+    found = described(db, "orders")
+    assert "ttl" not in found
+    assert found["Schema version"] == "2"
+    assert found["Schema version 1"].startswith("id BIGINT, customer STRING, amount")
+
+
+def test_a_writer_of_an_older_schema_is_told_what_changed(
+    spark: SparkSession, db: Database, store: Store, orders: str
+) -> None:
+    """And when, and of the option that may help."""
+    db.sql("ALTER TABLE orders RENAME COLUMN note TO remark")
+    when = store.epoch
+
+    with pytest.raises(Exception, match="SchemaMismatchError") as raised:
+        save(orders_of(spark, (1, "ann")), store, orders)
+
+    text = str(raised.value)
+    assert f"'note' was renamed to 'remark' (epoch {when}, 20" in text
+    assert "mergeSchema" in text
+
+
+def test_a_write_may_add_and_widen_columns(
+    spark: SparkSession, db: Database, store: Store, orders: str
+) -> None:
+    """Before it writes; the rows there are have NULL."""
+    save(orders_of(spark, (1, "ann")), store, orders)
+    db.sql("ALTER TABLE orders ADD COLUMN n INT")
+    rows = spark.sql(
+        "SELECT 2L AS id, 'bob' AS customer, 7000000000L AS n, array('x') AS `the tags`"
+    )
+    with pytest.raises(Exception, match="mergeSchema"):
+        save(rows, store, orders)
+    save(rows, store, orders, mergeSchema="true")
+    epoch = store.epoch
+    save(rows, store, orders, mergeSchema="true")
+
+    assert store.epoch == epoch + 1
+    found = load(spark, store, orders).select("id", "n", "the tags").orderBy("id").collect()
+    assert [tuple(row) for row in found] == [(1, None, None), (2, 7_000_000_000, ["x"])]
+
+
+def test_a_key_is_not_widened_by_a_write(spark: SparkSession, store: Store, db: Database) -> None:
+    """Its bytes are sorted; a value that does not fit stays an error."""
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+
+    with pytest.raises(Exception, match="ValueRangeError"):
+        save(spark.sql("SELECT 5000000000L AS id"), store, "t", mergeSchema="true")
+
+
+def lives(store: Store, table: str) -> dict[int, int | None]:
+    """Return the last of some times, in seconds from now, at which each row is seen."""
+    plan = store.read_plan(table)
+    keys = [key for batch in plan.open().scan(["id"]) for key in batch.column("id").to_pylist()]
+    return {key: _life(plan, key) for key in keys}
+
+
+def _life(plan: ReadPlan, key: int) -> int | None:
+    now = plan.time
+    seen = None
+    for seconds in (30, 90, 500, 10**6, 10**9):
+        later = now + seconds * 1_000_000
+        if replace(plan, time=later).open().get([key]) is not None:
+            seen = seconds
+    return None if seen == 10**9 else seen
+
+
+def test_rows_expire_as_a_write_says(spark: SparkSession, db: Database, store: Store) -> None:
+    """By an option, by a column, by the table: the closest to the row counts."""
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, keep INT)")
+    save(spark.sql("SELECT 1 AS id, 5 AS keep"), store, "t", ttl="2 minutes")
+    save(spark.sql("SELECT 2 AS id, 700 AS life"), store, "t", ttlColumn="LIFE")
+    rows = spark.sql("SELECT * FROM VALUES (3, 700L), (4, NULL) AS t(id, life)")
+    save(rows, store, "t", ttlColumn="life", ttl="60")
+    save(spark.sql("SELECT 5 AS id, 60 AS keep"), store, "t", ttlColumn="keep")
+    changes = spark.sql(
+        "SELECT * FROM VALUES (6, 'u', 700), (1, 'update_preimage', 1) AS t(id, op, life)"
+    )
+    save(changes.coalesce(1), store, "t", opColumn="op", clustered="true", ttlColumn="life")
+    db.sql("INSERT INTO t VALUES (7, 7)")
+    db.sql("ALTER TABLE t SET TBLPROPERTIES ('ttl' = '10 minutes')")
+    db.writer("t", txn_app_id="w", ttl=120)(spark.sql("SELECT 8 AS id"), 1)
+    db.sql("INSERT INTO t VALUES (9, 9)")
+
+    expected = {1: 90, 2: 500, 3: 500, 4: 30, 5: 30, 6: 500, 7: None, 8: 90, 9: 500}
+    assert lives(store, "t") == expected
+    assert store.table("t").get(5)["keep"] == 60  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error"),
+    [
+        ("SELECT 1 AS id, 0 AS life", {"ttlColumn": "life"}, "ValueRangeError"),
+        ("SELECT 1 AS id, 'x' AS life", {"ttlColumn": "life"}, "SchemaMismatchError"),
+        ("SELECT 1 AS id", {"ttlColumn": "life"}, "SchemaMismatchError.*column of TTLs 'life'"),
+        ("SELECT 1 AS id", {"ttl": "0"}, "OptionError"),
+    ],
+)
+def test_a_time_to_live_that_is_none_is_refused(
+    spark: SparkSession, db: Database, store: Store, rows: str, options: dict[str, str], error: str
+) -> None:
+    """Zero, negative, no number, or no column."""
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+
+    with pytest.raises(Exception, match=error):
+        save(spark.sql(rows), store, "t", **options)
+
+
+def test_changes_need_no_order_where_a_version_tells_it(
+    spark: SparkSession, db: Database, store: Store
+) -> None:
+    """With a version column the greatest wins, wherever it stands; else `clustered` is needed."""
+    db.sql("CREATE TABLE v (id INT PRIMARY KEY, at INT) TBLPROPERTIES ('version_column' = 'at')")
+    db.sql("CREATE TABLE p (id INT PRIMARY KEY, at INT)")
+    changes = spark.sql(
+        "SELECT * FROM VALUES (1, 9, 'd'), (1, 8, 'u'), (2, 8, 'u'), (2, 3, 'd') AS t(id, at, op)"
+    ).repartition(2)
+    save(changes, store, "v", opColumn="op")
+
+    assert store.table("v").get(1) is None
+    assert store.table("v").get(2)["at"] == 8  # type: ignore[index]
+    with pytest.raises(Exception, match="OptionError: option 'opColumn' needs 'clustered'"):
+        save(changes, store, "p", opColumn="op")
+
+
+def test_an_operation_follows_the_table_s_merge_behaviour(
+    spark: SparkSession, db: Database, store: Store
+) -> None:
+    """An insert or update is an upsert of the table; an append-only one takes inserts."""
+    changes = spark.sql(
+        "SELECT * FROM VALUES (1, 1, NULL, 'u'), (1, NULL, 2, 'u') AS t(id, a, b, op)"
+    )
+    for merge in ("partial", "ignore"):
+        db.sql(
+            f"CREATE TABLE {merge} (id INT PRIMARY KEY, a INT, b INT) "
+            f"TBLPROPERTIES (merge = '{merge}')"
+        )
+        save(changes.coalesce(1), store, merge, opColumn="op", clustered="true")
+    db.sql(
+        "CREATE TABLE log (id INT PRIMARY KEY, a INT, b INT) TBLPROPERTIES (append_only = 'true')"
+    )
+
+    assert tuple(store.table("partial").get(1)) == (1, 1, 2)  # type: ignore[arg-type]
+    assert tuple(store.table("ignore").get(1)) == (1, 1, None)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match=r"UnknownOperationError.*append-only"):
+        save(changes.coalesce(1), store, "log", opColumn="op", clustered="true")

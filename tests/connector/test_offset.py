@@ -1,0 +1,35 @@
+"""How far a stream of changes has come."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from relstate.connector.source.offset import FeedOffset
+from relstate.storage.errors import OptionError
+
+
+def test_an_offset_has_one_text() -> None:
+    """Which checkpoints hold for ever."""
+    offset = FeedOffset.whole(7, 3)
+
+    text = json.dumps(offset.to_json())
+    assert text == '{"table": 7, "began": 3, "snapshot": true, "epoch": 3, "whole": true}'
+    assert FeedOffset.from_json(json.loads(text)) == offset
+
+
+def test_a_stream_knows_where_it_began() -> None:
+    """Whatever came since: behind an epoch, or with all rows at one."""
+    whole, behind = FeedOffset.whole(7, 3), FeedOffset.behind(7, 3)
+
+    assert whole.behind_snapshot().at(9).beginning() == whole
+    assert behind.at(9).beginning() == behind
+    assert whole.behind_snapshot() != behind
+
+
+@pytest.mark.parametrize("value", [{}, {"table": 1}, [], {"partition-1": {"index": 3}}])
+def test_what_is_no_offset_is_refused(value: object) -> None:
+    """A checkpoint of another source, for one."""
+    with pytest.raises(OptionError, match="the checkpoint is another query's"):
+        FeedOffset.from_json(value)  # type: ignore[arg-type]

@@ -1,0 +1,244 @@
+"""Queries over a store's tables, pruned: what they answer, and what EXPLAIN tells of them."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from relstate.connector.sql import Database
+from relstate.connector.sql.relation import QueryPlanner
+from relstate.storage import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+SCHEMAS = {
+    "a": "id BIGINT NOT NULL, k INT, s STRING, v DOUBLE",
+    "b": "k INT NOT NULL, id BIGINT NOT NULL, s STRING, d DATE",
+}
+
+
+@pytest.fixture(scope="module")
+def random_rows() -> dict[str, list[tuple[Any, ...]]]:
+    """Rows of both tables, with NULLs, and few enough values that joins meet."""
+    chance = random.Random(7)
+
+    def maybe(value: Any) -> Any:
+        return None if chance.random() < 0.2 else value
+
+    def text() -> str:
+        return chance.choice(["x", "y", "x y", "", "%", "'"])
+
+    first = [
+        (key, maybe(chance.randrange(6)), maybe(text()), maybe(chance.choice([0.5, -1.0, 3.0])))
+        for key in range(25)
+    ]
+    day = datetime.date(2026, 1, 1)
+    second = [
+        (k, key, maybe(text()), maybe(day + datetime.timedelta(chance.randrange(4))))
+        for k in range(5)
+        for key in chance.sample(range(25), 6)
+    ]
+    return {"a": first, "b": second}
+
+
+@pytest.fixture
+def both(
+    spark: SparkSession, db: Database, random_rows: dict[str, list[tuple[Any, ...]]]
+) -> Iterator[Database]:
+    """A store with the tables, and views of Spark's of the same names with the same rows."""
+    db.sql(f"CREATE TABLE a ({SCHEMAS['a']}, PRIMARY KEY (id))")
+    db.sql(f"CREATE TABLE b ({SCHEMAS['b']}, PRIMARY KEY (k, id DESC))")
+    for name, rows in random_rows.items():
+        frame = spark.createDataFrame(rows, SCHEMAS[name])
+        frame.createOrReplaceTempView(name)
+        writer = frame.write.format("relstate").option("table", name).mode("append")
+        writer.save(db.store.path)
+    yield db
+    for name in random_rows:
+        spark.catalog.dropTempView(name)
+
+
+class Queries:
+    """Makes random queries over both tables."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
+    def query(self) -> str:
+        """Return one, of any shape."""
+        shapes = [self._join, self._join, self._nested, self._common, self._union, self._grouped]
+        return self._chance.choice(shapes)()
+
+    def _test(self, alias: str, table: str) -> str:
+        at = f"{alias}." if alias else ""
+        number = self._chance.randrange(6)
+        tests = [
+            f"{at}id = {number}",
+            f"{at}id IN ({number}, {number + 3}, NULL)",
+            f"{at}k = {number} AND {at}id < 10",
+            f"({at}k = 1 AND {at}id = {number} OR {at}k = 2 AND {at}s = 'x')",
+            f"{at}id BETWEEN {number} AND 12",
+            f"NOT {at}k > {number}",
+            f"{at}s LIKE 'x%'",
+            f"coalesce({at}s, 'x') = 'x'",
+            f"{at}k IS NULL",
+            f"{at}k <=> NULL",
+        ]
+        own = [f"{at}v > 0"] if table == "a" else [f"{at}d >= DATE '2026-01-02'", f"{at}k >= 3"]
+        return self._chance.choice(tests + own)
+
+    def _tests(self, *sources: tuple[str, str]) -> str:
+        found = [self._test(*self._chance.choice(sources)) for _ in range(2)]
+        return self._chance.choice([" AND ", " AND ", " OR "]).join(found)
+
+    def _join(self) -> str:
+        kind = self._chance.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"])
+        other = self._chance.choice(["a", "b"])
+        on = self._chance.choice(["x.id = y.id", "x.k = y.k AND x.id = y.id", "x.id = y.k"])
+        more = f" AND {self._test('x', 'a')} AND {self._test('y', other)}"
+        on = f"ON {on}{more if self._chance.random() < 0.5 else ''}" if kind != "CROSS JOIN" else ""
+        where = self._tests(("x", "a"), ("y", other))
+        return f"SELECT x.id, x.s, y.k, y.id AS o FROM a x {kind} {other} y {on} WHERE {where}"
+
+    def _nested(self) -> str:
+        kind = self._chance.choice(["IN", "NOT IN"])
+        inner = f"SELECT y.id FROM b y WHERE {self._tests(('y', 'b'))}"
+        semi = self._chance.choice(["SEMI", "ANTI"])
+        on = f"x.id = y.id AND {self._test('y', 'b')}"
+        most = f"SELECT max(y.id) FROM b y WHERE {self._test('y', 'b')}"
+        return self._chance.choice(
+            [
+                f"SELECT * FROM a x WHERE id {kind} ({inner}) AND {self._test('x', 'a')}",
+                f"SELECT * FROM a x WHERE EXISTS ({inner} AND y.k = x.k) AND {self._test('', 'a')}",
+                f"SELECT x.* FROM a x LEFT {semi} JOIN b y ON {on} WHERE {self._test('x', 'a')}",
+                f"SELECT id, ({most}) AS m FROM a WHERE {self._test('', 'a')}",
+            ]
+        )
+
+    def _common(self) -> str:
+        return (
+            f"WITH q AS (SELECT * FROM a WHERE {self._test('', 'a')}), a AS (SELECT * FROM b "
+            f"WHERE {self._test('', 'b')}) SELECT q.id, a.k FROM q JOIN a USING (id) "
+            f"WHERE {self._test('q', 'a')}"
+        )
+
+    def _union(self) -> str:
+        kind = self._chance.choice(["UNION ALL", "UNION", "EXCEPT", "INTERSECT"])
+        return (
+            f"SELECT id, k FROM a WHERE {self._test('', 'a')} {kind} "
+            f"SELECT id, k FROM b WHERE {self._test('', 'b')}"
+        )
+
+    def _grouped(self) -> str:
+        return (
+            f"SELECT k, count(*) AS n, max(r) AS r FROM (SELECT *, row_number() OVER (ORDER BY id, "
+            f"k) AS r FROM b WHERE {self._test('', 'b')}) WHERE {self._test('', 'b')} GROUP BY k "
+            f"HAVING {self._chance.choice(['k > 1', 'count(*) > 1'])}"
+        )
+
+
+def answer(rows: list[Row]) -> list[str]:
+    """Return rows in an order of their own."""
+    return sorted(map(str, rows))
+
+
+@pytest.mark.timeout(240)
+def test_a_pruned_query_answers_as_spark_does(spark: SparkSession, both: Database) -> None:
+    """Random queries over the store and over the same rows in Spark's own views."""
+    pruned = 0
+    for seed in range(40):
+        query = Queries(seed).query()
+        planner = QueryPlanner(spark, both.store)
+        planned = planner.plan(query)
+        pruned += sum(relation.where is not None for relation in planned.relations)
+
+        assert answer(planner.frame(planned).collect()) == answer(spark.sql(query).collect()), query
+
+    assert pruned > 25
+
+
+def told(db: Database, query: str) -> list[tuple[Any, ...]]:
+    """Return what EXPLAIN tells of each reference: epoch, points, ranges, columns, condition."""
+    rows = db.sql(f"EXPLAIN {query}").collect()
+    assert "== Physical Plan ==" in rows[-1].plan
+    assert all(row.plan is None for row in rows[:-1])
+    return [
+        (row.relation, row.epoch, row.vnodes, row.points, row.ranges, row.columns, row["where"])
+        for row in rows[:-1]
+    ]
+
+
+def test_explain_tells_what_is_read(both: Database) -> None:
+    """Of each reference, in the order of the text; then Spark's plan."""
+    epoch = both.store.epoch
+    everything = both.store.settings.vnode_count
+    query = "SELECT x.s FROM a x JOIN b ON x.id = b.id AND b.k IN (1, 2) WHERE x.id = 3 AND x.v > 0"
+
+    assert told(both, query) == [
+        ("a", epoch, 1, 1, 0, ["id", "k", "s", "v"], "(id = 3) AND (v > 0)"),
+        ("b", epoch, 2, 2, 0, ["k", "id", "s"], "(k IN (1, 2)) AND (`id` = 3)"),
+    ]
+    assert told(both, "SELECT count(*) FROM a WHERE length(s) = 3") == [
+        ("a", epoch, everything, None, None, ["s"], None)
+    ]
+    assert told(both, "SELECT id FROM a WHERE id BETWEEN 3 AND 1000")[0][2:5] == (everything, 0, 1)
+
+
+def counted(db: Database, query: str) -> int:
+    """Return the one number that a query answers."""
+    ((number,),) = db.sql(query).collect()
+    return int(number)
+
+
+def test_a_reference_may_be_of_another_epoch(both: Database, store: Store) -> None:
+    """By its number or by a time; what says nothing is of the query's own."""
+    before = store.epoch
+    moment = store.state.time
+    both.sql("DELETE FROM a")
+    both.sql("INSERT INTO a VALUES (1, 1, 'now', 1.0)")
+    text = datetime.datetime.fromtimestamp(moment / 1e6 + 1e-5, datetime.UTC).isoformat()
+    query = "SELECT count(*) FROM a {} o JOIN a n ON true"
+
+    assert counted(both, query.format(f"VERSION AS OF {before}")) == 25
+    assert counted(both, query.format(f"FOR VERSION AS OF {before} AS")) == 25
+    assert counted(both, query.format(f"TIMESTAMP AS OF '{text}'")) == 25
+    assert counted(both, query.format("")) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.ansi.enabled", "false"),
+        ("spark.sql.parser.escapedStringLiterals", "true"),
+        ("spark.sql.ansi.doubleQuotedIdentifiers", "true"),
+    ],
+)
+def test_a_session_that_reads_conditions_otherwise_prunes_nothing(
+    spark: SparkSession, both: Database, setting: str, value: str
+) -> None:
+    """A condition must mean to the read what it means to Spark."""
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, value)
+    try:
+        assert told(both, "SELECT id FROM a WHERE id = 3")[0][-1] is None
+        assert both.sql("SELECT id FROM a WHERE id = 3").count() == 1
+    finally:
+        spark.conf.set(setting, before or "false")
+
+
+def test_local_times_are_the_session_s(spark: SparkSession, db: Database, store: Store) -> None:
+    """A timestamp without a zone is a local time of the session, in the read as in Spark."""
+    db.sql("CREATE TABLE e (at TIMESTAMP PRIMARY KEY)")
+    db.sql("INSERT INTO e SELECT TIMESTAMP '2026-07-01 00:00:00Z'")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Rome")
+    try:
+        query = "SELECT * FROM e WHERE at = '2026-07-01 02:00:00'"
+        assert told(db, query)[0][3:5] == (1, 0)
+        assert db.sql(query).count() == 1
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

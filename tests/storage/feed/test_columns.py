@@ -1,0 +1,63 @@
+"""The columns of a change feed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import FEED_FIELDS, Store, feed_fields
+from relstate.storage.errors import SchemaError, SchemaMismatchError
+from relstate.storage.feed.columns import feed_batch, feed_schema, stored_columns
+
+
+def test_a_feed_has_the_table_s_columns_and_three_more(store: Store) -> None:
+    """By the names that Delta Lake gave them; or those asked for, in their order."""
+    schema = store.create_table("t", "k INT, V STRING", primary_key=["k"]).schema
+
+    assert [field.name for field in feed_fields(schema)] == [
+        "k",
+        "V",
+        "_change_type",
+        "_commit_version",
+        "_commit_timestamp",
+    ]
+    assert not any(field.nullable for field in FEED_FIELDS)
+    assert [field.name for field in feed_fields(schema, ["_CHANGE_TYPE", "v"])] == [
+        "_change_type",
+        "V",
+    ]
+    assert [column.name for column in stored_columns(schema, ["_change_type", "V"])] == ["V"]
+    assert [column.name for column in stored_columns(schema, ["_change_type"])] == ["k"]
+
+
+def test_columns_that_are_not_there_are_refused(store: Store) -> None:
+    """None, one twice, or one of the table's that has a feed's name."""
+    schema = store.create_table("t", "k INT", primary_key=["k"]).schema
+    for names in ([], ["k", "K"], ["nothing"]):
+        with pytest.raises(SchemaMismatchError):
+            feed_fields(schema, names)
+    taken = store.create_table("u", "_commit_version INT", primary_key=["_commit_version"]).schema
+    with pytest.raises(SchemaError, match="'_commit_version', which a change feed adds"):
+        feed_fields(taken)
+
+
+def test_a_batch_tells_what_happened_and_when(store: Store) -> None:
+    """In exactly the schema that the plan promises."""
+    table = store.create_table("t", "k INT", primary_key=["k"]).schema
+    schema = feed_schema(table, ["_commit_timestamp", "k", "_change_type", "_commit_version"])
+    rows = pa.record_batch({"k": pa.array([1, 2, 3, 4], pa.int32())})
+
+    batch = feed_batch(
+        schema, rows, np.arange(4, dtype=np.int8), np.arange(4) + 7, np.full(4, 1_000_000)
+    )
+
+    assert batch.schema == schema
+    assert batch.to_pydict()["_change_type"] == [
+        "insert",
+        "delete",
+        "update_preimage",
+        "update_postimage",
+    ]
+    assert batch.to_pydict()["_commit_version"] == [7, 8, 9, 10]
+    assert batch.to_pylist()[0]["_commit_timestamp"].isoformat() == "1970-01-01T00:00:01+00:00"

@@ -1,0 +1,47 @@
+"""What commits did to one table."""
+
+from __future__ import annotations
+
+from relstate.storage import Store
+from relstate.storage.feed.step import FeedStep, steps_of
+from support.stores import committed, upsert, written
+
+
+def steps(store: Store, table: str) -> list[FeedStep]:
+    """Return all steps of a table."""
+    table_id = store.state.table(table).definition.table_id
+    return list(steps_of(reversed(list(store.history())), table_id))
+
+
+def test_a_step_has_the_segments_of_its_commit(store: Store) -> None:
+    """The newest first, each at its place; other tables' are not among them."""
+    store.create_table("t", "k INT", primary_key=["k"])
+    store.create_table("u", "k INT", primary_key=["k"])
+    first, other, second = written(store, "t", [(1,)]), written(store, "u", [(1,)]), None
+    second = written(store, "t", [(2,)])
+    epoch = committed(store, [*first, *other, *second])
+    time = store.state.time
+
+    (step,) = steps(store, "t")
+    assert (step.epoch, step.time, step.is_based) == (epoch, time, False)
+    names = [(placed.name, placed.epoch, placed.rank) for placed in step.segments]
+    assert names == [(second[0].name, epoch, 2), (first[0].name, epoch, 0)]
+    assert len(steps(store, "u")) == 1
+
+
+def test_upkeep_is_no_step(store: Store) -> None:
+    """Nor is a change of the catalog; a truncate is."""
+    store.create_table("t", "k INT", primary_key=["k"])
+    upsert(store, "t", [(1,)])
+    upsert(store, "t", [(2,)])
+    store.compact()
+    store.add_columns("t", "n INT")
+    epoch = store.truncate("t")
+
+    found = steps(store, "t")
+    assert [(step.epoch, step.is_based) for step in found] == [
+        (3, False),
+        (4, False),
+        (epoch, True),
+    ]
+    assert found[-1].segments == ()
