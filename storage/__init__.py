@@ -2,9 +2,9 @@
 
 Read in this order: store (what there is), then the wings: log (how an epoch comes to be), segment
 (immutable files of sorted entries), table (what is seen of them, and what is about to be written),
-codec (rows to bytes), schema (types and columns), predicate (which rows a read wants), upkeep (files
-merged, and removed). plan carries a read or a write to another process, check verifies a store;
-everything that touches the outside goes through environment.
+codec (rows to bytes), schema (types and columns), predicate (which rows a read wants), feed (what
+commits changed), upkeep (files merged, and removed). plan carries a read or a write to another
+process, check verifies a store; everything that touches the outside goes through environment.
 
 Promises: works without Spark. Does not know it.
 """

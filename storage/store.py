@@ -432,14 +432,18 @@ class Store:
         self._state, report = compaction.compact(self._log, state, tables, progress)
         return report
 
-    def compaction_job(self, table: str) -> CompactionJob | None:
+    def compaction_job(self, table: str, *, spares_young: bool = False) -> CompactionJob | None:
         """Return what `compact` would do for a table, to be run in parts elsewhere; None: nothing.
 
-        TableNotFoundError if there is no such table.
+        ``spares_young``: leave young files that automatic merges take care of, as a second attempt
+        beside a busy writer does. TableNotFoundError if there is no such table.
         """
         state = self.state
         return CompactionJob.planned(
-            self.environment, state, state.table(table).definition.table_id
+            self.environment,
+            state,
+            state.table(table).definition.table_id,
+            spares_young=spares_young,
         )
 
     def commit_compaction(

@@ -16,6 +16,7 @@ from .microbatch import microbatch
 from .opening import opening
 from .spark_scan import spark_scan
 from .spark_write import spark_write
+from .sql_lookup import sql_lookup
 from .table_scan import table_scan
 from .upsert import upsert
 
@@ -32,6 +33,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "compaction": compaction,
     "spark-scan": spark_scan,
     "spark-write": spark_write,
+    "sql-lookup": sql_lookup,
     "micro-batch": microbatch,
     "upsert": upsert,
     "memory": memory,

@@ -22,6 +22,7 @@ from relstate.connector.failure import reported, unwrapped
 from relstate.storage import CompactionJob, CompactionReport, SegmentRecord, Store, errors
 
 _FORMAT = "relstate_maintenance"
+_SPARES_YOUNG = "sparesYoung"
 # A conflict means that others compact too; so many in a row, that they never stop.
 _ATTEMPTS = 5
 
@@ -41,15 +42,16 @@ def maintain(spark: SparkSession, store: Store, table: str | None) -> Compaction
 
 
 def _maintained(spark: SparkSession, store: Store, table: str) -> CompactionReport:
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
+        spares_young = attempt > 0
         try:
-            job = store.compaction_job(table)
+            job = store.compaction_job(table, spares_young=spares_young)
         except errors.TableNotFoundError:  # dropped meanwhile
             job = None
         if job is None:
             return CompactionReport(store.epoch)
         try:
-            _run(spark, store, table, job.parts)
+            _run(spark, store, table, job.parts, spares_young)
         except (errors.ConflictError, errors.TableNotFoundError):
             continue
         return _committed(store, job)
@@ -59,10 +61,10 @@ def _maintained(spark: SparkSession, store: Store, table: str) -> CompactionRepo
     )
 
 
-def _run(spark: SparkSession, store: Store, table: str, parts: int) -> None:
+def _run(spark: SparkSession, store: Store, table: str, parts: int, spares_young: bool) -> None:
     writer = spark.range(0, parts, 1, parts).write.format(_FORMAT).mode("append")
     with unwrapped():
-        writer.option("table", table).save(store.path)
+        writer.options(table=table, **{_SPARES_YOUNG: spares_young}).save(store.path)
 
 
 def _committed(store: Store, job: CompactionJob) -> CompactionReport:
@@ -90,7 +92,10 @@ class MaintenanceSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> MaintenanceWriter:
         """Return the writer of a job that is planned now."""
         with Store.open(self.options["path"]) as store:
-            return MaintenanceWriter(store.compaction_job(self.options["table"]))
+            spares_young = self.options[_SPARES_YOUNG] == "true"
+            return MaintenanceWriter(
+                store.compaction_job(self.options["table"], spares_young=spares_young)
+            )
 
 
 @dataclass(frozen=True)

@@ -117,10 +117,10 @@ def _compacted(
     log: Log, state: StoreState, table: int, progress: Callable[[int, int], None] | None
 ) -> tuple[StoreState, CompactionReport, tuple[int, ...]]:
     """Merge the component of a table; return (state, what was done, its tables)."""
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         state = log.refresh(state)
         started = log.environment.now()
-        planned = full_merge(log.environment, state, table)
+        planned = full_merge(log.environment, state, table, spares_young=attempt > 0)
         if planned is None:
             return state, CompactionReport(state.epoch), ()
         component, merge, rewrite = planned
@@ -135,12 +135,16 @@ def _compacted(
 
 
 def full_merge(
-    environment: Environment, state: StoreState, table: int
+    environment: Environment, state: StoreState, table: int, *, spares_young: bool = False
 ) -> tuple[Component, Merge, Rewrite] | None:
-    """Return the merge of all files of a table's component; None if it would change nothing."""
+    """Return the merge of all files of a table's component; None if it would change nothing.
+
+    ``spares_young``: as `policy.full` takes it.
+    """
     time = rewrite_time(environment, state)
     for component in components(state, [table]):
-        merge = full(component, has_expired(environment, state, component, time))
+        expired = has_expired(environment, state, component, time)
+        merge = full(component, has_expired=expired, spares_young=spares_young)
         if merge is not None:
             return component, merge, Rewrite.of(state, component, merge, time)
     return None

@@ -33,11 +33,19 @@ class CompactionJob:
 
     @classmethod
     def planned(
-        cls, environment: Environment, state: StoreState, table_id: int
+        cls,
+        environment: Environment,
+        state: StoreState,
+        table_id: int,
+        *,
+        spares_young: bool = False,
     ) -> CompactionJob | None:
-        """Return the job for a table at a state; None if there is nothing to do."""
+        """Return the job for a table at a state; None if there is nothing to do.
+
+        ``spares_young``: as `policy.full` takes it.
+        """
         started = environment.now()
-        planned = full_merge(environment, state, table_id)
+        planned = full_merge(environment, state, table_id, spares_young=spares_young)
         if planned is None:
             return None
         _, merge, rewrite = planned

@@ -70,26 +70,35 @@ def automatic(component: Component, budget: int = BUDGET) -> list[Merge]:
     return merges
 
 
-def full(component: Component, has_expired: bool = False) -> Merge | None:
+def full(
+    component: Component, *, has_expired: bool = False, spares_young: bool = False
+) -> Merge | None:
     """Return the merge of all files of a component; None if it would change nothing.
 
     ``has_expired``: whether there are rows that would leave because they have expired.
+    ``spares_young``: leave the files that came after the last one too large for automatic merges.
+    Beside a writer those would be gone before a long merge is done.
     """
-    by_shard = _size(component.files) > CUT
-    if _is_compact(component, by_shard) and not has_expired:
+    files = _settled(component.files) if spares_young else component.files
+    by_shard = _size(files) > CUT
+    if _is_compact(files, by_shard) and not has_expired:
         return None
-    return Merge(component.files, by_shard)
+    return Merge(tuple(files), by_shard)
 
 
-def _is_compact(component: Component, by_shard: bool) -> bool:
+def _settled(files: Sequence[File]) -> Sequence[File]:
+    """Return the files up to the place of the last that no automatic merge takes; else all."""
+    large = [file.place for file in files if file.size > BUDGET]
+    return [file for file in files if file.place <= large[-1]] if large else files
+
+
+def _is_compact(files: Sequence[File], by_shard: bool) -> bool:
     """Return whether no file hides another's rows, none holds deletes, and all are cut."""
-    if any(file.has_deletes or (by_shard and file.is_wide) for file in component.files):
+    if any(file.has_deletes or (by_shard and file.is_wide) for file in files):
         return False
     places = dict[tuple[int, int], tuple[int, int]]()
     return all(
-        places.setdefault(cell, file.place) == file.place
-        for file in component.files
-        for cell in file.cells
+        places.setdefault(cell, file.place) == file.place for file in files for cell in file.cells
     )
 
 

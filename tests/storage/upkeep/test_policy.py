@@ -163,3 +163,19 @@ def test_a_full_compaction_takes_everything_or_nothing() -> None:
     assert full(component([*cut, over])) == Merge((*cut, over), by_shard=True)
     large = File("large", (1, 0), CUT + 1, _ALL)
     assert full(component([large])) == Merge((large,), by_shard=True)
+
+
+def test_a_full_compaction_may_spare_what_is_young() -> None:
+    """What came after the last file that no automatic merge takes; without one, nothing."""
+    large = File("large", (1, 0), BUDGET + 1, _ALL)
+    between = File("between", (2, 0), _LEAST, _ALL)
+    last = [
+        File(f"s{shard:02}", (3, 0), BUDGET + 1, frozenset({(1, shard)}))
+        for shard in range(_SHARDS)
+    ]
+    young = [File(f"y{epoch}", (epoch, 0), _LEAST, _ALL) for epoch in (4, 5)]
+
+    files = [large, between, *last, *young]
+    assert full(component(files), spares_young=True) == Merge(tuple(files[:-2]), by_shard=True)
+    assert full(component([*last, *young]), spares_young=True) is None
+    assert full(component(young), spares_young=True) == Merge(tuple(young), by_shard=False)

@@ -1,0 +1,113 @@
+"""Statements that change rows or tables, as values."""
+
+from __future__ import annotations
+
+import pytest
+
+from relstate.connector.duration import seconds_of
+from relstate.connector.sql.change import (
+    Action,
+    Assignment,
+    Clause,
+    Delete,
+    Insert,
+    Merge,
+    Truncate,
+    Update,
+    When,
+)
+from relstate.connector.sql.definition import (
+    AddColumns,
+    DropColumns,
+    RenameColumn,
+    SetProperties,
+    WidenColumn,
+)
+from relstate.connector.sql.statement import Explain, parse_statement
+from relstate.storage.errors import UnsupportedStatementError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("INSERT INTO t VALUES (1, 'a;b')", Insert("t", "VALUES (1, 'a;b')")),
+        ("insert into table t (a, `b c`) (SELECT 1, 2);", Insert("t", "(SELECT 1, 2)", ("a", "b c"))),
+        ("INSERT INTO t BY NAME FROM s", Insert("t", "FROM s", by_name=True)),
+        ("INSERT OVERWRITE t WITH x AS (SELECT 1) SELECT * FROM x",
+         Insert("t", "WITH x AS (SELECT 1) SELECT * FROM x", overwrite=True)),
+        ("UPDATE t SET a = 1", Update("t", "t", (Assignment("a", "1"),), None)),
+        ("UPDATE `t` AS x SET x.a = f(1, 2), `b` = CASE WHEN a THEN 1 END WHERE a IN (SELECT 1)",
+         Update("t", "x", (Assignment("a", "f(1, 2)"), Assignment("b", "CASE WHEN a THEN 1 END")),
+                "a IN (SELECT 1)")),
+        ("DELETE FROM t", Delete("t", "t", None)),
+        ("DELETE FROM t x WHERE x.a = 1", Delete("t", "x", "x.a = 1")),
+        ("TRUNCATE TABLE t", Truncate("t")),
+        ("MERGE INTO t USING db.s ON t.a = s.a WHEN MATCHED THEN UPDATE SET *",
+         Merge("t", "t", "db.s AS `s`", "s", "t.a = s.a",
+               (Clause(When.MATCHED, None, Action.UPDATE, None),))),
+        ("MERGE INTO t AS x USING (SELECT 1) y (a) ON x.a = y.a "
+         "WHEN NOT MATCHED BY TARGET AND CASE WHEN y.a THEN y.a END > 1 THEN INSERT (a) VALUES (1) "
+         "WHEN NOT MATCHED BY SOURCE THEN DELETE",
+         Merge("t", "x", "(SELECT 1) y (a)", "y", "x.a = y.a",
+               (Clause(When.NOT_MATCHED, "CASE WHEN y.a THEN y.a END > 1", Action.INSERT,
+                       (Assignment("a", "1"),)),
+                Clause(When.NOT_MATCHED_BY_SOURCE, None, Action.DELETE)))),
+        ("ALTER TABLE t ADD COLUMNS (a INT, b DECIMAL(3,1))", AddColumns("t", "a INT, b DECIMAL(3,1)")),
+        ("ALTER TABLE t ADD COLUMN a INT", AddColumns("t", "a INT")),
+        ("ALTER TABLE t DROP COLUMNS (a, `b c`)", DropColumns("t", ("a", "b c"))),
+        ("ALTER TABLE t RENAME COLUMN a TO b", RenameColumn("t", "a", "b")),
+        ("ALTER TABLE t ALTER COLUMN a TYPE DECIMAL(9, 2)", WidenColumn("t", "a", "DECIMAL(9, 2)")),
+        ("ALTER TABLE t SET TBLPROPERTIES ('ttl' = '1 day')", SetProperties("t", {"ttl": "1 day"})),
+        ("ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS (ttl)", SetProperties("t", {"ttl": None})),
+        ("EXPLAIN SELECT 1;", Explain("SELECT 1", "simple")),
+        ("EXPLAIN FORMATTED WITH a AS (SELECT 1) SELECT * FROM a",
+         Explain("WITH a AS (SELECT 1) SELECT * FROM a", "formatted")),
+    ],
+)  # fmt: skip
+def test_a_statement_is_read(text: str, expected: object) -> None:
+    """Its names without their quotes; its expressions and queries as written."""
+    assert parse_statement(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("INSERT t VALUES (1)", "INTO"),
+        ("INSERT INTO t", "a query"),
+        ("INSERT INTO a.t VALUES (1)", "one part"),
+        ("UPDATE t WHERE a = 1", "SET"),
+        ("UPDATE t SET a", "="),
+        ("UPDATE t SET a = ", "nothing between"),
+        ("UPDATE t SET s.a = 1", "one field of a struct"),
+        ("DELETE t", "FROM"),
+        ("DELETE FROM t WHERE", "nothing between"),
+        ("TRUNCATE t", "TABLE"),
+        ("MERGE INTO t USING s WHEN MATCHED THEN DELETE", "ON"),
+        ("MERGE INTO t USING s ON a WHEN MATCHED THEN INSERT *", "UPDATE SET"),
+        ("MERGE INTO t USING s ON a WHEN NOT MATCHED THEN DELETE", "INSERT"),
+        ("MERGE INTO t USING s ON a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", "1 values"),
+        ("ALTER TABLE t RENAME TO u", "RENAME COLUMN a TO b"),
+        ("ALTER TABLE t SET TBLPROPERTIES ('ttl')", "'key' = 'value'"),
+        ("EXPLAIN DROP TABLE t", "a query"),
+    ],
+)
+def test_what_is_not_understood_is_refused(text: str, wanted: str) -> None:
+    """With what was expected instead."""
+    with pytest.raises(UnsupportedStatementError, match=wanted):
+        parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), (" 90 ", 90), ("2 minutes", 120), ("interval 1 week, 1 day", 691_200)],
+)
+def test_a_length_of_time_is_seconds(text: str, seconds: int) -> None:
+    """By itself, or in units."""
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5 days", "1 fortnight", "3 days and 2"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    """A month is none: it has no length."""
+    with pytest.raises(ValueError, match="number of seconds"):
+        seconds_of(text)

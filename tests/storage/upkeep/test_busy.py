@@ -1,0 +1,53 @@
+"""A long compaction beside a writer whose commits tend the young files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.upkeep import compaction, policy
+from relstate.storage.upkeep.rewrite import Rewrite
+from support.stores import contents
+
+
+def rows(start: int, count: int) -> pa.Table:
+    """Return rows of a table."""
+    keys = np.arange(start, start + count)
+    return pa.table({"k": keys, "v": [f"{key:040d}" for key in keys]})
+
+
+def test_a_long_compaction_lands_beside_a_busy_writer(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the writer's own merges take the young files away while it runs."""
+    budget = 64 << 10
+    monkeypatch.setattr(policy, "BUDGET", budget)
+    monkeypatch.setattr(compaction.tend, "__defaults__", (budget,))
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    for start in (0, 1000, 2000):
+        store.write("t", rows(start, 3000))
+    large = set(store.state.segments)
+    run: Callable[..., Any] = Rewrite.run
+    busy = iter(range(1000))
+
+    def run_beside_a_writer(self: Rewrite, *given: Any) -> Any:
+        written = run(self, *given)
+        if large & {placed.name for each in self.segments for placed in each}:
+            for _ in range(10):
+                store.write("t", rows(next(busy), 1))
+        return written
+
+    monkeypatch.setattr(Rewrite, "run", run_beside_a_writer)
+    report = store.compact("t")
+
+    assert report.files_read >= 3
+    assert not large & store.state.segments.keys()
+    assert any(entry.operation == "compact" for entry in store.history())
+    found = contents(store, "t")
+    assert [key for key, _ in found] == list(range(5000))
+    assert all(value == f"{key:040d}" for key, value in found)
