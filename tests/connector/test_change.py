@@ -27,32 +27,73 @@ from relstate.connector.sql.statement import Explain, parse_statement
 from relstate.storage.errors import UnsupportedStatementError
 
 
+MERGE = """
+    MERGE INTO t AS x USING (SELECT 1) y (a) ON x.a = y.a
+    WHEN NOT MATCHED BY TARGET AND CASE WHEN y.a THEN y.a END > 1 THEN INSERT (a) VALUES (1)
+    WHEN NOT MATCHED BY SOURCE THEN DELETE
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("INSERT INTO t VALUES (1, 'a;b')", Insert("t", "VALUES (1, 'a;b')")),
-        ("insert into table t (a, `b c`) (SELECT 1, 2);", Insert("t", "(SELECT 1, 2)", ("a", "b c"))),
+        (
+            "insert into table t (a, `b c`) (SELECT 1, 2);",
+            Insert("t", "(SELECT 1, 2)", ("a", "b c")),
+        ),
         ("INSERT INTO t BY NAME FROM s", Insert("t", "FROM s", by_name=True)),
-        ("INSERT OVERWRITE t WITH x AS (SELECT 1) SELECT * FROM x",
-         Insert("t", "WITH x AS (SELECT 1) SELECT * FROM x", overwrite=True)),
+        (
+            "INSERT OVERWRITE t WITH x AS (SELECT 1) SELECT * FROM x",
+            Insert("t", "WITH x AS (SELECT 1) SELECT * FROM x", overwrite=True),
+        ),
         ("UPDATE t SET a = 1", Update("t", "t", (Assignment("a", "1"),), None)),
-        ("UPDATE `t` AS x SET x.a = f(1, 2), `b` = CASE WHEN a THEN 1 END WHERE a IN (SELECT 1)",
-         Update("t", "x", (Assignment("a", "f(1, 2)"), Assignment("b", "CASE WHEN a THEN 1 END")),
-                "a IN (SELECT 1)")),
+        (
+            "UPDATE `t` AS x SET x.a = f(1, 2), `b` = CASE WHEN a THEN 1 END WHERE a IN (SELECT 1)",
+            Update(
+                "t",
+                "x",
+                (Assignment("a", "f(1, 2)"), Assignment("b", "CASE WHEN a THEN 1 END")),
+                "a IN (SELECT 1)",
+            ),
+        ),
         ("DELETE FROM t", Delete("t", "t", None)),
         ("DELETE FROM t x WHERE x.a = 1", Delete("t", "x", "x.a = 1")),
         ("TRUNCATE TABLE t", Truncate("t")),
-        ("MERGE INTO t USING db.s ON t.a = s.a WHEN MATCHED THEN UPDATE SET *",
-         Merge("t", "t", "db.s AS `s`", "s", "t.a = s.a",
-               (Clause(When.MATCHED, None, Action.UPDATE, None),))),
-        ("MERGE INTO t AS x USING (SELECT 1) y (a) ON x.a = y.a "
-         "WHEN NOT MATCHED BY TARGET AND CASE WHEN y.a THEN y.a END > 1 THEN INSERT (a) VALUES (1) "
-         "WHEN NOT MATCHED BY SOURCE THEN DELETE",
-         Merge("t", "x", "(SELECT 1) y (a)", "y", "x.a = y.a",
-               (Clause(When.NOT_MATCHED, "CASE WHEN y.a THEN y.a END > 1", Action.INSERT,
-                       (Assignment("a", "1"),)),
-                Clause(When.NOT_MATCHED_BY_SOURCE, None, Action.DELETE)))),
-        ("ALTER TABLE t ADD COLUMNS (a INT, b DECIMAL(3,1))", AddColumns("t", "a INT, b DECIMAL(3,1)")),
+        (
+            "MERGE INTO t USING db.s ON t.a = s.a WHEN MATCHED THEN UPDATE SET *",
+            Merge(
+                "t",
+                "t",
+                "db.s AS `s`",
+                "s",
+                "t.a = s.a",
+                (Clause(When.MATCHED, None, Action.UPDATE, None),),
+            ),
+        ),
+        (
+            MERGE,
+            Merge(
+                "t",
+                "x",
+                "(SELECT 1) y (a)",
+                "y",
+                "x.a = y.a",
+                (
+                    Clause(
+                        When.NOT_MATCHED,
+                        "CASE WHEN y.a THEN y.a END > 1",
+                        Action.INSERT,
+                        (Assignment("a", "1"),),
+                    ),
+                    Clause(When.NOT_MATCHED_BY_SOURCE, None, Action.DELETE),
+                ),
+            ),
+        ),
+        (
+            "ALTER TABLE t ADD COLUMNS (a INT, b DECIMAL(3,1))",
+            AddColumns("t", "a INT, b DECIMAL(3,1)"),
+        ),
         ("ALTER TABLE t ADD COLUMN a INT", AddColumns("t", "a INT")),
         ("ALTER TABLE t DROP COLUMNS (a, `b c`)", DropColumns("t", ("a", "b c"))),
         ("ALTER TABLE t RENAME COLUMN a TO b", RenameColumn("t", "a", "b")),
@@ -60,10 +101,12 @@ from relstate.storage.errors import UnsupportedStatementError
         ("ALTER TABLE t SET TBLPROPERTIES ('ttl' = '1 day')", SetProperties("t", {"ttl": "1 day"})),
         ("ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS (ttl)", SetProperties("t", {"ttl": None})),
         ("EXPLAIN SELECT 1;", Explain("SELECT 1", "simple")),
-        ("EXPLAIN FORMATTED WITH a AS (SELECT 1) SELECT * FROM a",
-         Explain("WITH a AS (SELECT 1) SELECT * FROM a", "formatted")),
+        (
+            "EXPLAIN FORMATTED WITH a AS (SELECT 1) SELECT * FROM a",
+            Explain("WITH a AS (SELECT 1) SELECT * FROM a", "formatted"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_statement_is_read(text: str, expected: object) -> None:
     """Its names without their quotes; its expressions and queries as written."""
     assert parse_statement(text) == expected
@@ -82,7 +125,7 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
         ("DELETE t", "FROM"),
         ("DELETE FROM t WHERE", "nothing between"),
         ("TRUNCATE t", "TABLE"),
-        ("MERGE INTO t USING s WHEN MATCHED THEN DELETE", "ON"),
+        ("MERGE INTO t USING s ON a", "WHEN MATCHED"),
         ("MERGE INTO t USING s ON a WHEN MATCHED THEN INSERT *", "UPDATE SET"),
         ("MERGE INTO t USING s ON a WHEN NOT MATCHED THEN DELETE", "INSERT"),
         ("MERGE INTO t USING s ON a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", "1 values"),

@@ -32,8 +32,10 @@ def test_a_long_compaction_lands_beside_a_busy_writer(
     for start in (0, 1000, 2000):
         store.write("t", rows(start, 3000))
     large = set(store.state.segments)
-    run: Callable[..., Any] = Rewrite.run
     busy = iter(range(1000))
+    for _ in range(5):
+        store.write("t", rows(next(busy), 1))
+    run: Callable[..., Any] = Rewrite.run
 
     def run_beside_a_writer(self: Rewrite, *given: Any) -> Any:
         written = run(self, *given)
