@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from relstate.connector.commits import Commit, commits
 from relstate.storage import Store
 
 from .arguments import json_option, limit_option, store_argument
-from .commits import Commit, commits
 from .screen import Heading, count, show_line, show_table
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

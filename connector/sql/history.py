@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from relstate.connector.cli.commits import commits
+from relstate.connector.commits import commits
 from relstate.storage import Store, moment_of
 
 SCHEMA = (
