@@ -75,7 +75,12 @@ def _commit(
     proposed = proposal(job, messages, transaction)
     if proposed is None:
         return
+    definition = job.target.definition
     with Store.open(job.target.path) as store:
+        if definition.table_id not in store.state.tables:
+            raise errors.TableNotFoundError(
+                f"the table {definition.name!r} was dropped meanwhile; nothing was committed"
+            )
         store.commit(proposed)
 
 

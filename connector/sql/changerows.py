@@ -20,12 +20,12 @@ from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
 
 from .assignment import Assigner
-from .change import Action, Assignment, Clause, Delete, Insert, Merge, Update, When
+from .change import Action, Assignment, Clause, Delete, Insert, Merge, Update
+from .mergejoin import clause_number, joined, visible
 from .relation import PlannedQuery, QueryPlanner
 from .tokens import quoted
 
 _CLAUSE = "__relstate_clause"
-_SOURCE_ROW = "__relstate_source_row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +135,19 @@ class ChangePlanner:
 
     def _merge_query(self, statement: Merge) -> str:
         target = quoted(statement.alias)
-        parts = [f"{_choice(statement, f'{target}.{quoted(self._keys[0].name)}')} AS {_CLAUSE}"]
+        parts = [
+            f"{clause_number(statement, f'{target}.{quoted(self._keys[0].name)}')} AS {_CLAUSE}"
+        ]
         parts += [f"{target}.{quoted(key.name)} AS {_old(i)}" for i, key in enumerate(self._keys)]
         parts += self._version_parts(target)
         for number, clause in enumerate(statement.clauses):
             values = self._clause_values(clause, quoted(statement.source_alias), target)
             parts += [
-                f"CASE WHEN {_CLAUSE} = {number} THEN ({value}) END AS {_new(number, place)}"
+                f"CASE WHEN {_CLAUSE} = {number} THEN ({visible(statement, clause, value)}) END "
+                f"AS {_new(number, place)}"
                 for place, value in values.items()
             ]
-        return f"SELECT {', '.join(parts)} FROM {_joined(statement)}"
+        return f"SELECT {', '.join(parts)} FROM {joined(statement)}"
 
     def _clause_values(self, clause: Clause, source: str, target: str) -> dict[int, str]:
         """Return the expressions of a clause by the places of the columns they are for."""
@@ -273,36 +276,3 @@ def _new(clause: int, place: int) -> str:
 
 def _where(condition: str | None) -> str:
     return "" if condition is None else f" WHERE {condition}"
-
-
-def _whens(statement: Merge) -> set[When]:
-    return {clause.when for clause in statement.clauses}
-
-
-def _choice(statement: Merge, target_key: str) -> str:
-    """Return, in SQL, the number of the clause that applies to a pair of rows, or NULL."""
-    tests = {
-        When.MATCHED: f"{target_key} IS NOT NULL",
-        When.NOT_MATCHED: f"{target_key} IS NULL",
-        When.NOT_MATCHED_BY_SOURCE: f"{quoted(statement.source_alias)}.{_SOURCE_ROW} IS NULL",
-    }
-    if When.NOT_MATCHED_BY_SOURCE in _whens(statement):
-        tests[When.MATCHED] += f" AND {quoted(statement.source_alias)}.{_SOURCE_ROW}"
-    cases = []
-    for number, clause in enumerate(statement.clauses):
-        condition = "" if clause.condition is None else f" AND ({clause.condition})"
-        cases.append(f"WHEN {tests[clause.when]}{condition} THEN {number}")
-    return f"CASE {' '.join(cases)} END"
-
-
-def _joined(statement: Merge) -> str:
-    """Return the FROM of a MERGE: only rows that some clause is about are kept."""
-    whens = _whens(statement)
-    target = f"{quoted(statement.table)} AS {quoted(statement.alias)}"
-    if When.NOT_MATCHED_BY_SOURCE not in whens:
-        kind = "LEFT JOIN" if When.NOT_MATCHED in whens else "JOIN"
-        return f"{statement.source} {kind} {target} ON {statement.condition}"
-    alias = quoted(statement.source_alias)
-    source = f"(SELECT *, TRUE AS {_SOURCE_ROW} FROM {statement.source}) AS {alias}"
-    kind = "FULL JOIN" if When.NOT_MATCHED in whens else "LEFT JOIN"
-    return f"{target} {kind} {source} ON {statement.condition}"

@@ -14,11 +14,12 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrapped
 from relstate.connector.types import named_columns, struct_type
-from relstate.storage import Predicate, ReadPlan, Store, errors, iso_time, moment_of
+from relstate.storage import Predicate, ReadPlan, Store, errors, iso_time, moment_of, types
 
 from .pruning import conditions
 from .reference import (
@@ -34,6 +35,12 @@ from .tokens import tokens_of
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_WHERE = 1 << 20
+_MOST_LOOKUPS = 64
+_PLAIN_TYPES = (
+    types.Boolean, types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float,
+    types.Double, types.Decimal, types.String, types.Binary, types.Date, types.Timestamp,
+    types.TimestampNtz,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +150,14 @@ class QueryPlanner:
         return self._spark.sql(replaced(query.text, references, list(frames)), **frames)
 
     def relation(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
-        """Return a table as a relation; its schema is given, so that Spark asks no worker."""
+        """Return a table as a relation; its schema is given, so that Spark asks no worker.
+
+        Where only a few keys can match, their rows are looked up here and now: that takes less
+        than to tell a task.
+        """
         schema = struct_type(named_columns(plan.definition.schema, plan.columns))
+        if where is not None and _is_lookup(plan, where):
+            return self._spark.createDataFrame(_looked_up(plan, where), schema)
         reader = self._spark.read.format("relstate").schema(schema)
         reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
         # The latest epoch is named too, so that all references read one; it is judged by the clock.
@@ -205,6 +218,23 @@ class QueryPlanner:
             return None
         text = accepted[0] if len(accepted) == 1 else " AND ".join(f"({one})" for one in accepted)
         return Predicate.parse(text, schema, zone)
+
+
+def _is_lookup(plan: ReadPlan, where: Predicate) -> bool:
+    """Tell whether a read is one of a few keys, and of types that Spark takes as they are."""
+    columns = named_columns(plan.definition.schema, plan.columns)
+    if not all(isinstance(column.type, _PLAIN_TYPES) for column in columns):
+        return False
+    if any(isinstance(one.type, types.String) and one.type.is_collated for one in columns):
+        return False
+    pruning = replace(plan, where=where).pruning()
+    return pruning.ranges == 0 and pruning.points <= _MOST_LOOKUPS
+
+
+def _looked_up(plan: ReadPlan, where: Predicate) -> pa.Table:
+    everything = (range(plan.vnode_count),)
+    batches = replace(plan, where=where).read(everything)
+    return pa.Table.from_batches(batches, plan.arrow_schema())
 
 
 def _with_columns(plan: ReadPlan, tree: Tree, text: str) -> ReadPlan:

@@ -26,7 +26,6 @@ from relstate.connector.sql.definition import (
 from relstate.connector.sql.statement import Explain, parse_statement
 from relstate.storage.errors import UnsupportedStatementError
 
-
 MERGE = """
     MERGE INTO t AS x USING (SELECT 1) y (a) ON x.a = y.a
     WHEN NOT MATCHED BY TARGET AND CASE WHEN y.a THEN y.a END > 1 THEN INSERT (a) VALUES (1)

@@ -150,6 +150,13 @@ def test_a_merge_updates_deletes_and_inserts(db: Database, items: str, store: St
         ),
         ("WHEN NOT MATCHED BY SOURCE THEN DELETE", [(2, "b", 20)]),
         (
+            (
+                "WHEN NOT MATCHED BY SOURCE AND id = 1 THEN UPDATE SET n = n + id "
+                "WHEN NOT MATCHED AND n > 4 THEN INSERT (id, name) VALUES (id, concat(name, `n`))"
+            ),
+            [(1, "a", 11), (2, "b", 20), (3, "c", None), (5, "e5", None)],
+        ),
+        (
             "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE",
             [(2, "b", 20), (5, "e", 5)],
         ),

@@ -231,6 +231,33 @@ def test_a_session_that_reads_conditions_otherwise_prunes_nothing(
         spark.conf.set(setting, before or "false")
 
 
+def test_a_row_that_is_looked_up_is_as_one_that_is_scanned(
+    spark: SparkSession, db: Database, store: Store
+) -> None:
+    """Of every type, NULLs too; the schema is the same, and a key that is not there has no row."""
+    db.sql(
+        "CREATE TABLE w (id INT PRIMARY KEY, a BOOLEAN, b TINYINT, c SMALLINT, d BIGINT NOT NULL, "
+        "e FLOAT, f DOUBLE, g DECIMAL(30,4), h STRING, i BINARY, j DATE, k TIMESTAMP, "
+        "l TIMESTAMP_NTZ)"
+    )
+    values = (
+        "true, 1Y, 2S, 3L, 1.5F, double('NaN'), 12345678901234567890.1234BD, 'ü', X'00FF', "
+        "DATE '1582-10-15', TIMESTAMP '2026-07-01 00:00:00.000001Z', "
+        "TIMESTAMP_NTZ '0001-01-01 00:00:00'"
+    )
+    nothing = ", ".join(["NULL"] * 8)
+    db.sql(f"INSERT INTO w VALUES (1, {values}), (2, NULL, NULL, NULL, 0, {nothing})")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        for key in (1, 2, 3):
+            looked_up = db.sql(f"SELECT * FROM w WHERE id = {key}")
+            scanned = db.table("w").where(f"id = {key}")
+            assert looked_up.schema == scanned.schema
+            assert str(looked_up.collect()) == str(scanned.collect())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def test_local_times_are_the_session_s(spark: SparkSession, db: Database, store: Store) -> None:
     """A timestamp without a zone is a local time of the session, in the read as in Spark."""
     db.sql("CREATE TABLE e (at TIMESTAMP PRIMARY KEY)")
