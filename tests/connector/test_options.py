@@ -111,7 +111,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
         read_options({**PLACE, "tabel": "x"})
 
 
-@pytest.mark.parametrize("name", ["pushdown", "maxFilesPerTrigger", "ignoreDeletes"])
+@pytest.mark.parametrize("name", ["pushFilters", "maxFilesPerTrigger", "ignoreDeletes"])
 def test_an_option_of_other_systems_is_unknown(name: str) -> None:
     """What is not there is refused with the names of what is, or with the nearest."""
     with pytest.raises(OptionError, match=f"unknown option '{name}'"):
