@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
@@ -61,12 +62,14 @@ class Changing:
         """Carry a statement out.
 
         TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
-        not fit, ConflictError if others changed what it read each time, other CommitErrors.
+        not fit, ConflictError if others changed what it read each time, other CommitErrors,
+        SessionError without pandas.
         """
         definition = self._store.write_target(statement.table).definition
         _check_allowed(statement, definition)
         if isinstance(statement, Truncate):
             return Outcome(self._store.truncate(statement.table))
+        _check_pandas()
         # Inserts that read nothing meet nobody; others try again when they do.
         is_blind = isinstance(statement, Insert)
         with nullcontext() if is_blind else self._turns[definition.table_id], unwrapped():
@@ -118,6 +121,15 @@ class Changing:
     def _parallelism(self) -> int:
         """Return how many tasks check keys; those with equal keys must meet in one."""
         return int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _check_pandas() -> None:
+    """SessionError where Spark would refuse the function that writes a change."""
+    if find_spec("pandas") is None:
+        raise errors.SessionError(
+            "INSERT, UPDATE, DELETE and MERGE run an Arrow function of Spark's, and Spark asks for "
+            'pandas before it does: pip install "relstate[dml]"'
+        )
 
 
 def _operation(statement: Change) -> str:
