@@ -16,8 +16,8 @@ import pyarrow as pa
 from ..codec.ragged import Buffer, Bytes, Positions, gather, parts_of
 
 # Blocks of fewer rows and bytes are joined to their neighbours, up to about so many.
-_SMALL_ROWS, _COARSE_ROWS = 4096, 16_384
-_SMALL_BYTES, _COARSE_BYTES = 256 << 10, 1 << 20
+_SMALL_ROWS, _COARSE_ROWS = 8192, 32_768
+_SMALL_BYTES, _COARSE_BYTES = 512 << 10, 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
