@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from ..codec.ragged import Bytes, equal_neighbours, first_of_each, sort_order
+from ..codec.ragged import Bytes, first_of_each
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..log.state import PlacedSegment
@@ -19,6 +18,7 @@ from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES, VERSION_BYTES
 from ..segment.registry import registry
 from ..table.fold import Fold
+from ..table.resolve import folded_by_key
 from ..table.scan import Bounds
 
 _LEAVES = 2048
@@ -80,9 +80,7 @@ def resolved(blocks: Sequence[Block], fold: Fold | None) -> Block:
     keys = entries.key_bytes()
     if fold is None:
         return entries.take(first_of_each(keys))
-    order = sort_order(keys)
-    repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
-    return fold(entries.take(order), np.flatnonzero(~repeats))
+    return folded_by_key(fold, entries, keys)
 
 
 def keys_in(blocks: Sequence[Block]) -> Bytes:

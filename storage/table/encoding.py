@@ -273,8 +273,6 @@ class RowEncoding:
         for index in self._required:
             if values[index] is None:
                 self._fail_null(index)
-        if len(values) != len(self._order):
-            raise self._wrong_length(values)
         body = [value for value, (in_key, _) in zip(values, self._order, strict=True) if not in_key]
         return self.values.encode_one(body)
 
@@ -297,11 +295,6 @@ class RowEncoding:
         values = [column[0].as_py() for column in self.keys.decode(primary)]
         named = ", ".join(map("{}={!r}".format, self.key_names, values))
         return f"table {self.name}, row {named}"
-
-    def _wrong_length(self, values: Sequence[Any]) -> SchemaMismatchError:
-        return SchemaMismatchError(
-            f"table {self.name} has {len(self._order)} columns; the row has {len(values)} values"
-        )
 
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
         """Return the row with a primary key and a stored value; None if the value is a delete."""

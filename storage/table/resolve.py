@@ -79,10 +79,7 @@ class Resolver:
 
     def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
         joined = reduce(Block.followed_by, blocks)
-        keys = _row_keys(joined)
-        order = sort_order(keys)
-        repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
-        folded = fold(joined.take(order), np.flatnonzero(~repeats))
+        folded = folded_by_key(fold, joined, _row_keys(joined))
         return Window((_chosen(folded, self.keep(folded)),), None)
 
     def all_of(self, blocks: Sequence[Block]) -> Block:
@@ -91,13 +88,21 @@ class Resolver:
         return reduce(Block.followed_by, window.blocks)
 
 
+def folded_by_key(fold: Fold, entries: Block, keys: Bytes) -> Block:
+    """Return some entries, at least one, the newest of a key first, folded to one a key.
+
+    ``keys`` are what tells their keys apart and orders them. The result is in that order.
+    """
+    order = sort_order(keys)
+    repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
+    return fold(entries.take(order), np.flatnonzero(~repeats))
+
+
 def fold_entries(fold: Fold, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     """Return (keys, values) of entries in the order of their writing, folded to one a key."""
     newest_first = np.arange(len(keys))[::-1]
-    order = newest_first[sort_order(keys.take(pa.array(newest_first)))]
-    entries = Block.over(keys, values).take(order)
-    repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
-    folded = fold(entries, np.flatnonzero(~repeats))
+    entries = Block.over(keys, values).take(newest_first)
+    folded = folded_by_key(fold, entries, keys.take(pa.array(newest_first)))
     return folded.key_bytes(), folded.value_bytes()
 
 

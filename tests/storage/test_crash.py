@@ -6,9 +6,7 @@ What fails is each touch of the outside world in turn: of segments, of the log, 
 from __future__ import annotations
 
 import errno
-import itertools
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.errors import RelstateError, StorageError, UnknownOutcomeError
 from relstate.storage.segment.registry import registry
-from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import FaultyEnvironment, trials
 from support.stores import Rows, contents, unsynced, upsert
 
 Change = Callable[[Store], object]
@@ -66,20 +64,6 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return path
 
 
-def _trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvironment]:
-    """Yield an environment over a copy of a store for each touch at which a fault can happen."""
-    (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
-    for step in itertools.count(1):
-        root = tmp_path / f"{kind}{step}"
-        shutil.copytree(prepared, root)
-        environment = FaultyEnvironment(root, **{**fault, kind: step})
-        yield environment
-        registry.close(str(root))
-        shutil.rmtree(root)
-        if not environment.struck:
-            return
-
-
 def _found(environment: FaultyEnvironment) -> tuple[int, Rows, tuple[str, ...]]:
     """Return the (epoch, rows, tables) that a new process finds, in a store that is whole."""
     registry.close(environment.root)
@@ -98,7 +82,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(
         old = (store.epoch, _OLD, ("t",))
     new = (old[0] + 1, after, tables)
     seen = set()
-    for environment in _trials(prepared, tmp_path, crash_at=0):
+    for environment in trials(prepared, tmp_path, crash_at=0):
         returned = False
         with environment.crashing():
             change(Store.open(environment.root, environment=environment))
@@ -137,7 +121,7 @@ def test_an_error_at_any_step_is_told_and_loses_nothing(
     with Store.open(str(prepared)) as store:
         old = (store.epoch, _OLD, ("t",))
     new = (old[0] + 1, after, tables)
-    for environment in _trials(prepared, tmp_path, **{fault: 0}, errno=number):
+    for environment in trials(prepared, tmp_path, **{fault: 0}, errno=number):
         raised: RelstateError | None = None
         try:
             change(Store.open(environment.root, environment=environment))
@@ -156,7 +140,7 @@ def test_an_error_at_any_step_is_told_and_loses_nothing(
 
 def test_after_an_error_the_same_store_goes_on(prepared: Path, tmp_path: Path) -> None:
     """A handle that met a trouble is not broken by it: the change can be made again."""
-    for environment in _trials(prepared, tmp_path, error_at=0, errno=errno.ENOSPC):
+    for environment in trials(prepared, tmp_path, error_at=0, errno=errno.ENOSPC):
         try:
             store = Store.open(environment.root, environment=environment)
         except RelstateError:

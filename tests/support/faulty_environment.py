@@ -29,6 +29,7 @@ through the environment only. Clocks and random ids never fail.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -43,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relstate.storage.environment import Clock, Disk, LocalEnvironment
+from relstate.storage.segment.registry import registry
 
 
 class SimulatedCrash(BaseException):
@@ -310,3 +312,17 @@ class _Platter:
                 path.mkdir(exist_ok=True)
             elif not path.exists():
                 path.write_bytes(content)
+
+
+def trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvironment]:
+    """Yield an environment over a copy of a store for each touch at which a fault can happen."""
+    (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
+    for step in itertools.count(1):
+        root = tmp_path / f"{kind}{step}"
+        shutil.copytree(prepared, root)
+        environment = FaultyEnvironment(root, **{**fault, kind: step})
+        yield environment
+        registry.close(str(root))
+        shutil.rmtree(root)
+        if not environment.struck:
+            return

@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
-import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,7 +32,7 @@ from relstate.storage.table.encoding import RowEncoding
 from relstate.storage.upkeep import compaction
 from relstate.storage.upkeep.layout import components
 from support.clock import ManualClock
-from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import FaultyEnvironment, trials
 from support.stores import (
     Rows,
     StoreMaker,
@@ -423,20 +422,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fill(store)
         fill(store, "u")
     return path
-
-
-def trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvironment]:
-    """Yield an environment over a copy of a store for each touch at which a fault can happen."""
-    (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
-    for step in itertools.count(1):
-        root = tmp_path / f"{kind}{step}"
-        shutil.copytree(prepared, root)
-        environment = FaultyEnvironment(root, **{**fault, kind: step})
-        yield environment
-        registry.close(str(root))
-        shutil.rmtree(root)
-        if not environment.struck:
-            return
 
 
 def check_whole(environment: FaultyEnvironment) -> Sequence[Entry]:
