@@ -1,0 +1,65 @@
+"""The executor: one stateful operator of a plan in one parallel unit, for one epoch.
+
+A *chunk* is an Arrow record batch of changes: `OP_COLUMN` (int8, see `Op`; odd codes insert, even
+ones delete) and the columns of the rows. A chunk is *net*: of one key of the operator beneath it
+holds at most one delete, of the row as it was before the epoch, and one insert, of the row as it
+is after it. Rows come in any order; an update is its delete and its insert.
+
+Promises: what an executor gives is net in the same sense, by the key of its node.
+Does not know: Spark, where chunks come from, or who commits what it writes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.connector.views.plan.node import Node
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import OP_COLUMN
+
+from .state import State
+
+NodeT = TypeVar("NodeT", bound=Node)
+
+SIDE_COLUMN = "_side"
+"""In the chunks of a join: the input (int8), 0 left and 1 right, whose fields a row has."""
+PART_COLUMN = "_part"
+"""In the candidates of a join: what a row is (int8): 0 a pair, 1 a left row, 2 a right row."""
+PAIR, LEFT_ROW, RIGHT_ROW = range(3)
+
+
+class Executor(ABC, Generic[NodeT]):
+    """One operator in one unit for one epoch."""
+
+    label: ClassVar[str]
+    """What EXPLAIN and the names of state tables call it."""
+
+    def __init__(self, node: NodeT, states: Sequence[State]) -> None:
+        """``states``: those that `tables` describes, in its order."""
+        self.node = node
+        self.states = tuple(states)
+
+    @classmethod
+    @abstractmethod
+    def tables(cls, node: NodeT) -> tuple[StateTableSpec, ...]:
+        """Return the state tables that the operator needs."""
+
+    @abstractmethod
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Apply the epoch's changes, all of them at once, and return those that they make.
+
+        It is called once, also where there are no changes. ConsistencyError where a change does
+        not fit the state.
+        """
+
+
+def inserts_of(chunk: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Return of every row of a chunk whether it is inserted; if not, it is deleted."""
+    found: NDArray[np.bool_] = (np.asarray(chunk.column(OP_COLUMN)) & 1).astype(bool)
+    return found

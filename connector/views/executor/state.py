@@ -1,0 +1,69 @@
+"""The state table of an executor, for one epoch: what is committed is read, changes are written.
+
+Promises: reads see what was committed before the epoch, never what this epoch writes: an executor
+that has read a row knows what it made of it. It reads only what it is asked for, in batches.
+Does not know: what the rows mean, or who commits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.storage import RowEncoding, SegmentWriter, StorageTable
+
+Positions = NDArray[np.int64]
+
+
+class State(Protocol):
+    """A state table in one epoch. For one thread."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no committed rows at all, so that nothing need be looked up."""
+
+    def get(
+        self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the rows with those of ``keys`` that exist, in the order asked.
+
+        ``keys`` has the primary key's columns, by name; ``indices`` (int64) name the keys found.
+        """
+
+    def under(
+        self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): all rows whose keys begin with one of ``prefixes``.
+
+        ``prefixes`` has the first columns of the primary key, those of the distribution among
+        them, and no row twice; ``indices`` (int64, ascending) name the prefix of each row. Rows of
+        one prefix come in key order.
+        """
+
+    def heads(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return what `under` does, but at most the first ``counts[i]`` rows of prefix i."""
+
+    def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
+        """Put rows, or delete those (of which only the key is looked at) that ``deleted`` marks.
+
+        Of two changes of one key the later one stays.
+        """
+
+
+class StoredState:
+    """A `State` over a store's table; what it writes goes to segments."""
+
+    def __init__(self, table: StorageTable, writer: SegmentWriter) -> None:
+        self._table = table
+        self._writer = writer
+
+    @property
+    def encoding(self) -> RowEncoding:
+        """The codec of the table."""
+        return self._table.encoding
