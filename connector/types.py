@@ -38,12 +38,12 @@ def struct_of(fields: Sequence[t.Field]) -> StructType:
 
 
 def named_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Column, ...]:
-    """Return the columns of these names in this order, all by default.
+    """Return the columns of these names in this order, the visible ones by default.
 
     SchemaMismatchError if the table has no such column.
     """
     if names is None:
-        return schema.columns
+        return schema.visible_columns
     try:
         return tuple(schema.column(name) for name in names)
     except errors.SchemaError as error:

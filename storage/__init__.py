@@ -1,15 +1,19 @@
 """The embedded engine: keyed tables in immutable LMDB files, versioned by a commit log.
 
-Read in this order: store (what there is), then the wings: log (how an epoch comes to be), segment
-(immutable files of sorted entries), table (what is seen of them, and what is about to be written),
-codec (rows to bytes), schema (types and columns), predicate (which rows a read wants), feed (what
-commits changed), upkeep (files merged, and removed). plan carries a read or a write to another
-process, check verifies a store; everything that touches the outside goes through environment.
+Read in this order: store and catalog (what there is), then the wings: log (how an epoch comes to
+be), segment (immutable files of sorted entries), table (what is seen of them, and what is about to
+be written), codec (rows to bytes), schema (types and columns), predicate (which rows a read wants),
+feed (what commits changed), upkeep (files merged, and removed). plan carries a read or a write to
+another process, check verifies a store; everything that touches the outside goes through
+environment.
 
 Promises: works without Spark. Does not know it.
 """
 
 from .check import Report
+from .codec import ragged
+from .codec.memcomparable import KeyCodec
+from .codec.row import RowCodec
 from .environment import Environment, LocalEnvironment
 from .feed.columns import FEED_FIELDS, feed_fields
 from .feed.plan import DEDUPLICATIONS, FeedPlan
@@ -23,13 +27,16 @@ from .log.entry import (
     Transaction,
     check_table_name,
 )
-from .log.state import PlacedSegment
+from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
+from .log.state import PlacedSegment, StoreState
 from .log.time import iso_time, moment_of
-from .log.transaction import Committed, Proposal, Reads, Skipped
+from .log.transaction import Committed, Skipped
+from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
 from .plan import ReadPlan, WriteTarget
 from .predicate.predicate import Predicate
 from .schema import arrow, cast, type_json, types
 from .schema.evolution import is_wider
+from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.kind import Kind
 from .segment.writer import SegmentWriter
@@ -53,6 +60,7 @@ __all__ = [
     "FEED_FIELDS",
     "OP_COLUMN",
     "UPSERTS",
+    "CatalogView",
     "Column",
     "Committed",
     "CompactionJob",
@@ -61,9 +69,13 @@ __all__ = [
     "Environment",
     "FeedPlan",
     "FeedSnapshot",
+    "KeyCodec",
     "KeyColumn",
     "Kind",
     "LocalEnvironment",
+    "NewProgress",
+    "NewTable",
+    "NewView",
     "Op",
     "PlacedSegment",
     "Predicate",
@@ -73,6 +85,7 @@ __all__ = [
     "Reads",
     "Report",
     "Row",
+    "RowCodec",
     "RowEncoding",
     "SegmentRecord",
     "SegmentWriter",
@@ -82,12 +95,17 @@ __all__ = [
     "StateTable",
     "StorageTable",
     "Store",
+    "StoreState",
     "Table",
     "TableDefinition",
+    "TableProperties",
     "TableSchema",
     "TableWriter",
     "Transaction",
     "VacuumReport",
+    "ViewDefinition",
+    "ViewInput",
+    "ViewProgress",
     "WriteTarget",
     "arrow",
     "cast",
@@ -98,6 +116,7 @@ __all__ = [
     "iso_time",
     "moment_of",
     "parse_instant",
+    "ragged",
     "type_json",
     "types",
 ]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
 from .errors import RelstateError
-from .log.entry import Entry, SegmentRecord, TableDefinition
+from .log.entry import RESERVED_PREFIX, Entry, SegmentRecord, TableDefinition
 from .log.log import Log
 from .log.state import StoreState
 from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
@@ -57,12 +57,13 @@ def check(
 ) -> Report:
     """Return what is wrong with a store at ``state``, its newest.
 
-    The log replays to that state; every segment has its size and hash, is sorted, is what its
-    statistics say and decodes; every key is canonical and in its vnode. ``progress`` is called
-    before each segment and at the end, with how many are done and of how many.
+    The log replays to that state; views have their tables and inputs; every segment has its size
+    and hash, is sorted, is what its statistics say and decodes; every key is canonical and in its
+    vnode. ``progress`` is called before each segment and at the end, with how many are done and of
+    how many.
     """
     history = _History(state)
-    problems = list(history.replay(log))
+    problems = [*history.replay(log), *_view_problems(state)]
     entries = 0
     for done, record in enumerate(history.records.values()):
         if progress is not None:
@@ -121,6 +122,26 @@ class _History:
             known = self.definitions.setdefault(definition.table_id, definition)
             if known.schema.version < definition.schema.version:
                 self.definitions[definition.table_id] = definition
+
+
+def _view_problems(state: StoreState) -> Iterator[str]:
+    """Yield what is wrong with the views of a state."""
+    for view_id, view in state.views.items():
+        definition, progress = view.definition, view.progress
+        named = {*definition.table_ids, *(one.table_id for one in definition.inputs)}
+        for table_id in sorted(named - state.tables.keys()):
+            yield f"view {view_id}: there is no table with the id {table_id}, which it names"
+        if sorted(table_id for table_id, _ in progress.inputs) != sorted(
+            one.table_id for one in definition.inputs
+        ):
+            yield f"view {view_id}: its progress is not that of its inputs"
+        newest = max((progress.reflects, *(epoch for _, epoch in progress.inputs)))
+        if newest > state.epoch:
+            yield f"view {view_id}: it reflects epoch {newest}, but {state.epoch} is the newest"
+    kept = {table_id for view in state.views.values() for table_id in view.definition.table_ids}
+    for table_id, table in state.tables.items():
+        if table.definition.name.startswith(RESERVED_PREFIX) and table_id not in kept:
+            yield f"table {table.definition.name}: it holds state, but no view keeps it"
 
 
 def _checkpoint_problems(log: Log, state: StoreState) -> Iterator[str]:

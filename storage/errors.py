@@ -8,11 +8,14 @@
     │   ├── UnsupportedTypeError
     │   ├── UnsupportedStatementError
     │   ├── UnsupportedExpressionError
+    │   ├── KeptTableError
+    │   ├── DependentViewsError
     │   └── ClosedError
     ├── MissingError                      what was asked for is not there
     │   ├── StoreNotFoundError
     │   ├── NotAStoreError
     │   ├── TableNotFoundError
+    │   │   └── ViewNotFoundError
     │   ├── EpochNotFoundError
     │   ├── EpochExpiredError
     │   └── SegmentMissingError
@@ -26,6 +29,7 @@
     │   ├── ValueRangeError
     │   ├── UnknownOperationError
     │   ├── DuplicateKeyError
+    │   ├── AppendOnlyError
     │   └── ConsistencyError
     ├── CommitError                       a commit did not happen, or may not have
     │   ├── ConflictError
@@ -48,6 +52,7 @@ This module imports nothing.
 """
 
 __all__ = [
+    "AppendOnlyError",
     "ClockError",
     "ClosedError",
     "CommitError",
@@ -55,12 +60,14 @@ __all__ = [
     "ConsistencyError",
     "CorruptionError",
     "DataError",
+    "DependentViewsError",
     "DuplicateKeyError",
     "EpochExpiredError",
     "EpochNotFoundError",
     "ExistsError",
     "FilesystemError",
     "FormatVersionError",
+    "KeptTableError",
     "LostMessageError",
     "MissingError",
     "NotAStoreError",
@@ -88,6 +95,7 @@ __all__ = [
     "UnsupportedTypeError",
     "UsageError",
     "ValueRangeError",
+    "ViewNotFoundError",
 ]
 
 
@@ -126,6 +134,14 @@ class UnsupportedExpressionError(UsageError):
     """A SQL expression cannot be read, or cannot be evaluated exactly."""
 
 
+class KeptTableError(UsageError):
+    """The table holds a view's rows or state: only the view's refresh writes it."""
+
+
+class DependentViewsError(UsageError):
+    """Views read what was to be dropped or altered."""
+
+
 class ClosedError(UsageError):
     """A store, table or writer was used after it was closed."""
 
@@ -147,6 +163,14 @@ class NotAStoreError(MissingError):
 
 class TableNotFoundError(MissingError):
     """The store has no table of this name, or it was dropped."""
+
+
+class ViewNotFoundError(TableNotFoundError):
+    """The store has no view of this name, or it was dropped."""
+
+
+class ViewNotFilledError(MissingError):
+    """A view does not hold all rows yet that were there before it."""
 
 
 class EpochNotFoundError(MissingError):
@@ -205,6 +229,10 @@ class UnknownOperationError(DataError):
 
 class DuplicateKeyError(DataError):
     """One batch holds two rows of one key where the rules allow only one."""
+
+
+class AppendOnlyError(DataError):
+    """A write would change, delete or replace rows of a table that only takes new ones."""
 
 
 class ConsistencyError(DataError):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from .codec.ragged import Bytes
 from .errors import UsageError
 from .log.entry import Entry, SegmentRecord, TableDefinition
+from .log.proposal import Proposal, Reads
 from .log.state import PlacedSegment
-from .log.transaction import Proposal, Reads
 from .snapshot import LatestReader
 from .table.encoding import RowEncoding
 from .table.statetable import StateTable
@@ -30,9 +30,9 @@ def open_state_table(
 ) -> StateTable:
     """Return a table of a store, or those of its rows in ``vnodes``, as a state table.
 
-    TableNotFoundError; UsageError for a table whose rows are merged or expire.
+    TableNotFoundError; KeptTableError; UsageError for a table whose rows are merged or expire.
     """
-    definition = store.state.table(name).definition
+    definition = store.free_table(name, "written")
     _check_state_table(definition, strict)
     encoding = RowEncoding(definition, store.settings.vnode_count)
     reader = LatestReader(store, name)

@@ -29,7 +29,7 @@ class ReadPlan:
     """One table at one epoch. Picklable.
 
     ``segments``: those with rows of the table, the newest first. ``time``: microseconds since
-    1970; rows that had expired by then are not seen. ``columns``: None for all.
+    1970; rows that had expired by then are not seen. ``columns``: None for the visible ones.
     """
 
     path: str
@@ -76,7 +76,7 @@ class ReadPlan:
     def pruning(self) -> Pruning:
         """Return what is left to be read: what EXPLAIN tells."""
         schema = self.definition.schema
-        names = self.columns or tuple(column.name for column in schema.columns)
+        names = self.columns or tuple(column.name for column in schema.visible_columns)
         if self.where is None:
             return told(self._encoding(), None, names)
         extra = tuple(name for name in self.where.columns if name not in names)
@@ -104,10 +104,10 @@ class ReadPlan:
     def arrow_schema(self) -> pa.Schema:
         """Return the Arrow schema of the batches that `read` yields."""
         schema = self.definition.schema
-        if self.columns is None:
-            return schema.arrow_schema
-        fields = [schema.arrow_schema.field(schema.column(name).name) for name in self.columns]
-        return pa.schema(fields)
+        columns = schema.visible_columns
+        if self.columns is not None:
+            columns = tuple(map(schema.column, self.columns))
+        return self._encoding().arrow_schema(columns)
 
     def _encoding(self) -> RowEncoding:
         return RowEncoding(self.definition, self.vnode_count)

@@ -9,43 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
 from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
 
-from . import alteration
-from .alteration import Alteration
+from .appending import AppendCheck
+from .catalog import Catalog
 from .check import Report, check
 from .environment import Environment, LocalEnvironment
 from .errors import (
     ClosedError,
-    ConflictError,
     OptionError,
     StoreExistsError,
-    TableExistsError,
-    TableNotFoundError,
 )
 from .executor import open_state_table
 from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
 from .feed.snapshot import FeedSnapshot, snapshot_of
-from .log.entry import Entry, SegmentRecord, Settings, TableDefinition, check_table_name
+from .log.entry import Entry, SegmentRecord, Settings
 from .log.log import Log
+from .log.proposal import Proposal
 from .log.state import StoreState
 from .log.time import micros_of
-from .log.transaction import AlteredTable, Committed, NewTable, Proposal, Skipped, commit
-from .paths import SEGMENTS
+from .log.transaction import Committed, Skipped, commit
+from .paths import SEGMENTS, segment_path
 from .plan import ReadPlan, WriteTarget
-from .schema.arrow import fields_of
-from .schema.ddl import parse_columns, parse_type
-from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, Merge, TableProperties
-from .schema.schema import TableSchema
 from .segment.kind import Kind
 from .segment.registry import registry
 from .segment.writer import SegmentWriter
 from .snapshot import LatestReader, Snapshot, plan_at
-from .table.encoding import RowEncoding
 from .table.statetable import StateTable
 from .table.table import Table
 from .upkeep import compaction
@@ -55,11 +47,9 @@ from .upkeep.vacuum import VacuumReport, vacuum
 from .writing import Rows, write_rows
 
 DEFAULT_RETENTION = 24 * 3600
-# A conflict means that somebody else altered the table.
-_ATTEMPTS = 100
 
 
-class Store:
+class Store(Catalog):
     """An open store. Safe between threads; each process opens its own."""
 
     def __init__(self, environment: Environment, log: Log, state: StoreState) -> None:
@@ -154,107 +144,6 @@ class Store:
         """The latest committed epoch."""
         return self.state.epoch
 
-    def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables, sorted."""
-        return self.state.table_names()
-
-    # Tables
-
-    def create_table(
-        self,
-        name: str,
-        columns: str | pa.Schema,
-        *,
-        primary_key: Sequence[str],
-        distribution_key: Sequence[str] | None = None,
-        merge: Merge = "overwrite",
-        version_column: str | None = None,
-        ttl: int | None = None,
-        append_only: bool = False,
-        tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
-        if_not_exists: bool = False,
-    ) -> Table:
-        """Create a table and return it.
-
-        ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
-        ``primary_key``: names, each with an order where wanted (``"amount desc"``).
-        ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
-        ``merge``, ``version_column`` (a name), ``ttl`` (seconds), ``append_only`` and
-        ``tombstone_retention`` (seconds): see `TableProperties`.
-        TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
-        """
-        check_table_name(name)
-        fields = parse_columns(columns) if isinstance(columns, str) else fields_of(columns)
-        schema = TableSchema.build(fields, primary_key, distribution_key)
-        version = None if version_column is None else schema.column(version_column).id
-        properties = TableProperties(merge, version, ttl, append_only, tombstone_retention)
-        properties.check([key.column_id for key in schema.primary_key])
-        # Finds a type that cannot be stored before there is a table with it.
-        RowEncoding(TableDefinition(0, name, schema, 0, properties), vnode_count=1)
-        try:
-            self._propose("create table", created_tables=(NewTable(name, schema, properties),))
-        except TableExistsError:
-            if not if_not_exists:
-                raise
-        return self.table(name)
-
-    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``."""
-        try:
-            dropped = self.state.table(name).definition.table_id
-            self._propose("drop table", dropped_tables=(dropped,))
-        except TableNotFoundError:
-            if not if_exists:
-                raise
-
-    def truncate(self, name: str) -> int:
-        """Remove all rows of a table as one epoch and return it; later upserts land after it."""
-        based = self.state.table(name).definition.table_id
-        return self._propose("truncate", based_tables=(based,)).epoch
-
-    def add_columns(self, table: str, columns: str | pa.Schema) -> int:
-        """Add columns behind a table's own, NULL in the rows there are; return the epoch.
-
-        ``columns``: Spark DDL or an Arrow schema. SchemaError, UnsupportedTypeError.
-        """
-        fields = parse_columns(columns) if isinstance(columns, str) else fields_of(columns)
-        return self._alter(table, "add columns", alteration.adding(fields))
-
-    def drop_columns(self, table: str, *names: str) -> int:
-        """Drop columns, none of the key; return the epoch. Older epochs still have them."""
-        return self._alter(table, "drop columns", alteration.dropping(names))
-
-    def rename_column(self, table: str, name: str, new: str) -> int:
-        """Rename a column and return the epoch. Older epochs have its old name."""
-        return self._alter(table, "rename column", alteration.renaming(name, new))
-
-    def widen_column(self, table: str, name: str, data_type: str) -> int:
-        """Give a column a wider type (Spark DDL) and return the epoch; see `evolution.widened`."""
-        return self._alter(table, "widen column", alteration.widening(name, parse_type(data_type)))
-
-    def set_ttl(self, table: str, ttl: int | None) -> int:
-        """Set after how many seconds rows written from now on expire (None: never).
-
-        Return the epoch. The rows there are keep the expiry they were written with.
-        """
-        return self._alter(table, "set ttl", alteration.expiring(ttl))
-
-    def _alter(self, table: str, operation: str, alter: Alteration) -> int:
-        """Commit an alteration of whatever definition a table has then."""
-        for _ in range(_ATTEMPTS):
-            before = self.state.table(table).definition
-            after = alter(before)
-            RowEncoding(after, vnode_count=1)
-            try:
-                altered = (AlteredTable(before, after),)
-                return self._propose(operation, data_change=False, altered_tables=altered).epoch
-            except ConflictError:
-                continue
-        raise ConflictError(
-            f"table {table!r} was altered by others {_ATTEMPTS} times meanwhile; nothing was "
-            "committed: try again"
-        )
-
     def table(self, name: str) -> Table:
         """Return a table that follows the latest epoch. TableNotFoundError."""
         reader = LatestReader(self, name)
@@ -323,15 +212,19 @@ class Store:
         deduplication: str = "dropCarryovers",
         update_images: bool = True,
         columns: Sequence[str] | None = None,
+        pending: Entry | None = None,
     ) -> FeedPlan:
         """Return what other processes need to read the changes that `changes` yields.
 
-        A feed that ends right before it begins is empty. EpochNotFoundError,
+        A feed that ends right before it begins is empty. ``pending``: a commit that is about to
+        follow the last epoch, whose changes belong to the feed. EpochNotFoundError,
         EpochExpiredError, TableNotFoundError, also where the table was dropped and created anew
         within the range; OptionError for a range that ends before it begins, or a table with a TTL;
         SchemaMismatchError for an unknown column.
         """
-        request = FeedRequest(name, first_epoch, last_epoch, deduplication, update_images, columns)
+        request = FeedRequest(
+            name, first_epoch, last_epoch, deduplication, update_images, columns, pending
+        )
         return plan_feed(self._log, self.state, request)
 
     def feed_snapshot(
@@ -380,11 +273,14 @@ class Store:
         return plan_at(self, state, max(moment, state.time), name, columns)
 
     def write_target(self, name: str) -> WriteTarget:
-        """Return what other processes need to write rows of a table."""
-        state = self.state
-        settings = state.settings
-        definition = state.table(name).definition
-        return WriteTarget(self.path, definition, settings.vnode_count, settings.shards)
+        """Return what other processes need to write rows of a table. KeptTableError."""
+        definition = self.free_table(name, "written")
+        return WriteTarget(self.path, definition, self.settings.vnode_count, self.settings.shards)
+
+    def view_target(self, name: str) -> WriteTarget:
+        """Return what a view's refresh needs to write one of the tables that the view keeps."""
+        definition = self.state.table(name).definition
+        return WriteTarget(self.path, definition, self.settings.vnode_count, self.settings.shards)
 
     def write(
         self, table: str, rows: Rows, *, overwrite: bool = False, ttls: pa.Array | None = None
@@ -409,13 +305,23 @@ class Store:
         return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
 
     def commit(self, proposal: Proposal) -> Committed | Skipped:
-        """Commit a proposal: see `transaction.commit`."""
-        done = commit(self._log, self.state, proposal)
+        """Commit a proposal: see `transaction.commit`.
+
+        AppendOnlyError if it would change a row of an append-only table, or has one with a key
+        that is there.
+        """
+        appends = AppendCheck(self.environment, proposal)
+        done = commit(self._log, self.state, proposal, appends)
         self._state = done.state
         if proposal.segments and proposal.data_change:
             tables = {table.table_id for one in proposal.segments for table in one.tables}
             self._state = compaction.tend(self._log, done.state, tables)
         return done
+
+    def discard(self, segments: Sequence[SegmentRecord]) -> None:
+        """Remove segments that were written for a commit which was refused: no other names them."""
+        for record in segments:
+            self.environment.remove(segment_path(record.name))
 
     # Upkeep
 
@@ -468,10 +374,6 @@ class Store:
     def check(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Verify everything: see `check`; ``progress`` takes the segments done, and how many."""
         return check(self.environment, self._log, self.state, progress)
-
-    def _propose(self, operation: str, **parts: Any) -> Committed | Skipped:
-        started = self.environment.now()
-        return self.commit(Proposal(operation=operation, started=started, **parts))
 
 
 def _check_settings(vnode_count: int, shards: int, retention: int) -> None:

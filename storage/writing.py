@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from .log.entry import SegmentRecord
-from .log.transaction import Proposal
+from .log.proposal import Proposal
+from .log.rules import check_unread
 from .plan import WriteTarget
 from .segment.kind import Kind
+from .table.appendonly import change_refused
 
 if TYPE_CHECKING:
     from .store import Store
@@ -38,6 +40,10 @@ def write_rows(
     """
     started = store.environment.now()
     target = store.write_target(table)
+    if ttls is not None:
+        check_unread(store.state, target.definition.table_id, "written with rows that expire")
+    if target.definition.properties.append_only and (overwrite or kind is Kind.DELETE):
+        raise change_refused(target.definition, "overwrite" if overwrite else "delete")
     segments = _segments(store, target, rows, kind, ttls)
     based = (target.definition.table_id,) if overwrite else ()
     operation = "overwrite" if overwrite else "write"

@@ -92,7 +92,7 @@ def _table(store: Store, name: str, epoch: int | None) -> Table:
 
 def _rows(table: Table, names: Sequence[str] | None, batches: Iterator[pa.RecordBatch]) -> Rows:
     schema = table.schema
-    columns = schema.columns if names is None else [schema.column(name) for name in names]
+    columns = schema.visible_columns if names is None else [schema.column(name) for name in names]
     return Rows(
         tuple(column.name for column in columns), tuple(column.type for column in columns), batches
     )

@@ -62,8 +62,8 @@ class OperationColumn:
     def split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.uint8]]:
         """Return (rows, kinds): the rows that change something and the `Kind` of each, uint8.
 
-        UnknownOperationError for a value that names no operation, NULL included, or not one that
-        an append-only table takes.
+        UnknownOperationError for a value that names no operation, NULL included; AppendOnlyError
+        for one that an append-only table does not take.
         """
         place = self._place(batch.schema)
         operations = batch.column(place)
@@ -86,7 +86,7 @@ class OperationColumn:
     def _check_append_only(self, codes: NDArray[np.uint8], operations: pa.Array) -> None:
         if self.append_only and (codes != _INSERT).any():
             row = int(np.argmax(codes != _INSERT))
-            raise errors.UnknownOperationError(
+            raise errors.AppendOnlyError(
                 f"row {row} of the batch has {operations[row].as_py()!r} in the operation column "
                 f"{self.name!r}, and the table is append-only: it takes inserts"
             )

@@ -54,6 +54,11 @@ def plan_stream(given: Mapping[str, str], schema: StructType, *, overwrite: bool
 def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:
     with Store.open(options.path) as store:
         target = store.write_target(options.table)
+        if overwrite and target.definition.properties.append_only:
+            raise errors.AppendOnlyError(
+                f"the table {target.definition.name!r} is append-only: its rows are not replaced, "
+                "by mode 'overwrite' or output mode 'complete'; append rows of new keys"
+            )
         if options.operation_column is not None:
             promise = "'clustered'='true'"
             check_order(target.definition, options.clustered, "option 'opColumn'", promise)

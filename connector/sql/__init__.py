@@ -1,7 +1,7 @@
 """The SQL door: a store as a database of a Spark session.
 
 Read in this order: database (what there is); statement, definition and change (texts to values);
-reference, conjunct, pruning and relation (a query over the store's tables), explain; catalog and
+conjunct, pruning and relation (a query over the store's tables), explain; catalog and
 properties (tables defined); changerows, assignment, changing and conflict (rows changed); applying
 and debezium (changes from elsewhere).
 """

@@ -22,9 +22,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.sink.shuffle import shuffled
+from relstate.connector.syntax.tokens import quoted
 from relstate.storage import TableDefinition, TableSchema, WriteTarget, errors
-
-from .tokens import quoted
 
 _OPERATION = "__relstate_op"
 _SEQUENCE = "__relstate_sequence"

@@ -57,11 +57,11 @@ class Catalog:
         match statement:
             case CreateTable():
                 return _epoch(self._create(statement))
-            case DropTable(name, if_exists):
-                self._store.drop_table(name, if_exists=if_exists)
+            case DropTable(name, if_exists, cascade):
+                self._store.drop_table(name, if_exists=if_exists, cascade=cascade)
                 return _epoch(self._store.epoch)
             case ShowTables(pattern):
-                rows = [(name,) for name in self._store.tables() if _matches(name, pattern)]
+                rows = [(name,) for name in self._store.tables() if matches(name, pattern)]
                 return Result(rows, "tableName STRING NOT NULL")
             case DescribeTable(name, extended):
                 definition = self._store.read_plan(name).definition
@@ -115,6 +115,7 @@ def _columns(definition: TableDefinition) -> Result:
             column.id in schema.distribution_key,
         )
         for column in schema.columns
+        if not column.hidden
     ]
     return Result(
         list(rows),
@@ -150,7 +151,7 @@ def _ddl(columns: Sequence[Any]) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
-def _matches(name: str, pattern: str | None) -> bool:
+def matches(name: str, pattern: str | None) -> bool:
     """Tell whether a name matches a pattern of Spark's SHOW TABLES: ``*`` and ``|``, any case."""
     if pattern is None:
         return True

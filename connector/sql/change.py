@@ -22,9 +22,8 @@ from typing import TypeAlias
 
 from sqlglot import Token
 
+from relstate.connector.syntax.tokens import TokenReader, quoted, shown
 from relstate.storage import errors
-
-from .tokens import TokenReader, quoted, shown
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 

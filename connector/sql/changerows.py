@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from relstate.connector.sink.change import OLD_VERSION, OPERATION, Operation
+from relstate.connector.syntax.tokens import quoted
 from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
 
@@ -23,7 +24,6 @@ from .assignment import Assigner
 from .change import Action, Assignment, Clause, Delete, Insert, Merge, Update
 from .mergejoin import clause_number, joined, visible
 from .relation import PlannedQuery, QueryPlanner
-from .tokens import quoted
 
 _CLAUSE = "__relstate_clause"
 

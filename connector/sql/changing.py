@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from relstate.connector.arrow_function import check_arrow_functions
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink.change import MESSAGE_SCHEMA, ChangeJob, Written
 from relstate.connector.sink.shuffle import shuffled, units_worth
@@ -69,7 +69,7 @@ class Changing:
         _check_allowed(statement, definition)
         if isinstance(statement, Truncate):
             return Outcome(self._store.truncate(statement.table))
-        _check_pandas()
+        check_arrow_functions("INSERT, UPDATE, DELETE and MERGE", "dml")
         # Inserts that read nothing meet nobody; others try again when they do.
         is_blind = isinstance(statement, Insert)
         with nullcontext() if is_blind else self._turns[definition.table_id], unwrapped():
@@ -123,15 +123,6 @@ class Changing:
         return int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def _check_pandas() -> None:
-    """SessionError where Spark would refuse the function that writes a change."""
-    if find_spec("pandas") is None:
-        raise errors.SessionError(
-            "INSERT, UPDATE, DELETE and MERGE run an Arrow function of Spark's, and Spark asks for "
-            'pandas before it does: pip install "relstate[dml]"'
-        )
-
-
 def _operation(statement: Change) -> str:
     if isinstance(statement, Insert) and statement.overwrite:
         return "overwrite"
@@ -139,18 +130,19 @@ def _operation(statement: Change) -> str:
 
 
 def _check_allowed(statement: Change, definition: TableDefinition) -> None:
-    """UnsupportedStatementError if a table does not take a statement."""
-    if isinstance(statement, Insert | Truncate):
-        return
+    """AppendOnlyError or UnsupportedStatementError if a table does not take a statement."""
     properties = definition.properties
     name = type(statement).__name__.upper()
-    only_inserts = isinstance(statement, Merge) and all(
-        clause.action.value == "INSERT" for clause in statement.clauses
+    only_inserts = (isinstance(statement, Insert) and not statement.overwrite) or (
+        isinstance(statement, Merge)
+        and all(clause.action.value == "INSERT" for clause in statement.clauses)
     )
     if properties.append_only and not only_inserts:
-        raise errors.UnsupportedStatementError(
-            f"{name}: the table {definition.name!r} is append-only: it takes INSERT"
+        raise errors.AppendOnlyError(
+            f"{name}: the table {definition.name!r} is append-only: it takes INSERT of new keys"
         )
+    if isinstance(statement, Insert | Truncate):
+        return
     if properties.merge == "ignore" and properties.version_column is not None and not only_inserts:
         raise errors.UnsupportedStatementError(
             f"{name}: the first row of a key stays in the table {definition.name!r} (merge is "

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from sqlglot import Token, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from .tokens import DIALECT
+from relstate.connector.syntax.tokens import DIALECT
 
 Tree: TypeAlias = exp.Expr
 

@@ -18,7 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from relstate.connector.duration import seconds_of
 from relstate.connector.sink import ForeachBatchWriter
+from relstate.connector.views.refresh import Refreshed
+from relstate.connector.views.stream import Trigger, ViewStream
+from relstate.connector.views.views import Views
 from relstate.storage import CompactionReport, Store, errors, parse_instant
 
 from . import changing, explain, history
@@ -30,6 +34,17 @@ from .debezium import debezium
 from .maintenance import maintain
 from .relation import QueryPlanner
 from .statement import Explain, Query, parse_statement
+from .verification import ViewReport, check_views
+from .view import (
+    CreateView,
+    DropView,
+    ExplainView,
+    RefreshView,
+    SetParallelism,
+    ShowInternalTables,
+    ShowViews,
+)
+from .viewing import Viewing
 
 
 class Database:
@@ -40,6 +55,8 @@ class Database:
         self._store = store
         self._catalog = Catalog(store)
         self._changing = Changing(spark, store)
+        self._views = Views(spark, store)
+        self._viewing = Viewing(self._views)
 
     @property
     def spark(self) -> SparkSession:
@@ -77,9 +94,57 @@ class Database:
             case Insert() | Update() | Delete() | Truncate() | Merge() as change:
                 outcome = self._changing.run(change)
                 return self._rows([outcome.row()], changing.SCHEMA)
+            case (
+                CreateView()
+                | DropView()
+                | SetParallelism()
+                | RefreshView()
+                | ShowViews()
+                | ShowInternalTables()
+                | ExplainView()
+            ) as statement:
+                result = self._viewing.run(statement)
+                return self._rows(result.rows, result.schema)
             case definition:
                 result = self._catalog.run(definition)
                 return self._rows(result.rows, result.schema)
+
+    def refresh(self, views: str | Sequence[str] | None = None) -> Refreshed:
+        """Bring views, by default all, and those they read to the latest epoch of their tables.
+
+        One commit moves all of them; nothing to do is no commit. ViewNotFoundError, ConflictError
+        where others keep refreshing them, and the error of a view that cannot be computed, after
+        the others are.
+        """
+        return self._views.refresh([views] if isinstance(views, str) else views)
+
+    def check_views(self, views: str | Sequence[str] | None = None) -> tuple[ViewReport, ...]:
+        """Compare views, by default all, with their SELECTs and their state with their inputs.
+
+        What is computed for it costs as much as creating the views anew. ViewNotFoundError.
+        """
+        names = [views] if isinstance(views, str) else views
+        return check_views(self._spark, self._store, names)
+
+    def stream(
+        self,
+        views: str | Sequence[str] | None = None,
+        *,
+        trigger: str | float | None = None,
+        available_now: bool = False,
+        query_name: str | None = None,
+    ) -> ViewStream:
+        """Let views, by default all, follow their tables until the stream that is returned is stopped.
+
+        ``trigger``: how long to wait between two looks (seconds, or ``'1 second'``), None for not
+        at all. ``available_now``: take in what is there, then end. ``query_name``: its name.
+        ViewNotFoundError, OptionError.
+        """
+        names = [views] if isinstance(views, str) else views
+        if trigger is not None and available_now:
+            raise errors.OptionError("trigger and available_now exclude each other; give one")
+        interval = 0.0 if trigger is None else _interval(trigger)
+        return ViewStream(self._views, names, Trigger(interval, available_now), query_name).start()
 
     def table(
         self, name: str, *, version: int | None = None, timestamp: datetime | str | None = None
@@ -204,3 +269,14 @@ class Database:
 
     def _rows(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
         return self._spark.createDataFrame(rows, schema)
+
+
+def _interval(trigger: str | float) -> float:
+    """Return a trigger's interval in seconds. OptionError if it is none."""
+    try:
+        seconds = float(seconds_of(trigger) if isinstance(trigger, str) else trigger)
+    except ValueError as error:
+        raise errors.OptionError(f"trigger is {trigger!r}: {error}") from None
+    if seconds < 0:
+        raise errors.OptionError(f"trigger is {trigger!r}; it cannot be negative")
+    return seconds

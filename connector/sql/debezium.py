@@ -15,9 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from relstate.connector.syntax.tokens import quoted
 from relstate.storage import errors
-
-from .tokens import quoted
 
 OPERATION = "_op"
 SEQUENCE = "_sequence"

@@ -2,7 +2,7 @@
 
     CREATE TABLE [IF NOT EXISTS] t (column type [NOT NULL], …, PRIMARY KEY (a, b DESC NULLS LAST))
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
-    DROP TABLE [IF EXISTS] t
+    DROP TABLE [IF EXISTS] t [CASCADE]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
         | ALTER COLUMN c TYPE type | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     SHOW TABLES [LIKE 'pattern']
@@ -22,9 +22,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType
 
+from relstate.connector.syntax.tokens import TokenReader, shown
 from relstate.storage import errors
-
-from .tokens import TokenReader, shown, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,14 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Drop a table, or do nothing if there is none and ``if_exists``."""
+    """Drop a table, or do nothing if there is none and ``if_exists``.
+
+    With ``cascade`` the views that read it go too.
+    """
 
     name: str
     if_exists: bool
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def create_table(reader: TokenReader) -> CreateTable:
             keys.append(((reader.source(item[:1]),), None))
         else:
             columns.append(reader.source(item))
-    properties = _properties(reader) if reader.accept("TBLPROPERTIES") else {}
+    properties = properties_of(reader) if reader.accept("TBLPROPERTIES") else {}
     reader.finish()
     if len(keys) != 1:
         found = "none" if not keys else str(len(keys))
@@ -143,8 +146,9 @@ def drop_table(reader: TokenReader) -> DropTable:
     """Read what follows DROP TABLE."""
     if_exists = reader.accept("IF", "EXISTS")
     name = reader.name("the table's name")
+    cascade = reader.accept("CASCADE")
     reader.finish()
-    return DropTable(name, if_exists)
+    return DropTable(name, if_exists, cascade)
 
 
 Alteration = AddColumns | DropColumns | RenameColumn | WidenColumn | SetProperties
@@ -158,12 +162,8 @@ def alter_table(reader: TokenReader) -> Alteration:
     return found
 
 
-def show(text: str, tokens: Sequence[Token]) -> ShowTables:
-    """Read a statement that begins with SHOW."""
-    # To the tokenizer all that follows SHOW is one string.
-    rest = text[tokens[0].end + 1 : tokens[-1].end + 1]
-    reader = TokenReader(rest, tokens_of(rest))
-    reader.expect("TABLES")
+def show_tables(reader: TokenReader) -> ShowTables:
+    """Read what follows SHOW TABLES."""
     pattern = None
     if reader.accept("LIKE") or reader.token is not None:
         pattern = reader.string("a pattern in quotes")
@@ -204,7 +204,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         reader.expect("TYPE")
         return WidenColumn(table, name, reader.source(reader.rest()))
     if reader.accept("SET", "TBLPROPERTIES"):
-        return SetProperties(table, {**_properties(reader)})
+        return SetProperties(table, {**properties_of(reader)})
     if reader.accept("UNSET", "TBLPROPERTIES"):
         reader.accept("IF", "EXISTS")
         keys = [_property_key(reader.text, item) for item in reader.parenthesised()]
@@ -221,7 +221,7 @@ def _names(reader: TokenReader) -> tuple[str, ...]:
     return tuple(TokenReader(reader.text, item).name("a column's name") for item in items)
 
 
-def _properties(reader: TokenReader) -> dict[str, str]:
+def properties_of(reader: TokenReader) -> dict[str, str]:
     """Return the properties of ``('key' = 'value', …)``, keys in lower case."""
     found: dict[str, str] = {}
     for item in reader.parenthesised():

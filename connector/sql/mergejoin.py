@@ -10,8 +10,9 @@ from __future__ import annotations
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from relstate.connector.syntax.tokens import DIALECT, quoted
+
 from .change import Clause, Merge, When
-from .tokens import DIALECT, quoted
 
 _SOURCE_ROW = "__relstate_source_row"
 

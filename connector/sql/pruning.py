@@ -25,11 +25,11 @@ from typing import TypeAlias
 
 from sqlglot import Token, exp
 
+from relstate.connector.syntax.reference import TableReference
+from relstate.connector.syntax.tokens import quoted
 from relstate.storage import TableSchema, types
 
 from .conjunct import Conjunct, Tree, conjuncts
-from .reference import TableReference
-from .tokens import quoted
 
 SchemaOf: TypeAlias = Callable[[TableReference], TableSchema]
 

@@ -8,7 +8,7 @@ Does not know: what the query is for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -18,11 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrapped
-from relstate.connector.types import named_columns, struct_type
-from relstate.storage import Predicate, ReadPlan, Store, errors, iso_time, moment_of, types
-
-from .pruning import conditions
-from .reference import (
+from relstate.connector.syntax.reference import (
     AsOf,
     TableReference,
     Tree,
@@ -31,7 +27,21 @@ from .reference import (
     replaced,
     table_references,
 )
-from .tokens import tokens_of
+from relstate.connector.syntax.tokens import tokens_of
+from relstate.connector.types import named_columns, struct_type
+from relstate.connector.views.lineage import is_filled
+from relstate.storage import (
+    Predicate,
+    ReadPlan,
+    Store,
+    StoreState,
+    errors,
+    iso_time,
+    moment_of,
+    types,
+)
+
+from .pruning import conditions
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_WHERE = 1 << 20
@@ -104,7 +114,11 @@ class Session:
 class QueryPlanner:
     """Plans queries over one store. For one statement."""
 
-    def __init__(self, spark: SparkSession, store: Store) -> None:
+    def __init__(
+        self, spark: SparkSession, store: Store, epochs: Mapping[int, int] | None = None
+    ) -> None:
+        """``epochs``: of tables, by id, that are not to be read at the latest epoch."""
+        self._epochs = epochs or {}
         self._spark = spark
         self._store = store
         self._session = Session(spark)
@@ -188,6 +202,11 @@ class QueryPlanner:
     def _read_plan(self, reference: TableReference) -> ReadPlan:
         if reference.as_of is not None:
             return self._store.read_plan(reference.name, epoch=self._epoch_of(reference.as_of))
+        table_id = self._state.table(reference.name).definition.table_id
+        _check_filled(self._state, table_id)
+        epoch = self._epochs.get(table_id)
+        if epoch is not None:
+            return self._store.read_plan(reference.name, epoch=epoch)
         return self._store.read_plan(reference.name, epoch=self.epoch, time=self._time)
 
     # Which rows
@@ -220,6 +239,16 @@ class QueryPlanner:
         return Predicate.parse(text, schema, zone)
 
 
+def _check_filled(state: StoreState, table_id: int) -> None:
+    """ViewNotFilledError if a table is that of a view which does not hold all its rows yet."""
+    view = state.views.get(table_id)
+    if view is not None and not is_filled(view.progress):
+        raise errors.ViewNotFilledError(
+            f"the view {state.name_of(table_id)!r} is still being filled (SHOW MATERIALIZED VIEWS "
+            "tells how far it is); if nobody does, REFRESH MATERIALIZED VIEW goes on"
+        )
+
+
 def _is_lookup(plan: ReadPlan, where: Predicate) -> bool:
     """Tell whether a read is one of a few keys, and of types that Spark takes as they are."""
     columns = named_columns(plan.definition.schema, plan.columns)
@@ -239,5 +268,7 @@ def _looked_up(plan: ReadPlan, where: Predicate) -> pa.Table:
 
 def _with_columns(plan: ReadPlan, tree: Tree, text: str) -> ReadPlan:
     """Return a plan that reads the columns a query may need, at least one."""
-    names = plan.definition.schema.arrow_schema.names
-    return replace(plan, columns=columns_read(tree, text, names) or (names[0],))
+    schema = plan.definition.schema
+    names = [column.name for column in schema.visible_columns]
+    hidden = [column.name for column in schema.columns if column.hidden]
+    return replace(plan, columns=columns_read(tree, text, names, hidden) or (names[0],))

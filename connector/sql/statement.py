@@ -1,6 +1,7 @@
 """The statements that the SQL door understands, as values: which one a text is.
 
     definition    CREATE TABLE, DROP TABLE, ALTER TABLE, SHOW TABLES, DESCRIBE
+    view          CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
     change        INSERT, UPDATE, DELETE, TRUNCATE, MERGE
     here          SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one
 
@@ -13,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from relstate.connector.syntax.tokens import TokenReader, shown, tokens_of
 from relstate.storage import errors
 
-from . import change, definition
+from . import change, definition, view
 from .change import Change
 from .definition import (
     Alteration,
@@ -25,7 +27,7 @@ from .definition import (
     DropTable,
     ShowTables,
 )
-from .tokens import TokenReader, shown, tokens_of
+from .view import ExplainView, ViewStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ Statement: TypeAlias = (
     | DescribeTable
     | DescribeHistory
     | Alteration
+    | ViewStatement
     | Change
     | Query
     | Explain
@@ -58,6 +61,10 @@ Statement: TypeAlias = (
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "(")
 _MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
 _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...] = (
+    (("CREATE", "MATERIALIZED", "VIEW"), view.create_view),
+    (("DROP", "MATERIALIZED", "VIEW"), view.drop_view),
+    (("ALTER", "MATERIALIZED", "VIEW"), view.alter_view),
+    (("REFRESH", "MATERIALIZED", "VIEW"), view.refresh_view),
     (("CREATE", "TABLE"), definition.create_table),
     (("DROP", "TABLE"), definition.drop_table),
     (("ALTER", "TABLE"), definition.alter_table),
@@ -83,20 +90,33 @@ def parse_statement(text: str) -> Statement:
         if reader.accept(*words):
             return read(reader)
     if reader.accept("SHOW"):
-        return definition.show(text, tokens)
+        return _show(text[tokens[0].end + 1 : tokens[-1].end + 1])
     if reader.accept("EXPLAIN"):
         return _explain(text[tokens[0].end + 1 :])
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
-        f"DROP and ALTER TABLE, SHOW TABLES and DESCRIBE, not {shown(text)}; what concerns Spark "
+        f"DROP and ALTER TABLE or MATERIALIZED VIEW, REFRESH, SHOW and DESCRIBE, not {shown(text)}; what concerns Spark "
         "alone goes to spark.sql"
     )
 
 
-def _explain(rest: str) -> Explain:
+def _show(rest: str) -> Statement:
+    # To the tokenizer all that follows SHOW is one string.
+    reader = TokenReader(rest, tokens_of(rest))
+    if reader.accept("MATERIALIZED", "VIEWS"):
+        return view.show_views(reader)
+    if reader.accept("INTERNAL", "TABLES"):
+        return view.show_internal_tables(reader)
+    reader.expect("TABLES")
+    return definition.show_tables(reader)
+
+
+def _explain(rest: str) -> Explain | ExplainView:
     # To the tokenizer all that follows EXPLAIN is one string.
     tokens = tokens_of(rest)
     reader = TokenReader(rest, tokens)
+    if reader.next_is("MATERIALIZED", "VIEW") or reader.next_is("CREATE", "MATERIALIZED", "VIEW"):
+        return view.explain_view(reader)
     mode = next((mode.lower() for mode in _MODES if reader.accept(mode)), "simple")
     query = reader.token
     if query is None or not any(reader.next_is(word) for word in _QUERIES):

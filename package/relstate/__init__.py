@@ -29,12 +29,14 @@ if typing.TYPE_CHECKING:
     ConsistencyError = errors.ConsistencyError
     CorruptionError = errors.CorruptionError
     DataError = errors.DataError
+    DependentViewsError = errors.DependentViewsError
     DuplicateKeyError = errors.DuplicateKeyError
     EpochExpiredError = errors.EpochExpiredError
     EpochNotFoundError = errors.EpochNotFoundError
     ExistsError = errors.ExistsError
     FilesystemError = errors.FilesystemError
     FormatVersionError = errors.FormatVersionError
+    KeptTableError = errors.KeptTableError
     LostMessageError = errors.LostMessageError
     MissingError = errors.MissingError
     NotAStoreError = errors.NotAStoreError
@@ -62,6 +64,7 @@ if typing.TYPE_CHECKING:
     UnsupportedTypeError = errors.UnsupportedTypeError
     UsageError = errors.UsageError
     ValueRangeError = errors.ValueRangeError
+    ViewNotFoundError = errors.ViewNotFoundError
 
 __all__ = [
     "ClockError",
@@ -72,12 +75,14 @@ __all__ = [
     "CorruptionError",
     "DataError",
     "Database",
+    "DependentViewsError",
     "DuplicateKeyError",
     "EpochExpiredError",
     "EpochNotFoundError",
     "ExistsError",
     "FilesystemError",
     "FormatVersionError",
+    "KeptTableError",
     "LostMessageError",
     "MissingError",
     "NotAStoreError",
@@ -107,6 +112,7 @@ __all__ = [
     "UnsupportedTypeError",
     "UsageError",
     "ValueRangeError",
+    "ViewNotFoundError",
     "__version__",
     "connect",
     "create",

@@ -93,6 +93,27 @@ def matrix_of(array: Bytes, width: int) -> NDArray[np.uint8]:
     return content_of(array).reshape(len(array), width)
 
 
+def padded(array: Bytes, width: int, filler: int = 0) -> NDArray[np.bytes_]:
+    """Return rows, none longer than ``width``, as numpy's texts of that width: they compare alike.
+
+    ``filler`` stands behind the rows' ends.
+    """
+    lengths = lengths_of(array)
+    offsets = parts_of(array)[1]
+    content = np.concatenate([content_of(array), np.zeros(width, np.uint8)])
+    matrix = load_matrix(content, offsets[:-1] - offsets[0], width)
+    if (lengths < width).any():
+        matrix[np.arange(width) >= lengths[:, None]] = filler
+    return texts_of(matrix)
+
+
+def texts_of(matrix: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """Return the rows of a matrix, at least a byte wide, as numpy's texts: they compare alike."""
+    rows, width = matrix.shape
+    found: NDArray[np.bytes_] = np.ascontiguousarray(matrix).view(f"S{width}").reshape(rows)
+    return found
+
+
 def load(buffer: Buffer, positions: Positions, dtype: DTypeLike) -> NDArray[Any]:
     """Return the values of ``dtype`` that stand at byte ``positions``, aligned or not.
 

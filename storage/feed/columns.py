@@ -36,6 +36,8 @@ _LABELS = pa.array(["insert", "delete", "update_preimage", "update_postimage"], 
 def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tuple[Field, ...]:
     """Return the fields of a feed of a table, or those of these names in this order.
 
+    Hidden columns are there only for who names them.
+
     SchemaMismatchError if there is none of a name, or a name comes twice; SchemaError if the table
     itself has a column with one of the feed's names.
     """
@@ -47,7 +49,7 @@ def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tupl
             )
     fields = (*(column.field for column in schema.columns), *FEED_FIELDS)
     if names is None:
-        return fields
+        return (*(column.field for column in schema.visible_columns), *FEED_FIELDS)
     known = {field.name.lower(): field for field in fields}
     try:
         wanted = tuple(known.pop(name.lower()) for name in names)

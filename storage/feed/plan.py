@@ -94,7 +94,11 @@ class FeedPlan:
 
 @dataclass(frozen=True, slots=True)
 class FeedRequest:
-    """What is asked for; ``last`` is None for the latest epoch, ``columns`` for all."""
+    """What is asked for; ``last`` is None for the latest epoch, ``columns`` for all.
+
+    ``pending``: a commit that is about to follow the latest epoch, and whose changes belong to the
+    feed, which then ends at the latest epoch.
+    """
 
     table: str
     first: int
@@ -102,6 +106,7 @@ class FeedRequest:
     deduplication: str = "dropCarryovers"
     update_images: bool = True
     columns: Sequence[str] | None = None
+    pending: Entry | None = None
 
 
 def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
@@ -124,6 +129,8 @@ def _planned(
     fields = feed_fields(definition.schema, request.columns)
     _check_same_table(log, newest, definition, request.first)
     entries = list(log.entries(request.first, last))
+    if request.pending is not None:
+        entries.append(request.pending)
     _check_expiry(definition, entries)
     steps = tuple(steps_of(entries, definition.table_id))
     if _may_forget(log, definition, steps):

@@ -17,6 +17,7 @@ from ..errors import CorruptionError
 from .entry import FORMAT, Settings, TableDefinition, Transaction, check_format
 from .frame import seal, unseal
 from .state import CatalogTable, PlacedSegment, StoreState
+from .view import CatalogView, ViewDefinition, ViewProgress
 
 
 def encode_checkpoint(state: StoreState) -> bytes:
@@ -57,6 +58,7 @@ def _to_json(state: StoreState, placed: Sequence[PlacedSegment]) -> dict[str, An
         "oldest_epoch": state.oldest_epoch,
         "next_table_id": state.next_table_id,
         "tables": [_table_to_json(state.tables[table_id]) for table_id in sorted(state.tables)],
+        "views": [_view_to_json(state.views[view_id]) for view_id in sorted(state.views)],
         "transactions": [state.transactions[key].to_json() for key in sorted(state.transactions)],
         "segments": {
             "names": [one.name for one in placed],
@@ -93,6 +95,7 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
             for table_id, places in value["segments_by_table"]
         },
         {(one.writer, one.table_id): one for one in transactions},
+        {view.view_id: view for view in map(_view_from_json, value["views"])},
     )
 
 
@@ -109,4 +112,14 @@ def _table_from_json(value: Mapping[str, Any]) -> CatalogTable:
         TableDefinition.from_json(value["definition"]),
         value["base_epoch"],
         value["data_epoch"],
+    )
+
+
+def _view_to_json(view: CatalogView) -> dict[str, Any]:
+    return {"definition": view.definition.to_json(), "progress": view.progress.to_json()}
+
+
+def _view_from_json(value: Mapping[str, Any]) -> CatalogView:
+    return CatalogView(
+        ViewDefinition.from_json(value["definition"]), ViewProgress.from_json(value["progress"])
     )

@@ -17,6 +17,7 @@ from ..paths import is_segment_name
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .frame import seal, unseal
+from .view import ViewDefinition, ViewProgress
 
 # On disk: never change or reuse a number.
 FORMAT = 1
@@ -227,6 +228,10 @@ class Entry:
     ``based_tables`` are the ids of the tables whose base epoch this becomes: what is older is
     invisible in them from here on. ``oldest_epoch``, where not None, is the oldest that can still
     be read from here on. ``settings`` are in the first entry and in no other.
+
+    Tables of created views are among the created tables; a view goes when its table is dropped.
+    ``altered_views`` take the place of those with their ids. ``progress`` is that of the views
+    which were refreshed.
     """
 
     commit_id: str
@@ -242,6 +247,9 @@ class Entry:
     altered_tables: tuple[TableDefinition, ...] = ()
     dropped_tables: tuple[int, ...] = ()
     based_tables: tuple[int, ...] = ()
+    created_views: tuple[ViewDefinition, ...] = ()
+    altered_views: tuple[ViewDefinition, ...] = ()
+    progress: tuple[ViewProgress, ...] = ()
     transactions: tuple[Transaction, ...] = ()
     oldest_epoch: int | None = None
     settings: Settings | None = None
@@ -263,6 +271,9 @@ class Entry:
             "altered_tables": [table.to_json() for table in self.altered_tables],
             "dropped_tables": list(self.dropped_tables),
             "based_tables": list(self.based_tables),
+            "created_views": [view.to_json() for view in self.created_views],
+            "altered_views": [view.to_json() for view in self.altered_views],
+            "progress": [progress.to_json() for progress in self.progress],
             "transactions": [transaction.to_json() for transaction in self.transactions],
             "oldest_epoch": self.oldest_epoch,
             "settings": None if self.settings is None else self.settings.to_json(),
@@ -286,6 +297,9 @@ class Entry:
             altered_tables=tuple(map(TableDefinition.from_json, value["altered_tables"])),
             dropped_tables=tuple(value["dropped_tables"]),
             based_tables=tuple(value["based_tables"]),
+            created_views=tuple(map(ViewDefinition.from_json, value["created_views"])),
+            altered_views=tuple(map(ViewDefinition.from_json, value["altered_views"])),
+            progress=tuple(map(ViewProgress.from_json, value["progress"])),
             transactions=tuple(map(Transaction.from_json, value["transactions"])),
             oldest_epoch=value["oldest_epoch"],
             settings=None if settings is None else Settings.from_json(settings),

@@ -19,9 +19,11 @@ from ..errors import (
     EpochExpiredError,
     EpochNotFoundError,
     TableNotFoundError,
+    ViewNotFoundError,
 )
 from .entry import Entry, SegmentRecord, Settings, TableDefinition, Transaction
 from .frame import canonical
+from .view import CatalogView, ViewProgress
 
 
 class PlacedSegment:
@@ -119,7 +121,8 @@ class StoreState:
     ``time`` is the last commit's, in microseconds since 1970; ``oldest_epoch`` the oldest epoch
     that can be read. ``tables`` are by id, ``table_ids`` by name in lower case. ``segments`` are
     those with visible rows, by name; ``segments_by_table`` the same by table id, in the order of
-    their places. ``transactions`` are the last ones by (writer, table id).
+    their places. ``transactions`` are the last ones by (writer, table id). ``views`` are by id,
+    which is that of the table with a view's rows.
     """
 
     epoch: int
@@ -133,13 +136,14 @@ class StoreState:
     segments: Mapping[str, PlacedSegment]
     segments_by_table: Mapping[int, tuple[PlacedSegment, ...]]
     transactions: Mapping[tuple[str, int], Transaction]
+    views: Mapping[int, CatalogView]
 
     @classmethod
     def first(cls, entry: Entry) -> StoreState:
         """Return the state after the entry that created the store."""
         assert entry.epoch == 1
         assert entry.settings is not None
-        return cls(1, entry.commit_id, entry.time, entry.settings, 1, 1, {}, {}, {}, {}, {})
+        return cls(1, entry.commit_id, entry.time, entry.settings, 1, 1, {}, {}, {}, {}, {}, {})
 
     def apply(self, entry: Entry) -> StoreState:
         """Return the state after the next entry."""
@@ -159,18 +163,68 @@ class StoreState:
             )
 
     def table(self, name: str) -> CatalogTable:
-        """Return a table by its name, whatever its case. TableNotFoundError if there is none."""
+        """Return a table by its name, whatever its case. TableNotFoundError if there is none.
+
+        A view's table has the view's name.
+        """
         table_id = self.table_ids.get(name.lower())
         if table_id is None:
-            known = ", ".join(self.table_names()) or "none"
+            known = ", ".join(sorted((*self.table_names(), *self.view_names()))) or "none"
             raise TableNotFoundError(
                 f"there is no table {name!r} at epoch {self.epoch}; there are: {known}"
             )
         return self.tables[table_id]
 
     def table_names(self) -> tuple[str, ...]:
-        """Return the names of the tables, sorted."""
-        return tuple(sorted(table.definition.name for table in self.tables.values()))
+        """Return the names of the tables that no view keeps, sorted."""
+        kept = {table_id for view in self.views.values() for table_id in view.definition.table_ids}
+        return self._names(self.tables.keys() - kept)
+
+    def view(self, name: str) -> CatalogView:
+        """Return a view by its name, whatever its case. ViewNotFoundError if there is none."""
+        found = self.views.get(self.table_ids.get(name.lower(), 0))
+        if found is None:
+            known = ", ".join(self.view_names()) or "none"
+            what = "it is a table" if name.lower() in self.table_ids else f"there are: {known}"
+            raise ViewNotFoundError(f"there is no view {name!r} at epoch {self.epoch}; {what}")
+        return found
+
+    def view_names(self) -> tuple[str, ...]:
+        """Return the names of the views, sorted."""
+        return self._names(self.views)
+
+    def keeper_of(self, table_id: int) -> CatalogView | None:
+        """Return the view whose rows or state a table holds; None for a user's table."""
+        views = self.views.values()
+        return next((one for one in views if table_id in one.definition.table_ids), None)
+
+    def readers_of(self, table_id: int) -> tuple[CatalogView, ...]:
+        """Return the views among whose inputs a table is."""
+        return tuple(one for one in self.views.values() if one.definition.reads(table_id))
+
+    def name_of(self, table_id: int) -> str:
+        """Return the name of a table that is there."""
+        return self.tables[table_id].definition.name
+
+    def needed_by(self, progress: ViewProgress) -> int | None:
+        """Return the oldest epoch that a view with some progress will have to read.
+
+        None: it needs no older one than this. An input that has not changed since its epoch can
+        be followed from any later one.
+        """
+        needed = (
+            epoch
+            for table_id, epoch in progress.inputs
+            if epoch and (progress.backfill is not None or self.has_changed(table_id, epoch))
+        )
+        return min(needed, default=None)
+
+    def has_changed(self, table_id: int, epoch: int) -> bool:
+        """Return whether a table, which is there, may have changed after an epoch."""
+        return self.tables[table_id].data_epoch > epoch
+
+    def _names(self, table_ids: Iterable[int]) -> tuple[str, ...]:
+        return tuple(sorted(map(self.name_of, table_ids)))
 
     def segments_of(self, table_id: int) -> tuple[PlacedSegment, ...]:
         """Return the segments with visible rows of a table, that of the greatest place first."""
@@ -197,6 +251,7 @@ class _Draft:
         self._table_ids = dict(state.table_ids)
         self._segments = dict(state.segments)
         self._transactions = dict(state.transactions)
+        self._views = dict(state.views)
         # The segments of those tables only that an entry touched.
         self._touched: dict[int, list[PlacedSegment]] = {}
 
@@ -206,6 +261,7 @@ class _Draft:
         self._last = entry
         self._remove_segments(entry)
         self._apply_catalog(entry)
+        self._apply_views(entry)
         self._add_segments(entry)
         for transaction in entry.transactions:
             self._transactions[transaction.writer, transaction.table_id] = transaction
@@ -230,6 +286,19 @@ class _Draft:
             self._tables[table_id] = replace(self._tables[table_id], base_epoch=entry.epoch)
         for table_id in (*entry.dropped_tables, *entry.based_tables):
             self._hide(table_id)
+
+    def _apply_views(self, entry: Entry) -> None:
+        for table_id in entry.dropped_tables:
+            self._views.pop(table_id, None)
+        for definition in entry.created_views:
+            start = ViewProgress.start(definition)
+            self._views[definition.view_id] = CatalogView(definition, start)
+        for definition in entry.altered_views:
+            view = self._views[definition.view_id]
+            self._views[definition.view_id] = replace(view, definition=definition)
+        for progress in entry.progress:
+            view = self._views[progress.view_id]
+            self._views[progress.view_id] = replace(view, progress=progress)
 
     def _hide(self, table_id: int) -> None:
         """Let go of the segments of a table, and of those in which no other has visible rows."""
@@ -298,4 +367,5 @@ class _Draft:
             self._segments,
             by_table,
             self._transactions,
+            self._views,
         )

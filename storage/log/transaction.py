@@ -8,8 +8,11 @@ Does not know: how rows get into segments, or who is to try again after a confli
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from ..environment import Environment
 from ..errors import (
@@ -20,16 +23,16 @@ from ..errors import (
     RepeatedWriteError,
     SegmentMissingError,
     StaleJobError,
-    TableExistsError,
-    TableNotFoundError,
 )
 from ..paths import SEGMENTS, segment_path
-from ..schema.properties import PLAIN, TableProperties
-from ..schema.schema import TableSchema
 from .entry import MAX_SEGMENTS, Entry, SegmentRecord, TableDefinition, Transaction
+from .frame import canonical
 from .log import Log
+from .proposal import NewProgress, NewTable, Proposal, Reads
+from .rules import check_catalog, name_of
 from .state import StoreState
 from .time import iso_time
+from .view import ViewDefinition, ViewProgress
 
 # Vacuum removes files that no commit names once they are older than this; so a commit must not
 # name files of a job that began longer ago.
@@ -38,72 +41,6 @@ ORPHAN_GRACE = 24 * 3600 * 1_000_000
 CLOCK_TOLERANCE = 60 * 1_000_000
 # A lost race means that somebody else committed; so many in a row mean something else.
 _ATTEMPTS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class NewTable:
-    """A table to be created; the commit gives it its id."""
-
-    name: str
-    schema: TableSchema
-    properties: TableProperties = PLAIN
-
-
-@dataclass(frozen=True, slots=True)
-class AlteredTable:
-    """A table's definition, and the one that is to take its place."""
-
-    before: TableDefinition
-    after: TableDefinition
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What a proposal rests on: it read the store at ``epoch``.
-
-    ``conflicts`` tells of an entry committed since whether it changed what was read.
-    """
-
-    epoch: int
-    conflicts: Callable[[Entry], bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """What one wants committed as one epoch, over any number of tables.
-
-    ``operation`` names it for the history; ``started`` is when its job began, in microseconds
-    since 1970; ``data_change`` is False for upkeep, which no reader notices. ``segments`` are in
-    the order of their ranks, already published. ``removed`` names segments that upkeep replaced.
-    ``dropped_tables`` and ``based_tables`` are ids; based ones keep only what this commit adds.
-    ``transactions`` make a retry of the same work recognisable. ``reads`` is None for blind writes.
-    ``oldest_epoch``: what is older can no longer be read after this commit.
-    """
-
-    operation: str
-    started: int
-    data_change: bool = True
-    segments: tuple[SegmentRecord, ...] = ()
-    removed: tuple[str, ...] = ()
-    created_tables: tuple[NewTable, ...] = ()
-    altered_tables: tuple[AlteredTable, ...] = ()
-    dropped_tables: tuple[int, ...] = ()
-    based_tables: tuple[int, ...] = ()
-    transactions: tuple[Transaction, ...] = ()
-    reads: Reads | None = None
-    oldest_epoch: int | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether a commit of it would change nothing: transactions alone are no change."""
-        return self.oldest_epoch is None and not (
-            self.segments
-            or self.removed
-            or self.created_tables
-            or self.altered_tables
-            or self.dropped_tables
-            or self.based_tables
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +59,17 @@ class Skipped:
     state: StoreState
 
 
-def commit(log: Log, state: StoreState, proposal: Proposal) -> Committed | Skipped:
+def commit(
+    log: Log,
+    state: StoreState,
+    proposal: Proposal,
+    check: Callable[[StoreState], None] | None = None,
+) -> Committed | Skipped:
     """Commit a proposal as the next epoch, durably; ``state`` is any earlier one of the store.
 
-    What cannot be committed raises and changes nothing: ConflictError, TableNotFoundError (dropped
-    meanwhile), TableExistsError, SegmentMissingError, CorruptionError, RepeatedWriteError,
+    ``check`` is asked at every attempt, and raises unless the proposal can follow a state.
+    What cannot be committed raises and changes nothing: the errors of `check_catalog`,
+    ConflictError, SegmentMissingError, CorruptionError, RepeatedWriteError,
     StaleJobError, ClockError, StorageFullError, FilesystemError. After UnknownOutcomeError the
     commit may be in the log or not.
     """
@@ -144,8 +87,10 @@ def commit(log: Log, state: StoreState, proposal: Proposal) -> Committed | Skipp
         if proposal.reads is not None and checked is not None:
             _check_reads(log, proposal.reads, checked, state.epoch)
             checked = state.epoch
-        _check_catalog(known, state, proposal)
+        check_catalog(known, state, proposal)
         _check_segments(environment, state, proposal)
+        if check is not None:
+            check(state)
         entry = _entry(environment, state, proposal)
         if log.append(entry):
             state = state.apply(entry)
@@ -169,8 +114,9 @@ def _is_committed(state: StoreState, proposal: Proposal) -> bool:
     if len(done) < len(proposal.transactions):
         raise ConflictError(
             f"batch {done[0].batch} of writer {done[0].writer!r} is in table "
-            f"{_name(state, done[0].table_id)}, but not in all tables this commit writes; nothing "
-            "was committed: write the tables of a batch in one commit, or under other writer ids"
+            f"{name_of(state, done[0].table_id)}, but not in all tables this commit writes; "
+            "nothing was committed: write the tables of a batch in one commit, or under other "
+            "writer ids"
         )
     return True
 
@@ -181,7 +127,7 @@ def _is_done(state: StoreState, transaction: Transaction) -> bool:
         return False
     if transaction.batch == last.batch and transaction.run == last.run is not None:
         raise RepeatedWriteError(
-            f"a second write of table {_name(state, transaction.table_id)} by one run and batch "
+            f"a second write of table {name_of(state, transaction.table_id)} by one run and batch "
             f"(writer {transaction.writer!r}, run {transaction.run}, batch {transaction.batch}); "
             "nothing was committed: write each table once a batch"
         )
@@ -195,48 +141,6 @@ def _check_reads(log: Log, reads: Reads, after: int, epoch: int) -> None:
                 f"epoch {entry.epoch} ({entry.operation}) changed what was read at epoch "
                 f"{reads.epoch}; nothing was committed: read again and retry"
             )
-
-
-def _check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
-    """Check that the tables written are there, and the names of new ones free.
-
-    ``known`` is the earlier state that the proposal was made from.
-    """
-    touched = {table.table_id for segment in proposal.segments for table in segment.tables}
-    touched.update(transaction.table_id for transaction in proposal.transactions)
-    touched.update(proposal.dropped_tables, proposal.based_tables)
-    touched.update(altered.before.table_id for altered in proposal.altered_tables)
-    for table_id in sorted(touched):
-        _check_live(known, state, table_id)
-    for altered in proposal.altered_tables:
-        _check_unaltered(state, altered.before)
-    taken = state.table_ids.keys() - {
-        state.tables[table_id].definition.name.lower() for table_id in proposal.dropped_tables
-    }
-    for table in proposal.created_tables:
-        if table.name.lower() in taken:
-            raise TableExistsError(
-                f"there is a table {table.name!r} already: drop it, or take another name"
-            )
-        taken.add(table.name.lower())
-
-
-def _check_unaltered(state: StoreState, definition: TableDefinition) -> None:
-    if state.tables[definition.table_id].definition != definition:
-        raise ConflictError(
-            f"table {definition.name!r} was altered meanwhile; nothing was committed: look at its "
-            "columns again and retry"
-        )
-
-
-def _check_live(known: StoreState, state: StoreState, table_id: int) -> None:
-    if table_id in state.tables:
-        return
-    if table_id < state.next_table_id:
-        raise TableNotFoundError(
-            f"the table {_name(known, table_id)} was dropped meanwhile; nothing was committed"
-        )
-    raise TableNotFoundError(f"there never was a table with the id {table_id}")
 
 
 def _check_segments(environment: Environment, state: StoreState, proposal: Proposal) -> None:
@@ -282,9 +186,9 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
     epoch = state.epoch + 1
     time = _commit_time(environment, state)
     _check_age(time, proposal)
-    created = (
-        TableDefinition(table_id, table.name, table.schema, epoch, table.properties)
-        for table_id, table in enumerate(proposal.created_tables, state.next_table_id)
+    created = tuple(
+        _definition(table, table_id, epoch)
+        for table_id, table in enumerate(proposal.new_tables, state.next_table_id)
     )
     return Entry(
         commit_id=environment.random_id(),
@@ -296,13 +200,49 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
         data_change=proposal.data_change,
         added=proposal.segments,
         removed=proposal.removed,
-        created_tables=tuple(created),
+        created_tables=created,
         altered_tables=tuple(altered.after for altered in proposal.altered_tables),
         dropped_tables=proposal.dropped_tables,
         based_tables=proposal.based_tables,
+        created_views=tuple(_view_definitions(proposal, created)),
+        altered_views=tuple(altered.after for altered in proposal.altered_views),
+        progress=tuple(_progress(one, epoch) for one in proposal.progress),
         transactions=proposal.transactions,
         oldest_epoch=proposal.oldest_epoch,
     )
+
+
+def _definition(table: NewTable, table_id: int, epoch: int) -> TableDefinition:
+    return TableDefinition(table_id, table.name, table.schema, epoch, table.properties)
+
+
+def _view_definitions(
+    proposal: Proposal, created: Sequence[TableDefinition]
+) -> Iterator[ViewDefinition]:
+    """Yield the definitions of new views, whose tables are the last of those created."""
+    ids = iter([one.table_id for one in created[len(proposal.created_tables) :]])
+    for view in proposal.new_views:
+        view_id, *internal = islice(ids, len(view.tables))
+        yield ViewDefinition(
+            view_id,
+            view.query,
+            view.inputs,
+            tuple(internal),
+            view.mapping,
+            dict(view.settings),
+            _as_stored(view.plan),
+        )
+
+
+def _progress(progress: NewProgress, epoch: int) -> ViewProgress:
+    inputs = tuple((one, epoch if at is None else at) for one, at in progress.inputs)
+    backfill = _as_stored(progress.backfill)
+    return ViewProgress(progress.view_id, progress.reflects, inputs, backfill)
+
+
+def _as_stored(value: Any) -> Any:
+    """Return a JSON value as it will be read: an entry equals what is decoded of it."""
+    return json.loads(canonical(value))
 
 
 def _commit_time(environment: Environment, state: StoreState) -> int:
@@ -324,8 +264,3 @@ def _check_age(time: int, proposal: Proposal) -> None:
             f"{ORPHAN_GRACE // 3_600_000_000} hours ago, so its files may have been vacuumed; "
             "nothing was committed: run it again"
         )
-
-
-def _name(state: StoreState, table_id: int) -> str:
-    table = state.tables.get(table_id)
-    return f"with the id {table_id}" if table is None else repr(table.definition.name)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
-from ..schema.schema import KeyColumn, TableSchema
+from ..schema.schema import Column, KeyColumn, TableSchema
 from ..table.encoding import KeyRange
 from .condition import Condition, Every, Member, Some, Truth
 from .domain import domain_of
@@ -36,9 +36,8 @@ def key_ranges(condition: Condition, schema: TableSchema) -> tuple[KeyRange, ...
     None: it says nothing about the key. Empty: no row can fulfil it. A range whose prefix holds
     the whole key is a point.
     """
-    names = [column.name for column in schema.key_columns]
-    boxes = _boxes(condition, names)
-    free: _Box = (None,) * len(names)
+    boxes = _boxes(condition, schema.key_columns)
+    free: _Box = (None,) * len(schema.key_columns)
     if free in boxes:
         return None
     key = _Key(schema)
@@ -50,20 +49,24 @@ def key_ranges(condition: Condition, schema: TableSchema) -> tuple[KeyRange, ...
     return tuple(ranges)
 
 
-def _boxes(condition: Condition, names: Sequence[str]) -> list[_Box]:
+def _boxes(condition: Condition, keys: Sequence[Column]) -> list[_Box]:
+    names = [column.name for column in keys]
     match condition:
         case Truth(value):
             return [(None,) * len(names)] if value else []
-        case Member(path, _, values, _) if len(path) == 1 and path[0] in names:
+        case Member(path, _, values, when_null) if len(path) == 1 and path[0] in names:
+            place = names.index(path[0])
+            if when_null and keys[place].nullable:
+                # No set of values holds NULL.
+                return [(None,) * len(names)]
             if values.is_empty:
                 return []
-            place = names.index(path[0])
             said = None if values.is_everything or domain_of(condition.type) is None else values
             return [tuple(said if index == place else None for index in range(len(names)))]
         case Every(parts):
-            return _crossed([_boxes(part, names) for part in parts], len(names))
+            return _crossed([_boxes(part, keys) for part in parts], len(names))
         case Some(parts):
-            boxes = [box for part in parts for box in _boxes(part, names)]
+            boxes = [box for part in parts for box in _boxes(part, keys)]
             return boxes if len(boxes) <= MOST_RANGES else [_hull(boxes)]
     return [(None,) * len(names)]
 
@@ -187,7 +190,7 @@ class _Key:
         """Return the values of the distribution key where a box says them, and prefixes do not."""
         ids = [key.column_id for key in self.schema.primary_key]
         places = [ids.index(column_id) for column_id in self.schema.distribution_key]
-        if max(places) < place:
+        if max(places, default=-1) < place:
             return [None]
         columns = [self._points(index, box[index]) for index in places]
         few = [points for points in columns if points is not None]

@@ -7,7 +7,7 @@ Does not know: tables, keys' order, bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,17 +29,17 @@ class BatchShape:
 
     def check_schema(self, found: pa.Schema) -> None:
         """SchemaMismatchError unless batches of schema ``found`` could be conformed."""
-        positions = positions_by_name(found, self._schema)
-        for target, position in zip(self._schema, positions, strict=True):
+        for target, position in zip(self._schema, self._positions(found), strict=True):
             if position is not None:
                 _cast_of(found.field(position), target)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``batch`` with exactly this schema: columns reordered, values cast exactly.
 
-        A nullable column that is missing becomes NULL. SchemaMismatchError for a column that is
-        unknown, missing though NOT NULL, or of a type that has no exact cast; ValueRangeError for
-        a value that does not fit; NullKeyError and NullValueError for a NULL where none may be.
+        A nullable column that is missing becomes NULL, unless it is of the key.
+        SchemaMismatchError for a column that is unknown, missing though NOT NULL, or of a type that
+        has no exact cast; ValueRangeError for a value that does not fit; NullKeyError and
+        NullValueError for a NULL where none may be.
         """
         if not batch.schema.equals(self._schema):
             batch = self._rearranged(batch)
@@ -52,7 +52,7 @@ class BatchShape:
         return batch
 
     def _rearranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        positions = positions_by_name(batch.schema, self._schema)
+        positions = self._positions(batch.schema)
         columns = [
             pa.nulls(batch.num_rows, target.type)
             if position is None
@@ -60,6 +60,17 @@ class BatchShape:
             for target, position in zip(self._schema, positions, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _positions(self, found: pa.Schema) -> Sequence[int | None]:
+        """Return where each column stands in ``found``, None for one that is to become NULL."""
+        positions = positions_by_name(found, self._schema)
+        for target, position in zip(self._schema, positions, strict=True):
+            if position is None and target.name in self._keys:
+                raise SchemaMismatchError(
+                    f"the primary key column {target.name!r} is missing; found "
+                    f"{', '.join(found.names) or 'no columns'}"
+                )
+        return positions
 
     def _fail_null(self, index: int, column: pa.Array) -> None:
         name = self._schema.field(index).name

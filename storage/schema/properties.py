@@ -26,8 +26,8 @@ class TableProperties:
     ``partial`` (the columns of the last that are not NULL do). ``version_column``: the id of the
     column that tells which of two rows is the later, None for the order of the commits.
     ``ttl``: the seconds after which a row expires, None for never. ``append_only``: rows are
-    only ever inserted, as whoever writes promises. ``tombstone_retention``: for how many seconds
-    a delete of a table with a version column outlives what it deleted.
+    only ever inserted, under new keys: all else is refused. ``tombstone_retention``: for how many
+    seconds a delete of a table with a version column outlives what it deleted.
     """
 
     merge: Merge = "overwrite"

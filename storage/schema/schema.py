@@ -8,7 +8,7 @@ Does not know: the table's name, the store, bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,12 +31,16 @@ _KEY_PART = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; its ``id`` counts from 1 in its table and is never used again."""
+    """A column; its ``id`` counts from 1 in its table and is never used again.
+
+    A ``hidden`` one is there for who names it: a read that names no columns leaves it out.
+    """
 
     id: int
     name: str
     type: t.DataType
     nullable: bool = True
+    hidden: bool = False
 
     @property
     def field(self) -> t.Field:
@@ -57,7 +61,8 @@ class KeyColumn:
 class TableSchema:
     """The columns of a table under one ``version`` (from 1), its keys, and its next column id.
 
-    ``distribution_key`` holds the ids of the columns that are hashed to the vnode, in that order.
+    ``distribution_key`` holds the ids of the columns that are hashed to the vnode, in that order;
+    of a table without any all rows lie in vnode 0.
     Not slotted: what is derived from a schema is kept with it.
     """
 
@@ -73,16 +78,21 @@ class TableSchema:
         fields: Sequence[t.Field],
         primary_key: Sequence[str],
         distribution_key: Sequence[str] | None = None,
+        *,
+        nullable_key: bool = False,
+        hidden: Collection[str] = (),
     ) -> TableSchema:
         """Return the first schema of a table; its key columns become NOT NULL.
 
         A part of ``primary_key`` is a column's name, ``"name desc"``, or ``"name desc nulls
         last"``; ascending puts NULLs first, descending last, as Spark does. The distribution key
-        is the whole primary key unless named. SchemaError if the table is impossible,
-        UnsupportedTypeError for a type that cannot be stored.
+        is the whole primary key unless named; ``()`` puts all rows in vnode 0. ``nullable_key``:
+        key columns stay as nullable as their fields are. ``hidden``: the names of hidden columns.
+        SchemaError if the table is impossible, UnsupportedTypeError for a type that cannot be
+        stored.
         """
         columns = _numbered(fields)
-        keys = tuple(_key_column(part, columns) for part in _parts("primary key", primary_key))
+        keys = tuple(_key_column(part, columns) for part in _named("primary key", primary_key))
         key_ids = tuple(key.column_id for key in keys)
         _check_key("primary key", key_ids, columns)
         distribution = key_ids
@@ -95,16 +105,29 @@ class TableSchema:
                 raise SchemaError(
                     f"the distribution key column {column.name!r} is not part of the primary key"
                 )
-        required = tuple(
-            replace(column, nullable=False) if column.id in key_ids else column
+        required = () if nullable_key else key_ids
+        unseen = {_find(name, columns).id for name in hidden}
+        if len(unseen) == len(columns):
+            raise SchemaError("all columns are hidden; a table needs one that is seen")
+        made = tuple(
+            replace(
+                column,
+                nullable=column.nullable and column.id not in required,
+                hidden=column.id in unseen,
+            )
             for column in columns
         )
-        return cls(1, required, keys, distribution, len(columns) + 1)
+        return cls(1, made, keys, distribution, len(columns) + 1)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema of the table's rows, without metadata."""
+        """The Arrow schema of the table's rows, hidden columns included, without metadata."""
         return arrow_schema(column.field for column in self.columns)
+
+    @cached_property
+    def visible_columns(self) -> tuple[Column, ...]:
+        """The columns that a read gives which names none."""
+        return tuple(column for column in self.columns if not column.hidden)
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:
@@ -149,6 +172,7 @@ class TableSchema:
                     "name": column.name,
                     "type": to_json(column.type),
                     "nullable": column.nullable,
+                    "hidden": column.hidden,
                 }
                 for column in self.columns
             ],
@@ -170,10 +194,7 @@ class TableSchema:
         try:
             return cls(
                 value["version"],
-                tuple(
-                    Column(item["id"], item["name"], from_json(item["type"]), item["nullable"])
-                    for item in value["columns"]
-                ),
+                tuple(_column_from_json(item) for item in value["columns"]),
                 tuple(
                     KeyColumn(item["column"], item["descending"], item["nulls_first"])
                     for item in value["primary_key"]
@@ -210,10 +231,20 @@ def _numbered(fields: Sequence[t.Field]) -> tuple[Column, ...]:
     )
 
 
+def _column_from_json(item: dict[str, Any]) -> Column:
+    return Column(
+        item["id"], item["name"], from_json(item["type"]), item["nullable"], item["hidden"]
+    )
+
+
 def _parts(what: str, names: Sequence[str]) -> Sequence[str]:
     if isinstance(names, str):
         raise SchemaError(f"the {what} is a list of column names, not the text {names!r}")
-    if not names:
+    return names
+
+
+def _named(what: str, names: Sequence[str]) -> Sequence[str]:
+    if not _parts(what, names):
         raise SchemaError(f"the {what} is empty; name at least one column")
     return names
 

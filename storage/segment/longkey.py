@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..codec.ragged import (
     Buffer,
@@ -71,6 +72,32 @@ def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
     if high is not None and len(high) > _SHARED_BYTES:
         high = group_key(high) + b"\0"
     return low[:_SHARED_BYTES], high
+
+
+def entry_prefixes(prefixes: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
+    """Return (prefixes of entries, flags): what holds all rows beneath some prefixes of full keys.
+
+    Where the flag is set a prefix had to be cut off: its entries may hold other rows too.
+    """
+    lengths = lengths_of(prefixes)
+    is_long = lengths > _SHARED_BYTES
+    if not is_long.any():
+        return prefixes, is_long
+    data, offsets = parts_of(prefixes)
+    return gather(data, offsets[:-1], np.minimum(lengths, _SHARED_BYTES)), is_long
+
+
+def row_counts(block: Block) -> Positions | None:
+    """Return how many rows `unpack` makes of each entry; None if all of them are rows.
+
+    IndexError if a group's value is damaged.
+    """
+    is_group = block.key_lengths == _GROUP_KEY_BYTES
+    if not is_group.any():
+        return None
+    counts = np.ones(len(block), np.int64)
+    counts[is_group] = load(block.values, block.value_starts[is_group], "<u4")
+    return counts
 
 
 def find(group: bytes, key: bytes) -> bytes | None:

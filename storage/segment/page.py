@@ -15,10 +15,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..codec.ragged import Buffer, Positions, expand, load
+from ..codec.ragged import Buffer, Positions, expand, gather, lengths_of, load, padded
 from .block import Block
 
 # LMDB's own numbers; they are in every file it has written.
@@ -50,6 +52,8 @@ class Pages:
         self._page_size = first[4]
         meta = max(first, _read_meta(buffer, self._page_size), key=lambda found: found[-1])
         self._buffer = buffer
+        # The nodes of the branch pages right above the leaves, one a leaf; None: there are none.
+        self._branches: Positions | None = None
         self._leaves = self._find_leaves(root=meta[19], depth=meta[14])
 
     @property
@@ -90,13 +94,20 @@ class Pages:
             raise ValueError("the root of the tree lies beyond the end of the file")
         pages = np.array([root], np.int64)
         for _ in range(depth - 1):
-            nodes, _ = self._nodes(pages, _BRANCH_PAGE)
+            nodes = self._branches = self._nodes(pages, _BRANCH_PAGE)
             # A branch node keeps its child's page number where a leaf node keeps sizes.
             pages = (load(self._buffer, nodes, "<u8") & 0xFFFFFFFFFFFF).astype(np.int64)
         return pages
 
-    def _nodes(self, pages: Positions, kind: int) -> tuple[Positions, Positions]:
-        """Return the positions of all nodes of some pages, and how many each page has."""
+    def _nodes(self, pages: Positions, kind: int) -> Positions:
+        """Return the positions of all nodes of some pages."""
+        starts, counts = self._headers(pages, kind)
+        pointers = load(self._buffer, expand(starts + _PAGE_HEADER, counts, 2), "<u2")
+        nodes: Positions = np.repeat(starts, counts) + pointers
+        return nodes
+
+    def _headers(self, pages: Positions, kind: int) -> tuple[Positions, Positions]:
+        """Return where some pages of a kind begin, and how many nodes each has."""
         starts = pages * self._page_size
         if len(starts) and int(starts.max()) + self._page_size > len(self._buffer):
             raise ValueError("a page number points beyond the end of the file")
@@ -104,12 +115,54 @@ class Pages:
         if ((flags & _PAGE_KINDS) != kind).any():
             raise ValueError(f"a page of the tree is not of kind {kind:#x}")
         lower = load(self._buffer, starts + 12, "<u2").astype(np.int64)
-        counts = (lower - _PAGE_HEADER) // 2
-        pointers = load(self._buffer, expand(starts + _PAGE_HEADER, counts, 2), "<u2")
-        return np.repeat(starts, counts) + pointers, counts
+        return starts, (lower - _PAGE_HEADER) // 2
 
     def _locate(self, pages: Positions) -> Block:
-        nodes, _ = self._nodes(pages, _LEAF_PAGE)
+        return self.entries(self._nodes(pages, _LEAF_PAGE))
+
+    # For a search of many keys at once (search.py): leaves by their index, nodes by position.
+
+    @property
+    def buffer(self) -> Buffer:
+        """The bytes of the file."""
+        return self._buffer
+
+    @cached_property
+    def first_keys(self) -> NDArray[np.bytes_]:
+        """What the keys of each leaf page are not below, and those of the page before it are.
+
+        The branch pages have it, but for the first child of each, in far fewer pages than there
+        are leaves; of the very first leaf it is empty.
+        """
+        if self._branches is None:
+            return np.full(len(self._leaves), b"", "S1")
+        nodes = self._branches.copy()
+        unnamed = np.flatnonzero(self.key_lengths(nodes) == 0)
+        unnamed = unnamed[unnamed > 0]
+        starts, _ = self.leaves(unnamed)
+        nodes[unnamed] = self.nodes(starts, np.zeros_like(starts))
+        keys = gather(self._buffer, nodes + _NODE_HEADER, self.key_lengths(nodes))
+        return padded(keys, int(lengths_of(keys).max()))
+
+    def leaves(self, indices: Positions) -> tuple[Positions, Positions]:
+        """Return where some leaf pages begin, and how many entries each has."""
+        return self._headers(self._leaves[indices], _LEAF_PAGE)
+
+    def nodes(self, starts: Positions, slots: Positions) -> Positions:
+        """Return the nodes of the entries at some places of leaf pages that begin at ``starts``."""
+        found: Positions = starts + load(self._buffer, starts + _PAGE_HEADER + 2 * slots, "<u2")
+        return found
+
+    def key_starts(self, nodes: Positions) -> Positions:
+        """Return where the keys of some nodes begin."""
+        return nodes + _NODE_HEADER
+
+    def key_lengths(self, nodes: Positions) -> Positions:
+        """Return the lengths of the keys of some nodes."""
+        return load(self._buffer, nodes + 6, "<u2").astype(np.int64)
+
+    def entries(self, nodes: Positions) -> Block:
+        """Return the entries of some nodes of leaf pages, in that order."""
         header = load(self._buffer, nodes, "<u8").astype(np.uint64, copy=False)
         value_lengths = (header & np.uint64(0xFFFFFFFF)).astype(np.int64)
         key_lengths = (header >> np.uint64(48)).astype(np.int64)

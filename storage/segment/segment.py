@@ -28,7 +28,9 @@ from ..environment import Environment
 from ..errors import CorruptionError, FilesystemError, StorageFullError
 from ..paths import segment_path
 from .block import Block
+from .key import successor
 from .page import LayoutError, Pages
+from .search import Found, search
 
 _ROWS_A_CALL = 65_536
 _BYTES_A_CALL = 8 << 20
@@ -284,6 +286,28 @@ class SegmentFile:
             return
         with _damage_told(self.path):
             yield from pages.blocks(low, high, leaves, descending=descending)
+
+    def under(self, prefixes: Bytes, most: Positions | None = None) -> Found:
+        """Return the entries whose keys begin with some prefixes: see `search`.
+
+        CorruptionError, naming the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            return self._under_by_cursor(prefixes)
+        with _damage_told(self.path):
+            return search(pages, prefixes, most)
+
+    def _under_by_cursor(self, prefixes: Bytes) -> Found:
+        """Return what `under` does of all entries, through LMDB's own cursor."""
+        each = [
+            [*self._cursor_blocks(prefix, successor(prefix), False)]
+            for prefix in prefixes.to_pylist()
+        ]
+        sizes = [sum(map(len, blocks)) for blocks in each]
+        blocks = [block for found in each for block in found] or [Block.of_pairs([])]
+        owners = np.repeat(np.arange(len(each)), np.array(sizes, np.int64))
+        return Found(owners, Block.joined(blocks), np.zeros(len(each), np.bool_))
 
     def _cursor_blocks(
         self, low: bytes | None, high: bytes | None, descending: bool

@@ -8,7 +8,7 @@ Does not know: files, epochs, or which of several versions is seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, NoReturn
 
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from relstate.vnode import scalar_hasher, vnodes_of
 
 from ..codec.memcomparable import KeyCodec
-from ..codec.ragged import Bytes, Positions, gather
+from ..codec.ragged import Bytes, Positions, gather, parts_of
 from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
 from ..log.entry import TableDefinition
-from ..schema.arrow import arrow_type
+from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
 from ..schema.schema import Column, TableSchema
 from ..segment.block import Block
@@ -79,10 +79,11 @@ class RowEncoding:
         self._delete_value = FIXED.pack(Kind.DELETE, 0, schema.version)
         self.key_names = [column.name for column in schema.key_columns]
         self._key_shape = BatchShape(self.arrow_schema(schema.key_columns), self.key_names)
-        self._row_type = row_type([column.name for column in schema.columns])
-        self._hash_one = scalar_hasher(
-            [arrow_type(column.type) for column in schema.distribution_columns]
-        )
+        self._row_type = row_type([column.name for column in schema.visible_columns])
+        self._hash_one = _hasher(schema)
+        self._required_keys = [
+            place for place, column in enumerate(schema.key_columns) if not column.nullable
+        ]
         self._prefix_codecs = [
             KeyCodec(
                 [column.type for column in schema.key_columns[:count]], schema.primary_key[:count]
@@ -92,7 +93,12 @@ class RowEncoding:
         self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
         self._order = _row_order(schema)
         self._arranged = _arrangement(
-            [index if in_key else len(self.key_names) + index for in_key, index in self._order]
+            [
+                index if in_key else len(self.key_names) + index
+                for (in_key, index), column in zip(self._order, schema.columns, strict=True)
+                if not column.hidden
+            ],
+            len(schema.columns),
         )
         names = [column.name for column in schema.columns]
         self._key_places = [names.index(name) for name in self.key_names]
@@ -105,11 +111,38 @@ class RowEncoding:
     def vnodes(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
         """Return the vnode of every row of a batch with the table's key columns, uint16."""
         columns = [batch.column(column.name) for column in self.schema.distribution_columns]
+        if not columns:
+            return np.zeros(batch.num_rows, np.uint16)
         return vnodes_of(columns, self.vnode_count)
 
     def encode_keys(self, batch: pa.RecordBatch) -> Bytes:
         """Return the full key of every row of a batch that has the table's key columns."""
         return compose(self.table_id, self.vnodes(batch), self.primary_keys(batch))
+
+    def encode_prefixes(self, batch: pa.RecordBatch) -> Bytes:
+        """Return what the full keys of all rows begin with whose first key columns a batch has.
+
+        NULL is a value here. SchemaMismatchError unless these are the first columns of the primary
+        key, all of the distribution key among them; ValueRangeError for a value that does not fit.
+        """
+        count = batch.num_columns
+        names = self.key_names[:count]
+        if (
+            not count
+            or {name.lower() for name in batch.schema.names} != {name.lower() for name in names}
+            or count <= max(self._hashed, default=0)
+        ):
+            raise SchemaMismatchError(
+                f"table {self.name}: ({', '.join(batch.schema.names)}) is not the begin of the "
+                f"primary key ({', '.join(self.key_names)}), or not all of the distribution key "
+                f"({', '.join(self.key_names[place] for place in self._hashed)}) is in it"
+            )
+        columns = [replace(column, nullable=True) for column in self.schema.key_columns[:count]]
+        fields = [column.field for column in columns]
+        rows = BatchShape(arrow_schema(fields), names).conform(batch)
+        keys = self._prefix_codecs[count].encode(rows.columns)
+        data, offsets = parts_of(compose(self.table_id, self.vnodes(rows), keys))
+        return gather(data, offsets[:-1], np.diff(offsets) - VERSION_BYTES)
 
     def encode(
         self,
@@ -207,7 +240,7 @@ class RowEncoding:
 
     def vnode_of_prefix(self, prefix: Sequence[Any]) -> int | None:
         """Return the vnode of all rows whose primary key begins so; None if they have several."""
-        return None if len(prefix) <= max(self._hashed) else self._vnode_of(prefix)
+        return None if len(prefix) <= max(self._hashed, default=-1) else self._vnode_of(prefix)
 
     def vnode_of_range(self, keys: KeyRange) -> int | None:
         """Return the vnode of all rows of a range; None if they may have several."""
@@ -242,11 +275,11 @@ class RowEncoding:
         """Return the full key of the row whose primary key has these values.
 
         SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
-        one that does not fit, NullKeyError for None.
+        one that does not fit, NullKeyError for None in a column that is NOT NULL.
         """
         # First, because it tells whether the values are of the key's types.
         primary_key = self.keys.encode_one(values)
-        if None in values:
+        if None in values and any(values[place] is None for place in self._required_keys):
             raise NullKeyError(
                 f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
                 f"found {tuple(values)!r}"
@@ -297,7 +330,10 @@ class RowEncoding:
         return f"table {self.name}, row {named}"
 
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
-        """Return the row with a primary key and a stored value; None if the value is a delete."""
+        """Return the row with a primary key and a stored value; None if the value is a delete.
+
+        It has the visible columns.
+        """
         body = self.values.decode_one(value)
         return None if body is None else self._row_type(self._arranged((*key, *body)))
 
@@ -326,6 +362,18 @@ def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
     ]
 
 
-def _arrangement(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """Return the function that puts the values at ``places``, a permutation, in that order."""
-    return tuple if list(places) == sorted(places) else itemgetter(*places)
+def _arrangement(places: Sequence[int], count: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that takes the values at ``places`` of ``count``, in that order."""
+    if list(places) == list(range(count)):
+        return tuple
+    if len(places) == 1:
+        (place,) = places
+        return lambda values: (values[place],)
+    return itemgetter(*places)
+
+
+def _hasher(schema: TableSchema) -> Callable[[Sequence[Any]], int]:
+    """Return the hash of a row's values of the distribution key."""
+    if not schema.distribution_key:
+        return lambda values: 0
+    return scalar_hasher([arrow_type(column.type) for column in schema.distribution_columns])

@@ -63,7 +63,7 @@ class Resolver:
         return self._folded(self.fold, blocks)
 
     def _newest(self, blocks: Sequence[Block]) -> Window:
-        winners = first_of_each(pa.concat_arrays([_row_keys(block) for block in blocks]))
+        winners = first_of_each(pa.concat_arrays([row_keys(block) for block in blocks]))
         bounds = np.cumsum([0, *(len(block) for block in blocks)])
         kept = np.zeros(bounds[-1], np.bool_)
         kept[winners] = True
@@ -79,7 +79,7 @@ class Resolver:
 
     def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
         joined = reduce(Block.followed_by, blocks)
-        folded = folded_by_key(fold, joined, _row_keys(joined))
+        folded = folded_by_key(fold, joined, row_keys(joined))
         return Window((_chosen(folded, self.keep(folded)),), None)
 
     def all_of(self, blocks: Sequence[Block]) -> Block:
@@ -121,11 +121,11 @@ def visible_at(time: Callable[[], int]) -> Callable[[Block], Flags]:
     return keep
 
 
-def _chosen(block: Block, flags: Flags) -> Block:
-    return block if flags.all() else block.take(np.flatnonzero(flags))
-
-
-def _row_keys(block: Block) -> Bytes:
+def row_keys(block: Block) -> Bytes:
     """Return the keys of a block without table and version: the same bytes are the same row."""
     lengths = block.key_lengths - _TABLE_BYTES - VERSION_BYTES
     return gather(block.keys, block.key_starts + _TABLE_BYTES, lengths)
+
+
+def _chosen(block: Block, flags: Flags) -> Block:
+    return block if flags.all() else block.take(np.flatnonzero(flags))

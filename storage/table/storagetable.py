@@ -38,6 +38,7 @@ from .filter import filtered
 from .fold import Fold
 from .head import expiry_of
 from .piece import Limits, Piece
+from .prefixes import PrefixReader
 from .pruning import Pruned, prune, spans, worthwhile_seeks
 from .record import Row
 from .resolve import Resolver, everything, visible_at
@@ -46,6 +47,7 @@ from .scan import Bounds, Scan
 from .spread import spread
 
 _POINTS_AT_ONCE = 4096
+_LEAVES_OF_KEYS = 512
 
 
 class StorageTable:
@@ -106,6 +108,11 @@ class StorageTable:
         """Return whether this is the table of that definition over just these segments."""
         return self.encoding.definition == definition and self._segments == segments
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written that could be seen; False may still mean no rows."""
+        return not self._segments
+
     # Point reads
 
     def get(self, key: Sequence[Any]) -> Row | None:
@@ -155,6 +162,34 @@ class StorageTable:
         """
         full_keys = self.encoding.encode_keys(self.encoding.conform_keys(keys))
         return self.find(full_keys, columns)
+
+    def under(
+        self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): all rows whose keys begin with one of ``prefixes``.
+
+        ``prefixes`` has the first columns of the primary key, those of the distribution key among
+        them, and no row twice; NULL is a value. ``indices`` (int64, ascending) name the prefix of
+        each row; rows of one prefix come in key order. SchemaMismatchError for other columns.
+        """
+        wanted = self.columns(columns)
+        indices, rows = self._beneath.under(self.encoding.encode_prefixes(prefixes))
+        return indices, self._decode(Piece((rows,), None), wanted)
+
+    def heads(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return what `under` does, but at most the first ``counts[i]`` rows of prefix i.
+
+        What lies behind them is not read.
+        """
+        wanted = self.columns(columns)
+        indices, rows = self._beneath.heads(self.encoding.encode_prefixes(prefixes), counts)
+        return indices, self._decode(Piece((rows,), None), wanted)
+
+    @property
+    def _beneath(self) -> PrefixReader:
+        return PrefixReader(tuple(zip(self._files, self._spans, strict=True)), self._resolver)
 
     def find(
         self, full_keys: Bytes, columns: Sequence[str] | None = None, newest: Block | None = None
@@ -217,7 +252,7 @@ class StorageTable:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows, vnode by vnode, as batches of bounded size.
 
-        ``columns``: names, all by default. ``vnodes``: ranges of vnodes, all by default.
+        ``columns``: names, the visible ones by default. ``vnodes``: ranges, all by default.
         ``newest``: entries in key order that hide the table's own. ``where``: which rows; what it
         says about the key decides what is read, in no order. SchemaMismatchError for an unknown
         column; CorruptionError, naming the file, for damage.
@@ -264,6 +299,13 @@ class StorageTable:
         for batch in found:
             yield batch.select(names)
 
+    def full_keys(self) -> Iterator[Bytes]:
+        """Yield the full keys of all entries, of older versions and deletes too, file by file."""
+        bounds = self.encoding.vnode_bounds(range(self.encoding.vnode_count))
+        for run in self._runs:
+            for block in run.source(bounds, _LEAVES_OF_KEYS, False):
+                yield block.key_bytes()
+
     def count(
         self, vnodes: Sequence[range] | None = None, *, where: Predicate | None = None
     ) -> int:
@@ -280,13 +322,13 @@ class StorageTable:
         )
 
     def columns(self, names: Sequence[str] | None) -> Sequence[Column]:
-        """Return the columns of these names, all by default.
+        """Return the columns of these names, the visible ones by default.
 
         SchemaMismatchError if there is none of a name, or a name comes twice.
         """
         schema = self.encoding.schema
         if names is None:
-            return schema.columns
+            return schema.visible_columns
         if not names:
             raise SchemaMismatchError("no column was asked for; name at least one")
         known = {column.name.lower(): column for column in schema.columns}

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ..environment import Environment
 from ..log.entry import SegmentRecord
-from ..segment.writer import SegmentWriter
+from ..segment.writer import EntryFold, SegmentWriter
+from .appendonly import check_distinct, check_inserts
 from .encoding import RowEncoding
 from .lifetime import Lifetime
 from .resolve import fold_entries
@@ -29,9 +30,8 @@ class TableWriter:
 
     def __init__(self, environment: Environment, encoding: RowEncoding, shards: int) -> None:
         self._encoding = encoding
-        fold = encoding.values.fold
-        folded = None if fold is None else partial(fold_entries, fold)
-        self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=folded)
+        fold = _fold_of(encoding)
+        self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
         self._lifetime = Lifetime(encoding.definition, environment.now())
         self._rows = 0
 
@@ -47,8 +47,10 @@ class TableWriter:
         two rows of one key the later wins, or what the table's merge behaviour makes of them.
         ``ttls``: after how many seconds each row expires (int64), NULL for the table's own.
         SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
-        the table, OptionError for ``ttls`` where the table merges rows.
+        the table, OptionError for ``ttls`` where the table merges rows, AppendOnlyError for a
+        delete, or a key that comes twice, where it takes new rows only.
         """
+        check_inserts(self._encoding.definition, kinds)
         step = max(_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
@@ -70,3 +72,11 @@ class TableWriter:
     def abort(self) -> None:
         """Remove what was written; only where no commit was asked to name it."""
         self._segments.abort()
+
+
+def _fold_of(encoding: RowEncoding) -> EntryFold | None:
+    """Return what becomes of rows of one key; None: the one added last stays."""
+    if encoding.definition.properties.append_only:
+        return partial(check_distinct, encoding)
+    fold = encoding.values.fold
+    return None if fold is None else partial(fold_entries, fold)

@@ -26,8 +26,9 @@ from ..errors import (
 )
 from ..log.entry import SegmentRecord
 from ..log.log import Log
+from ..log.proposal import Proposal
 from ..log.state import StoreState
-from ..log.transaction import CLOCK_TOLERANCE, Committed, Proposal, commit
+from ..log.transaction import CLOCK_TOLERANCE, Committed, commit
 from ..paths import segment_path
 from .layout import Component, components
 from .policy import BUDGET, FEW, Merge, automatic, full

@@ -20,14 +20,17 @@ Does not know: who reads. A reader of an epoch that expires under it is told so 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..environment import Environment
-from ..errors import EpochExpiredError, EpochNotFoundError, OptionError
+from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError, OptionError
 from ..log.entry import Entry
 from ..log.log import Log
+from ..log.proposal import Proposal
+from ..log.rules import needed_by_views
 from ..log.state import StoreState
-from ..log.transaction import CLOCK_TOLERANCE, ORPHAN_GRACE, Proposal, commit
+from ..log.transaction import CLOCK_TOLERANCE, ORPHAN_GRACE, commit
 from ..paths import (
     ARCHIVE,
     LOG,
@@ -40,6 +43,8 @@ from ..paths import (
 from ..segment.registry import registry
 
 OPERATION = "vacuum"
+# Each is a view that began to read while this vacuum looked.
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,16 @@ def vacuum(
     retention = state.settings.retention if retention is None else retention
     if retention < 0:
         raise OptionError(f"retention is in seconds and cannot be negative: {retention}")
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(ConflictError):
+            return _vacuum(log, state, retention, dry_run)
+    return _vacuum(log, state, retention, dry_run)
+
+
+def _vacuum(
+    log: Log, state: StoreState, retention: int, dry_run: bool
+) -> tuple[StoreState, VacuumReport]:
+    """Vacuum once. ConflictError if a view began to read what would have gone."""
     state = log.refresh(state)
     oldest = floor(log, state, retention)
     expiring = _expiring(log, state, oldest)
@@ -98,12 +113,14 @@ def vacuum(
 def floor(log: Log, state: StoreState, retention: int) -> int:
     """Return the oldest epoch to be kept: the newest at the beginning of the retention.
 
-    What else must be read later, by whomever, moves it back here.
+    Or an older one that a view has to read: where it goes on from, or what it still backfills.
     """
     try:
-        return log.epoch_at(state, log.environment.now() - retention * 1_000_000)
+        oldest = log.epoch_at(state, log.environment.now() - retention * 1_000_000)
     except (EpochNotFoundError, EpochExpiredError):
         return state.oldest_epoch
+    needed = needed_by_views(state)
+    return oldest if needed is None else min(oldest, needed)
 
 
 def _is_idle(log: Log, before: int, oldest: int) -> bool:

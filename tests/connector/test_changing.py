@@ -11,6 +11,7 @@ import relstate
 from relstate.connector.sql import Database, changing
 from relstate.storage import Store
 from relstate.storage.errors import (
+    AppendOnlyError,
     ConflictError,
     DuplicateKeyError,
     NullValueError,
@@ -281,8 +282,16 @@ def test_an_append_only_table_takes_inserts(db: Database, store: Store) -> None:
     )
     assert touched(db, merge) == (1, 0, 0)
 
-    for statement in ("UPDATE a SET id = 2", "DELETE FROM a", f"{merge} WHEN MATCHED THEN DELETE"):
-        with pytest.raises(UnsupportedStatementError, match="append-only"):
+    for statement in (
+        "UPDATE a SET id = 2",
+        "DELETE FROM a",
+        f"{merge} WHEN MATCHED THEN DELETE",
+        "TRUNCATE TABLE a",
+        "INSERT OVERWRITE a VALUES (3)",
+        "INSERT INTO a VALUES (3), (2)",
+        "INSERT INTO a VALUES (3), (3)",
+    ):
+        with pytest.raises(AppendOnlyError, match="append-only"):
             db.sql(statement)
     assert held(store, "a") == [(1,), (2,)]
 

@@ -230,5 +230,5 @@ def test_an_operation_follows_the_table_s_merge_behaviour(
 
     assert tuple(store.table("partial").get(1)) == (1, 1, 2)  # type: ignore[arg-type]
     assert tuple(store.table("ignore").get(1)) == (1, 1, None)  # type: ignore[arg-type]
-    with pytest.raises(Exception, match=r"UnknownOperationError.*append-only"):
+    with pytest.raises(Exception, match=r"AppendOnlyError.*append-only"):
         save(changes.coalesce(1), store, "log", opColumn="op", clustered="true")

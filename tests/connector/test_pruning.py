@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relstate.connector.sql.pruning import conditions
-from relstate.connector.sql.reference import parse_query, table_references
-from relstate.connector.sql.tokens import tokens_of
+from relstate.connector.syntax.reference import parse_query, table_references
+from relstate.connector.syntax.tokens import tokens_of
 from relstate.storage import TableSchema
 from relstate.storage.schema.ddl import parse_columns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relstate.connector.sql.reference import (
+from relstate.connector.syntax.reference import (
     columns_read,
     parse_query,
     replaced,
@@ -150,3 +150,16 @@ def test_a_query_that_cannot_be_followed_is_refused(text: str, reason: str) -> N
     """A table that is not seen would be read at another epoch, or not at all."""
     with pytest.raises(UnsupportedStatementError, match=reason):
         rewritten(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("SELECT v, _k FROM t", ("v", "_k")),
+        ("SELECT v FROM t", ("v",)),
+        ("SELECT * FROM t", ("v",)),
+    ],
+)
+def test_hidden_columns_are_read_where_they_are_named(text: str, columns: tuple[str, ...]) -> None:
+    """A star is the visible ones."""
+    assert columns_read(parse_query(text), text, ("v",), ("_k",)) == columns

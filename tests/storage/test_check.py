@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relstate.storage import Kind, SegmentRecord, Store
 from relstate.storage.errors import CorruptionError
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
-from relstate.storage.log.entry import TableStatistics
+from relstate.storage.log.entry import Entry, TableStatistics
+from relstate.storage.log.log import Log
+from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path
 from relstate.storage.table.head import FIXED
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
+from support.views import new_view, progressed, refresh
 
 
 @pytest.fixture
@@ -226,3 +230,49 @@ def told(path: str) -> str:
             return " ".join(store.check().problems)
     except CorruptionError as error:
         return str(error)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problems"),
+    [
+        ({"dropped_tables": (1,)}, ["view 2: there is no table with the id 1, which it names"]),
+        ({"dropped_tables": (3,)}, ["view 2: there is no table with the id 3, which it names"]),
+        (
+            {"dropped_tables": (2,)},
+            [f"table __internal_v_{at}: it holds state, but no view keeps it" for at in (1, 2)],
+        ),
+        (
+            {"progress": (ViewProgress(2, 7, ((1, 99),)),)},
+            ["view 2: it reflects epoch 99, but 7 is the newest"],
+        ),
+        (
+            {"progress": (ViewProgress(2, 8, ((1, 1),)),)},
+            ["view 2: it reflects epoch 8, but 7 is the newest"],
+        ),
+        (
+            {"progress": (ViewProgress(2, 1, ((3, 1),)),)},
+            ["view 2: its progress is not that of its inputs"],
+        ),
+    ],
+)
+def test_a_view_that_is_not_whole_is_found(
+    store: Store, wrong: dict[str, Any], problems: list[str]
+) -> None:
+    """What no commit would let by: missing tables, state without a view, progress ahead of time."""
+    store.create_view(new_view(store, "v", "t"))
+    refresh(store, progressed(store, "v"))
+    assert store.check().ok
+    state = store.state
+    entry = Entry(
+        commit_id="bad",
+        parent=state.commit_id,
+        epoch=state.epoch + 1,
+        time=state.time,
+        started=state.time,
+        operation="bad",
+        data_change=False,
+        **wrong,
+    )
+    assert Log(store.environment).append(entry)
+
+    assert list(store.check().problems) == problems

@@ -16,6 +16,7 @@ from relstate.storage.errors import RelstateError, StorageError, UnknownOutcomeE
 from relstate.storage.segment.registry import registry
 from support.faulty_environment import FaultyEnvironment, trials
 from support.stores import Rows, contents, unsynced, upsert
+from support.views import new_view, progressed, refresh, view_rows
 
 Change = Callable[[Store], object]
 _OLD: Rows = [(1, "one"), (2, "two"), (3, "three")]
@@ -37,14 +38,28 @@ def _create(store: Store) -> None:
     store.create_table("another", "k INT", primary_key=["k"])
 
 
+def _refresh(store: Store) -> None:
+    segments = (*view_rows(store, "v", 1, 2), *view_rows(store, "__internal_v_2", None))
+    refresh(store, progressed(store, "v"), segments=segments)
+
+
+def _drop_view(store: Store) -> None:
+    store.drop_view("v")
+
+
+_TABLES = ("t", "v of 0, 0")
 _UPSERTED: Rows = [(2, "new"), (3, "three"), (4, "four")]
 _CHANGES: list[tuple[Change, Rows, tuple[str, ...]]] = [
-    (_upsert_and_delete, _UPSERTED, ("t",)),
-    (_truncate, [], ("t",)),
-    (_create, _OLD, ("another", "t")),
+    (_upsert_and_delete, _UPSERTED, _TABLES),
+    (_truncate, [], _TABLES),
+    (_create, _OLD, ("another", "t", "v of 0, 0")),
+    (_refresh, _OLD, ("t", "v of 2, 1")),
+    (_drop_view, _OLD, ("t",)),
 ]
 changes = pytest.mark.parametrize(
-    ("change", "after", "tables"), _CHANGES, ids=["upsert", "truncate", "create table"]
+    ("change", "after", "tables"),
+    _CHANGES,
+    ids=["upsert", "truncate", "create table", "refresh", "drop view"],
 )
 
 
@@ -56,6 +71,8 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
         upsert(store, "t", [(1, "old"), (2, "two"), (9, "gone")])
         upsert(store, "t", [(1, "one"), (3, "three")], deleted=[(9, None)])
+        store.create_view(new_view(store, "v", "t"))
+        refresh(store, progressed(store, "v"))
         while store.epoch < request.param:
             # Epochs without segments: what they cost to check would be paid at every step.
             store.create_table("passing", "k INT", primary_key=["k"])
@@ -65,11 +82,19 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _found(environment: FaultyEnvironment) -> tuple[int, Rows, tuple[str, ...]]:
-    """Return the (epoch, rows, tables) that a new process finds, in a store that is whole."""
+    """Return the (epoch, rows, tables) that a new process finds, in a store that is whole.
+
+    Of a view it is told how many rows its tables hold; it says that it reflects what it does.
+    """
     registry.close(environment.root)
     with Store.open(environment.root) as store:
         assert store.check().problems == ()
-        return store.epoch, contents(store, "t"), store.tables()
+        views = (
+            f"{view} of {len(contents(store, view))}, {len(contents(store, state))}"
+            for view in store.views()
+            for _, state in [store.internal_tables(view)]
+        )
+        return store.epoch, contents(store, "t"), (*store.tables(), *views)
 
 
 @changes
@@ -79,7 +104,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(
 ) -> None:
     """Whatever was synced or not when the process died, its change is there whole or not at all."""
     with Store.open(str(prepared)) as store:
-        old = (store.epoch, _OLD, ("t",))
+        old = (store.epoch, _OLD, _TABLES)
     new = (old[0] + 1, after, tables)
     seen = set()
     for environment in trials(prepared, tmp_path, crash_at=0):
@@ -119,7 +144,7 @@ def test_an_error_at_any_step_is_told_and_loses_nothing(
     What returned is there; what raised anything but UnknownOutcomeError is not.
     """
     with Store.open(str(prepared)) as store:
-        old = (store.epoch, _OLD, ("t",))
+        old = (store.epoch, _OLD, _TABLES)
     new = (old[0] + 1, after, tables)
     for environment in trials(prepared, tmp_path, **{fault: 0}, errno=number):
         raised: RelstateError | None = None

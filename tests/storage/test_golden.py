@@ -10,7 +10,8 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
-from relstate.storage import Store
+from relstate.storage import Store, ViewInput
+from relstate.vnode import VnodeMapping
 from support.stores import contents
 
 _FOLDER = Path(__file__).parent / "golden"
@@ -44,6 +45,27 @@ def test_format_1_is_read(golden: Store) -> None:
     expected = {key: value for value, key in enumerate(writer.LONG_KEYS)}
     assert {row["k"]: row["v"] for row in long_keys} == expected
     assert [row["k"] for row in long_keys] == sorted(expected)
+
+
+def test_format_1_s_views_are_read(golden: Store) -> None:
+    """What a view is, keeps, shows, and how far it has come; with NULLs in its keys."""
+    writer = _writer()
+
+    view = golden.view("view")
+
+    altered = golden.read_plan("altered").definition.table_id
+    assert golden.views() == ("view",)
+    assert golden.internal_tables("view") == ("__internal_view_1",)
+    assert (view.definition.query, view.definition.plan) == (writer.QUERY, writer.PLAN)
+    assert view.definition.inputs == (ViewInput(altered, (1,)),)
+    assert view.definition.mapping == VnodeMapping.balanced(5, 2).rescale(3)
+    assert view.definition.settings == {"spark.sql.session.timeZone": "UTC"}
+    assert view.progress.backfill == writer.BACKFILL
+    assert view.progress.inputs == ((altered, view.progress.reflects),)
+    assert sorted(contents(golden, "view"), key=str) == sorted(writer.VIEW, key=str)
+    assert golden.table("view").get(None, None) == (None, 1)
+    assert golden.table("__internal_view_1").get("b") == ("b", 2)
+    assert golden.check().ok
 
 
 def test_format_1_s_rows_are_merged_fitted_and_expired(golden: Store) -> None:

@@ -11,8 +11,9 @@ import xxhash
 from relstate.storage.environment import Clock, Disk, Environment, LocalEnvironment
 from relstate.storage.log.entry import SegmentRecord, Settings, TableStatistics, Transaction
 from relstate.storage.log.log import Log
+from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.state import StoreState
-from relstate.storage.log.transaction import Committed, NewTable, Proposal, commit
+from relstate.storage.log.transaction import Committed, commit
 from relstate.storage.paths import segment_path
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.schema.types import BigInt, Field, String

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from relstate.storage.log.entry import Entry, SegmentRecord, TableDefinition, Transaction
 from relstate.storage.log.state import StoreState, fold
+from relstate.storage.log.view import ViewDefinition, ViewInput, ViewProgress
+from relstate.vnode import VnodeMapping
 from support.clock import START
 from support.commits import SCHEMA, SETTINGS, record
 
@@ -41,6 +43,13 @@ def definition(state: StoreState, name: str) -> TableDefinition:
     return TableDefinition(state.next_table_id, name, SCHEMA, state.epoch + 1)
 
 
+def view_definition(view_id: int, *inputs: int, units: int = 1) -> ViewDefinition:
+    """Return the definition of a view without state tables that reads some tables."""
+    mapping = VnodeMapping.balanced(SETTINGS.vnode_count, units)
+    read = tuple(ViewInput(one, (1,)) for one in inputs)
+    return ViewDefinition(view_id, "SELECT 1", read, (), mapping, {"zone": "UTC"}, {"plan": [None]})
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Entry]:
     """Draw the entries of a store from its first on: tables, writes, upkeep, time passing."""
@@ -63,6 +72,8 @@ def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
     name = draw(st.sampled_from(["orders", "Orders2", "_x", "customers"]))
     creates = not kept or (name.lower() not in state.table_ids and draw(st.booleans()))
     batches = [Transaction(draw(st.sampled_from("ab")), one, state.epoch) for one in draw(some)]
+    created = creates and name.lower() not in {*state.table_ids}
+    views = sorted(state.views.keys() - {*dropped})
     return following(
         state,
         time=state.time + draw(st.integers(0, 10**9)),
@@ -71,13 +82,30 @@ def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
         removed=tuple(draw(st.lists(st.sampled_from(names), unique=True, max_size=2)))
         if names and draw(st.booleans())
         else (),
-        created_tables=(definition(state, name),)
-        if creates and name.lower() not in {*state.table_ids}
+        created_tables=(definition(state, name),) if created else (),
+        created_views=(view_definition(state.next_table_id, *draw(some)),)
+        if created and draw(st.booleans())
         else (),
+        altered_views=tuple(
+            replace(state.views[one].definition, mapping=VnodeMapping.balanced(256, 3))
+            for one in views
+            if draw(st.booleans())
+        ),
+        progress=tuple(draw(_progress(state, one)) for one in views if draw(st.booleans())),
         dropped_tables=dropped,
         based_tables=tuple(draw(some)),
         transactions=tuple(batches),
         oldest_epoch=draw(st.none() | st.integers(state.oldest_epoch, state.epoch)),
+    )
+
+
+@st.composite
+def _progress(draw: st.DrawFn, state: StoreState, view_id: int) -> ViewProgress:
+    epochs = st.integers(0, state.epoch)
+    inputs = state.views[view_id].definition.inputs
+    backfill = draw(st.none() | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2))
+    return ViewProgress(
+        view_id, draw(epochs), tuple((one.table_id, draw(epochs)) for one in inputs), backfill
     )
 
 

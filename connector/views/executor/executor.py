@@ -40,8 +40,11 @@ class Executor(ABC, Generic[NodeT]):
     label: ClassVar[str]
     """What EXPLAIN and the names of state tables call it."""
 
-    def __init__(self, node: NodeT, states: Sequence[State]) -> None:
-        """``states``: those that `tables` describes, in its order."""
+    def __init__(self, node: NodeT, states: Sequence[State], is_ansi: bool = True) -> None:
+        """``states``: those that `tables` describes, in its order.
+
+        ``is_ansi``: whether what does not fit its type is an error; of use to who computes.
+        """
         self.node = node
         self.states = tuple(states)
 

@@ -14,7 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.storage import RowEncoding, SegmentWriter, StorageTable
+from relstate.storage import (
+    Environment,
+    Kind,
+    ReadPlan,
+    RowEncoding,
+    SegmentWriter,
+    StorageTable,
+)
 
 Positions = NDArray[np.int64]
 
@@ -57,13 +64,58 @@ class State(Protocol):
 
 
 class StoredState:
-    """A `State` over a store's table; what it writes goes to segments."""
+    """A `State` over a store's table; what it writes goes to segments.
+
+    The writer may be shared with other states of the task, so that one file holds what all of them
+    wrote; who made it finishes it.
+    """
 
     def __init__(self, table: StorageTable, writer: SegmentWriter) -> None:
         self._table = table
         self._writer = writer
 
+    @classmethod
+    def open(
+        cls, plan: ReadPlan, writer: SegmentWriter, environment: Environment | None = None
+    ) -> StoredState:
+        """Return the state that a table of a store is in at the epoch of a plan."""
+        return cls(plan.open(environment), writer)
+
     @property
     def encoding(self) -> RowEncoding:
         """The codec of the table."""
         return self._table.encoding
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no committed rows at all, so that nothing need be looked up."""
+        return self._table.is_empty
+
+    def get(
+        self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of the keys that exist: see `State.get`."""
+        return self._table.get_rows(keys, columns)
+
+    def under(
+        self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of all rows beneath some prefixes: see `State.under`."""
+        return self._table.under(prefixes, columns)
+
+    def heads(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of the first rows beneath each prefix: see `State.heads`."""
+        return self._table.heads(prefixes, counts, columns)
+
+    def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
+        """Put rows or delete them: see `State.write`.
+
+        SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
+        the table; StorageFullError if a segment does not fit on the disk.
+        """
+        kinds = None
+        if deleted is not None and deleted.any():
+            kinds = np.where(deleted, Kind.DELETE, Kind.PUT).astype(np.uint8)
+        self._writer.add(*self.encoding.encode(rows, kinds))

@@ -14,7 +14,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from relstate.storage import Op, Store, Table, chunk_of
+from relstate.storage import (
+    NewProgress,
+    NewTable,
+    NewView,
+    Op,
+    Proposal,
+    Store,
+    Table,
+    TableSchema,
+    ViewInput,
+    chunk_of,
+    types,
+)
+from relstate.vnode import VnodeMapping
 
 STORE = Path(__file__).parent / "v1"
 _UTC = dt.UTC
@@ -61,6 +74,13 @@ FIRST_WINS = [("a", 1)]
 ALTERED = [(1, 1, None), (2, 2, 0.5), (3, 2**40, 1.5), (4, 4, 2.5)]
 """What the tables of these names hold."""
 
+VIEW = [(None, 1), ("b", 2)]
+"""What the view shows; its rows have a hidden column, and keys that may be NULL."""
+
+QUERY = "SELECT b, count(*) AS number FROM altered GROUP BY b"
+PLAN = {"kind": "aggregate", "group": ["b"], "fields": [None, 1, 0.5]}
+BACKFILL = {"place": 1}
+
 LONG_KEYS = ["k" * 490, "k" * 600 + "a", "k" * 600 + "b", "k" * 600 + "\0", "z"]
 """Keys around and beyond LMDB's limit, some of which share an entry."""
 
@@ -91,6 +111,7 @@ def write(path: Path) -> None:
         write_merged(store)
         write_altered(store)
         write_expiring(store)
+        write_view(store)
         store.compact()
         while store.epoch < 70:
             store.create_table("passing", "k INT", primary_key=["k"])
@@ -133,6 +154,50 @@ def write_expiring(store: Store) -> None:
     """Write a row that expired soon, one that expires in a century, and one that never does."""
     store.create_table("expiring", "k INT", primary_key=["k"])
     store.write("expiring", pa.table({"k": [1, 2, 3]}), ttls=pa.array([1, 100 * 365 * 86400, None]))
+
+
+def write_view(store: Store) -> None:
+    """Write a view that has begun to read: its rows, its state, all of it in vnode 0, and how far.
+
+    It was created with units of even shares, and is kept by three.
+    """
+    fields = [
+        types.Field("b", types.String()),
+        types.Field("number", types.BigInt()),
+        types.Field("_k", types.Int()),
+    ]
+    rows = TableSchema.build(fields, ["b desc", "_k"], ["_k"], nullable_key=True, hidden=["_k"])
+    state = TableSchema.build(fields[:2], ["b"], (), nullable_key=True)
+    definition = store.read_plan("altered").definition
+    view = NewView(
+        NewTable("view", rows),
+        (NewTable("__internal_view_1", state),),
+        QUERY,
+        (ViewInput(definition.table_id, (1,)),),
+        VnodeMapping.balanced(5, 2),
+        {"spark.sql.session.timeZone": "UTC"},
+        PLAN,
+    )
+    store.create_view(view, [definition])
+    store.alter_view_mapping("view", VnodeMapping.balanced(5, 2).rescale(3))
+    batch = pa.RecordBatch.from_pylist(
+        [{"b": b, "number": number, "_k": None} for b, number in VIEW], rows.arrow_schema
+    )
+    segments = []
+    for name, part in (("view", batch), ("__internal_view_1", batch.select([0, 1]))):
+        writer = store.view_target(name).open(store.environment)
+        writer.write(part)
+        segments += writer.finish()
+    epoch = store.epoch
+    progress = NewProgress(store.view("view"), epoch, ((definition.table_id, epoch),), BACKFILL)
+    store.commit(
+        Proposal(
+            operation="refresh",
+            started=store.environment.now(),
+            segments=tuple(segments),
+            progress=(progress,),
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -40,12 +40,12 @@ WRITE = Entry(
 
 # On disk: an entry of format 1, byte by byte. It must be readable, and written, for ever.
 WRITE_BYTES = (
-    b'{"checksum":"673123927e78f8be","entry":{"added":[{"hash":"00112233aabbccdd","name":"0c-1","place":null,'
+    b'{"checksum":"10196d3704e6995e","entry":{"added":[{"hash":"00112233aabbccdd","name":"0c-1","place":null,'
     b'"size":4096,"tables":[{"deletes":2,"first_key":"0001","last_key":"ff","rows":10,"shard_bytes":[0,640],'
-    b'"table_id":3}]}],"altered_tables":[],"based_tables":[],'
-    b'"commit_id":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","created_tables":[],"data_change":true,'
+    b'"table_id":3}]}],"altered_tables":[],"altered_views":[],"based_tables":[],'
+    b'"commit_id":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","created_tables":[],"created_views":[],"data_change":true,'
     b'"dropped_tables":[],"epoch":7,"format":1,"oldest_epoch":null,"operation":"write",'
-    b'"parent":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","removed":[],"settings":null,'
+    b'"parent":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","progress":[],"removed":[],"settings":null,'
     b'"started":1767268799000000,"time":1767268800000000,"transactions":[{"batch":5,"run":"run",'
     b'"table_id":3,"writer":"query"}]}}\n'
 )

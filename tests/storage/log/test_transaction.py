@@ -22,15 +22,9 @@ from relstate.storage.errors import (
 )
 from relstate.storage.log.entry import Entry, Transaction
 from relstate.storage.log.log import Log
+from relstate.storage.log.proposal import NewTable, Proposal, Reads
 from relstate.storage.log.state import StoreState
-from relstate.storage.log.transaction import (
-    Committed,
-    NewTable,
-    Proposal,
-    Reads,
-    Skipped,
-    commit,
-)
+from relstate.storage.log.transaction import Committed, Skipped, commit
 from relstate.storage.paths import segment_path
 from support.clock import ManualClock
 from support.commits import (

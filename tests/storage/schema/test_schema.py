@@ -113,7 +113,6 @@ def test_the_order_of_a_key_column(part: str, expected: KeyColumn) -> None:
         (["order_id down"], None, "no column 'order_id down'"),
         ([""], None, "not a part of a primary key"),
         (["order_id", "ORDER_ID desc"], None, "names the column 'order_id' twice"),
-        (["order_id"], [], "the distribution key is empty"),
         (["order_id"], ["nothing"], "no column 'nothing'"),
         (["order_id"], ["customer"], "'Customer' is not part of the primary key"),
         (["order_id"], ["order_id", "order_id"], "names the column 'order_id' twice"),

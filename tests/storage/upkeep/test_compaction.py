@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage import LocalEnvironment, Store
+from relstate.storage import LocalEnvironment, SegmentRecord, Store
 from relstate.storage.environment import SystemClock
 from relstate.storage.errors import (
     ConflictError,
@@ -23,10 +23,7 @@ from relstate.storage.errors import (
 )
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
-from relstate.storage.log.transaction import NewTable, Proposal
 from relstate.storage.paths import SEGMENTS
-from relstate.storage.schema.schema import TableSchema
-from relstate.storage.schema.types import BigInt, Field
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import RowEncoding
 from relstate.storage.upkeep import compaction
@@ -44,6 +41,7 @@ from support.stores import (
     upsert,
     written,
 )
+from support.views import new_view, progressed, refresh, view_rows
 
 _ROWS: Rows = [(key, f"row {key}") for key in range(40)]
 
@@ -203,34 +201,37 @@ def test_tables_that_share_files_are_compacted_together(store: Store) -> None:
 
 def shared(store: Store, rows: Mapping[str, tuple[object, ...]]) -> None:
     """Write one row of each of some tables into one segment."""
+    committed(store, shared_segment(store, rows))
+
+
+def shared_segment(
+    store: Store, rows: Mapping[str, tuple[object, ...]]
+) -> tuple[SegmentRecord, ...]:
+    """Return the segment of one row of each of some tables, for a commit."""
     writer = store.segment_writer()
     for name, row in rows.items():
         encoding = RowEncoding(store.state.table(name).definition, store.settings.vnode_count)
         writer.add(*encoding.encode(batch_of(store, name, [row])))
-    committed(store, writer.finish())
+    return writer.finish()
 
 
 def test_rows_of_relstates_own_tables_leave_users_files(store: Store) -> None:
     """Files that hold both are merged together, into files that hold one."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
-    fields = [Field("k", BigInt(), nullable=False), Field("v", BigInt())]
-    own = Proposal(
-        operation="create",
-        started=store.environment.now(),
-        created_tables=(NewTable("__internal_state", TableSchema.build(fields, ["k"], None)),),
-    )
-    store.commit(own)
-    upsert(store, "__internal_state", [(1, 1)])
-    shared(store, {"t": (7, "t"), "__internal_state": (7, 7)})
+    store.create_view(new_view(store, "v", "t"))
+    state = store.internal_tables("v")[0]
+    refresh(store, progressed(store, "v"), segments=view_rows(store, state, 1))
+    segments = shared_segment(store, {"t": (7, "t"), state: (7, 7)})
+    refresh(store, progressed(store, "v"), segments=segments)
 
     store.compact()
 
     tables = [
         [part.table_id for part in one.record.tables] for one in store.state.segments.values()
     ]
-    assert sorted(tables) == [[1], [2]]
+    assert sorted(tables) == [[1], [3]]
     assert contents(store, "t") == [(7, "t")]
-    assert contents(store, "__internal_state") == [(1, 1), (7, 7)]
+    assert contents(store, state) == [(1, None), (7, 7)]
 
 
 def test_expired_rows_leave(tmp_path: Path) -> None:

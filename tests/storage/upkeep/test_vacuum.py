@@ -15,6 +15,7 @@ import pytest
 from relstate.storage import LocalEnvironment, Proposal, Store
 from relstate.storage.environment import SystemClock
 from relstate.storage.errors import (
+    ConflictError,
     EpochExpiredError,
     OptionError,
     RelstateError,
@@ -28,6 +29,7 @@ from relstate.storage.upkeep.vacuum import VacuumReport
 from support.clock import ManualClock
 from support.faulty_environment import FaultyEnvironment
 from support.stores import Rows, UnsyncedDisk, contents, upsert, written
+from support.views import new_view, progressed, refresh, view_rows
 
 _DAY = 24 * 3600
 _ROWS: Rows = [(key, "newest") for key in range(10)]
@@ -354,3 +356,95 @@ def test_an_error_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, faul
             store.vacuum(retention=0)
 
         check_whole(environment, later)
+
+
+# Views hold it back
+
+
+def rest(store: Store, clock: ManualClock) -> None:
+    """Let an hour go by, and with it a commit that no view reads."""
+    clock.advance(3600)
+    store.truncate("other")
+
+
+@pytest.fixture
+def viewed(store: Store, clock: ManualClock) -> Store:
+    """The store with the view v of the table t, which has taken in all up to epoch 8."""
+    store.create_table("other", "k BIGINT", primary_key=["k"])
+    store.create_view(new_view(store, "v", "t"))
+    refresh(store, progressed(store, "v"))
+    rest(store, clock)
+    return store
+
+
+def test_what_a_view_has_to_read_is_kept(viewed: Store, clock: ManualClock) -> None:
+    """Its changes go on from where it is, however long ago that was; then they may go."""
+    reached = viewed.view("v").progress.reflects
+    upsert(viewed, "t", [(1, "after")])
+    for _ in range(3):
+        rest(viewed, clock)
+
+    assert viewed.vacuum(retention=0).oldest_epoch == reached
+    changes = viewed.changes("t", reached + 1, columns=["v", "_change_type"])
+    assert [row["v"] for part in changes for row in part.to_pylist()] == ["newest", "after"]
+    refresh(viewed, progressed(viewed, "v"))
+    epoch = viewed.epoch
+    assert viewed.vacuum(retention=0).oldest_epoch == epoch
+
+
+def test_a_view_without_changes_to_take_in_holds_nothing_back(
+    viewed: Store, clock: ManualClock
+) -> None:
+    """Its inputs are now as they were: changes that come can be read from the oldest epoch on."""
+    rest(viewed, clock)
+    oldest = viewed.vacuum(retention=0).oldest_epoch
+
+    assert oldest == viewed.epoch - 1 > viewed.view("v").progress.reflects
+    upsert(viewed, "t", [(1, "after")])
+    changes = viewed.changes("t", oldest + 1, columns=["v"])
+    assert sum(part.num_rows for part in changes) == 2
+    refresh(viewed, progressed(viewed, "v"))
+
+
+def test_what_a_view_still_backfills_is_kept(viewed: Store, clock: ManualClock) -> None:
+    """It reads its inputs at one epoch until it is through, whether they change or not."""
+    begun = viewed.epoch
+    refresh(viewed, progressed(viewed, "v", begun, backfill=1), segments=view_rows(viewed, "v", 1))
+    for step in (2, 3):
+        rest(viewed, clock)
+        assert viewed.vacuum(retention=0).oldest_epoch == begun
+        assert contents(viewed, "t", begun) == _ROWS
+        refresh(viewed, progressed(viewed, "v", begun, backfill=step))
+    refresh(viewed, progressed(viewed, "v", begun))
+    assert viewed.vacuum(retention=0).oldest_epoch > begun
+
+
+def test_a_dropped_view_and_one_that_has_not_begun_hold_nothing_back(
+    viewed: Store, clock: ManualClock
+) -> None:
+    """They have nothing to go on from."""
+    viewed.create_view(new_view(viewed, "w", "t"))
+    upsert(viewed, "t", [(1, "after")])
+    rest(viewed, clock)
+    viewed.drop_view("v")
+
+    epoch = viewed.epoch
+    assert viewed.vacuum(retention=0).oldest_epoch == epoch
+
+
+def test_a_vacuum_and_a_view_that_begins_do_not_cross(viewed: Store, clock: ManualClock) -> None:
+    """Whoever commits second is refused: neither loses what it counts on."""
+    viewed.create_view(new_view(viewed, "w", "t"))
+    begun = viewed.epoch
+    rest(viewed, clock)
+    started = viewed.environment.now()
+    refresh(viewed, progressed(viewed, "w", begun, backfill=1))
+    expiring = Proposal(
+        operation="vacuum", started=started, data_change=False, oldest_epoch=viewed.epoch
+    )
+    with pytest.raises(ConflictError, match=f"a view has to read epoch {begun}"):
+        viewed.commit(expiring)
+    refresh(viewed, progressed(viewed, "w", backfill=1))
+    viewed.commit(expiring)
+    with pytest.raises(EpochExpiredError, match=f"go on from epoch {begun}, but"):
+        refresh(viewed, progressed(viewed, "w", begun, backfill=1))

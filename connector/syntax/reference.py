@@ -92,11 +92,13 @@ def table_references(tree: Tree, text: str, is_table: IsTable) -> tuple[TableRef
     return tuple(sorted(found, key=lambda reference: reference.start))
 
 
-def columns_read(tree: Tree, text: str, columns: Collection[str]) -> tuple[str, ...]:
-    """Return those of a table's columns that a query may read, in their order.
+def columns_read(
+    tree: Tree, text: str, columns: Collection[str], hidden: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return those of a table's columns that a query may read, in their order, hidden ones last.
 
     A column counts as read where its name stands anywhere in the text. All are where some may be
-    read without their names: by a star, for one.
+    read without their names: by a star, for one, which leaves out the hidden ones.
     """
     tokens = tokens_of(text)
     words = {token.text.lower() for token in tokens if token.token_type is not TokenType.STRING}
@@ -109,7 +111,7 @@ def columns_read(tree: Tree, text: str, columns: Collection[str]) -> tuple[str, 
         or "|>" in words
     ):
         return tuple(columns)
-    return tuple(name for name in columns if name.lower() in words)
+    return tuple(name for name in (*columns, *hidden) if name.lower() in words)
 
 
 def replaced(text: str, references: Sequence[TableReference], names: Sequence[str]) -> str:

@@ -1,0 +1,169 @@
+"""The statements about materialized views, as values.
+
+    CREATE MATERIALIZED VIEW [IF NOT EXISTS] v [TBLPROPERTIES ('parallelism' = '4')] AS SELECT …
+    DROP MATERIALIZED VIEW [IF EXISTS] v [CASCADE]
+    ALTER MATERIALIZED VIEW v SET PARALLELISM n
+    REFRESH MATERIALIZED VIEW v
+    SHOW MATERIALIZED VIEWS [LIKE 'pattern']
+    SHOW INTERNAL TABLES [FROM v]
+    EXPLAIN MATERIALIZED VIEW v
+    EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT …
+
+Does not know: the store, Spark, or what a SELECT means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from relstate.connector.syntax.tokens import TokenReader
+from relstate.storage import errors
+
+from .definition import properties_of
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """``query`` is the SELECT as written; ``parallelism`` None for the session's."""
+
+    name: str
+    query: str
+    parallelism: int | None
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    """Drop a view, with ``cascade`` those that read it too."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetParallelism:
+    """Keep a view in so many parallel units."""
+
+    name: str
+    parallelism: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshView:
+    """Bring a view to the latest epoch of its tables."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowViews:
+    """List the views whose names match ``pattern``, in Spark's sense; None for all."""
+
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowInternalTables:
+    """List the state tables of a view; None for those of all views."""
+
+    view: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainView:
+    """Tell how a view is kept: one that there is, or one that a statement would create."""
+
+    view: str | CreateView
+
+
+ViewStatement = (
+    CreateView
+    | DropView
+    | SetParallelism
+    | RefreshView
+    | ShowViews
+    | ShowInternalTables
+    | ExplainView
+)
+
+
+def create_view(reader: TokenReader) -> CreateView:
+    """Read what follows CREATE MATERIALIZED VIEW."""
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the view's name")
+    properties = properties_of(reader) if reader.accept("TBLPROPERTIES") else {}
+    unknown = properties.keys() - {"parallelism"}
+    if unknown:
+        raise errors.OptionError(
+            f"unknown property {min(unknown)!r} of a materialized view; there is 'parallelism'"
+        )
+    reader.expect("AS")
+    query = reader.source(reader.rest())
+    parallelism = properties.get("parallelism")
+    units = None if parallelism is None else _number(parallelism)
+    return CreateView(name, query, units, if_not_exists)
+
+
+def drop_view(reader: TokenReader) -> DropView:
+    """Read what follows DROP MATERIALIZED VIEW."""
+    if_exists = reader.accept("IF", "EXISTS")
+    name = reader.name("the view's name")
+    cascade = reader.accept("CASCADE")
+    reader.accept("RESTRICT")
+    reader.finish()
+    return DropView(name, if_exists, cascade)
+
+
+def alter_view(reader: TokenReader) -> SetParallelism:
+    """Read what follows ALTER MATERIALIZED VIEW."""
+    name = reader.name("the view's name")
+    reader.expect("SET", "PARALLELISM")
+    reader.accept("=") or reader.accept("TO")
+    token = reader.token
+    if token is None:
+        raise reader.unexpected("a number")
+    reader.skip()
+    reader.finish()
+    return SetParallelism(name, _number(token.text))
+
+
+def refresh_view(reader: TokenReader) -> RefreshView:
+    """Read what follows REFRESH MATERIALIZED VIEW."""
+    name = reader.name("the view's name")
+    reader.finish()
+    return RefreshView(name)
+
+
+def show_views(reader: TokenReader) -> ShowViews:
+    """Read what follows SHOW MATERIALIZED VIEWS."""
+    pattern = None
+    if reader.accept("LIKE") or reader.token is not None:
+        pattern = reader.string("a pattern in quotes")
+    reader.finish()
+    return ShowViews(pattern)
+
+
+def show_internal_tables(reader: TokenReader) -> ShowInternalTables:
+    """Read what follows SHOW INTERNAL TABLES."""
+    view = None
+    if reader.accept("FROM") or reader.accept("IN"):
+        view = reader.name("the view's name")
+    reader.finish()
+    return ShowInternalTables(view)
+
+
+def explain_view(reader: TokenReader) -> ExplainView:
+    """Read what follows EXPLAIN MATERIALIZED VIEW, or EXPLAIN up to a CREATE of one."""
+    if reader.accept("CREATE", "MATERIALIZED", "VIEW"):
+        return ExplainView(create_view(reader))
+    reader.expect("MATERIALIZED", "VIEW")
+    name = reader.name("the view's name")
+    reader.finish()
+    return ExplainView(name)
+
+
+def _number(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise errors.OptionError(f"parallelism is a number of parallel units, not {text!r}")
+    return int(text)

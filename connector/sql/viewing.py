@@ -1,0 +1,131 @@
+"""The statements about materialized views, carried out.
+
+Does not know: how statements are written, or how views are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relstate.connector.views.backfill import Position
+from relstate.connector.views.creation import new_view
+from relstate.connector.views.explanation import explained, explained_new
+from relstate.connector.views.lineage import is_behind
+from relstate.connector.views.views import Views
+from relstate.storage import CatalogView, StoreState, errors
+
+from .catalog import Result, matches
+from .view import (
+    CreateView,
+    DropView,
+    ExplainView,
+    RefreshView,
+    SetParallelism,
+    ShowInternalTables,
+    ShowViews,
+    ViewStatement,
+)
+
+_VIEWS = (
+    "viewName STRING NOT NULL, reflects BIGINT NOT NULL, is_behind BOOLEAN NOT NULL, "
+    "backfill DOUBLE, parallelism INT NOT NULL, inputs ARRAY<STRING> NOT NULL, "
+    "query STRING NOT NULL"
+)
+_INTERNAL = (
+    "tableName STRING NOT NULL, viewName STRING NOT NULL, table_id BIGINT NOT NULL, "
+    "primary_key ARRAY<STRING> NOT NULL, rows BIGINT NOT NULL, bytes BIGINT NOT NULL"
+)
+
+
+class Viewing:
+    """The views of a store, as statements see them."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._store = views.store
+
+    def run(self, statement: ViewStatement) -> Result:
+        """Carry a statement out. Errors are those of `Views` and of the store."""
+        match statement:
+            case CreateView():
+                return _epoch(self._create(statement))
+            case DropView(name, if_exists, cascade):
+                self._store.drop_view(name, if_exists=if_exists, cascade=cascade)
+                return _epoch(self._store.epoch)
+            case SetParallelism(name, parallelism):
+                return _epoch(self._views.set_parallelism(name, parallelism))
+            case RefreshView(name):
+                return _epoch(self._views.refresh([name]).epoch)
+            case ShowViews(pattern):
+                return self._show(pattern)
+            case ShowInternalTables(view):
+                return self._internal(view)
+            case ExplainView(CreateView() as create):
+                view = new_view(
+                    self._views.spark, self._store, create.name, create.query, create.parallelism
+                )
+                return _text(explained_new(view))
+            case ExplainView(str(name)):
+                state = self._store.state
+                return _text(explained(state, state.view(name)))
+        raise AssertionError(statement)
+
+    def _create(self, statement: CreateView) -> int:
+        try:
+            return self._views.create(statement.name, statement.query, statement.parallelism)
+        except errors.TableExistsError:
+            if not statement.if_not_exists:
+                raise
+            self._store.state.view(statement.name)
+            return self._store.epoch
+
+    def _show(self, pattern: str | None) -> Result:
+        state = self._store.state
+        names = (name for name in state.view_names() if matches(name, pattern))
+        return Result([_row(state, name) for name in names], _VIEWS)
+
+    def _internal(self, view: str | None) -> Result:
+        state = self._store.state
+        views = [state.view(view)] if view is not None else list(state.views.values())
+        rows = [
+            _table(state, one, table_id)
+            for one in sorted(views, key=lambda one: one.view_id)
+            for table_id in one.definition.internal
+        ]
+        return Result(rows, _INTERNAL)
+
+
+def _row(state: StoreState, name: str) -> tuple[Any, ...]:
+    view = state.view(name)
+    definition, progress = view.definition, view.progress
+    share = None if progress.backfill is None else Position.from_json(progress.backfill).share
+    return (
+        name,
+        progress.reflects,
+        is_behind(state, view.view_id),
+        share,
+        definition.mapping.units,
+        [state.name_of(one.table_id) for one in definition.inputs],
+        definition.query,
+    )
+
+
+def _table(state: StoreState, view: CatalogView, table_id: int) -> tuple[Any, ...]:
+    definition = state.tables[table_id].definition
+    records = [placed.record for placed in state.segments_of(table_id)]
+    return (
+        definition.name,
+        state.name_of(view.view_id),
+        table_id,
+        [column.name for column in definition.schema.key_columns],
+        sum(record.rows(table_id) for record in records),
+        sum(record.stored_bytes(table_id) for record in records),
+    )
+
+
+def _epoch(epoch: int) -> Result:
+    return Result([(epoch,)], "epoch BIGINT NOT NULL")
+
+
+def _text(lines: list[str]) -> Result:
+    return Result([("\n".join(lines),)], "plan STRING NOT NULL")

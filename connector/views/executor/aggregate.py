@@ -1,0 +1,221 @@
+"""The aggregate: one row a group, kept from what comes and goes.
+
+The table of the groups holds a row for each with all that the calls need (part); least and
+greatest values that may go (extreme), and distinct ones (distinct), have tables beside it.
+
+Promises: what comes out is what changed, bit for bit; a group without rows has no state, but for
+the one of a global aggregate, which is always there.
+Does not know: expressions; Spark has computed arguments and filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from relstate.connector.views.plan.node import Aggregate, Order
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import KeyCodec, arrow, errors, types
+
+from .changes import chunk_schema, chunk_with, empty_chunk
+from .deltas import Deltas, deltas_of
+from .distinct import distinct_deltas
+from .executor import Executor, inserts_of
+from .extreme import Extreme, ExtremeTable
+from .group import Groups, grouped
+from .layout import Layout
+from .part import Columns, Part, Source, numbers
+from .result import Overflow
+from .rowkeys import RowKeys
+from .state import State
+
+Mask = NDArray[np.bool_]
+
+
+class AggregateExecutor(Executor[Aggregate]):
+    """The groups of an aggregate in one unit for one epoch.
+
+    The constant that the rows of a global aggregate have for a group is 0 of its type: there may
+    be no row to read it from.
+    """
+
+    label = "aggregate"
+
+    def __init__(self, node: Aggregate, states: Sequence[State], is_ansi: bool = True) -> None:
+        """``is_ansi``: a sum that does not fit its type is an error, else as Spark has it then."""
+        super().__init__(node, states)
+        self._layout = Layout(node)
+        self._schema = chunk_schema(node.fields)
+        self._row_keys = RowKeys(node.fields, [Order(name) for name in node.group])
+        self._is_ansi = is_ansi
+
+    @classmethod
+    def tables(cls, node: Aggregate) -> tuple[StateTableSpec, ...]:
+        """Return the groups' table, one for each extreme that may go, one a distinct argument.
+
+        UnsupportedTypeError for a function that is not kept over values of its type.
+        """
+        return Layout(node).tables
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Apply an epoch's changes and return those of the groups.
+
+        ConsistencyError if more goes than was there; ValueRangeError if a sum overflows.
+        """
+        groups = self._groups(chunk)
+        if not len(groups):
+            return empty_chunk(self._schema)
+        before, existed = self._before(groups)
+        weights = np.where(inserts_of(chunk), 1, -1)
+        deltas = self._deltas(chunk, groups, weights)
+        lives = self._lives(groups, before, deltas[self._layout.row_count.source])
+        after = self._after(chunk, groups, before, deltas, lives)
+        self._check_counts(groups, after)
+        self._write(groups, before, after, existed, lives)
+        return self._changes(groups, before, after, existed, lives)
+
+    def _groups(self, chunk: pa.RecordBatch) -> Groups:
+        if not self.node.is_global:
+            return grouped(chunk, self._row_keys)
+        columns = [pa.array([0]).cast(field.type) for field in self._row_keys.schema]
+        keys = pa.RecordBatch.from_arrays(columns, schema=self._row_keys.schema)
+        # Its row is there from the first epoch on, whether or not that has changes.
+        is_idle = not chunk.num_rows and not self.states[0].is_empty
+        rows = np.arange(chunk.num_rows)
+        return Groups(keys.slice(1) if is_idle else keys, rows, np.zeros_like(rows))
+
+    def _before(self, groups: Groups) -> tuple[Columns, Mask]:
+        """Return (columns, whether they are there): the groups' rows as they were."""
+        fields = [field for part in self._layout.parts for field in part.fields]
+        places = np.full(len(groups), -1, np.int64)
+        if self.states[0].is_empty:
+            columns = {f.name: pa.nulls(len(groups), arrow.arrow_type(f.type)) for f in fields}
+            return columns, places >= 0
+        found, rows = self.states[0].get(groups.keys, [field.name for field in fields])
+        places[found] = np.arange(len(found))
+        picked = pa.array(places, mask=places < 0)
+        return {f.name: rows.column(f.name).take(picked) for f in fields}, places >= 0
+
+    def _deltas(
+        self, chunk: pa.RecordBatch, groups: Groups, weights: NDArray[np.int64]
+    ) -> dict[Source, Deltas]:
+        found: dict[Source, Deltas] = {}
+        distincts = self._layout.distincts
+        for table, state in zip(distincts, self.states[-len(distincts) :], strict=False):
+            found |= distinct_deltas(table, state, chunk, groups, weights)
+        for source in {part.source: None for part in self._layout.parts}:
+            if not source.is_distinct:
+                found[source] = deltas_of(chunk, groups, weights, source.argument, source.filter)
+        return found
+
+    def _lives(self, groups: Groups, before: Columns, rows: Deltas) -> Mask:
+        """Return which groups have a row after the epoch."""
+        count = self._layout.row_count.of(before)
+        deleted = -rows.totals(np.minimum(rows.weights, 0))
+        if (deleted > count).any():
+            group = int(np.flatnonzero(deleted > count)[0])
+            self._fail(groups, group, f"has {count[group]} rows, but {deleted[group]} are deleted")
+        lives: Mask = (count + rows.counts > 0) | self.node.is_global
+        return lives
+
+    def _after(
+        self,
+        chunk: pa.RecordBatch,
+        groups: Groups,
+        before: Columns,
+        deltas: Mapping[Source, Deltas],
+        lives: Mask,
+    ) -> Columns:
+        found: dict[str, pa.Array] = {}
+        tables: dict[Part, ExtremeTable] = {
+            part: ExtremeTable(part, spec, state) for part, spec, state in self._extremes
+        }
+        for part in self._layout.parts:
+            change = deltas[part.source]
+            table = tables.get(part)
+            if table is None:
+                columns = part.advance(before, change)
+            else:
+                columns = [table.advance(before, change, chunk, groups, lives)]
+            names = (field.name for field in part.fields)
+            found |= zip(names, columns, strict=True)
+        return found
+
+    @property
+    def _extremes(self) -> Iterator[tuple[Extreme, StateTableSpec, State]]:
+        for (part, spec), state in zip(self._layout.extremes, self.states[1:], strict=False):
+            yield part, spec, state
+
+    def _check_counts(self, groups: Groups, after: Columns) -> None:
+        rows = self._layout.row_count.of(after)
+        for name in (name for part in self._layout.parts for name in part.counts):
+            count = numbers(after[name])
+            wrong = (count < 0) | (count > rows)
+            if wrong.any():
+                group = int(np.flatnonzero(wrong)[0])
+                self._fail(groups, group, f"has {rows[group]} rows, but {name} is {count[group]}")
+
+    def _fail(self, groups: Groups, group: int, what: str) -> NoReturn:
+        raise errors.ConsistencyError(
+            f"in the state table {self._layout.groups.role} of an aggregate, the group with "
+            f"{self._row_keys.described(groups.keys, group)} {what}; the state does not fit the "
+            "view's inputs: drop the view and create it anew"
+        )
+
+    def _write(
+        self, groups: Groups, before: Columns, after: Columns, existed: Mask, lives: Mask
+    ) -> None:
+        fields = [field for part in self._layout.parts for field in part.fields]
+        changed = (existed != lives) | existed & lives & _differ(fields, before, after, existed)
+        if not changed.any():
+            return
+        names = [*self._row_keys.names, *(field.name for field in fields)]
+        columns = [*groups.keys.columns, *(after[field.name] for field in fields)]
+        rows = pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(changed))
+        deleted = ~lives[changed]
+        self.states[0].write(rows, deleted if deleted.any() else None)
+
+    def _changes(
+        self, groups: Groups, before: Columns, after: Columns, existed: Mask, lives: Mask
+    ) -> pa.RecordBatch:
+        new = self._outputs(groups, after, self._is_ansi)
+        old = self._outputs(groups, before, False) if existed.any() else new
+        fields = [call.output for call in self.node.calls]
+        differ = _differ(fields, old, new, existed)
+        deletes = np.flatnonzero(existed & (~lives | differ))
+        inserts = np.flatnonzero(lives & (~existed | differ))
+        rows = pa.concat_batches(
+            [
+                _rows(groups, old, fields).take(pa.array(deletes)),
+                _rows(groups, new, fields).take(pa.array(inserts)),
+            ]
+        )
+        return chunk_with(self._schema, rows, np.arange(rows.num_rows) >= len(deletes))
+
+    def _outputs(self, groups: Groups, columns: Columns, is_ansi: bool) -> Columns:
+        overflow = Overflow(is_ansi, partial(self._row_keys.described, groups.keys))
+        return {
+            result.call.output.name: result.of(columns, overflow) for result in self._layout.results
+        }
+
+
+def _rows(groups: Groups, outputs: Columns, fields: Sequence[types.Field]) -> pa.RecordBatch:
+    columns = [*groups.keys.columns, *(outputs[field.name] for field in fields)]
+    names = [*groups.keys.schema.names, *(field.name for field in fields)]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _differ(fields: Sequence[types.Field], one: Columns, other: Columns, existed: Mask) -> Mask:
+    """Return in which rows that existed columns differ; NaNs are one, and so are the zeros."""
+    differ = np.zeros(len(existed), np.bool_)
+    if fields and existed.any():
+        codec = KeyCodec([field.type for field in fields], [Order(field.name) for field in fields])
+        keys = (codec.encode([columns[f.name] for f in fields]) for columns in (one, other))
+        differ = np.asarray(pc.not_equal(*keys))
+    return differ

@@ -1,0 +1,127 @@
+"""The changes of an epoch in the order of their keys.
+
+Promises: equal changes in another order are equal here; that they are net is checked.
+Does not know: which operator they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.storage import OP_COLUMN, Op, arrow, errors, ragged, types
+
+from .matching import Rows, firsts_of, ranks_of
+from .rowkeys import RowKeys
+from .state import State
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changed rows sorted by ``keys``; of one key the delete comes before the insert."""
+
+    rows: pa.RecordBatch
+    keys: ragged.Bytes
+    inserts: Mask
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, inserts: Mask, row_keys: RowKeys, where: str) -> Changes:
+        """Return the changes of a chunk.
+
+        ConsistencyError, which says ``where``, if a key is inserted or deleted twice.
+        """
+        rows = row_keys.normal(rows)
+        keys = row_keys.encode(rows)
+        # The order that follows is stable: deletes stay first.
+        by_op = np.concatenate([np.flatnonzero(~inserts), np.flatnonzero(inserts)])
+        order = by_op[ragged.sort_order(keys.take(pa.array(by_op)))]
+        if len(order) and (order[1:] < order[:-1]).any():
+            picked = pa.array(order)
+            rows, keys, inserts = rows.take(picked), keys.take(picked), inserts[order]
+        _check_net(rows, keys, inserts, row_keys, where)
+        return cls(rows, keys, inserts)
+
+    def __len__(self) -> int:
+        return len(self.inserts)
+
+    def slice(self, start: int, stop: int) -> Changes:
+        """Return a run of the changes."""
+        length = stop - start
+        return Changes(
+            self.rows.slice(start, length),
+            self.keys.slice(start, length),
+            self.inserts[start:stop],
+        )
+
+    def filtered(self, kept: Mask) -> Changes:
+        """Return those of the changes that ``kept`` marks."""
+        if kept.all():
+            return self
+        mask = pa.array(kept)
+        return Changes(self.rows.filter(mask), self.keys.filter(mask), self.inserts[kept])
+
+    def write_to(self, state: State, names: Sequence[str]) -> None:
+        """Put what is inserted, delete what is only deleted; ``names``: the state's columns."""
+        if not len(self):
+            return
+        starts = firsts_of(ranks_of(self.keys))
+        lasts = np.append(starts[1:], len(self)) - 1
+        rows = self.rows.select(list(names))
+        if len(lasts) < len(self):
+            rows = rows.take(pa.array(lasts))
+        deleted = ~self.inserts[lasts]
+        state.write(rows, deleted if deleted.any() else None)
+
+
+def _check_net(
+    rows: pa.RecordBatch, keys: ragged.Bytes, inserts: Mask, row_keys: RowKeys, where: str
+) -> None:
+    if len(keys) < 2:
+        return
+    again = ragged.equal_neighbours(keys) & (inserts[1:] == inserts[:-1])
+    if again.any():
+        row = int(np.flatnonzero(again)[0]) + 1
+        verb = "inserted" if inserts[row] else "deleted"
+        raise errors.ConsistencyError(
+            f"{where}: the row with {row_keys.described(rows, row)} is {verb} twice in one epoch; "
+            "what feeds the operator does not tell its rows apart by their key: "
+            "drop the view and create it anew"
+        )
+
+
+def chunk_schema(fields: Sequence[types.Field]) -> pa.Schema:
+    """Return the schema of chunks of rows with these fields."""
+    return pa.schema([pa.field(OP_COLUMN, pa.int8(), nullable=False), *arrow.arrow_schema(fields)])
+
+
+def chunk_with(schema: pa.Schema, rows: pa.RecordBatch, inserts: Mask) -> pa.RecordBatch:
+    """Return the chunk of rows, which have the columns of ``schema`` but for the op.
+
+    A column that they do not have is NULL.
+    """
+    ops = pa.array(np.where(inserts, Op.INSERT, Op.DELETE).astype(np.int8))
+    found = set(rows.schema.names)
+    columns = [
+        rows.column(field.name) if field.name in found else pa.nulls(len(inserts), field.type)
+        for field in list(schema)[1:]
+    ]
+    return pa.RecordBatch.from_arrays([ops, *columns], schema=schema)
+
+
+def empty_chunk(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a chunk without rows."""
+    return pa.RecordBatch.from_pylist([], schema)
+
+
+def replacements(
+    schema: pa.Schema, rows: pa.RecordBatch, deletes: Rows, inserts: Rows
+) -> pa.RecordBatch:
+    """Return the chunk that deletes some of ``rows`` and inserts others, by their positions."""
+    taken = rows.take(pa.array(np.concatenate([deletes, inserts])))
+    return chunk_with(schema, taken, np.arange(taken.num_rows) >= len(deletes))

@@ -1,0 +1,195 @@
+"""Degrees: how many partners each row of a kept side has, and what becomes of it by that.
+
+    LEFT, RIGHT, FULL   a row of degree 0 is padded with NULLs; pairs pass
+    SEMI                a left row of a degree above 0
+    ANTI                a left row of degree 0
+
+Promises: a row is told of only when it, or whether it has a partner, changed. Only degrees above 0
+are stored. ConsistencyError where they do not add up.
+Does not know: conditions; it counts the pairs that they let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.connector.views.plan.node import Join, JoinKind, Node
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import errors, types
+
+from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, replacements
+from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, inserts_of
+from .join import key_fields, null_keys, row_keys, row_order
+from .matching import Rows, codes_of, marked, places_of
+from .rowkeys import RowKeys
+from .state import State
+
+
+class DegreeExecutor(Executor[Join]):
+    """The candidates of a join of any kind but INNER, to its rows."""
+
+    label = "degree"
+
+    def __init__(self, node: Join, states: Sequence[State], is_ansi: bool = True) -> None:
+        super().__init__(node, states, is_ansi)
+        self._schema = chunk_schema(node.fields)
+
+    @classmethod
+    def tables(cls, node: Join) -> tuple[StateTableSpec, ...]:
+        """The degrees above 0 of the rows of each kept side."""
+        return tuple(_table(role, node, side) for role, side, _ in _kept(node))
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the changes of the join's rows that the candidates make."""
+        pairs = _part(chunk, PAIR)
+        found = [empty_chunk(self._schema)]
+        if self.node.kind.gives_pairs:
+            found.append(chunk_with(self._schema, pairs, inserts_of(pairs)))
+        kept = _kept(self.node)
+        for (role, side, part), state in zip(kept, self.states, strict=True):
+            changed, name = _part(chunk, part), _degree_name(self.node, side)
+            found += _KeptSide(self.node, side, state, role, name).run(changed, pairs, self._schema)
+        return pa.concat_batches(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subjects:
+    """The rows of a side that an epoch is about, one for each of some codes, before and after.
+
+    ``before``, ``after``: for each code the row's position in ``rows``; -1 where it is not there.
+    ``changed``: whether the row itself changed. ``delta``: the change of its degree.
+    """
+
+    rows: pa.RecordBatch
+    before: Rows
+    after: Rows
+    changed: Mask
+    delta: NDArray[np.int64]
+
+    @property
+    def either(self) -> Rows:
+        """For each code the row as it is, or else as it was."""
+        return np.where(self.after >= 0, self.after, self.before)
+
+
+class _KeptSide:
+    def __init__(self, node: Join, side: Node, state: State, role: str, degree: str) -> None:
+        self._node = node
+        self._state = state
+        self._role = role
+        self._degree = degree
+        self._names = [field.name for field in (*key_fields(node), *side.fields)]
+        self._keys = row_keys(node, side)
+
+    def run(
+        self, changed: pa.RecordBatch, pairs: pa.RecordBatch, schema: pa.Schema
+    ) -> list[pa.RecordBatch]:
+        rows, inserts = changed.select(self._names), inserts_of(changed)
+        alone = null_keys(rows, self._node.keys)
+        own = Changes.of(rows.filter(pa.array(~alone)), inserts[~alone], self._keys, self._role)
+        subjects = self._subjects(own, pairs)
+        old = self._stored(subjects)
+        new = old + subjects.delta
+        self._check(subjects, new)
+        self._write(subjects, old, new)
+        found = [self._moved(subjects, self._shows(old), self._shows(new), schema)]
+        if self._node.kind is not JoinKind.SEMI:
+            found.append(chunk_with(schema, rows.filter(pa.array(alone)), inserts[alone]))
+        return found
+
+    def _subjects(self, own: Changes, pairs: pa.RecordBatch) -> _Subjects:
+        partnered = self._keys.normal(pairs.select(self._names))
+        (own_codes, pair_codes), count = codes_of([own.keys, self._keys.encode(partnered)])
+        signs = inserts_of(pairs)
+        delta = np.bincount(pair_codes[signs], minlength=count)
+        delta -= np.bincount(pair_codes[~signs], minlength=count)
+        changed = marked(own_codes, count)
+        witness = places_of(pair_codes, np.arange(len(pair_codes)), count)
+        # What did not change itself is as any of its pairs shows it.
+        others = np.flatnonzero(~changed)
+        shown = partnered.take(pa.array(witness[others]))
+        numbers = np.arange(len(own))
+        before = places_of(own_codes[~own.inserts], numbers[~own.inserts], count)
+        after = places_of(own_codes[own.inserts], numbers[own.inserts], count)
+        before[others] = after[others] = len(own) + np.arange(len(others))
+        return _Subjects(
+            pa.concat_batches([own.rows, shown]),
+            before,
+            after,
+            changed,
+            delta,
+        )
+
+    def _stored(self, subjects: _Subjects) -> NDArray[np.int64]:
+        """Return the degrees before the epoch; what was not there then had none."""
+        degrees = np.zeros(len(subjects.before), np.int64)
+        there = np.flatnonzero(subjects.before >= 0)
+        if len(there) and not self._state.is_empty:
+            picked = pa.array(subjects.before[there])
+            keys = subjects.rows.select(self._keys.names).take(picked)
+            indices, found = self._state.get(keys, [self._degree])
+            degrees[there[indices]] = np.asarray(found.column(self._degree))
+        return degrees
+
+    def _check(self, subjects: _Subjects, degrees: NDArray[np.int64]) -> None:
+        wrong = (degrees < 0) | ((subjects.after < 0) & (degrees != 0))
+        if wrong.any():
+            code = int(np.flatnonzero(wrong)[0])
+            row = int(subjects.either[code])
+            state = "is there" if subjects.after[code] >= 0 else "is deleted"
+            raise errors.ConsistencyError(
+                f"{self._role}: the row with {self._keys.described(subjects.rows, row)} {state} "
+                f"and has {degrees[code]} partners; the state of the view is not that of its "
+                "inputs: drop it and create it anew"
+            )
+
+    def _write(self, subjects: _Subjects, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
+        differs = np.flatnonzero(old != new)
+        if not len(differs):
+            return
+        rows = subjects.rows.select(self._keys.names)
+        rows = rows.take(pa.array(subjects.either[differs]))
+        rows = rows.append_column(self._degree, pa.array(new[differs]))
+        self._state.write(rows, new[differs] == 0)
+
+    def _shows(self, degrees: NDArray[np.int64]) -> Mask:
+        return degrees > 0 if self._node.kind is JoinKind.SEMI else degrees == 0
+
+    def _moved(
+        self, subjects: _Subjects, showed: Mask, shows: Mask, schema: pa.Schema
+    ) -> pa.RecordBatch:
+        was, now = showed & (subjects.before >= 0), shows & (subjects.after >= 0)
+        deletes = subjects.before[was & (~now | subjects.changed)]
+        inserts = subjects.after[now & (~was | subjects.changed)]
+        return replacements(schema, subjects.rows, deletes, inserts)
+
+
+def _part(chunk: pa.RecordBatch, part: int) -> pa.RecordBatch:
+    return chunk.filter(pa.array(np.asarray(chunk.column(PART_COLUMN)) == part))
+
+
+def _kept(node: Join) -> list[tuple[str, Node, int]]:
+    """Return of each kept side the role of its degrees, its node and its part."""
+    left, right = ("left degree", node.left, LEFT_ROW), ("right degree", node.right, RIGHT_ROW)
+    return [*([left] if node.kind.keeps_left else []), *([right] if node.kind.keeps_right else [])]
+
+
+def _table(role: str, node: Join, side: Node) -> StateTableSpec:
+    keys = RowKeys((*key_fields(node), *side.fields), row_order(node, side))
+    degree = types.Field(_degree_name(node, side), types.BigInt())
+    distribution = tuple(field.name for field in key_fields(node))
+    return StateTableSpec(role, (*keys.fields, degree), row_order(node, side), distribution)
+
+
+def _degree_name(node: Join, side: Node) -> str:
+    """Return a name for the degree that no column of the key has, whatever its case."""
+    taken = {order.name.lower() for order in row_order(node, side)}
+    name = "degree"
+    while name in taken:
+        name = f"_{name}"
+    return name

@@ -1,0 +1,148 @@
+"""The distinct values of an argument in each group, and how many rows have them.
+
+Promises: of every value a function hears once when the first row with it comes, and once when the
+last one goes.
+Does not know: which functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.connector.views.plan.node import Aggregate, Order
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import errors, types
+
+from .deltas import Deltas, passing
+from .group import Groups, grouped
+from .part import Source, numbers
+from .rowkeys import RowKeys
+from .state import State
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The table of an argument's distinct values.
+
+    ``filters``: by which rows are counted, for each the column of the count.
+    """
+
+    argument: str
+    filters: tuple[tuple[str | None, str], ...]
+    spec: StateTableSpec
+
+
+def distinct_table(
+    node: Aggregate, argument: str, filters: Sequence[str | None], role: str
+) -> Distinct:
+    """Return the table of an argument's values: group / value."""
+    key = tuple(dict.fromkeys((*node.group, argument)))
+    taken = {name.lower() for name in key}
+    columns = []
+    for number, condition in enumerate(filters):
+        name = "rows" if condition is None else f"rows_{number}"
+        while name.lower() in taken:
+            name += "_"
+        taken.add(name.lower())
+        columns.append((condition, name))
+    fields = (
+        *(types.Field(name, node.child.type_of(name)) for name in key),
+        *(types.Field(name, types.BigInt()) for _, name in columns),
+    )
+    spec = StateTableSpec(role, fields, tuple(map(Order, key)), node.distribution or ())
+    return Distinct(argument, tuple(columns), spec)
+
+
+def distinct_deltas(
+    table: Distinct,
+    state: State,
+    chunk: pa.RecordBatch,
+    groups: Groups,
+    weights: NDArray[np.int64],
+) -> dict[Source, Deltas]:
+    """Write the counts; return for each filter the values that come first and go last.
+
+    ConsistencyError if more rows with a value go than there were.
+    """
+    passes = [passing(chunk, table.argument, condition) for condition, _ in table.filters]
+    kept = np.logical_or.reduce([_all_or(mask, chunk.num_rows) for mask in passes])
+    rows = np.flatnonzero(kept)
+    row_keys = RowKeys(table.spec.fields, table.spec.primary_key)
+    pairs = grouped(chunk.select(list(row_keys.names)).take(pa.array(rows)), row_keys)
+    chunk_rows = rows[pairs.order]
+    before = _counts_before(table, state, pairs.keys)
+    found, after = {}, []
+    for (condition, _), mask, old in zip(table.filters, passes, before, strict=True):
+        counted = weights[chunk_rows] * _all_or(mask, chunk.num_rows)[chunk_rows]
+        change = Deltas(len(pairs), pairs.codes, counted, chunk_rows, None)
+        new = old + change.counts
+        _check(table, pairs.keys, row_keys, new)
+        after.append(new)
+        found[Source(table.argument, condition, True)] = _transitions(
+            table, groups, pairs, rows, old > 0, new > 0
+        )
+    _write(table, state, pairs.keys, before, after)
+    return found
+
+
+def _transitions(
+    table: Distinct,
+    groups: Groups,
+    pairs: Groups,
+    rows: NDArray[np.int64],
+    was: NDArray[np.bool_],
+    is_there: NDArray[np.bool_],
+) -> Deltas:
+    moved = np.flatnonzero(was != is_there)
+    firsts = rows[pairs.firsts[moved]]
+    values = pairs.keys.column(table.argument).take(pa.array(moved))
+    weights = np.where(is_there[moved], 1, -1)
+    return Deltas(len(groups), groups.code_of_rows[firsts], weights, firsts, values)
+
+
+def _counts_before(table: Distinct, state: State, keys: pa.RecordBatch) -> list[NDArray[np.int64]]:
+    names = [name for _, name in table.filters]
+    counts = [np.zeros(keys.num_rows, np.int64) for _ in names]
+    if keys.num_rows and not state.is_empty:
+        indices, rows = state.get(keys, names)
+        for count, name in zip(counts, names, strict=True):
+            count[indices] = numbers(rows.column(name))
+    return counts
+
+
+def _write(
+    table: Distinct,
+    state: State,
+    keys: pa.RecordBatch,
+    before: Sequence[NDArray[np.int64]],
+    after: Sequence[NDArray[np.int64]],
+) -> None:
+    pairs = zip(before, after, strict=True)
+    changed = np.logical_or.reduce([old != new for old, new in pairs])
+    if not changed.any():
+        return
+    lives = np.logical_or.reduce([new > 0 for new in after])
+    columns = [*keys.columns, *map(pa.array, after)]
+    rows = pa.RecordBatch.from_arrays(columns, names=[field.name for field in table.spec.fields])
+    state.write(rows.filter(pa.array(changed)), ~lives[changed])
+
+
+def _check(
+    table: Distinct, keys: pa.RecordBatch, row_keys: RowKeys, counts: NDArray[np.int64]
+) -> None:
+    if (counts < 0).any():
+        row = int(np.flatnonzero(counts < 0)[0])
+        raise errors.ConsistencyError(
+            f"in the state table {table.spec.role} of an aggregate, {-counts[row]} more rows with "
+            f"{row_keys.described(keys, row)} are deleted than there are; the state does not fit "
+            "the view's inputs: drop the view and create it anew"
+        )
+
+
+def _all_or(mask: NDArray[np.bool_] | None, rows: int) -> NDArray[np.bool_]:
+    return np.ones(rows, np.bool_) if mask is None else mask

@@ -1,0 +1,116 @@
+"""Exact sums of whole numbers of any size.
+
+*Exact* numbers are an int64 array where they all are below 2**62, else an array of Python's.
+Decimals are their unscaled values.
+
+Promises: nothing is rounded, nothing overflows.
+Does not know: what Spark makes of a number that does not fit its type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from .deltas import Deltas
+
+Exact: TypeAlias = NDArray[Any]
+
+DIGITS = 38
+_SAFE = 1 << 62
+_LIMB = 32
+_LIMB_MASK = (1 << _LIMB) - 1
+_WORD = 64
+_WORD_MASK = (1 << _WORD) - 1
+
+
+def totals(deltas: Deltas) -> Exact:
+    """Return the exact sum of a change's values, integers or decimals, over each group."""
+    low, high = _words_of(deltas.values)
+    if high is None:
+        if _magnitude(low) * max(len(low), 1) < _SAFE:
+            return deltas.totals(low * deltas.weights)
+        limbs = [low & _LIMB_MASK, low >> _LIMB]
+    else:
+        limbs = [low & _LIMB_MASK, low >> _LIMB & _LIMB_MASK, high & _LIMB_MASK, high >> _LIMB]
+    # A limb's sum needs 32 bits beside those of the number of rows.
+    found = np.zeros(deltas.groups, object)
+    for limb in reversed(limbs):
+        found = (found << _LIMB) + deltas.totals(limb * deltas.weights).astype(object)
+    return narrowed(found)
+
+
+def add(one: Exact, other: Exact) -> Exact:
+    """Return the sums of two arrays of exact numbers."""
+    if one.dtype == other.dtype == np.int64:
+        total = one + other
+        return total if _magnitude(total) < _SAFE else total.astype(object)
+    return narrowed(one.astype(object) + other.astype(object))
+
+
+def narrowed(numbers: Exact) -> Exact:
+    """Return Python's numbers as int64 where they all are below 2**62."""
+    if not len(numbers) or max(numbers.max(), -numbers.min()) < _SAFE:
+        return numbers.astype(np.int64)
+    return numbers
+
+
+def half_up(numerators: Exact, denominators: Exact) -> Exact:
+    """Return quotients of Python's numbers rounded to the nearest, halves away from 0.
+
+    Denominators are positive.
+    """
+    negative = numerators < 0
+    quotients = (2 * abs(numerators) + denominators) // (2 * denominators)
+    rounded: Exact = np.where(negative, -quotients, quotients)
+    return rounded
+
+
+def from_arrow(column: pa.Array) -> Exact:
+    """Return the values of a column of integers or decimals as exact numbers; 0 for NULL."""
+    low, high = _words_of(column)
+    if column.null_count:
+        is_there = np.asarray(column.is_valid())
+        low = np.where(is_there, low, 0)
+        high = None if high is None else np.where(is_there, high, 0)
+    if high is None:
+        return low if _magnitude(low) < _SAFE else low.astype(object)
+    return narrowed((high.astype(object) << _WORD) + low.view(np.uint64).astype(object))
+
+
+def to_arrow(numbers: Exact, arrow: pa.DataType, is_null: NDArray[np.bool_]) -> pa.Array:
+    """Return exact numbers, which fit the type, as a column of decimals, integers or intervals."""
+    numbers = np.where(is_null, 0, numbers)
+    if not pa.types.is_decimal(arrow):
+        whole = pa.array(numbers.astype(np.int64), pa.int64(), mask=is_null)
+        return whole if arrow == pa.int64() else whole.cast(arrow)
+    if numbers.dtype == np.int64:
+        words = np.stack([numbers, numbers >> (_WORD - 1)], axis=1)
+    else:
+        low = (numbers & _WORD_MASK).astype(np.uint64).view(np.int64)
+        words = np.stack([low, (numbers >> _WORD).astype(np.int64)], axis=1)
+    buffer = pa.py_buffer(np.ascontiguousarray(words))
+    column = pa.Array.from_buffers(arrow, len(numbers), [None, buffer])
+    return pc.if_else(pa.array(~is_null), column, pa.scalar(None, arrow))
+
+
+def _words_of(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return (low, high): the bits of each value; high is None where low says it all."""
+    if not pa.types.is_decimal(column.type):
+        whole = column if pa.types.is_integer(column.type) else column.cast(pa.int64())
+        return np.asarray(whole.fill_null(0)).astype(np.int64), None
+    if not len(column):
+        return np.empty(0, np.int64), None
+    words = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
+    low, high = words[::2], words[1::2]
+    if (low >> (_WORD - 1) == high).all():
+        return low, None
+    return low, high
+
+
+def _magnitude(numbers: NDArray[np.int64]) -> int:
+    return max(int(numbers.max()), -int(numbers.min())) if len(numbers) else 0

@@ -1,0 +1,231 @@
+"""The least or greatest value of each group.
+
+Over rows that only come it is kept in the group's row. Else all values are kept in a table of
+their own, sorted so that the extreme is a group's first one; it is looked at only for groups in
+which a row with the extreme went and nothing as extreme came.
+
+Promises: values compare as Spark's do: by the key codec, NaN the greatest, -0 as 0.
+Does not know: the other parts of a group's row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from relstate.connector.views.plan.node import Aggregate, Order
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import KeyCodec, errors, ragged, types
+
+from .deltas import Deltas
+from .group import Groups
+from .matching import Codes, firsts_of
+from .part import Columns, Part
+from .rowkeys import RowKeys
+from .state import Positions, State
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Extreme(Part):
+    """The least or the greatest value, of type ``type``.
+
+    ``is_running``: values only come, and no table keeps them.
+    """
+
+    type: types.DataType
+    is_greatest: bool
+    is_running: bool
+
+    @property
+    def kind(self) -> str:
+        """The least and the greatest of the same values are two parts."""
+        return self.suffix
+
+    @property
+    def suffix(self) -> str:
+        """What the name of the column ends in."""
+        return "max" if self.is_greatest else "min"
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The value."""
+        return (self._field(self.suffix, self.type),)
+
+    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+        """Return the better of what was and what comes."""
+        return [self.decode(_better(self.standing(before), self.best(deltas)))]
+
+    def of(self, columns: Columns) -> pa.Array:
+        """Return the values."""
+        return columns[self.column(self.suffix)]
+
+    def standing(self, columns: Columns) -> ragged.Bytes:
+        """Return the values as bytes of which the lesser are better; NULL where there are none."""
+        values = self.of(columns)
+        return _where(np.asarray(values.is_valid()), self.encode(values))
+
+    def best(self, deltas: Deltas) -> ragged.Bytes:
+        """Return the best value of each group that comes, as bytes."""
+        comes = deltas.weights > 0
+        if not comes.any():
+            return pa.nulls(deltas.groups, pa.large_binary())
+        codes = deltas.codes[comes]
+        keys = self.encode(deltas.values.filter(pa.array(comes)))
+        order = ragged.sort_order(_under(codes, keys))
+        firsts = order[firsts_of(codes)]
+        return _spread(keys.take(pa.array(firsts)), codes[firsts], deltas.groups)
+
+    def encode(self, values: pa.Array) -> ragged.Bytes:
+        """Return values as bytes of which the lesser are better."""
+        return self._codec.encode([values])
+
+    def decode(self, keys: ragged.Bytes) -> pa.Array:
+        """Return the values of such bytes, NULL for NULL."""
+        found = self._codec.decode(keys.drop_null())[0]
+        is_there = np.asarray(keys.is_valid())
+        places = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
+        return found.take(places)
+
+    @property
+    def _codec(self) -> KeyCodec:
+        return KeyCodec([self.type], [value_order("", self.is_greatest)])
+
+
+def value_order(name: str, is_greatest: bool) -> Order:
+    """Return the order in which the best value comes first."""
+    return Order(name, descending=is_greatest, nulls_first=False)
+
+
+def extreme_table(node: Aggregate, extreme: Extreme, role: str) -> StateTableSpec:
+    """Return the table of an extreme's values: group / value / the child's key."""
+    argument = extreme.argument
+    orders = {name: Order(name) for name in (*node.group, argument, *node.child.key)}
+    if argument not in node.group:
+        orders[argument] = value_order(argument, extreme.is_greatest)
+    fields = tuple(types.Field(name, node.child.type_of(name)) for name in orders)
+    return StateTableSpec(role, fields, tuple(orders.values()), node.distribution or ())
+
+
+class ExtremeTable:
+    """The values of an extreme that rows are taken from, in one epoch."""
+
+    def __init__(self, extreme: Extreme, spec: StateTableSpec, state: State) -> None:
+        self._extreme = extreme
+        self._spec = spec
+        self._state = state
+        self._row_keys = RowKeys(spec.fields, spec.primary_key)
+
+    def advance(
+        self,
+        before: Columns,
+        deltas: Deltas,
+        chunk: pa.RecordBatch,
+        groups: Groups,
+        lives: Mask,
+    ) -> pa.Array:
+        """Write what comes and goes; return the extreme of each group.
+
+        ``lives``: which groups still have rows. ConsistencyError if a value goes that the extreme
+        shows was never there.
+        """
+        rows = chunk.select(list(self._row_keys.names)).take(pa.array(deltas.rows))
+        keys = self._row_keys.encode(rows)
+        changed = _not_paired(keys)
+        self._write(rows, deltas.weights, changed)
+        standing = self._extreme.standing(before)
+        goes = (deltas.weights < 0) & changed
+        codes, values = deltas.codes[goes], deltas.values.filter(pa.array(goes))
+        hit = self._hit(standing, codes, self._extreme.encode(values), groups)
+        found = _better(_where(~hit, standing), self._extreme.best(_only(deltas, changed)))
+        # Where something as good as what went has come, nothing that stayed is better.
+        is_better = np.asarray(pc.fill_null(pc.less_equal(found, standing), False))
+        wanted = np.flatnonzero(hit & lives & ~is_better)
+        if len(wanted):
+            gone = keys.filter(pa.array(goes))
+            counts = np.bincount(codes, minlength=len(groups))[wanted]
+            kept = self._kept(groups.keys.take(pa.array(wanted)), counts + 1, gone)
+            found = _better(found, _spread(kept[1], wanted[kept[0]], len(groups)))
+        return self._extreme.decode(found)
+
+    def _write(self, rows: pa.RecordBatch, weights: NDArray[np.int64], changed: Mask) -> None:
+        if changed.any():
+            mask = pa.array(changed)
+            self._state.write(rows.filter(mask), weights[changed] < 0)
+
+    def _hit(
+        self, standing: ragged.Bytes, codes: Codes, keys: ragged.Bytes, groups: Groups
+    ) -> Mask:
+        """Return in which groups a row with the extreme goes."""
+        extremes = standing.take(pa.array(codes))
+        wrong = np.asarray(pc.fill_null(pc.less(keys, extremes), True))
+        if wrong.any():
+            group = codes[np.flatnonzero(wrong)[0]]
+            row_keys = RowKeys(
+                self._spec.fields, [Order(name) for name in groups.keys.schema.names]
+            )
+            raise errors.ConsistencyError(
+                f"in the state table {self._spec.role} of an aggregate, the group with "
+                f"{row_keys.described(groups.keys, int(group))} loses a value that it does not "
+                "hold; the state does not fit the view's inputs: drop the view and create it anew"
+            )
+        hit = np.zeros(len(groups), np.bool_)
+        hit[codes[np.asarray(pc.equal(keys, extremes))]] = True
+        return hit
+
+    def _kept(
+        self, prefixes: pa.RecordBatch, counts: Positions, gone: ragged.Bytes
+    ) -> tuple[Positions, ragged.Bytes]:
+        """Return (prefixes, values): the best value beneath each prefix that does not go."""
+        indices, rows = self._state.heads(prefixes, counts)
+        stays = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=gone))
+        indices = indices[stays]
+        firsts = firsts_of(indices)
+        values = rows.column(self._extreme.argument).filter(pa.array(stays))
+        return indices[firsts], self._extreme.encode(values.take(pa.array(firsts)))
+
+
+def _only(deltas: Deltas, kept: Mask) -> Deltas:
+    values = deltas.values.filter(pa.array(kept))
+    return Deltas(
+        deltas.groups, deltas.codes[kept], deltas.weights[kept], deltas.rows[kept], values
+    )
+
+
+def _not_paired(keys: ragged.Bytes) -> Mask:
+    """Return which rows are not a delete and an insert of one key, which change nothing."""
+    order = ragged.sort_order(keys)
+    single = np.ones(len(keys), np.bool_)
+    if len(keys) > 1:
+        same = ragged.equal_neighbours(keys.take(pa.array(order)))
+        single[order[np.append(same, False)]] = False
+        single[order[np.append(False, same)]] = False
+    return single
+
+
+def _under(codes: Codes, keys: ragged.Bytes) -> ragged.Bytes:
+    """Return keys with their groups before them."""
+    prefixes = ragged.from_matrix(codes.astype(">u4").view(np.uint8).reshape(len(codes), 4))
+    return ragged.concat([prefixes, keys])
+
+
+def _spread(keys: ragged.Bytes, codes: Codes, groups: int) -> ragged.Bytes:
+    """Return the key of each group, NULL where it has none."""
+    places = np.full(groups, -1, np.int64)
+    places[codes] = np.arange(len(codes))
+    return keys.take(pa.array(places, mask=places < 0))
+
+
+def _better(one: ragged.Bytes, other: ragged.Bytes) -> ragged.Bytes:
+    """Return the lesser of two keys; of a key and NULL the key."""
+    takes_other = np.asarray(pc.fill_null(pc.less(other, one), False)) | ~np.asarray(one.is_valid())
+    return pc.if_else(pa.array(takes_other), other, one)
+
+
+def _where(mask: Mask, keys: ragged.Bytes) -> ragged.Bytes:
+    return pc.if_else(pa.array(mask), keys, pa.scalar(None, pa.large_binary()))

@@ -1,0 +1,250 @@
+"""The hash join: pairs of changed rows and their partners.
+
+Of a join that keeps rows without a partner these are only candidates: a condition may refuse
+pairs, and how many are left tells the degree executor what becomes of the rows.
+
+    delete    dL- x R             L' x dR-      L, R: the rows before the epoch
+    insert    dL+ x (R' + dR+)    L' x dR+      L', R': those of them that it does not delete
+
+Promises: no pair comes twice, and nothing cancels. Rows are looked up only beneath the keys of
+the other side's changes. Keys are worked on some ten thousand at a time, and pairs made in slices,
+so that who takes them by `batches` never holds all partners of many rows paired at once.
+Does not know: conditions, degrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from relstate.connector.views.plan.node import Join, JoinKey, JoinKind, Node, Order
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import types
+
+from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk
+from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, SIDE_COLUMN, Executor, inserts_of
+from .matching import Codes, Matches, codes_of, firsts_of, marked, ranks_of
+from .rowkeys import RowKeys
+from .state import State
+
+KEYS_AT_ONCE = 65_536
+PAIRS_AT_ONCE = 262_144
+
+
+class JoinExecutor(Executor[Join]):
+    """Both inputs of a join; its chunks have `SIDE_COLUMN`, the keys' fields and both inputs'.
+
+    Of an inner join it gives the rows; of others candidates: `PART_COLUMN`, the keys' fields,
+    the left and the right ones, for pairs and for each changed row of a side that is kept.
+    """
+
+    label = "hash_join"
+
+    def __init__(self, node: Join, states: Sequence[State], is_ansi: bool = True) -> None:
+        super().__init__(node, states, is_ansi)
+        self._keys = key_fields(node)
+        self._join_keys = RowKeys(self._keys, [Order(field.name) for field in self._keys])
+        self._sides = (node.left, node.right)
+        self._row_keys = tuple(row_keys(node, side) for side in self._sides)
+        self._schema = self._output_schema()
+
+    @classmethod
+    def tables(cls, node: Join) -> tuple[StateTableSpec, ...]:
+        """The rows of each side beneath their join keys."""
+        return (_table("left", node, node.left), _table("right", node, node.right))
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return what `batches` yields as one."""
+        return pa.concat_batches([empty_chunk(self._schema), *self.batches(chunk)])
+
+    def batches(self, chunk: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the chunks that the epoch's changes make, none of more than some 262,144 pairs.
+
+        ConsistencyError if the chunk is not net. State is written before the first one.
+        """
+        sides = [self._changes(chunk, side) for side in (0, 1)]
+        kept = (self.node.kind.keeps_left, self.node.kind.keeps_right)
+        matching = [side.filtered(~null_keys(side.rows, self.node.keys)) for side in sides]
+        for changes, state, spec in zip(matching, self.states, self.tables(self.node), strict=True):
+            changes.write_to(state, [field.name for field in spec.fields])
+        for changes, part, is_kept in zip(sides, (LEFT_ROW, RIGHT_ROW), kept, strict=True):
+            if is_kept and len(changes):
+                yield self._given(changes.rows, changes.inserts, part)
+        yield from self._pairs(matching)
+
+    def _changes(self, chunk: pa.RecordBatch, side: int) -> Changes:
+        names = [field.name for field in (*self._keys, *self._sides[side].fields)]
+        own = np.asarray(chunk.column(SIDE_COLUMN)) == side
+        rows, inserts = chunk.select(names), inserts_of(chunk)
+        if not own.all():
+            rows, inserts = rows.filter(pa.array(own)), inserts[own]
+        where = f"the {('left', 'right')[side]} side of {self.label}"
+        return Changes.of(rows, inserts, self._row_keys[side], where)
+
+    def _pairs(self, sides: Sequence[Changes]) -> Iterator[pa.RecordBatch]:
+        ranks = [ranks_of(self._join_keys.encode(side.rows)) for side in sides]
+        firsts = [firsts_of(found) for found in ranks]
+        distinct = [
+            side.rows.take(pa.array(first)).select(self._join_keys.names)
+            for side, first in zip(sides, firsts, strict=True)
+        ]
+        numbers, count = codes_of([self._join_keys.encode(rows) for rows in distinct])
+        codes = [number[rank] for number, rank in zip(numbers, ranks, strict=True)]
+        for start in range(0, count, KEYS_AT_ONCE):
+            cuts = [np.searchsorted(found, [start, start + KEYS_AT_ONCE]) for found in codes]
+            spans = [
+                _Span(side.slice(*cut), found[slice(*cut)] - start)
+                for side, found, cut in zip(sides, codes, cuts, strict=True)
+            ]
+            yield from self._pairs_of(spans, min(count - start, KEYS_AT_ONCE))
+
+    def _pairs_of(self, spans: Sequence[_Span], count: int) -> Iterator[pa.RecordBatch]:
+        """Yield the pairs of the changes beneath ``count`` keys."""
+        left = self._with_standing(spans, 0, count)
+        right = self._with_standing(spans, 1, count)
+        for lefts, rights, inserted in (
+            (left.deleted, right.standing, False),
+            (left.inserted, right.kept | right.inserted, True),
+            (left.kept, right.deleted, False),
+            (left.kept, right.inserted, True),
+        ):
+            yield from self._slices(left, lefts, right, rights, count, inserted)
+
+    def _with_standing(self, spans: Sequence[_Span], side: int, count: int) -> _Rows:
+        """Return the changed rows of a side, and the standing ones beneath the other's keys."""
+        own, other, state = spans[side], spans[1 - side], self.states[side]
+        names = own.changes.rows.schema.names
+        if not len(other.codes) or state.is_empty:
+            return _Rows.of(own, own.changes.rows.slice(0, 0), np.empty(0, np.int64), None)
+        firsts = firsts_of(other.codes)
+        prefixes = other.changes.rows.take(pa.array(firsts)).select(self._join_keys.names)
+        indices, standing = state.under(prefixes, names)
+        codes = other.codes[firsts][indices]
+        return _Rows.of(
+            own, standing, codes, self._gone(own, standing, codes, self._row_keys[side], count)
+        )
+
+    def _gone(
+        self, own: _Span, standing: pa.RecordBatch, codes: Codes, keys: RowKeys, count: int
+    ) -> Mask | None:
+        """Return which of the standing rows are deleted; None: not one of them."""
+        deletes = ~own.changes.inserts
+        doubtful = marked(own.codes[deletes], count)[codes]
+        if not doubtful.any():
+            return None
+        deleted_keys = own.changes.keys.filter(pa.array(deletes))
+        standing_keys = keys.encode(standing.filter(pa.array(doubtful)))
+        (found, deleted), different = codes_of([standing_keys, deleted_keys])
+        gone = np.zeros(len(codes), np.bool_)
+        gone[doubtful] = marked(deleted, different)[found]
+        return gone
+
+    def _slices(
+        self, left: _Rows, lefts: Mask, right: _Rows, rights: Mask, count: int, inserted: bool
+    ) -> Iterator[pa.RecordBatch]:
+        left_rows, right_rows = np.flatnonzero(lefts), np.flatnonzero(rights)
+        if not len(left_rows) or not len(right_rows):
+            return
+        matches = Matches.of(
+            left_rows, left.codes[left_rows], right_rows, right.codes[right_rows], count
+        )
+        right_names = [field.name for field in self.node.right.fields]
+        for start in range(0, matches.total, PAIRS_AT_ONCE):
+            stop = min(start + PAIRS_AT_ONCE, matches.total)
+            left_picks, right_picks = matches.pairs(start, stop)
+            found = left.rows.take(pa.array(left_picks))
+            partners = right.rows.select(right_names).take(pa.array(right_picks))
+            pairs = pa.RecordBatch.from_arrays(
+                [*found.columns, *partners.columns],
+                names=[*found.schema.names, *right_names],
+            )
+            yield self._given(pairs, np.full(stop - start, inserted), PAIR)
+
+    def _given(self, rows: pa.RecordBatch, inserts: Mask, part: int) -> pa.RecordBatch:
+        if self.node.kind is not JoinKind.INNER:
+            parts = pa.array(np.full(len(inserts), part, np.int8))
+            rows = rows.append_column(PART_COLUMN, parts)
+        return chunk_with(self._schema, rows, inserts)
+
+    def _output_schema(self) -> pa.Schema:
+        fields = (*self._keys, *self.node.left.fields, *self.node.right.fields)
+        schema = chunk_schema(fields)
+        if self.node.kind is JoinKind.INNER:
+            return schema
+        return schema.insert(1, pa.field(PART_COLUMN, pa.int8(), nullable=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Changes, and the code of the join key of each."""
+
+    changes: Changes
+    codes: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one side, the codes of their join keys, and what the epoch does to them.
+
+    ``standing``: those that were there before it and beneath a key of the other side's changes;
+    ``kept``: those of them that it does not delete.
+    """
+
+    rows: pa.RecordBatch
+    codes: Codes
+    deleted: Mask
+    inserted: Mask
+    standing: Mask
+    kept: Mask
+
+    @classmethod
+    def of(cls, span: _Span, standing: pa.RecordBatch, codes: Codes, gone: Mask | None) -> _Rows:
+        changed, rows = len(span.changes), span.changes.rows
+        inserted = np.zeros(changed + len(codes), np.bool_)
+        inserted[:changed] = span.changes.inserts
+        stands = np.arange(len(inserted)) >= changed
+        kept = stands.copy()
+        if gone is not None:
+            kept[changed:] = ~gone
+        if len(codes):
+            found = standing.select(rows.schema.names).columns
+            alike = pa.RecordBatch.from_arrays(found, schema=rows.schema)
+            rows = pa.concat_batches([rows, alike])
+        every = np.concatenate([span.codes, codes])
+        return cls(rows, every, ~inserted & ~stands, inserted, stands, kept)
+
+
+def key_fields(node: Join) -> tuple[types.Field, ...]:
+    """Return the keys' fields."""
+    return tuple(key.field for key in node.keys)
+
+
+def row_keys(node: Join, side: Node) -> RowKeys:
+    """Return the keys of a side's rows in its states: those of the join, then the side's own."""
+    return RowKeys((*key_fields(node), *side.fields), row_order(node, side))
+
+
+def row_order(node: Join, side: Node) -> tuple[Order, ...]:
+    """Return the primary key of a side's states."""
+    return tuple(Order(name) for name in (*(key.field.name for key in node.keys), *side.key))
+
+
+def null_keys(rows: pa.RecordBatch, keys: Sequence[JoinKey]) -> Mask:
+    """Return of every row whether it has a NULL in its key that equals nothing."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for key in keys:
+        column = rows.column(key.field.name)
+        if not key.is_null_safe and column.null_count:
+            found |= np.asarray(column.is_null())
+    return found
+
+
+def _table(role: str, node: Join, side: Node) -> StateTableSpec:
+    by_name = {field.name: field for field in (*key_fields(node), *side.fields)}
+    order = row_order(node, side)
+    names = dict.fromkeys((*(one.name for one in order), *side.names))
+    fields = tuple(by_name[name] for name in names)
+    return StateTableSpec(role, fields, order, tuple(field.name for field in key_fields(node)))

@@ -1,0 +1,156 @@
+"""What the state of an aggregate consists of: its tables, and what their columns are for.
+
+Promises: a function of the node alone. One row a group holds all parts; values that must be sorted
+or counted one by one have tables of their own.
+Does not know: rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+
+from relstate.connector.views.plan.node import Aggregate, Call, Function, Order
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import errors, types
+
+from .distinct import Distinct, distinct_table
+from .extreme import Extreme, extreme_table
+from .part import Count, FloatSum, Part, Source, SquareSum, whole_sum
+from .result import Result
+
+_EXTREMES = (Function.MIN, Function.MAX)
+_SUMS = (Function.SUM, Function.AVG)
+_WHOLE = (
+    types.TinyInt,
+    types.SmallInt,
+    types.Int,
+    types.BigInt,
+    types.Decimal,
+    types.DayTimeInterval,
+)
+_FLOATS = (types.Float, types.Double)
+_ALL_ROWS = Source(None, None, False)
+
+
+class Layout:
+    """The parts of an aggregate's state, each once, and the results of its calls.
+
+    ``row_count``: the part that counts the rows of a group, which is there while there are any.
+    """
+
+    def __init__(self, node: Aggregate) -> None:
+        """UnsupportedTypeError for a function that is not kept over values of its type."""
+        self.node = node
+        self._parts: dict[tuple[str, Source], Part] = {}
+        self._taken = {name.lower() for name in node.group}
+        self.row_count = self._count(_ALL_ROWS, "row")
+        self.results = tuple(map(self._result, node.calls))
+        self.parts = tuple(self._parts.values())
+
+    @cached_property
+    def groups(self) -> StateTableSpec:
+        """The table of the groups."""
+        node = self.node
+        fields = (
+            *(types.Field(name, node.child.type_of(name)) for name in node.group),
+            *(field for part in self.parts for field in part.fields),
+        )
+        key = tuple(map(Order, node.group))
+        return StateTableSpec("groups", fields, key, node.distribution or ())
+
+    @cached_property
+    def extremes(self) -> tuple[tuple[Extreme, StateTableSpec], ...]:
+        """Those extremes whose values a table keeps, and the tables."""
+        roles: set[str] = set()
+        return tuple(
+            (part, extreme_table(self.node, part, _role(f"{part.suffix}_{part.argument}", roles)))
+            for part in self.parts
+            if isinstance(part, Extreme) and not part.is_running
+        )
+
+    @cached_property
+    def distincts(self) -> tuple[Distinct, ...]:
+        """The tables of distinct values, one an argument."""
+        filters: dict[str, dict[str | None, None]] = {}
+        for part in self.parts:
+            if part.source.is_distinct:
+                filters.setdefault(part.argument, {})[part.source.filter] = None
+        return tuple(
+            distinct_table(self.node, argument, tuple(found), f"distinct_{argument}")
+            for argument, found in filters.items()
+        )
+
+    @property
+    def tables(self) -> tuple[StateTableSpec, ...]:
+        """All tables: the groups', the extremes', the distinct values'."""
+        extremes = (spec for _, spec in self.extremes)
+        return (self.groups, *extremes, *(distinct.spec for distinct in self.distincts))
+
+    def _result(self, call: Call) -> Result:
+        if call.argument is None:
+            count = self._count(Source(None, call.filter, False), call.output.name)
+            return Result(call, (count,), None)
+        argument = self.node.child.type_of(call.argument)
+        return Result(call, self._parts_of(call, argument), argument)
+
+    def _parts_of(self, call: Call, argument: types.DataType) -> tuple[Part, ...]:
+        name = call.output.name
+        if call.function in _EXTREMES:
+            # The extreme of the distinct values is that of all.
+            source = Source(call.argument, call.filter, False)
+            return (self._extreme(source, name, argument, call.function is Function.MAX),)
+        source = Source(call.argument, call.filter, call.is_distinct)
+        if call.function is Function.COUNT:
+            return (self._count(source, name),)
+        if call.function in _SUMS and isinstance(argument, _WHOLE):
+            total = self._part(name, source, partial(whole_sum, source, data_type=argument))
+            return (total, self._count(source, name))
+        if not isinstance(argument, _FLOATS):
+            raise errors.UnsupportedTypeError(
+                f"{call.function} of {call.argument}, which is {argument}, is not kept by a "
+                "materialized view; cast the argument to DOUBLE or to a decimal"
+            )
+        total = self._part(name, source, partial(FloatSum, source))
+        if call.function in _SUMS:
+            return (total,)
+        return (total, self._part(name, source, partial(SquareSum, source)))
+
+    def _count(self, source: Source, name: str) -> Count:
+        found = self._part(name, source, partial(Count, source))
+        assert isinstance(found, Count)
+        return found
+
+    def _extreme(
+        self, source: Source, name: str, argument: types.DataType, is_greatest: bool
+    ) -> Part:
+        is_running = self.node.child.is_append_only
+        return self._part(
+            name,
+            source,
+            lambda free: Extreme(source, free, argument, is_greatest, is_running),
+        )
+
+    def _part(self, name: str, source: Source, make: Callable[[str], Part]) -> Part:
+        """Return the part of this kind over these values, a new one if there is none."""
+        part, number = make(name), 2
+        found = self._parts.get((part.kind, source))
+        if found is not None:
+            return found
+        while self._taken & _names(part):
+            part, number = make(f"{name}_{number}"), number + 1
+        self._parts[part.kind, source] = part
+        self._taken |= _names(part)
+        return part
+
+
+def _names(part: Part) -> set[str]:
+    return {field.name.lower() for field in part.fields}
+
+
+def _role(role: str, taken: set[str]) -> str:
+    found, number = role, 2
+    while found in taken:
+        found, number = f"{role}_{number}", number + 1
+    taken.add(found)
+    return found

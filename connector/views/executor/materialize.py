@@ -1,0 +1,44 @@
+"""Materialize: the changes of a plan's root, written to the view's table.
+
+Promises: of one key one row, or none; that nothing comes twice is checked.
+Does not know: the view's name, its visible columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from relstate.connector.views.plan.node import Materialize
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import arrow
+
+from .changes import Changes, chunk_schema, empty_chunk
+from .executor import Executor, inserts_of
+from .rowkeys import RowKeys
+from .state import State
+
+
+class MaterializeExecutor(Executor[Materialize]):
+    """The root of a plan; its chunks have the fields of the child, under the child's names."""
+
+    label = "materialize"
+
+    def __init__(self, node: Materialize, states: Sequence[State], is_ansi: bool = True) -> None:
+        super().__init__(node, states, is_ansi)
+        self._keys = RowKeys(node.fields, node.table_key)
+
+    @classmethod
+    def tables(cls, node: Materialize) -> tuple[StateTableSpec, ...]:
+        """The view's table."""
+        return (StateTableSpec("view", node.fields, node.table_key, node.distribution or ()),)
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Write the changes and return an empty chunk: nothing comes after the root."""
+        schema = arrow.arrow_schema(self.node.fields)
+        columns = [chunk.column(field) for _, field in self.node.stored]
+        rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+        changes = Changes.of(rows, inserts_of(chunk), self._keys, self.label)
+        changes.write_to(self.states[0], self.node.names)
+        return empty_chunk(chunk_schema(self.node.fields))

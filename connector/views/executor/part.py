@@ -1,0 +1,260 @@
+"""The parts of an aggregate's state: columns of a group's row, and how an epoch changes them.
+
+    Part
+    ├── Count           how many values there are
+    ├── WholeSum        the exact sum of integers, decimals or intervals
+    ├── FloatSum        the sum of the finite floats, and how many of the others there are
+    ├── SquareSum       the sum of the squares of the finite floats
+    └── Extreme         the least or greatest value (extreme)
+
+Several calls share a part where they read the same values.
+Promises: a part depends on the values alone, not on the epochs in which they came and went; of
+sums of floats this holds but for their last bits.
+Does not know: calls, and what Spark gives for them (result).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from relstate.storage import ragged, types
+
+from . import doubledouble, exact
+from .deltas import Deltas
+from .doubledouble import Doubles, Pair
+
+Columns: TypeAlias = Mapping[str, pa.Array]
+"""Columns of the groups' rows, by their names; NULL where there is no row."""
+
+_KINDS_OF_FLOATS = ("finite", "nan", "infinity", "minus_infinity")
+_SHORT_PRECISION = 28
+"""Of decimals up to this precision 10 billion rows sum up to 38 digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which values a part reads: those of ``argument``, or all rows, that pass ``filter``."""
+
+    argument: str | None
+    filter: str | None
+    is_distinct: bool
+
+
+@dataclass(frozen=True)
+class Part(ABC):
+    """Columns of a group's row; their names begin with ``name``."""
+
+    source: Source
+    name: str
+
+    @property
+    def kind(self) -> str:
+        """What tells it apart from other parts over the same values."""
+        return type(self).__name__
+
+    @property
+    def argument(self) -> str:
+        """The name of the argument, where it has one."""
+        assert self.source.argument is not None
+        return self.source.argument
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[types.Field, ...]:
+        """The columns."""
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The names of those columns that count values, so that they never fall below 0."""
+        return ()
+
+    @abstractmethod
+    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+        """Return the columns as an epoch leaves them."""
+
+    def column(self, suffix: str) -> str:
+        """Return the name of a column."""
+        return f"{self.name}_{suffix}"
+
+    def _field(self, suffix: str, data_type: types.DataType) -> types.Field:
+        return types.Field(self.column(suffix), data_type)
+
+
+class Count(Part):
+    """How many values there are."""
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """One count."""
+        return (self._field("count", types.BigInt()),)
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """It."""
+        return (self.column("count"),)
+
+    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+        """Add what comes and goes."""
+        return [pa.array(numbers(before[self.column("count")]) + deltas.counts)]
+
+    def of(self, columns: Columns) -> NDArray[np.int64]:
+        """Return the counts."""
+        return numbers(columns[self.column("count")])
+
+
+@dataclass(frozen=True)
+class WholeSum(Part):
+    """An exact sum. One of long decimals is low + high * 10^38, for it may need more digits."""
+
+    is_long: bool
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The sum's 38 digits and, where there may be more, the rest."""
+        low = self._field("sum", types.Decimal(exact.DIGITS, 0))
+        return (low, self._field("sum_high", types.BigInt())) if self.is_long else (low,)
+
+    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+        """Add what comes and goes."""
+        total = exact.add(self.of(before), exact.totals(deltas))
+        low, high = (total, None) if not self.is_long else _divided(total)
+        never_null = np.zeros(len(total), np.bool_)
+        columns = [exact.to_arrow(low, pa.decimal128(exact.DIGITS, 0), never_null)]
+        return columns if high is None else [*columns, pa.array(high)]
+
+    def of(self, columns: Columns) -> exact.Exact:
+        """Return the sums; 0 where there are no values."""
+        low = exact.from_arrow(columns[self.column("sum")])
+        if not self.is_long:
+            return low
+        high = numbers(columns[self.column("sum_high")])
+        if not high.any():
+            return low
+        whole: exact.Exact = low.astype(object) + high.astype(object) * 10**exact.DIGITS
+        return whole
+
+
+class FloatSum(Part):
+    """The sum of the finite values as a pair, and how many values there are of each kind."""
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The pair and four counts."""
+        pair = (self._field(suffix, types.Double()) for suffix in ("sum", "sum_rest"))
+        return (*pair, *(types.Field(name, types.BigInt()) for name in self.counts))
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The counts of each kind of values."""
+        return tuple(map(self.column, _KINDS_OF_FLOATS))
+
+    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+        """Add what comes and goes."""
+        values = doubles(deltas.values)
+        kinds = (np.isfinite(values), np.isnan(values), values == np.inf, values == -np.inf)
+        counts = [
+            numbers(before[name]) + deltas.totals(deltas.weights * kind)
+            for name, kind in zip(self.counts, kinds, strict=True)
+        ]
+        finite = kinds[0]
+        signed = in_order(values[finite] * deltas.weights[finite], deltas.codes[finite])
+        change = doubledouble.totals(
+            (signed, np.zeros_like(signed)), deltas.codes[finite], deltas.groups
+        )
+        pair = doubledouble.add(self.pair(before), change)
+        return [*_settled(pair, counts[0]), *map(pa.array, counts)]
+
+    def pair(self, columns: Columns) -> Pair:
+        """Return the sums of the finite values."""
+        return pair_of(columns, self.column("sum"), self.column("sum_rest"))
+
+    def kinds(self, columns: Columns) -> tuple[NDArray[np.int64], ...]:
+        """Return how many values are finite, NaN, positive and negative infinities."""
+        finite, nan, positive, negative = (numbers(columns[name]) for name in self.counts)
+        return finite, nan, positive, negative
+
+
+class SquareSum(Part):
+    """The sum of the squares of the finite values as a pair."""
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The pair, and how many values are in it."""
+        pair = (self._field(suffix, types.Double()) for suffix in ("squares", "squares_rest"))
+        return (*pair, self._field("squares_count", types.BigInt()))
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The count of the finite values."""
+        return (self.column("squares_count"),)
+
+    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+        """Add what comes and goes."""
+        values = doubles(deltas.values)
+        finite = np.isfinite(values)
+        codes, weights = deltas.codes[finite], deltas.weights[finite]
+        # Sorted by weight, then size: the weight is the sign that `in_order` sees.
+        sized = in_order(np.copysign(values[finite], weights), codes)
+        high, low = doubledouble.product(sized, sized)
+        signs = np.copysign(1.0, sized)
+        change = doubledouble.totals((high * signs, low * signs), codes, deltas.groups)
+        pair = doubledouble.add(self.pair(before), change)
+        count = numbers(before[self.column("squares_count")])
+        count = count + deltas.totals(deltas.weights * finite)
+        return [*_settled(pair, count), pa.array(count)]
+
+    def pair(self, columns: Columns) -> Pair:
+        """Return the sums of the squares."""
+        return pair_of(columns, self.column("squares"), self.column("squares_rest"))
+
+
+def whole_sum(source: Source, name: str, data_type: types.DataType) -> WholeSum:
+    """Return the sum of values of a type."""
+    is_long = isinstance(data_type, types.Decimal) and data_type.precision > _SHORT_PRECISION
+    return WholeSum(source, name, is_long)
+
+
+def numbers(column: pa.Array) -> NDArray[np.int64]:
+    """Return a column of counts as numbers; NULL is 0."""
+    return np.asarray(pc.fill_null(column, 0))
+
+
+def doubles(column: pa.Array) -> Doubles:
+    """Return a column of floats without NULLs as doubles."""
+    return np.asarray(column).astype(np.float64, copy=False)
+
+
+def pair_of(columns: Columns, high: str, low: str) -> Pair:
+    """Return two columns as a pair; NULL is 0."""
+    return np.asarray(pc.fill_null(columns[high], 0.0)), np.asarray(pc.fill_null(columns[low], 0.0))
+
+
+def in_order(values: Doubles, codes: NDArray[np.int64]) -> Doubles:
+    """Return values sorted within their groups, so that equal ones give equal sums."""
+    if not len(values):
+        return values
+    bits = values.view(np.uint64)
+    words = np.empty(len(values), [("code", ">u4"), ("bits", ">u8")])
+    words["code"], words["bits"] = codes, bits
+    matrix = words.view(np.uint8).reshape(len(values), words.itemsize)
+    return values[ragged.sort_order(ragged.from_matrix(matrix))]
+
+
+def _divided(total: exact.Exact) -> tuple[exact.Exact, NDArray[np.int64]]:
+    if total.dtype == np.int64:
+        return total, np.zeros(len(total), np.int64)
+    high = total // 10**exact.DIGITS
+    return exact.narrowed(total - high * 10**exact.DIGITS), high.astype(np.int64)
+
+
+def _settled(pair: Pair, counts: NDArray[np.int64]) -> list[pa.Array]:
+    # Where no value is left, no error of rounding is left either.
+    return [pa.array(np.where(counts == 0, 0.0, part)) for part in pair]

@@ -1,0 +1,149 @@
+"""What Spark gives for a call, from the parts that keep it.
+
+Promises: whole numbers are exact, and rounded as Spark rounds them; floats are right to the last
+bits.
+Does not know: how the parts come to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.connector.views.plan.node import Call, Function
+from relstate.storage import arrow, errors, types
+
+from . import doubledouble, exact
+from .doubledouble import Doubles
+from .extreme import Extreme
+from .part import Columns, Count, FloatSum, Part, SquareSum, WholeSum
+
+_SQUARE_ROOTS = (Function.STDDEV_POP, Function.STDDEV_SAMP)
+_SAMPLES = (Function.VAR_SAMP, Function.STDDEV_SAMP)
+_NOISE = 2.0**-96
+"""Of the sum of squares: a variance below it is what rounding left of none."""
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """What is done about a sum that does not fit its type: with ANSI an error, else as Spark does.
+
+    ``describe``: names the group of a position.
+    """
+
+    is_ansi: bool
+    describe: Callable[[int], str]
+
+    def check(self, call: Call, does_not_fit: NDArray[np.bool_], always: bool = False) -> None:
+        """ValueRangeError if a sum does not fit and this is one."""
+        if does_not_fit.any() and (self.is_ansi or always):
+            group = int(np.flatnonzero(does_not_fit)[0])
+            raise errors.ValueRangeError(
+                f"{call.output.name}, a {call.function} of {call.argument}, overflows "
+                f"{call.output.type} in the group with {self.describe(group)}; "
+                "cast the argument to a wider type"
+            )
+
+
+@dataclass(frozen=True)
+class Result:
+    """A call, the parts that it is made from, and the type of its argument."""
+
+    call: Call
+    parts: tuple[Part, ...]
+    argument: types.DataType | None
+
+    def of(self, columns: Columns, overflow: Overflow) -> pa.Array:
+        """Return the call's output for each group; ValueRangeError as `Overflow` says."""
+        match self.parts:
+            case (Count() as count,):
+                return pa.array(count.of(columns))
+            case (Extreme() as extreme,):
+                return extreme.of(columns)
+            case (WholeSum() as total, Count() as count):
+                return self._whole(total.of(columns), count.of(columns), overflow)
+            case (FloatSum() as total,):
+                return self._float(total, columns)
+            case (FloatSum() as total, SquareSum() as squares):
+                return self._variance(total, squares, columns)
+        raise AssertionError(self.parts)
+
+    def _whole(self, total: exact.Exact, count: NDArray[np.int64], overflow: Overflow) -> pa.Array:
+        is_null = count == 0
+        output = self.call.output.type
+        if self.call.function is Function.SUM:
+            return self._whole_sum(total, is_null, overflow)
+        if isinstance(output, types.Double):
+            return _nullable(total.astype(np.float64) / np.maximum(count, 1), is_null)
+        count = np.maximum(count, 1).astype(object)
+        total = total.astype(object)
+        if not isinstance(output, types.Decimal):
+            return exact.to_arrow(exact.half_up(total, count), arrow.arrow_type(output), is_null)
+        assert isinstance(self.argument, types.Decimal)
+        sum_precision = min(self.argument.precision + 10, exact.DIGITS)
+        quotient = exact.half_up(total * 10 ** (output.scale - self.argument.scale), count)
+        too_large = (abs(total) >= 10**sum_precision) | (abs(quotient) >= 10**output.precision)
+        too_large = too_large.astype(np.bool_)
+        overflow.check(self.call, too_large)
+        return exact.to_arrow(quotient, arrow.arrow_type(output), is_null | too_large)
+
+    def _whole_sum(
+        self, total: exact.Exact, is_null: NDArray[np.bool_], overflow: Overflow
+    ) -> pa.Array:
+        output = self.call.output.type
+        if isinstance(output, types.Decimal):
+            too_large = (abs(total) >= 10**output.precision).astype(np.bool_)
+            overflow.check(self.call, too_large)
+            return exact.to_arrow(total, arrow.arrow_type(output), is_null | too_large)
+        too_large = ((total >= 2**63) | (total < -(2**63))).astype(np.bool_)
+        overflow.check(self.call, too_large, isinstance(output, types.DayTimeInterval))
+        if too_large.any():
+            total = (total + 2**63) % 2**64 - 2**63
+        return exact.to_arrow(total, arrow.arrow_type(output), is_null)
+
+    def _float(self, total: FloatSum, columns: Columns) -> pa.Array:
+        finite, nan, positive, negative = total.kinds(columns)
+        high, low = total.pair(columns)
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = high + low + 0.0
+        found[positive > 0] = np.inf
+        found[negative > 0] = -np.inf
+        found[(nan > 0) | ((positive > 0) & (negative > 0))] = np.nan
+        count = finite + nan + positive + negative
+        if self.call.function is Function.AVG:
+            found = found / np.maximum(count, 1)
+        return _nullable(found, count == 0)
+
+    def _variance(self, total: FloatSum, squares: SquareSum, columns: Columns) -> pa.Array:
+        finite, *others = total.kinds(columns)
+        unusual = sum(others)
+        count = finite + unusual
+        is_sample = self.call.function in _SAMPLES
+        found = _variance(total.pair(columns), squares.pair(columns), finite, is_sample)
+        if self.call.function in _SQUARE_ROOTS:
+            found = np.sqrt(found)
+        return _nullable(np.where(unusual > 0, np.nan, found), count < (2 if is_sample else 1))
+
+
+def _variance(
+    total: doubledouble.Pair,
+    squares: doubledouble.Pair,
+    count: NDArray[np.int64],
+    is_sample: bool,
+) -> Doubles:
+    """Return (count * squares - total * total) / count / (count, or less 1 for samples)."""
+    whole = np.maximum(count, 1).astype(np.float64)
+    scaled = doubledouble.multiply(squares, (whole, np.zeros_like(whole)))
+    high, low = doubledouble.subtract(scaled, doubledouble.multiply(total, total))
+    with np.errstate(invalid="ignore", over="ignore"):
+        is_noise = (high + low <= scaled[0] * _NOISE) | (count == 1)
+        spread = np.where(is_noise, 0.0, high + low)
+    return spread / whole / (np.maximum(whole - 1, 1) if is_sample else whole)
+
+
+def _nullable(values: Doubles, is_null: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(values, pa.float64(), mask=is_null)

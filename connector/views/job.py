@@ -1,0 +1,235 @@
+"""The Spark job of a refresh: the fragments of a view's plan as one frame.
+
+Stateless operators are Spark's; a shuffle brings rows to the unit that owns their vnode; there a
+task runs the executors. Executors without a shuffle or an expression between them share a task.
+
+Promises: the frame yields messages (see message), one from every task, and nothing else.
+Does not know: what a scan reads, or what is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from relstate.connector.types import struct_of
+from relstate.storage import OP_COLUMN, ReadPlan, types
+from relstate.vnode import VnodeMapping
+
+from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
+from .executor.join import JoinExecutor
+from .operators import Operator, is_placed, operators, wanted_distribution
+from .plan.node import Filter, Join, Materialize, Names, Node, Output, Project, Scan, Union
+from .task import ExecutorStep, FragmentTask, SelectStep, Step, Target
+from .wire import MESSAGE, TARGET, guarded, passing, wire_fields
+
+_SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
+_PART = types.Field(PART_COLUMN, types.TinyInt())
+
+
+@dataclass(frozen=True)
+class ViewJob:
+    """What a job needs to know of a view. Not slotted: the operators are found once.
+
+    ``states``: how to read the state tables, in the plan's order, and last the view's own table.
+    """
+
+    view_id: int
+    plan: Materialize
+    mapping: VnodeMapping
+    target: Target
+    states: tuple[ReadPlan, ...]
+    is_ansi: bool
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """The executors."""
+        return operators(self.plan)
+
+    def units_of(self, distribution: Names) -> int:
+        """Return in how many units rows with a distribution lie."""
+        return self.mapping.units if distribution else 1
+
+    def units(self) -> list[tuple[int, int]]:
+        """Return for every executor its number and in how many units it runs."""
+        return [
+            (one.number, self.units_of(wanted_distribution(one.node))) for one in self.operators
+        ]
+
+    def step(self, operator: Operator) -> ExecutorStep:
+        """Return an executor with its state."""
+        states = self.states[-1:] if operator.is_root else [self.states[i] for i in operator.tables]
+        return ExecutorStep(operator, tuple(states), self.is_ansi)
+
+
+def message_frame(job: ViewJob, source: Callable[[Scan], DataFrame]) -> DataFrame:
+    """Return the frame of the messages of all tasks of a view's refresh, in one column.
+
+    ``source`` gives the rows of a scan.
+    """
+    flow = _Builder(job, source).flow(job.plan)
+    return flow.frame.where(f"{MESSAGE} IS NOT NULL AND length({MESSAGE}) > 0").select(MESSAGE)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """Rows of an operator on their way: a frame, and steps that its tasks are yet to run.
+
+    ``fields``: of the frame's rows; ``result``: of what the steps make of them. ``units``: in how
+    many partitions the rows lie since the last shuffle.
+    """
+
+    frame: DataFrame
+    fields: tuple[types.Field, ...]
+    result: tuple[types.Field, ...]
+    units: int
+    steps: tuple[Step, ...] = ()
+
+    def then(self, step: Step, result: tuple[types.Field, ...]) -> _Flow:
+        return replace(self, steps=(*self.steps, step), result=result)
+
+
+class _Builder:
+    """Builds the frame of one job."""
+
+    def __init__(self, job: ViewJob, source: Callable[[Scan], DataFrame]) -> None:
+        self._job = job
+        self._source = source
+        self._own: dict[int, list[Operator]] = {}
+        for operator in job.operators:
+            self._own.setdefault(id(operator.node), []).append(operator)
+
+    def flow(self, node: Node) -> _Flow:
+        """Return the rows of an operator."""
+        match node:
+            case Scan():
+                return _Flow(self._source(node), node.fields, node.fields, 1)
+            case Project():
+                return self._project(node)
+            case Filter():
+                below = self._run(self.flow(node.child))
+                return replace(below, frame=below.frame.where(passing(node.condition)))
+            case Union():
+                return self._union([self._run(self.flow(one)) for one in node.inputs])
+            case Join():
+                return self._join(node)
+            case _:
+                return self._executed(node)
+
+    def _project(self, node: Project) -> _Flow:
+        below = self.flow(node.child)
+        if node.is_selection and below.steps:
+            columns = tuple((str(one.source), one.field.name) for one in node.outputs)
+            return below.then(SelectStep(columns, node.fields), node.fields)
+        below = self._run(below)
+        columns = [_projected(output) for output in node.outputs]
+        return self._selected(below, columns, node.fields)
+
+    def _executed(self, node: Node) -> _Flow:
+        (child,) = node.children
+        below = self.flow(child)
+        if not is_placed(node):
+            below = self._shuffled(self._run(below), wanted_distribution(node))
+        (operator,) = self._own[id(node)]
+        result = () if isinstance(node, Materialize) else node.fields
+        flow = below.then(self._job.step(operator), result)
+        return self._run(flow) if isinstance(node, Materialize) else flow
+
+    # Joins
+
+    def _join(self, node: Join) -> _Flow:
+        sides = [self._side(node, number) for number in range(2)]
+        flow = self._shuffled(self._union(sides), wanted_distribution(node))
+        first, *rest = self._own[id(node)]
+        assert issubclass(first.executor, JoinExecutor)
+        if not rest:
+            return flow.then(self._job.step(first), node.fields)
+        keys = tuple(key.field for key in node.keys)
+        candidates = (_PART, *keys, *node.left.fields, *node.right.fields)
+        flow = flow.then(self._job.step(first), candidates)
+        if node.condition is not None:
+            flow = self._run(flow)
+            kept = passing(f"{PART_COLUMN} <> {PAIR} OR ({node.condition})")
+            flow = replace(flow, frame=flow.frame.where(kept))
+        (degree,) = rest
+        return flow.then(self._job.step(degree), node.fields)
+
+    def _side(self, node: Join, number: int) -> _Flow:
+        """Return the rows of an input of a join with the columns of both."""
+        child = node.children[number]
+        flow = self._run(self.flow(child))
+        own = [key.left if number == 0 else key.right for key in node.keys]
+        columns = [f"CAST({number} AS TINYINT) AS {SIDE_COLUMN}"]
+        columns += [
+            f"{types.quoted(name)} AS {types.quoted(key.field.name)}"
+            for name, key in zip(own, node.keys, strict=True)
+        ]
+        for side, other in enumerate(node.children):
+            columns += [
+                types.quoted(one.name) if side == number else _null(one) for one in other.fields
+            ]
+        keys = tuple(key.field for key in node.keys)
+        fields = (_SIDE, *keys, *node.left.fields, *node.right.fields)
+        return self._selected(flow, columns, fields)
+
+    # Parts of a frame
+
+    def _union(self, flows: Sequence[_Flow]) -> _Flow:
+        first, *rest = flows
+        frame = first.frame
+        for other in rest:
+            frame = frame.unionAll(other.frame)
+        return replace(first, frame=frame)
+
+    def _selected(
+        self, flow: _Flow, columns: Sequence[str], fields: tuple[types.Field, ...]
+    ) -> _Flow:
+        frame = flow.frame.selectExpr(OP_COLUMN, *columns, TARGET, MESSAGE)
+        return replace(flow, frame=frame, fields=fields, result=fields)
+
+    def _shuffled(self, flow: _Flow, distribution: Names) -> _Flow:
+        """Return rows each in the unit that owns its vnode."""
+        units = self._job.units_of(distribution)
+        if units == 1:
+            return replace(flow, frame=flow.frame.repartition(1), units=1)
+        owner = owner_expression(self._job.mapping, distribution)
+        unit = f"CASE WHEN {MESSAGE} IS NOT NULL THEN {TARGET} ELSE {owner} END"
+        return replace(flow, frame=flow.frame.repartitionById(units, f.expr(unit)), units=units)
+
+    def _run(self, flow: _Flow) -> _Flow:
+        """Return a flow whose steps have been run by its tasks."""
+        if not flow.steps:
+            return flow
+        task = FragmentTask(
+            self._job.view_id,
+            self._job.target,
+            flow.fields,
+            flow.steps,
+            flow.result,
+            flow.units,
+            self._job.mapping.units,
+        )
+        frame = flow.frame.mapInArrow(task, struct_of(wire_fields(flow.result)))
+        return _Flow(frame, flow.result, flow.result, flow.units)
+
+
+def owner_expression(mapping: VnodeMapping, columns: Sequence[str]) -> str:
+    """Return, in Spark's SQL, the unit that owns the vnode of a row's distribution, an INT."""
+    vnode = f"pmod(xxhash64({', '.join(map(types.quoted, columns))}), {mapping.vnode_count})"
+    owners = ",".join(map(str, mapping.owners))
+    return f"CAST(split('{owners}', ',')[CAST({vnode} AS INT)] AS INT)"
+
+
+def _projected(output: Output) -> str:
+    name = types.quoted(output.field.name)
+    if output.source is not None:
+        return f"{types.quoted(output.source)} AS {name}"
+    return f"{guarded(output.expression)} AS {name}"
+
+
+def _null(field: types.Field) -> str:
+    return f"CAST(NULL AS {field.type}) AS {types.quoted(field.name)}"

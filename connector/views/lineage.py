@@ -1,0 +1,70 @@
+"""Which views read which tables and views, and in which order they are refreshed.
+
+Promises: functions of a store's state; a view never stands before one that it reads.
+Does not know: plans, or how views are refreshed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from relstate.storage import StoreState, ViewProgress
+
+
+def view_ids(state: StoreState, names: Iterable[str] | None = None) -> tuple[int, ...]:
+    """Return the ids of views by their names, by default of all. ViewNotFoundError."""
+    if names is None:
+        return tuple(sorted(state.views))
+    return tuple(state.view(name).view_id for name in names)
+
+
+def inputs_of(state: StoreState, view_id: int) -> tuple[int, ...]:
+    """Return the ids of the tables and views that a view reads."""
+    return tuple(one.table_id for one in state.views[view_id].definition.inputs)
+
+
+def upstream(state: StoreState, views: Iterable[int]) -> frozenset[int]:
+    """Return the views that some views read, directly or through others, and they themselves."""
+    found: set[int] = set()
+    rest = list(views)
+    while rest:
+        view_id = rest.pop()
+        if view_id not in found:
+            found.add(view_id)
+            rest += [one for one in inputs_of(state, view_id) if one in state.views]
+    return frozenset(found)
+
+
+def levels(state: StoreState, views: Collection[int]) -> list[list[int]]:
+    """Return some views, by ids, such that a level's views read only tables and earlier levels."""
+    depths: dict[int, int] = {}
+    for view_id in sorted(views):
+        _depth(state, view_id, views, depths)
+    found: list[list[int]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
+    for view_id in sorted(depths):
+        found[depths[view_id]].append(view_id)
+    return found
+
+
+def _depth(state: StoreState, view_id: int, views: Collection[int], depths: dict[int, int]) -> int:
+    if view_id not in depths:
+        below = [one for one in inputs_of(state, view_id) if one in views]
+        depths[view_id] = 1 + max((_depth(state, one, views, depths) for one in below), default=-1)
+    return depths[view_id]
+
+
+def base_tables(state: StoreState, views: Iterable[int]) -> frozenset[int]:
+    """Return the tables, none of them views, that some views rest on."""
+    read = (one for view_id in upstream(state, views) for one in inputs_of(state, view_id))
+    return frozenset(one for one in read if one not in state.views)
+
+
+def is_filled(progress: ViewProgress) -> bool:
+    """Return whether a view holds all that was there before it, and follows its inputs."""
+    return progress.reflects > 0 and progress.backfill is None
+
+
+def is_behind(state: StoreState, view_id: int) -> bool:
+    """Return whether a view is not filled, or has changes of its inputs to take in."""
+    progress = state.views[view_id].progress
+    return not is_filled(progress) or any(state.has_changed(*one) for one in progress.inputs)

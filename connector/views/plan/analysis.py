@@ -1,0 +1,138 @@
+"""What Spark says of a query and of expressions: columns, types, and whether they were read right.
+
+Promises: a query that sqlglot would change, or that Spark does not call deterministic, is refused.
+All is asked of relations without rows: nothing runs.
+Does not know: plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from relstate.connector.syntax.reference import parse_query, replaced, table_references
+from relstate.connector.syntax.tokens import shown
+from relstate.connector.types import fields_of, struct_of
+from relstate.storage import errors, types
+
+from .catalog import Tables
+from .dialect import Tree, text_of
+
+_BUILTIN = "SHOW SYSTEM FUNCTIONS"
+_USERS = "SHOW USER FUNCTIONS"
+
+
+class Analysis:
+    """A session of Spark, asked. For one view."""
+
+    def __init__(self, spark: SparkSession, tables: Tables) -> None:
+        self._spark = spark
+        self._tables = tables
+        self._relations: dict[tuple[types.Field, ...], DataFrame] = {}
+
+    @property
+    def is_ansi(self) -> bool:
+        """Whether the session is in ANSI mode."""
+        return str(self._spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+
+    @property
+    def is_case_sensitive(self) -> bool:
+        """Whether names in upper and lower case are two."""
+        return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of Spark's own functions, those that a user has replaced left out."""
+        own = {row[0].lower() for row in self._spark.sql(_BUILTIN).collect()}
+        return frozenset(own - {row[0].lower() for row in self._spark.sql(_USERS).collect()})
+
+    def columns(self, text: str) -> tuple[types.Field, ...]:
+        """Return the columns of a query. Errors are Spark's."""
+        return fields_of(self._query(text).schema)
+
+    def check(self, text: str, tree: Tree) -> None:
+        """UnsupportedStatementError unless ``tree`` means to Spark what the text does."""
+        original = self._query(text)
+        try:
+            again = self._query(text_of(tree))
+            equal = original.sameSemantics(again) or _optimized_alike(original, again)
+        except errors.RelstateError:
+            raise
+        except Exception:
+            # Whatever Spark says of what was written again, it did not say of the original.
+            equal = False
+        if not equal:
+            raise errors.UnsupportedStatementError(
+                f"relstate does not read {shown(text)} as Spark does, but as "
+                f"{text_of(tree)!r}; write it in a simpler way"
+            )
+        plan: Any = getattr(original, "_jdf", None)
+        if plan is not None and not plan.queryExecution().analyzed().deterministic():
+            raise errors.UnsupportedStatementError(
+                f"{shown(text)} is not deterministic: a view must follow from its rows"
+            )
+
+    def types(
+        self, fields: Sequence[types.Field], expressions: Sequence[str]
+    ) -> tuple[types.DataType, ...]:
+        """Return the types of expressions over fields."""
+        if not expressions:
+            return ()
+        named = [f"{one} AS c{place}" for place, one in enumerate(expressions)]
+        schema = self._relation(tuple(fields)).selectExpr(*named).schema
+        return tuple(loosened(field.type) for field in fields_of(schema))
+
+    def united(
+        self, left: Sequence[types.DataType], right: Sequence[types.DataType]
+    ) -> tuple[types.DataType, ...]:
+        """Return the types of the columns of a UNION of two inputs."""
+        one, other = (
+            self._relation(tuple(types.Field(f"c{n}", kind) for n, kind in enumerate(each)))
+            for each in (left, right)
+        )
+        return tuple(loosened(field.type) for field in fields_of(one.union(other).schema))
+
+    def _query(self, text: str) -> DataFrame:
+        found = table_references(parse_query(text), text, self._is_table)
+        names = sorted({one.name.lower() for one in found})
+        places = {name: f"relation_{place}" for place, name in enumerate(names)}
+        relations: dict[str, Any] = {
+            places[name]: self._relation(self._columns_of(name)) for name in names
+        }
+        template = replaced(text, found, [places[one.name.lower()] for one in found])
+        # Without relations the text is no template: braces in it are its own.
+        return self._spark.sql(template, **relations) if relations else self._spark.sql(text)
+
+    def _is_table(self, name: str, as_of: object) -> bool:
+        return self._tables.find(name) is not None
+
+    def _columns_of(self, name: str) -> tuple[types.Field, ...]:
+        table = self._tables.find(name)
+        return () if table is None else table.columns
+
+    def _relation(self, fields: tuple[types.Field, ...]) -> DataFrame:
+        if fields not in self._relations:
+            self._relations[fields] = self._spark.createDataFrame([], struct_of(fields))
+        return self._relations[fields]
+
+
+def loosened(data_type: types.DataType) -> types.DataType:
+    """Return a type with NULLs allowed in all its parts: a plan knows of no others."""
+    match data_type:
+        case types.Array(element, _):
+            return types.Array(loosened(element))
+        case types.Map(key, value, _):
+            return types.Map(loosened(key), loosened(value))
+        case types.Struct(fields):
+            return types.Struct(tuple(types.Field(f.name, loosened(f.type)) for f in fields))
+    return data_type
+
+
+def _optimized_alike(one: Any, other: Any) -> bool:
+    """Tell whether two queries are one when constants are computed; False over Spark Connect."""
+    plans = [getattr(each, "_jdf", None) for each in (one, other)]
+    if None in plans:
+        return False
+    left, right = (plan.queryExecution().optimizedPlan() for plan in plans)
+    return bool(left.sameResult(right))

@@ -1,0 +1,56 @@
+"""The tables that a query of a view may read, as the planner sees them.
+
+Does not know: where their rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from relstate.storage import Store, types
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the store, or a view.
+
+    ``columns``: those that a query can name. ``hidden``: those of its key that it cannot.
+    """
+
+    table_id: int
+    name: str
+    columns: tuple[types.Field, ...]
+    primary_key: tuple[str, ...]
+    is_append_only: bool = False
+    hidden: tuple[types.Field, ...] = field(default=())
+
+
+class Tables(Protocol):
+    """Where tables are found."""
+
+    def find(self, name: str) -> Table | None:
+        """Return the table of this name, whatever its case; None if there is none."""
+
+
+class StoreTables:
+    """The tables and views of a store, as of its latest epoch. For one statement."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ids = store.state.table_ids
+
+    def find(self, name: str) -> Table | None:
+        """Return the table of this name, whatever its case; None if there is none."""
+        if name.lower() not in self._ids:
+            return None
+        definition = self._store.read_plan(name).definition
+        columns = definition.schema.columns
+        return Table(
+            definition.table_id,
+            definition.name,
+            tuple(column.field for column in columns if not column.hidden),
+            tuple(column.name for column in definition.schema.key_columns),
+            definition.properties.append_only,
+            tuple(column.field for column in columns if column.hidden),
+        )

@@ -1,0 +1,170 @@
+"""Reading Spark's SQL so that it can be written again as it was.
+
+sqlglot knows functions of many dialects and translates between them: what it translates it may
+change. So the parser here knows the aggregates that executors keep, the ranks, and what syntax
+forces on it; any other function stays a name and its arguments.
+
+Promises: what is parsed and written means to Spark what it meant before, but for what `analysis`
+finds out. Does not know: which names are columns, or what they are of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+from sqlglot import exp, parse_one
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from relstate.connector.syntax.tokens import shown, unreadable
+from relstate.storage import errors
+
+Tree: TypeAlias = exp.Expr
+
+_PARSED = (
+    "ARRAY", "AVG", "COUNT", "DENSE_RANK", "MAX", "MIN", "RANK", "ROW_NUMBER", "STDDEV",
+    "STDDEV_POP", "STDDEV_SAMP", "SUM", "VARIANCE", "VAR_POP", "VAR_SAMP",
+)  # fmt: skip
+
+
+class Dialect(Spark):
+    """Spark's, with no function known that need not be."""
+
+    class Parser(Spark.Parser):
+        """Spark's, with few functions, and a comma in FROM that is no CROSS JOIN."""
+
+        JOINS_HAVE_EQUAL_PRECEDENCE = False
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+            **{name: Spark.Parser.FUNCTIONS[name] for name in _PARSED},
+            "MEAN": exp.Avg.from_arg_list,
+            "STD": exp.Stddev.from_arg_list,
+        }
+
+    class Generator(Spark.Generator):
+        """Spark's, which writes a SELECT as it was read."""
+
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[Tree]]] = set()
+        TRANSFORMS: ClassVar[dict[type[Tree], Callable[..., str]]] = {
+            kind: write for kind, write in Spark.Generator.TRANSFORMS.items() if kind != exp.Select
+        }
+
+
+def parse(text: str) -> Tree:
+    """Return the tree of a query. UnsupportedStatementError where it is none, or not readable."""
+    try:
+        tree = parse_one(text, read=Dialect)
+    except SqlglotError as error:
+        raise unreadable(text, error) from None
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise errors.UnsupportedStatementError(f"{shown(text)} is not a query")
+    return tree
+
+
+def parse_expression(text: str) -> Tree:
+    """Return the tree of an expression that `text_of` has written."""
+    tree: Tree = parse_one(f"SELECT {text}", read=Dialect).expressions[0]
+    return substituted(tree, _as_parts)
+
+
+def text_of(tree: Tree) -> str:
+    """Return the SQL of a tree."""
+    return tree.sql(dialect=Dialect, comments=False)
+
+
+def column(field: str) -> exp.Column:
+    """Return a reference to a field of a plan."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", field) is not None
+    return exp.Column(this=exp.Identifier(this=field, quoted=not plain))
+
+
+def _as_parts(node: Tree) -> Tree | None:
+    """Return ``field.part`` as a part of a field, where sqlglot takes it for a table's column."""
+    if not isinstance(node, exp.Column) or not node.table:
+        return None
+    first, *parts = node.parts
+    return with_parts(column(first.name), [one.name for one in parts])
+
+
+def with_parts(tree: Tree, parts: Sequence[str]) -> Tree:
+    """Return a part of a struct, or a part of a part."""
+    for part in parts:
+        tree = exp.Dot(this=tree, expression=exp.to_identifier(part, quoted=True))
+    return tree
+
+
+def columns_of(tree: Tree) -> set[str]:
+    """Return the names of the fields that an expression over fields reads."""
+    return {one.name for one in tree.find_all(exp.Column)}
+
+
+def is_column(tree: Tree) -> bool:
+    """Tell whether an expression over fields is a field and nothing else."""
+    return isinstance(tree, exp.Column)
+
+
+def bare(tree: Tree) -> Tree:
+    """Return an expression without parentheses around all of it."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+def conjuncts(condition: Tree) -> Iterator[Tree]:
+    """Yield the conditions all of which must hold, in their order."""
+    condition = bare(condition)
+    if isinstance(condition, exp.And):
+        yield from conjuncts(condition.this)
+        yield from conjuncts(condition.expression)
+    else:
+        yield condition
+
+
+def conjunction(conditions: Sequence[Tree]) -> Tree:
+    """Return one condition that says all of several; there must be one."""
+    return exp.and_(*(one.copy() for one in conditions), dialect=Dialect)
+
+
+def enclosed(tree: Tree) -> Tree:
+    """Return a copy of an expression that can stand for a column within another expression."""
+    alone = exp.Column, exp.Literal, exp.Paren, exp.Func, exp.Boolean, exp.Null
+    copied = tree.copy()
+    if isinstance(copied, alone) and not isinstance(copied, exp.Connector):
+        return copied
+    return exp.Paren(this=copied)
+
+
+def substituted(tree: Tree, replacement: Callable[[Tree], Tree | None]) -> Tree:
+    """Return a copy in which nodes are what ``replacement`` gives for them; None: as they are.
+
+    What is put in is not looked into.
+    """
+
+    def replace(node: Tree) -> Tree:
+        found = replacement(node)
+        return node if found is None else found
+
+    return tree.copy().transform(replace, copy=False)
+
+
+def with_fields(tree: Tree, names: Mapping[str, str]) -> Tree:
+    """Return a copy in which expressions are fields; they are known by their `meaning`."""
+
+    def replacement(node: Tree) -> Tree | None:
+        name = None if isinstance(node, _NO_VALUES) else names.get(meaning(node))
+        return None if name is None else column(name)
+
+    return substituted(tree, replacement)
+
+
+# They are written as what is in them, and stand for something else, or for nothing.
+_NO_VALUES = exp.Identifier, exp.Literal, exp.Ordered, exp.Var, exp.DataType, exp.Alias
+
+
+def meaning(tree: Tree) -> str:
+    """Return a text that is equal for two expressions that are, but for how they are written."""
+    plain = bare(tree).copy()
+    for function in plain.find_all(exp.Anonymous):
+        function.set("this", str(function.this).upper())
+    return text_of(plain)

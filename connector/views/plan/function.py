@@ -1,0 +1,140 @@
+"""What an expression of a view may not hold, and why.
+
+A view is equal to its query whenever it is looked at, so all in it must follow from the rows.
+
+Promises: every function of Spark's whose result depends on when or where it runs, that gives rows
+or takes them together, is found by its name, besides what Spark itself says of it.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tokens import shown
+from relstate.storage import errors
+
+from .dialect import Tree, text_of
+from .node import Function
+
+AGGREGATES: dict[type[Tree], Function] = {
+    exp.Count: Function.COUNT,
+    exp.Sum: Function.SUM,
+    exp.Avg: Function.AVG,
+    exp.Min: Function.MIN,
+    exp.Max: Function.MAX,
+    exp.Stddev: Function.STDDEV_SAMP,
+    exp.StddevSamp: Function.STDDEV_SAMP,
+    exp.StddevPop: Function.STDDEV_POP,
+    exp.Variance: Function.VAR_SAMP,
+    exp.VariancePop: Function.VAR_POP,
+}
+OF_VARIANCE = (
+    Function.STDDEV_POP, Function.STDDEV_SAMP, Function.VAR_POP, Function.VAR_SAMP,
+)  # fmt: skip
+
+_TIMELY = frozenset(
+    """now curdate current_date current_time current_timestamp localtimestamp localtime
+    current_timezone current_user user session_user current_catalog current_database current_schema
+    current_path version""".split()
+)
+_RANDOM = frozenset(
+    """rand randn random randstr uniform uuid shuffle monotonically_increasing_id
+    spark_partition_id input_file_name input_file_block_start input_file_block_length reflect
+    try_reflect java_method sample""".split()
+)
+_WINDOWS = frozenset("window session_window window_time".split())
+_GENERATORS = frozenset(
+    """explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
+    variant_explode variant_explode_outer sql_keywords collations""".split()
+)
+_UNKEPT = frozenset(
+    """any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor
+    bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set
+    corr count_if count_min_sketch covar_pop covar_samp every first first_value grouping
+    grouping_id histogram_numeric kurtosis last last_value listagg max_by measure median min_by
+    mode percentile percentile_approx percentile_cont percentile_disc product regr_avgx regr_avgy
+    regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg
+    skewness some string_agg try_avg try_sum lag lead ntile cume_dist percent_rank nth_value""".split()
+)
+_SYNTAX = frozenset("timestampadd timestampdiff".split())
+OF_UNITS = frozenset(
+    "timestampadd timestampdiff dateadd datediff date_add date_diff date_trunc".split()
+)
+"""Functions whose first argument may be the name of a unit of time, which is no column."""
+_AGGREGATING = ("_agg", "_accumulate", "_combine", "_agg_bigint", "_agg_double", "_agg_float",
+                "_agg_string", "_agg_integer")  # fmt: skip
+_PARTS = {
+    exp.Subquery: "a subquery within an expression",
+    exp.Exists: "EXISTS",
+    exp.Select: "a subquery within an expression",
+    exp.Explode: "a function that gives rows",
+    exp.WithinGroup: "WITHIN GROUP",
+    exp.IgnoreNulls: "IGNORE NULLS",
+    exp.RespectNulls: "RESPECT NULLS",
+    exp.Placeholder: "a parameter",
+    exp.Parameter: "a parameter",
+}
+
+
+def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
+    """UnsupportedStatementError if a query holds what a view cannot be kept up to date for.
+
+    ``builtin``: the names of Spark's own functions, in lower case.
+    """
+    for node in tree.walk():
+        if isinstance(node, exp.TableSample):
+            raise refused("TABLESAMPLE", "it takes other rows each time", node)
+        name = function_name(node)
+        if name is None:
+            continue
+        reason = _reason(name)
+        if reason is None and isinstance(node, exp.Anonymous) and name not in _SYNTAX | builtin:
+            reason = "it is not one of Spark's own functions, and what it gives may change"
+        if reason is None and isinstance(node, exp.AggFunc) and type(node) not in _KNOWN:
+            reason = _NOT_KEPT
+        if reason is not None:
+            raise refused(f"{name}()", reason, node)
+
+
+def check_resolved(tree: Tree) -> None:
+    """UnsupportedStatementError if an expression holds what is no part of one in a view."""
+    for node in tree.walk():
+        what = _PARTS.get(type(node))
+        if what is not None:
+            raise refused(what, "it is not kept incrementally yet; write it as a join", node)
+
+
+def refused(what: str, reason: str, node: Tree | None = None) -> errors.UnsupportedStatementError:
+    """Return the error that says what a view cannot have, why, and where it stands."""
+    place = "" if node is None else f" at {shown(text_of(node))}"
+    return errors.UnsupportedStatementError(f"a view cannot have {what}{place}: {reason}")
+
+
+def function_name(node: Tree) -> str | None:
+    """Return the name of a function that is called, in lower case; None for anything else."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast):
+        return text_of(node).split("(")[0].lower()
+    return None
+
+
+_KNOWN = (*AGGREGATES, exp.RowNumber)
+_NOT_KEPT = (
+    "of the functions over many rows count, sum, avg, min, max, stddev and variance are kept, and "
+    "ROW_NUMBER below a bound; the others are not kept incrementally yet"
+)
+
+
+def _reason(name: str) -> str | None:
+    if name in _TIMELY:
+        return "what it gives depends on when it runs, and a view must follow from its rows"
+    if name in _RANDOM or name.startswith("random"):
+        return "it gives another value each time, and a view must follow from its rows"
+    if name in _WINDOWS:
+        return "Spark leaves rows out for it; group by date_trunc() or time_bucket() instead"
+    if name in _GENERATORS:
+        return "functions that give rows are not kept incrementally yet"
+    if name in _UNKEPT or name.endswith(_AGGREGATING):
+        return _NOT_KEPT
+    return None

@@ -1,0 +1,77 @@
+"""From a SELECT to the plan of a view.
+
+sqlglot reads the query, Spark says what it means: its columns, the types of all expressions, and
+whether sqlglot has read it right. What is not kept incrementally is refused, with the reason.
+
+Promises: the visible columns of a plan are those that Spark gives the query.
+Does not know: state tables, or how a plan is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from relstate.connector.syntax.reference import table_references
+from relstate.storage import errors, types
+
+from .analysis import Analysis, loosened
+from .catalog import Tables
+from .dialect import Tree, parse
+from .function import check_expressions, refused
+from .node import Materialize, Order
+from .ranking import check_bounded
+from .relation import Builder, Relation
+from .query import QueryPlanner
+from .simplify import simplified
+
+
+def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
+    """Return the plan of a view over tables.
+
+    UnsupportedStatementError for a query that cannot be kept up to date, TableNotFoundError for
+    one over tables that the store does not have; what is wrong with the query by Spark's own rules
+    is Spark's AnalysisException.
+    """
+    tree = parse(query)
+    analysis = Analysis(spark, tables)
+    if analysis.is_case_sensitive:
+        raise refused(
+            "names that differ in case only", "unset spark.sql.caseSensitive and try again"
+        )
+    _check_tables(tree, query, tables)
+    check_expressions(tree, analysis.functions())
+    columns = analysis.columns(query)
+    analysis.check(query, tree)
+    relation = QueryPlanner(Builder(analysis), tables, tree, query).plan(tree, {})
+    check_bounded(relation.node)
+    return simplified(_materialized(relation, columns))
+
+
+def _check_tables(tree: Tree, query: str, tables: Tables) -> None:
+    for one in table_references(tree, query, lambda name, as_of: True):
+        if tables.find(one.name) is None:
+            raise errors.TableNotFoundError(
+                f"there is no table {one.name!r} in the store; a view reads tables and views of "
+                "its own store only"
+            )
+
+
+def _materialized(relation: Relation, columns: Sequence[types.Field]) -> Materialize:
+    """Return the root of a plan. UnsupportedStatementError if columns are not as Spark says."""
+    names = [one.name.lower() for one in columns]
+    for one in columns:
+        if names.count(one.name.lower()) > 1:
+            raise refused(f"two columns named {one.name!r}", "give one of them another name, AS …")
+    visible = [item for item in relation.items if not item.is_behind]
+    found = [relation.node.type_of(item.field) for item in visible]
+    wanted = [loosened(one.type) for one in columns]
+    if found != wanted:
+        raise errors.UnsupportedStatementError(
+            f"relstate takes the columns of the query for {', '.join(map(str, found))}, and Spark "
+            f"for {', '.join(map(str, wanted))}: this is a fault of relstate's; please report it"
+        )
+    pairs = tuple((one.name, item.field) for one, item in zip(columns, visible, strict=True))
+    order: dict[str, Order] = {one.name: one for one in relation.order}
+    return Materialize(relation.node, pairs, tuple(order.values()))

@@ -1,0 +1,165 @@
+"""A plan under construction: an operator, and what the query calls its fields.
+
+Promises: expressions are trees of sqlglot whose columns are fields of the operator, so that they
+can be taken apart, and moved to wherever those fields are.
+Does not know: names of a query, but as it passes them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from relstate.storage import types
+
+from .analysis import Analysis
+from .dialect import Tree, columns_of, conjunction, is_column, meaning, text_of
+from .function import refused
+from .naming import Namer
+from .node import Filter, Node, Order, Output, Project, TopN
+
+_ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthInterval, types.Void
+UNBOUNDED = 1 << 62
+"""The limit of a TopN that ranks rows which a condition above it has yet to bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A column that a query can name: ``qualifier.name`` or ``name``, and the field it is.
+
+    ``name``: None for an expression without one. ``is_behind``: a USING has put a column in its
+    place; it is found by its qualified name only.
+    """
+
+    name: str | None
+    field: str
+    qualifier: str | None = None
+    is_behind: bool = False
+
+
+@dataclass(frozen=True)
+class Relation:
+    """An operator and its columns, in the order of ``*``; ``order``: how a query sorts them."""
+
+    node: Node
+    items: tuple[Item, ...]
+    order: tuple[Order, ...] = ()
+
+    def called(self, alias: str | None, names: Sequence[str] = ()) -> Relation:
+        """Return it as FROM has it: under an alias, its columns perhaps renamed."""
+        seen = [item for item in self.items if not item.is_behind]
+        if names and len(names) != len(seen):
+            raise refused(f"{len(names)} names for {len(seen)} columns", f"of {alias!r}")
+        titles = list(names) or [item.name for item in seen]
+        items = tuple(
+            Item(name, item.field, alias) for name, item in zip(titles, seen, strict=True)
+        )
+        return Relation(self.node, items)
+
+
+@dataclass
+class Builder:
+    """Puts operators over each other, with names and types. For one plan."""
+
+    analysis: Analysis
+    namer: Namer = field(default_factory=Namer)
+
+    def filtered(self, node: Node, conditions: Sequence[Tree]) -> Node:
+        """Return the rows for which all conditions are true; bounds of a rank are taken in."""
+        from .ranking import bounded
+
+        left = []
+        for condition in conditions:
+            found = bounded(node, condition)
+            node, left = (node, [*left, condition]) if found is None else (found, left)
+        return Filter(node, text_of(conjunction(left))) if left else node
+
+    def computed(
+        self, node: Node, expressions: Sequence[Tree], titles: Sequence[str | None] = ()
+    ) -> tuple[Node, tuple[str, ...]]:
+        """Return the operator with expressions as fields, and the names of these."""
+        names = titles or [None] * len(expressions)
+        found: dict[str, str] = {}
+        new: list[tuple[str, str]] = []
+        for expression, title in zip(expressions, names, strict=True):
+            same = meaning(expression)
+            if same not in found:
+                found[same] = expression.name if is_column(expression) else self._fresh(title)
+                if not is_column(expression):
+                    new.append((found[same], text_of(expression)))
+        places = tuple(found[meaning(expression)] for expression in expressions)
+        return (self._project(node, new) if new else node), places
+
+    def with_constant(self, node: Node, title: str) -> tuple[Node, str]:
+        """Return the operator with a field that is the same in all rows."""
+        name = self.namer.fresh(title)
+        return self._project(node, [(name, "CAST(0 AS TINYINT)")]), name
+
+    def cast(self, node: Node, name: str, wanted: types.DataType) -> tuple[Node, str]:
+        """Return the operator with a field of that type for one of its fields."""
+        if node.type_of(name) == wanted:
+            return node, name
+        new = self.namer.fresh(name)
+        return self._project(node, [(new, f"CAST({types.quoted(name)} AS {wanted})")]), new
+
+    def ordered(
+        self, node: Node, keys: Iterable[tuple[Tree, bool, bool]], what: str
+    ) -> tuple[Node, tuple[Order, ...]]:
+        """Return the operator with expressions to sort by, (what, descending, NULLs first)."""
+        given = list(keys)
+        node, names = self.computed(node, [one for one, _, _ in given])
+        found: dict[str, Order] = {}
+        for name, (_, descending, nulls_first) in zip(names, given, strict=True):
+            check_keyable(node.type_of(name), what)
+            found.setdefault(name, Order(name, descending, nulls_first))
+        return node, tuple(found.values())
+
+    def first(
+        self, node: Node, order: tuple[Order, ...], limit: int, offset: int
+    ) -> Node:
+        """Return the rows at some places of an order."""
+        node, everything = self.with_constant(node, "all_rows")
+        return TopN(node, (everything,), order, limit, offset, is_global=True)
+
+    def _fresh(self, title: str | None) -> str:
+        return self.namer.fresh(title or "value")
+
+    def _project(self, node: Node, new: Sequence[tuple[str, str]]) -> Node:
+        kinds = self.analysis.types(node.fields, [text for _, text in new])
+        passed = [passing(one) for one in node.fields]
+        made = [
+            Output(types.Field(name, kind), text)
+            for (name, text), kind in zip(new, kinds, strict=True)
+        ]
+        return Project(node, (*passed, *made))
+
+
+def passing(one: types.Field, name: str | None = None) -> Output:
+    """Return the output of a projection that is a field of its child, perhaps renamed."""
+    return Output(replace(one, name=name or one.name), types.quoted(one.name), one.name)
+
+
+def check_keyable(data_type: types.DataType, what: str) -> None:
+    """UnsupportedStatementError if values of a type cannot be in the key of a state table."""
+    if not _is_keyable(data_type):
+        raise refused(
+            f"a {data_type} in {what}",
+            "maps, variants, collated strings and some intervals have no order among keys; cast it",
+        )
+
+
+def _is_keyable(data_type: types.DataType) -> bool:
+    match data_type:
+        case types.Array(element, _):
+            return _is_keyable(element)
+        case types.Struct(fields):
+            return all(_is_keyable(one.type) for one in fields)
+        case types.String():
+            return not data_type.is_collated
+    return not isinstance(data_type, _ORDERLESS)
+
+
+def covers(names: Iterable[str], expression: Tree) -> bool:
+    """Tell whether an expression reads some fields, and no others than these."""
+    read = columns_of(expression)
+    return bool(read) and read <= set(names)

@@ -1,0 +1,148 @@
+"""Which field a name in a query is, by Spark's rules.
+
+Promises: what Spark would refuse as unknown or ambiguous is refused here too; a name before a dot
+is an alias of a table before it is a column with parts.
+Does not know: operators, or what clauses may name what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from .dialect import Tree, column, columns_of, enclosed, substituted, with_parts
+from .function import OF_UNITS, check_resolved, function_name, refused
+from .relation import Item
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns of FROM, and the aliases of SELECT, by name in lower case.
+
+    ``aliases_first``: an alias wins over a column of its name, but within an aggregate function,
+    as in HAVING and ORDER BY.
+    """
+
+    items: tuple[Item, ...]
+    aliases: Mapping[str, Tree] = field(default_factory=dict)
+    aliases_first: bool = False
+
+    def resolved(self, expression: Tree) -> Tree:
+        """Return an expression over fields. UnsupportedStatementError for what cannot be."""
+        check_resolved(expression)
+        tree = substituted(self._with_named_parts(expression), self._replacement)
+        _check_lambdas(tree)
+        return tree
+
+    def starred(self, star: Tree) -> tuple[Item, ...]:
+        """Return the columns that ``*`` or ``alias.*`` stands for."""
+        qualifier = star.table.lower() if isinstance(star, exp.Column) else None
+        inner = star.this if isinstance(star, exp.Column) else star
+        if inner.args.get("replace") or inner.args.get("rename"):
+            raise refused("a star that replaces or renames", "name the columns", star)
+        left_out = {one.name.lower() for one in inner.args.get("except_") or ()}
+        found = tuple(
+            item
+            for item in self.items
+            if _is_of_star(item, qualifier) and (item.name or "").lower() not in left_out
+        )
+        if not found:
+            raise refused("a star of no columns", "name columns of the tables in FROM", star)
+        return found
+
+    def item(self, name: str, qualifier: str | None = None) -> Item | None:
+        """Return the column of this name; None if there is none, or several."""
+        found = self._found(name, qualifier)
+        return found[0] if len(found) == 1 else None
+
+    def _replacement(self, node: Tree) -> Tree | None:
+        if not isinstance(node, exp.Column):
+            return None
+        if isinstance(node.this, exp.Star):
+            raise refused("a star here", "name the columns", node)
+        alias_wins = self.aliases_first and not _is_aggregated(node)
+        return self._reference(node, [part.name for part in node.parts], alias_wins)
+
+    def _reference(self, node: Tree, parts: Sequence[str], alias_wins: bool) -> Tree:
+        if alias_wins and parts[0].lower() in self.aliases:
+            return with_parts(enclosed(self.aliases[parts[0].lower()]), parts[1:])
+        if len(parts) > 1 and (found := self._found(parts[1], parts[0])):
+            return with_parts(self._only(found, node), parts[2:])
+        if found := self._found(parts[0], None):
+            return with_parts(self._only(found, node), parts[1:])
+        if parts[0].lower() in self.aliases:
+            return with_parts(enclosed(self.aliases[parts[0].lower()]), parts[1:])
+        raise refused("an unknown column", "no table in FROM has it", node)
+
+    def _found(self, name: str, qualifier: str | None) -> tuple[Item, ...]:
+        return tuple(
+            item
+            for item in self.items
+            if item.name is not None
+            and item.name.lower() == name.lower()
+            and (
+                not item.is_behind
+                if qualifier is None
+                else item.qualifier is not None and item.qualifier.lower() == qualifier.lower()
+            )
+        )
+
+    def _only(self, found: Sequence[Item], node: Tree) -> Tree:
+        if len({item.field for item in found}) > 1:
+            raise refused("an ambiguous column", "write the table's alias before it", node)
+        return column(found[0].field)
+
+    def _with_named_parts(self, expression: Tree) -> Tree:
+        """Return a copy in which the parts of structs have names, which follow from columns' ones."""
+
+        def named(node: Tree) -> Tree | None:
+            if not isinstance(node, exp.Anonymous):
+                return None
+            arguments = list(self._arguments(node))
+            if function_name(node) in OF_UNITS and len(arguments) == 3:
+                arguments[0] = exp.Var(this=arguments[0].name)
+            if function_name(node) == "struct":
+                arguments = [_named_part(one) for one in arguments]
+            if arguments == node.expressions:
+                return None
+            inner = [self._with_named_parts(one) for one in arguments]
+            return exp.Anonymous(this=node.this, expressions=inner)
+
+        return substituted(expression, named)
+
+    def _arguments(self, call: Tree) -> Iterator[Tree]:
+        for one in call.expressions:
+            if isinstance(one, exp.Star) or (
+                isinstance(one, exp.Column) and isinstance(one.this, exp.Star)
+            ):
+                for item in self.starred(one):
+                    yield exp.alias_(column(item.field), item.name or item.field, quoted=True)
+            else:
+                yield one
+
+
+def _is_of_star(item: Item, qualifier: str | None) -> bool:
+    if qualifier is None:
+        return not item.is_behind
+    return item.qualifier is not None and item.qualifier.lower() == qualifier
+
+
+def _named_part(argument: Tree) -> Tree:
+    if isinstance(argument, exp.Column | exp.Dot) and argument.name:
+        return exp.alias_(argument.copy(), argument.name, quoted=True)
+    return argument
+
+
+def _is_aggregated(node: Tree) -> bool:
+    found = node.find_ancestor(exp.AggFunc)
+    return found is not None and not isinstance(found, exp.RowNumber)
+
+
+def _check_lambdas(tree: Tree) -> None:
+    """Refuse a lambda whose variable has the name that a column has in the plan."""
+    for one in tree.find_all(exp.Lambda):
+        variables = {each.name.lower() for each in one.expressions}
+        if variables & {name.lower() for name in columns_of(one.this)}:
+            raise refused("a lambda whose variable is named as a column", "rename it", one)

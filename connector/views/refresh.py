@@ -1,0 +1,334 @@
+"""Refreshing views: what changed in their inputs, computed by Spark, and committed as one epoch.
+
+A refresh takes one epoch for all views, the latest when it begins: tables are read up to it, views
+as they are after this very refresh. Views are computed level by level; what those of a level write
+is read by the next one before it is committed, and one commit holds all of them.
+
+Promises: state, rows and progress of views are in one commit, or nothing is; a view whose inputs
+did not change is left alone; a view that cannot be computed keeps nobody else from moving on.
+Does not know: how views are created or filled first (backfill).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from relstate.connector.arrow_function import check_arrow_functions
+from relstate.connector.failure import unwrapped
+from relstate.storage import (
+    CatalogView,
+    Committed,
+    Entry,
+    NewProgress,
+    Proposal,
+    SegmentRecord,
+    Store,
+    StoreState,
+    errors,
+)
+
+from .job import ViewJob, message_frame
+from .lineage import inputs_of, is_filled, levels, upstream, view_ids
+from .message import TaskMessage, checked
+from .operators import Fragment, fragments, scans
+from .plan.form import from_json
+from .plan.node import Materialize, Scan
+from .sessions import Sessions
+from .source import CHANGE_TYPE, ScanRead, columns_of, source_frame
+from .task import Target
+
+# A conflict means that somebody else refreshes the same views; so many, that they never stop.
+_ATTEMPTS = 20
+ANSI = "spark.sql.ansi.enabled"
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What a refresh did.
+
+    ``epoch``: the store's with it; ``reflects``: of the tables that the views reflect now;
+    ``views``: those that moved; ``rows``: how many changes they took in.
+    """
+
+    epoch: int
+    reflects: int
+    views: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRun:
+    """One view's part of a refresh: its job, and what each scan of its plan reads."""
+
+    view: CatalogView
+    name: str
+    job: ViewJob
+    reads: tuple[ScanRead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the tasks of one view wrote, when the first began, and how many changes came in."""
+
+    segments: tuple[SegmentRecord, ...]
+    started: int
+    rows: int
+
+
+class Refresher:
+    """Moves the views of a store forward. For one thread at a time."""
+
+    def __init__(self, spark: SparkSession, store: Store) -> None:
+        self._store = store
+        self._sessions = Sessions(spark)
+        self._plans: dict[int, Materialize] = {}
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self._store
+
+    def refresh(self, names: Sequence[str] | None = None) -> Refreshed:
+        """Bring views, by default all, and those they read to the latest epoch of their inputs.
+
+        ViewNotFoundError; ConflictError where others keep refreshing the same views; the error of
+        a view that could not be computed, when all others are committed.
+        """
+        state = self._store.state
+        view_ids(state, names)
+        for _ in range(_ATTEMPTS):
+            state = self._store.state
+            wanted = upstream(state, view_ids(state, names))
+            try:
+                return self.round(state, wanted)
+            except errors.ConflictError as error:
+                _logger.info("a refresh begins anew: %s", error)
+        raise errors.ConflictError(
+            f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "
+            "that this refresh committed nothing: let one refresh at a time"
+        )
+
+    def round(self, state: StoreState, wanted: frozenset[int]) -> Refreshed:
+        """Refresh views, all that they read among them, once, from a state. Errors as `refresh`.
+
+        ConflictError, and nothing is committed, if one of them was refreshed meanwhile.
+        """
+        done = _Round(state)
+        for level in levels(state, wanted):
+            runs = [run for view_id in level if (run := self._run_of(done, view_id))]
+            for run, outcome in self._outcomes(runs):
+                done.take(run, outcome)
+        epoch = self._commit(done)
+        if done.failures:
+            raise done.failures[0]
+        moved = tuple(sorted(state.name_of(view_id) for view_id in done.moved))
+        return Refreshed(epoch, state.epoch, moved, done.rows)
+
+    def commit_outcomes(
+        self, outcomes: Sequence[Outcome], progress: Sequence[NewProgress]
+    ) -> Committed:
+        """Commit what tasks wrote, and how far views are then. ConflictError: it is thrown away."""
+        segments = tuple(one for outcome in outcomes for one in outcome.segments)
+        proposal = Proposal(
+            operation="refresh",
+            started=min(outcome.started for outcome in outcomes),
+            data_change=bool(segments),
+            segments=segments,
+            progress=tuple(progress),
+        )
+        try:
+            done = self._store.commit(proposal)
+        except errors.ConflictError:
+            self._store.discard(segments)
+            raise
+        assert isinstance(done, Committed)
+        return done
+
+    def plan_of(self, view: CatalogView) -> Materialize:
+        """Return the plan of a view, the same object each time."""
+        view_id = view.definition.view_id
+        if view_id not in self._plans:
+            plan = from_json(view.definition.plan)
+            assert isinstance(plan, Materialize)
+            self._plans[view_id] = plan
+        return self._plans[view_id]
+
+    def run(self, state: StoreState, view_id: int, reads: Sequence[ScanRead]) -> ViewRun:
+        """Return a view's part of a refresh that reads its state as of ``state``."""
+        view = state.views[view_id]
+        tables = [state.name_of(one) for one in (*view.definition.internal, view_id)]
+        settings = state.settings
+        job = ViewJob(
+            view_id,
+            self.plan_of(view),
+            view.definition.mapping,
+            Target(self._store.path, settings.vnode_count, settings.shards),
+            tuple(self._store.read_plan(name, epoch=state.epoch) for name in tables),
+            view.definition.settings[ANSI].lower() == "true",
+        )
+        return ViewRun(view, state.name_of(view_id), job, tuple(reads))
+
+    # Jobs
+
+    def outcomes(self, runs: Sequence[ViewRun]) -> list[Outcome]:
+        """Compute views in one job and return what each of them wrote, in their order.
+
+        SessionError without pandas, LostMessageError, what executors and expressions raise.
+        """
+        check_arrow_functions("materialized views", "views")
+        frames: list[DataFrame] = []
+        for run in runs:
+            session = self._sessions.of(run.view.definition.settings)
+            sources = {id(read.scan): read for read in run.reads}
+            fan = run.job.mapping.units
+            frames.append(message_frame(run.job, _source_of(session, sources, fan)))
+        frame = frames[0]
+        for other in frames[1:]:
+            frame = frame.unionAll(other)
+        with unwrapped():
+            found = [TaskMessage.decode(bytes(row[0])) for row in frame.collect()]
+        return [_outcome(run, found) for run in runs]
+
+    def _outcomes(self, runs: Sequence[ViewRun]) -> list[tuple[ViewRun, Outcome | Exception]]:
+        """Compute views of one level; if their job fails, each by itself, to find the one."""
+        found: list[tuple[ViewRun, Outcome | Exception]] = []
+        for together in _by_settings(runs):
+            try:
+                found += zip(together, self.outcomes(together), strict=True)
+            except Exception as error:
+                if len(together) == 1:
+                    found.append((together[0], error))
+                else:
+                    found += [each for run in together for each in self._outcomes([run])]
+        return found
+
+    # What a view reads
+
+    def _run_of(self, done: _Round, view_id: int) -> ViewRun | None:
+        """Return a view's part; None if there is nothing to take in, or its input failed."""
+        state = done.state
+        if done.failed.intersection(inputs_of(state, view_id)):
+            done.failed.add(view_id)
+            return None
+        view = state.views[view_id]
+        if not is_filled(view.progress):
+            done.failed.add(view_id)
+            return None
+        if not done.has_changes(view_id):
+            return None
+        reads = [self._feed(done, view, scan) for scan in scans(self.plan_of(view))]
+        if all(read.plan is None for read in reads):
+            return None
+        return self.run(state, view_id, reads)
+
+    def _feed(self, done: _Round, view: CatalogView, scan: Scan) -> ScanRead:
+        state = done.state
+        seen = view.progress.epoch_of(scan.table_id)
+        table = state.tables[scan.table_id]
+        pending = done.pending if scan.table_id in done.moved else None
+        vnodes = range(state.settings.vnode_count)
+        if table.data_epoch <= seen and pending is None:
+            return ScanRead(scan, None, vnodes)
+        # What did not change since need not be readable since.
+        first = max(seen + 1, min(state.oldest_epoch + 1, table.data_epoch))
+        plan = self._store.feed_plan(
+            table.definition.name,
+            min(first, state.epoch + 1),
+            state.epoch,
+            deduplication="netChanges",
+            columns=[*columns_of(scan), CHANGE_TYPE],
+            pending=pending,
+        )
+        return ScanRead(scan, plan if plan.steps else None, vnodes)
+
+    def _commit(self, done: _Round) -> int:
+        if not done.moved:
+            return done.state.epoch
+        progress = [done.progress(view_id) for view_id in sorted(done.moved)]
+        return self.commit_outcomes(list(done.moved.values()), progress).epoch
+
+
+class _Round:
+    """A refresh under way: what views have been computed from a state so far."""
+
+    def __init__(self, state: StoreState) -> None:
+        self.state = state
+        self.moved: dict[int, Outcome] = {}
+        self.failed: set[int] = set()
+        self.failures: list[Exception] = []
+
+    def take(self, run: ViewRun, outcome: Outcome | Exception) -> None:
+        """Take in what became of a view."""
+        view_id = run.job.view_id
+        if isinstance(outcome, Exception):
+            self.failed.add(view_id)
+            self.failures.append(outcome)
+        else:
+            self.moved[view_id] = outcome
+
+    @property
+    def rows(self) -> int:
+        """How many changes all views took in."""
+        return sum(outcome.rows for outcome in self.moved.values())
+
+    @property
+    def pending(self) -> Entry:
+        """What has been written so far, as the commit that it is going to be."""
+        state = self.state
+        return Entry(
+            commit_id="pending",
+            parent=state.commit_id,
+            epoch=state.epoch + 1,
+            time=state.time,
+            started=state.time,
+            operation="refresh",
+            added=tuple(one for outcome in self.moved.values() for one in outcome.segments),
+        )
+
+    def has_changes(self, view_id: int) -> bool:
+        """Return whether an input of a view may have changed since the view took it in."""
+        inputs = self.state.views[view_id].progress.inputs
+        return any(one in self.moved or self.state.has_changed(one, at) for one, at in inputs)
+
+    def progress(self, view_id: int) -> NewProgress:
+        """Return how far a view is once this is committed."""
+        before, epoch = self.state.views[view_id], self.state.epoch
+        inputs = tuple(
+            (one, None if one in self.moved else epoch) for one, _ in before.progress.inputs
+        )
+        return NewProgress(before, epoch, inputs)
+
+
+def _source_of(
+    session: SparkSession, sources: Mapping[int, ScanRead], fan: int
+) -> Callable[[Scan], DataFrame]:
+    return lambda scan: source_frame(session, sources[id(scan)], fan)
+
+
+def _outcome(run: ViewRun, messages: Sequence[TaskMessage]) -> Outcome:
+    own = [message for message in messages if message.view_id == run.job.view_id]
+    heard = checked(run.name, own, run.job.units())
+    firsts = {one.operators[0].number for one in fragments(run.job.plan) if _reads_scan(one)}
+    return Outcome(
+        tuple(segment for message in heard for segment in message.segments),
+        min(message.started for message in heard),
+        sum(message.rows for message in heard if firsts.intersection(message.executors)),
+    )
+
+
+def _reads_scan(fragment: Fragment) -> bool:
+    return any(isinstance(one, Scan) for one in fragment.inputs)
+
+
+def _by_settings(runs: Sequence[ViewRun]) -> list[list[ViewRun]]:
+    """Return runs in groups that one session computes."""
+    found: dict[tuple[tuple[str, str], ...], list[ViewRun]] = {}
+    for run in runs:
+        found.setdefault(tuple(sorted(run.view.definition.settings.items())), []).append(run)
+    return list(found.values())

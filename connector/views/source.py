@@ -1,0 +1,141 @@
+"""The changes of a scan, as the first rows of a refresh's job.
+
+Promises: what a scan reads is fixed before the job begins; little of it is read here and now, for
+that takes less than to tell a task.
+Does not know: what becomes of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from relstate.connector.failure import reported_items
+from relstate.connector.types import struct_of
+from relstate.storage import FeedPlan, ReadPlan, types
+
+from .plan.node import Scan
+from .sessions import parallelism
+from .wire import change_rows, chunk_schema, control_rows, wire_fields, wire_schema
+
+CHANGE_TYPE = "_change_type"
+
+# What is read on the driver at most, and what makes a task beyond that, in stored bytes.
+_LOCAL_BYTES = 8 << 20
+_TASK_BYTES = 32 << 20
+_INSERTS = pa.array(["insert", "update_postimage"])
+# What Spark takes from Arrow as it is.
+_PLAIN_TYPES = (
+    types.Boolean, types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float,
+    types.Double, types.Decimal, types.String, types.Binary, types.Date, types.Timestamp,
+    types.TimestampNtz,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRead:
+    """What a scan reads in one epoch.
+
+    ``plan``: a change feed, or a part of a snapshot; None for nothing. ``vnodes``: which.
+    """
+
+    scan: Scan
+    plan: FeedPlan | ReadPlan | None
+    vnodes: range
+
+    @property
+    def stored_bytes(self) -> int:
+        """About how many stored bytes it looks at."""
+        if self.plan is None:
+            return 0
+        share = len(self.vnodes) / self.plan_vnodes
+        return int(self.plan.stored_bytes * share)
+
+    @property
+    def plan_vnodes(self) -> int:
+        """The number of vnodes of the store."""
+        assert self.plan is not None
+        plan = self.plan if isinstance(self.plan, ReadPlan) else self.plan.before
+        return plan.vnode_count
+
+    def chunks(self, vnodes: range) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of the rows in some vnodes."""
+        match self.plan:
+            case FeedPlan():
+                for batch in self.plan.read((vnodes,)):
+                    yield _changes(batch, self.scan)
+            case ReadPlan():
+                for batch in self.plan.read((vnodes,)):
+                    yield _inserts(batch, self.scan)
+
+
+def columns_of(scan: Scan) -> tuple[str, ...]:
+    """Return the names of the table's columns that a scan reads."""
+    return tuple(column.column for column in scan.columns)
+
+
+def source_frame(spark: SparkSession, read: ScanRead, fan: int) -> DataFrame:
+    """Return the changes of a scan as rows of the wire, with a control row for each of ``fan``."""
+    fields = read.scan.fields
+    schema = wire_schema(fields)
+    is_plain = all(map(_is_plain, fields))
+    struct = struct_of(wire_fields(fields))
+    if read.plan is None or (is_plain and read.stored_bytes <= _LOCAL_BYTES):
+        rows = [change_rows(chunk, schema) for chunk in read.chunks(read.vnodes)]
+        rows.append(control_rows(range(fan), b"", schema))
+        return spark.createDataFrame(pa.Table.from_batches(rows, schema), struct)
+    tasks = max(parallelism(spark), -(-read.stored_bytes // _TASK_BYTES))
+    tasks = min(tasks, len(read.vnodes))
+    return spark.range(0, tasks, 1, tasks).mapInArrow(SourceTask(read, tasks, fan), struct)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTask:
+    """Reads a scan's part. Travels to the tasks, where it is called with their numbers."""
+
+    read: ScanRead
+    tasks: int
+    fan: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of the parts whose numbers come; part 0 brings the control rows."""
+        return reported_items(self._rows(batches))
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = wire_schema(self.read.scan.fields)
+        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
+            if number == 0:
+                yield control_rows(range(self.fan), b"", schema)
+            for chunk in self.read.chunks(self._part(number)):
+                yield change_rows(chunk, schema)
+
+    def _part(self, number: int) -> range:
+        vnodes = self.read.vnodes
+        bounds = [vnodes.start + len(vnodes) * n // self.tasks for n in (number, number + 1)]
+        return range(*bounds)
+
+
+def _inserts(rows: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
+    ops = pa.array(np.ones(rows.num_rows, np.int8))
+    return _chunk(ops, rows.columns, scan)
+
+
+def _changes(feed: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
+    """Return a batch of a feed, whose last column is the change type, as a chunk."""
+    *columns, kinds = feed.columns
+    is_insert = np.asarray(pc.is_in(kinds, value_set=_INSERTS))
+    return _chunk(pa.array((2 - is_insert).astype(np.int8)), columns, scan)
+
+
+def _chunk(ops: pa.Array, columns: list[pa.Array], scan: Scan) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([ops, *columns], schema=chunk_schema(scan.fields))
+
+
+def _is_plain(field: types.Field) -> bool:
+    is_collated = isinstance(field.type, types.String) and field.type.is_collated
+    return isinstance(field.type, _PLAIN_TYPES) and not is_collated

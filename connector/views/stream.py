@@ -1,0 +1,208 @@
+"""Following: a thread that refreshes views whenever their tables have changed.
+
+It has the life of a StreamingQuery, under the names that Spark's users know: ``status``,
+``lastProgress``, ``stop``, ``awaitTermination``. It needs no checkpoint: how far a view is stands in
+the commit that brought it there.
+
+Promises: nothing happens after `stop` has returned; what fails ends the stream and is raised by
+`awaitTermination`.
+Does not know: how views are refreshed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Event, Thread
+from typing import Any
+
+from relstate.storage import errors, iso_time
+
+from .lineage import is_behind, upstream, view_ids
+from .views import Views
+
+_RECENT = 100
+# How often, in seconds, the log is looked at when there is nothing to do: a look costs microseconds.
+_POLL = 0.02
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When to look for changes: every ``interval`` seconds, 0 for at once; or once, then end."""
+
+    interval: float = 0.0
+    is_once: bool = False
+
+
+class ViewStream:
+    """Views that follow their tables until it is stopped. Safe between threads."""
+
+    def __init__(
+        self, views: Views, names: Sequence[str] | None, trigger: Trigger, name: str | None = None
+    ) -> None:
+        """``names``: which views, None for all there are at any time."""
+        self._views = views
+        self._names = None if names is None else tuple(names)
+        self._trigger = trigger
+        self._name = name
+        self._environment = views.store.environment
+        self._id = self._environment.random_id()
+        self._recent: deque[dict[str, Any]] = deque(maxlen=_RECENT)
+        self._batch = 0
+        self._stopping = Event()
+        self._ended = Event()
+        self._idle = Event()
+        self._failure: Exception | None = None
+        self._message = "Initializing"
+        self._thread = Thread(target=self._run, name=f"relstate views {self._id}", daemon=True)
+
+    def start(self) -> ViewStream:
+        """Begin, and return the stream. ViewNotFoundError if there is no such view."""
+        view_ids(self._views.store.state, self._names)
+        self._thread.start()
+        return self
+
+    @property
+    def id(self) -> str:
+        """What tells this stream from any other."""
+        return self._id
+
+    @property
+    def name(self) -> str | None:
+        """The name it was given."""
+        return self._name
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        """Whether it has not ended."""
+        return not self._ended.is_set()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What it is doing: ``message``, ``isDataAvailable``, ``isTriggerActive``."""
+        return {
+            "message": self._message,
+            "isDataAvailable": self.isActive and self._is_behind(),
+            "isTriggerActive": self.isActive and not self._idle.is_set(),
+        }
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """What the last refresh that moved a view did; None if none has."""
+        return self._recent[-1] if self._recent else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
+        """What the last refreshes that moved a view did, the oldest first."""
+        return list(self._recent)
+
+    def stop(self) -> None:
+        """End it, once a refresh that is under way is done."""
+        self._stopping.set()
+        self._ended.wait()
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802
+        """Wait until it has ended, or ``timeout`` seconds; raise what it failed with.
+
+        Return, where there is a timeout, whether it has ended.
+        """
+        if timeout is not None and timeout <= 0:
+            raise errors.OptionError(f"timeout must be above 0 seconds, not {timeout}")
+        has_ended = self._ended.wait(timeout)
+        if has_ended and self._failure is not None:
+            raise self._failure
+        return has_ended if timeout is not None else None
+
+    def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
+        """Wait until the views reflect all that is committed now; raise what it failed with."""
+        epoch = self._views.store.epoch
+        while self.isActive and self._is_behind_of(epoch):
+            self._ended.wait(_POLL)
+        if self._failure is not None:
+            raise self._failure
+
+    def exception(self) -> Exception | None:
+        """Return what it failed with; None if it did not."""
+        return self._failure
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            if self._trigger.is_once:
+                self._catch_up(self._views.store.epoch)
+            else:
+                self._follow()
+            self._message = "Stopped"
+        except Exception as error:
+            _logger.exception("the stream %s of views ended", self._id)
+            self._failure = error
+            self._message = f"Terminated with exception: {error}"
+        finally:
+            self._ended.set()
+
+    def _catch_up(self, epoch: int) -> None:
+        while not self._stopping.is_set() and self._is_behind_of(epoch):
+            self._refresh_once()
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            started = self._environment.monotonic()
+            self._refresh_once()
+            self._wait(started)
+
+    def _refresh_once(self) -> None:
+        if not self._is_behind():
+            self._message = "Waiting for data to arrive"
+            return
+        self._message = "Processing new data"
+        started, now = self._environment.monotonic(), self._environment.now()
+        try:
+            done = self._views.refresh(self._names)
+        except errors.ConflictError as error:
+            _logger.info("the stream %s looks again: %s", self._id, error)
+            return
+        if done.views:
+            self._recent.append(
+                {
+                    "id": self._id,
+                    "name": self._name,
+                    "timestamp": iso_time(now),
+                    "batchId": self._batch,
+                    "batchDuration": round((self._environment.monotonic() - started) * 1000),
+                    "numInputRows": done.rows,
+                    "epoch": done.epoch,
+                    "reflects": done.reflects,
+                    "views": list(done.views),
+                }
+            )
+            self._batch += 1
+
+    def _wait(self, started: float) -> None:
+        """Wait for the next trigger, or for a commit where there is no interval."""
+        self._idle.set()
+        if self._trigger.interval:
+            elapsed = self._environment.monotonic() - started
+            self._stopping.wait(max(self._trigger.interval - elapsed, 0))
+        else:
+            while not self._stopping.is_set() and not self._is_behind():
+                self._stopping.wait(_POLL)
+        self._idle.clear()
+
+    def _is_behind(self) -> bool:
+        state = self._views.store.state
+        wanted = upstream(state, view_ids(state, self._names))
+        return any(is_behind(state, view_id) for view_id in wanted)
+
+    def _is_behind_of(self, epoch: int) -> bool:
+        """Return whether a view has not taken in all that had been committed by an epoch."""
+        state = self._views.store.state
+        wanted = upstream(state, view_ids(state, self._names))
+        return any(
+            is_behind(state, view_id) and state.views[view_id].progress.reflects < epoch
+            for view_id in wanted
+        )

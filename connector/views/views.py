@@ -1,0 +1,109 @@
+"""The views of a store, seen through one session: created, refreshed, rescaled and dropped.
+
+Promises: what is asked for by several threads is done one after the other, so that they do not get
+into each other's way; other processes may do what they like.
+Does not know: statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+
+from pyspark.sql import SparkSession
+
+from relstate.storage import Store, StoreState, errors
+
+from .backfill import fill
+from .creation import check_parallelism, create_view, new_view
+from .lineage import is_filled, levels, upstream, view_ids
+from .refresh import Refreshed, Refresher
+
+# A conflict means that somebody else refreshed the view in between.
+_ATTEMPTS = 100
+
+
+class Views:
+    """Materialized views. Safe between threads."""
+
+    def __init__(self, spark: SparkSession, store: Store) -> None:
+        self._spark = spark
+        self._store = store
+        self._refresher = Refresher(spark, store)
+        self._turn = Lock()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._spark
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self._store
+
+    @property
+    def refresher(self) -> Refresher:
+        """What computes them."""
+        return self._refresher
+
+    def create(self, name: str, query: str, parallelism: int | None = None) -> int:
+        """Create a view, fill it from what is there, and return the epoch when it is whole.
+
+        ``parallelism``: as in `new_view`, whose errors are raised. If the rows that are there cannot
+        be computed, there is no view. Who is interrupted leaves one that the next refresh goes on
+        to fill.
+        """
+        with self._turn:
+            view_id = create_view(
+                self._store, new_view(self._spark, self._store, name, query, parallelism)
+            )
+            try:
+                fill(self._refresher, view_id)
+            except Exception:
+                self._store.drop_view(name, if_exists=True)
+                raise
+            return self._store.epoch
+
+    def refresh(self, names: Sequence[str] | None = None) -> Refreshed:
+        """Bring views, by default all, and what they read to the latest epoch of their tables.
+
+        Views that are not filled yet are filled first. Errors as of `Refresher.refresh`.
+        """
+        with self._turn:
+            failures = self._fill(self._store.state, view_ids(self._store.state, names))
+            done = self._refresher.refresh(names)
+            if failures:
+                raise failures[0]
+            return done
+
+    def set_parallelism(self, name: str, parallelism: int) -> int:
+        """Keep a view in so many parallel units from the next epoch on; return the epoch.
+
+        The fewest vnodes move, and no row of its state. ViewNotFoundError, OptionError.
+        """
+        units = check_parallelism(self._store, parallelism)
+        for _ in range(_ATTEMPTS):
+            mapping = self._store.state.view(name).definition.mapping
+            if mapping.units == units:
+                return self._store.epoch
+            try:
+                return self._store.alter_view_mapping(name, mapping.rescale(units))
+            except errors.ConflictError:
+                continue
+        raise errors.ConflictError(
+            f"view {name!r} was altered by others {_ATTEMPTS} times meanwhile; nothing was changed: "
+            "try again"
+        )
+
+    def _fill(self, state: StoreState, wanted: Iterable[int]) -> list[Exception]:
+        """Fill the views that are not, those they read first, and return what went wrong."""
+        failures: list[Exception] = []
+        for level in levels(state, upstream(state, wanted)):
+            for view_id in level:
+                if not is_filled(state.views[view_id].progress):
+                    try:
+                        fill(self._refresher, view_id)
+                    except Exception as error:
+                        failures.append(error)
+        return failures

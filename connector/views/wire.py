@@ -1,0 +1,75 @@
+"""The rows of a refresh's Spark job: changes, and between them the words of tasks to the driver.
+
+A row is a change (`OP_COLUMN`, and the fields of an operator) or, where `MESSAGE` is not NULL, a
+*control row*: it carries what a task wrote, or nothing, to a unit of the next fragment
+(`TARGET`), and so to the driver. Every partition of every fragment gets a control row, so that
+none is taken for empty and left out.
+
+Promises: control rows pass every expression and filter untouched, without its being evaluated.
+Does not know: what messages say (message), or executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from relstate.connector.types import struct_of
+from relstate.storage import OP_COLUMN, arrow, types
+
+TARGET = "_target"
+MESSAGE = "_message"
+
+_OP = types.Field(OP_COLUMN, types.TinyInt())
+_CONTROL = (types.Field(TARGET, types.Int()), types.Field(MESSAGE, types.Binary()))
+
+
+def wire_fields(fields: Sequence[types.Field]) -> tuple[types.Field, ...]:
+    """Return the columns of rows that carry changes with these fields."""
+    return (_OP, *fields, *_CONTROL)
+
+
+def wire_ddl(fields: Sequence[types.Field]) -> str:
+    """Return Spark's DDL of `wire_fields`."""
+    return ", ".join(f"{types.quoted(one.name)} {one.type}" for one in wire_fields(fields))
+
+
+def wire_struct(fields: Sequence[types.Field]) -> object:
+    """Return `wire_fields` as a schema of Spark, exact in what DDL cannot say."""
+    return struct_of(wire_fields(fields))
+
+
+def wire_schema(fields: Sequence[types.Field]) -> pa.Schema:
+    """Return the Arrow schema of `wire_fields`."""
+    return pa.schema([arrow.arrow_field(field) for field in wire_fields(fields)])
+
+
+def chunk_schema(fields: Sequence[types.Field]) -> pa.Schema:
+    """Return the Arrow schema of chunks with these fields."""
+    return pa.schema([arrow.arrow_field(field) for field in (_OP, *fields)])
+
+
+def change_rows(chunk: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a chunk as rows of a wire schema."""
+    rows = chunk.num_rows
+    columns = [*chunk.columns, pa.nulls(rows, pa.int32()), pa.nulls(rows, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def control_rows(targets: Sequence[int], message: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a control row with a message, empty for none, to each of some units."""
+    rows = len(targets)
+    nulls = [pa.nulls(rows, field.type) for field in schema][:-2]
+    control = [pa.array(targets, pa.int32()), pa.array([message] * rows, pa.binary())]
+    return pa.RecordBatch.from_arrays([*nulls, *control], schema=schema)
+
+
+def guarded(expression: str) -> str:
+    """Return an expression in Spark's SQL that is not evaluated for control rows."""
+    return f"CASE WHEN {MESSAGE} IS NULL THEN {expression} END"
+
+
+def passing(condition: str) -> str:
+    """Return a condition in Spark's SQL that control rows meet."""
+    return f"{MESSAGE} IS NOT NULL OR ({condition})"

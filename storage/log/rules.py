@@ -1,0 +1,250 @@
+"""What a commit must not do to the catalog: the checks of a proposal against the state it follows.
+
+Promises: a proposal that passes leaves every table under a name of its own, every view with its
+tables and inputs, and nothing a view reads changed under it but by rows.
+Does not know: the race for an epoch; it is asked at every attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import (
+    ConflictError,
+    DependentViewsError,
+    EpochExpiredError,
+    KeptTableError,
+    SchemaError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from .entry import TableDefinition
+from .proposal import AlteredTable, NewProgress, NewView, Proposal, Required
+from .state import StoreState
+from .view import CatalogView, ViewProgress
+
+
+def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
+    """Raise unless a proposal can follow a state; ``known`` is the one that it was made from.
+
+    TableNotFoundError, TableExistsError, ConflictError, KeptTableError, DependentViewsError,
+    SchemaError, EpochExpiredError.
+    """
+    for table_id in sorted(proposal.touched):
+        _check_live(known, state, table_id)
+    _check_names(state, proposal)
+    _check_kept(state, proposal)
+    for required in proposal.requires:
+        _check_required(known, state, required)
+    for altered in proposal.altered_tables:
+        check_alterable(state, altered)
+        _check_same(altered.before, state.tables[altered.before.table_id].definition)
+    check_droppable(state, proposal.dropped_tables)
+    for view in proposal.new_views:
+        _check_view(state, view)
+    for change in proposal.altered_views:
+        if state.views[change.before.view_id].definition != change.before:
+            raise _altered("view", state.name_of(change.before.view_id))
+    for progress in proposal.progress:
+        _check_progress(state, progress)
+    _check_oldest(state, proposal.oldest_epoch)
+
+
+def _check_live(known: StoreState, state: StoreState, table_id: int) -> None:
+    if table_id in state.tables:
+        return
+    if table_id < state.next_table_id:
+        raise TableNotFoundError(
+            f"the table {name_of(known, table_id)} was dropped meanwhile; nothing was committed"
+        )
+    raise TableNotFoundError(f"there never was a table with the id {table_id}")
+
+
+def name_of(state: StoreState, table_id: int) -> str:
+    """Return the name of a table for a message, its id if it is not there."""
+    return repr(state.name_of(table_id)) if table_id in state.tables else f"with the id {table_id}"
+
+
+def _check_names(state: StoreState, proposal: Proposal) -> None:
+    dropped = (state.name_of(table_id).lower() for table_id in proposal.dropped_tables)
+    taken = state.table_ids.keys() - set(dropped)
+    for table in proposal.new_tables:
+        if table.name.lower() in taken:
+            raise TableExistsError(
+                f"there is a table or view {table.name!r} already: drop it, or take another name"
+            )
+        taken.add(table.name.lower())
+
+
+# Tables that views keep
+
+
+def check_free(state: StoreState, table_id: int, done: str) -> None:
+    """Raise KeptTableError if a table holds a view's rows or state; ``done``: what it would be."""
+    keeper = state.keeper_of(table_id)
+    if keeper is not None:
+        raise KeptTableError(
+            f"{state.name_of(table_id)!r} cannot be {done}: it is kept by the view "
+            f"{state.name_of(keeper.view_id)!r}, whose refresh alone writes it; change what the "
+            "view reads, or drop the view (DROP MATERIALIZED VIEW)"
+        )
+
+
+def _check_kept(state: StoreState, proposal: Proposal) -> None:
+    """Check that rows of views change only with the views' progress."""
+    if not state.views or not proposal.data_change:
+        return
+    refreshed = {progress.view_id for progress in proposal.progress}
+    for table_id in sorted(proposal.written):
+        keeper = state.keeper_of(table_id)
+        if keeper is not None and keeper.view_id not in refreshed:
+            check_free(state, table_id, "written")
+
+
+# Tables that views read
+
+
+def check_droppable(state: StoreState, table_ids: Sequence[int]) -> None:
+    """Raise unless tables can be dropped together.
+
+    DependentViewsError if a view reads one that is not dropped itself, KeptTableError for a part
+    of a view without the rest.
+    """
+    for table_id in table_ids:
+        keeper = state.keeper_of(table_id)
+        if keeper is not None and not set(keeper.definition.table_ids) <= set(table_ids):
+            check_free(state, table_id, "dropped by itself")
+        readers = [one for one in state.readers_of(table_id) if one.view_id not in table_ids]
+        _check_no_readers(state, table_id, readers, "dropped", "; drop them first, or CASCADE")
+
+
+def dependants(state: StoreState, table_ids: Iterable[int]) -> tuple[int, ...]:
+    """Return the ids of tables, and those of all tables of views that read them, and so on."""
+    found = dict.fromkeys(table_ids)
+    queue = list(found)
+    while queue:
+        for reader in state.readers_of(queue.pop()):
+            new = [one for one in reader.definition.table_ids if one not in found]
+            found |= dict.fromkeys(new)
+            queue += new
+    return tuple(found)
+
+
+def check_alterable(state: StoreState, altered: AlteredTable) -> None:
+    """Raise unless a table may be altered so.
+
+    KeptTableError for a view's, DependentViewsError if a view reads a column that would change, or
+    would have to follow rows that expire.
+    """
+    table_id = altered.before.table_id
+    check_free(state, table_id, "altered")
+    readers = state.readers_of(table_id)
+    if altered.after.properties.ttl is not None:
+        check_unread(state, table_id, "given a TTL")
+    after = {column.id: column for column in altered.after.schema.columns}
+    for column in altered.before.schema.columns:
+        if after.get(column.id) != column:
+            using = [one for one in readers if _uses(one, table_id, column.id)]
+            done = f"altered in its column {column.name!r}"
+            _check_no_readers(state, table_id, using, done, "; drop them first")
+
+
+def check_unread(state: StoreState, table_id: int, done: str) -> None:
+    """Raise DependentViewsError if a view reads a table whose rows would expire by what is done."""
+    advice = ": a view cannot follow rows that expire"
+    _check_no_readers(state, table_id, state.readers_of(table_id), done, advice)
+
+
+def _uses(view: CatalogView, table_id: int, column_id: int) -> bool:
+    inputs = view.definition.inputs
+    return any(one.table_id == table_id and column_id in one.column_ids for one in inputs)
+
+
+def _check_no_readers(
+    state: StoreState, table_id: int, readers: Sequence[CatalogView], done: str, advice: str
+) -> None:
+    if readers:
+        names = ", ".join(sorted(state.name_of(view.view_id) for view in readers))
+        raise DependentViewsError(
+            f"{state.name_of(table_id)!r} cannot be {done}: it is read by the views {names}{advice}"
+        )
+
+
+# Views
+
+
+def _check_view(state: StoreState, view: NewView) -> None:
+    """Raise unless a view can read its inputs. SchemaError."""
+    for one in view.inputs:
+        definition = state.tables[one.table_id].definition
+        if definition.properties.ttl is not None:
+            raise SchemaError(
+                f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
+                "expire (TTL) without a commit that tells; read a table without a TTL"
+            )
+        known = {column.id for column in definition.schema.columns}
+        if not known.issuperset(one.column_ids):
+            raise SchemaError(
+                f"the view {view.table.name!r} reads columns of table {definition.name!r} that "
+                "are not there; look at its columns again"
+            )
+
+
+def _check_progress(state: StoreState, progress: NewProgress) -> None:
+    name = state.name_of(progress.view_id)
+    if state.views[progress.view_id] != progress.before:
+        raise ConflictError(
+            f"the view {name!r} was refreshed or altered meanwhile; nothing was committed: look "
+            "at it again"
+        )
+    inputs = tuple((one, state.epoch if at is None else at) for one, at in progress.inputs)
+    expected = {one.table_id for one in progress.before.definition.inputs}
+    assert {table_id for table_id, _ in inputs} == expected
+    assert all(epoch <= state.epoch for _, epoch in inputs)
+    after = ViewProgress(progress.view_id, progress.reflects, inputs, progress.backfill)
+    needed = state.needed_by(after)
+    if needed is not None and needed < state.oldest_epoch:
+        raise EpochExpiredError(
+            f"the view {name!r} would have to go on from epoch {needed}, but {state.oldest_epoch} "
+            "is the oldest that is kept; nothing was committed: begin at a later one"
+        )
+
+
+def _check_required(known: StoreState, state: StoreState, required: Required) -> None:
+    if isinstance(required, CatalogView):
+        _check_live(known, state, required.view_id)
+        if state.views[required.view_id] != required:
+            raise ConflictError(
+                f"the view {state.name_of(required.view_id)!r} was refreshed or altered "
+                "meanwhile; nothing was committed: read it again and retry"
+            )
+        return
+    _check_live(known, state, required.table_id)
+    _check_same(required, state.tables[required.table_id].definition)
+
+
+def _check_same(before: TableDefinition, now: TableDefinition) -> None:
+    if now != before:
+        raise _altered("table", before.name)
+
+
+def _altered(what: str, name: str) -> ConflictError:
+    return ConflictError(
+        f"{what} {name!r} was altered meanwhile; nothing was committed: look at its definition "
+        "again and retry"
+    )
+
+
+def needed_by_views(state: StoreState) -> int | None:
+    """Return the oldest epoch that any view will have to read; None: none but this."""
+    each = (state.needed_by(view.progress) for view in state.views.values())
+    return min((epoch for epoch in each if epoch is not None), default=None)
+
+
+def _check_oldest(state: StoreState, oldest: int | None) -> None:
+    needed = None if oldest is None else needed_by_views(state)
+    if oldest is not None and needed is not None and needed < oldest:
+        raise ConflictError(
+            f"a view has to read epoch {needed}, so that {oldest} cannot become the oldest that "
+            "is kept; nothing was committed: look at the store again"
+        )

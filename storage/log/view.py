@@ -1,0 +1,136 @@
+"""Views as the catalog knows them: what each reads and keeps, and how far it has come.
+
+Promises: values; `from_json(to_json())` gives an equal one.
+Does not know: SQL, or what a plan says: that is a JSON value which others read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from relstate.vnode import VnodeMapping
+
+
+@dataclass(frozen=True, slots=True)
+class ViewInput:
+    """A table, or another view's, that a view reads, and the ids of the columns it reads."""
+
+    table_id: int
+    column_ids: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the input as JSON values. On disk: never change a name."""
+        return {"table_id": self.table_id, "columns": list(self.column_ids)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ViewInput:
+        """Return the input that `to_json` described."""
+        return cls(value["table_id"], tuple(value["columns"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """A view; its id is that of the table with its rows.
+
+    ``inputs``: every table it reads, once. ``internal``: the ids of its state tables, in the order
+    of its plan. ``mapping``: which parallel unit keeps which vnode. ``settings``: those of the
+    session it was created in that its answer depends on. ``plan``: a JSON value.
+    """
+
+    view_id: int
+    query: str
+    inputs: tuple[ViewInput, ...]
+    internal: tuple[int, ...]
+    mapping: VnodeMapping
+    settings: Mapping[str, str]
+    plan: Any
+
+    @property
+    def table_ids(self) -> tuple[int, ...]:
+        """The ids of the tables that the view keeps: its rows', then its state's."""
+        return (self.view_id, *self.internal)
+
+    def reads(self, table_id: int) -> bool:
+        """Return whether a table is among the inputs."""
+        return any(one.table_id == table_id for one in self.inputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the definition as JSON values. On disk: never change a name."""
+        return {
+            "view_id": self.view_id,
+            "query": self.query,
+            "inputs": [one.to_json() for one in self.inputs],
+            "internal": list(self.internal),
+            "mapping": self.mapping.to_json(),
+            "settings": dict(self.settings),
+            "plan": self.plan,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ViewDefinition:
+        """Return the definition that `to_json` described."""
+        return cls(
+            value["view_id"],
+            value["query"],
+            tuple(map(ViewInput.from_json, value["inputs"])),
+            tuple(value["internal"]),
+            VnodeMapping.from_json(value["mapping"]),
+            dict(value["settings"]),
+            value["plan"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ViewProgress:
+    """How far a view has come.
+
+    ``reflects``: the epoch of base tables that it reflects, 0 for nothing yet. ``inputs``: for
+    each input its table's id and the epoch up to which its changes have been taken in, 0 where
+    it has not been begun. ``backfill``: a JSON value that tells what is left of the inputs as they
+    were at those epochs; None for a view that follows their changes.
+    """
+
+    view_id: int
+    reflects: int
+    inputs: tuple[tuple[int, int], ...]
+    backfill: Any = None
+
+    @classmethod
+    def start(cls, definition: ViewDefinition) -> ViewProgress:
+        """Return the progress of a view that has not begun."""
+        inputs = tuple((one.table_id, 0) for one in definition.inputs)
+        return cls(definition.view_id, 0, inputs)
+
+    def epoch_of(self, table_id: int) -> int:
+        """Return the epoch up to which the changes of an input have been taken in."""
+        return dict(self.inputs)[table_id]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the progress as JSON values. On disk: never change a name."""
+        return {
+            "view_id": self.view_id,
+            "reflects": self.reflects,
+            "inputs": [list(one) for one in self.inputs],
+            "backfill": self.backfill,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ViewProgress:
+        """Return the progress that `to_json` described."""
+        inputs = tuple((table_id, epoch) for table_id, epoch in value["inputs"])
+        return cls(value["view_id"], value["reflects"], inputs, value["backfill"])
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogView:
+    """A view, and how far it has come."""
+
+    definition: ViewDefinition
+    progress: ViewProgress
+
+    @property
+    def view_id(self) -> int:
+        """The id of the view, which is that of the table with its rows."""
+        return self.definition.view_id

@@ -1,0 +1,164 @@
+"""What an aggregate refuses: changes that do not fit its state, and sums that do not fit."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relstate.connector.views.executor.aggregate import AggregateExecutor
+from relstate.connector.views.plan.node import Aggregate, Call, Function
+from relstate.storage import Op
+from relstate.storage import types as t
+from relstate.storage.errors import ConsistencyError, UnsupportedTypeError, ValueRangeError
+from support.changes import Change, chunk_of, scan
+from support.memory_state import MemoryState
+
+FIELDS = (
+    t.Field("k", t.Int()),
+    t.Field("g", t.String()),
+    t.Field("i", t.BigInt()),
+    t.Field("d", t.Decimal(38, 0)),
+    t.Field("s", t.String()),
+    t.Field("e", t.DayTimeInterval()),
+)
+BIGGEST = {"i": Decimal(2**63 - 1), "d": Decimal("9" * 38)}
+
+
+def node_of(function: Function, argument: str, output: t.DataType, **other: Any) -> Aggregate:
+    """Return an aggregate of one call by g."""
+    call = Call(function, argument, t.Field("found", output), **other)
+    return Aggregate(scan(FIELDS, ["k"]), ("g",), (call,))
+
+
+def run(node: Aggregate, states: list[MemoryState], *changes: Change, is_ansi: bool = True) -> Any:
+    """Run and commit an epoch; return what came out."""
+    chunk = chunk_of(FIELDS, changes)
+    found = AggregateExecutor(node, states, is_ansi=is_ansi).run(chunk).to_pylist()
+    for state in states:
+        state.commit()
+    return found
+
+
+def states_of(node: Aggregate) -> list[MemoryState]:
+    """Return empty tables."""
+    return [MemoryState(spec) for spec in AggregateExecutor.tables(node)]
+
+
+def row(key: int, **values: Any) -> dict[str, Any]:
+    """Return a row of group a."""
+    return {"k": key, "g": "a", **dict.fromkeys(("i", "d", "s", "e")), **values}
+
+
+COUNTS = node_of(Function.COUNT, "i", t.BigInt())
+
+
+def test_a_delete_from_a_group_that_is_not_there() -> None:
+    """It names the group and the table."""
+    with pytest.raises(
+        ConsistencyError, match=r"table groups .* g = 'a' has 0 rows, but 1 are del"
+    ):
+        run(COUNTS, states_of(COUNTS), (Op.DELETE, row(1)))
+
+
+def test_a_delete_is_of_what_was_there_before() -> None:
+    """What comes in the same epoch does not make up for it."""
+    with pytest.raises(ConsistencyError, match="has 0 rows, but 1 are deleted"):
+        run(COUNTS, states_of(COUNTS), (Op.INSERT, row(1)), (Op.DELETE, row(2)))
+
+
+def test_more_values_go_than_there_were() -> None:
+    """A count that would fall below 0 is found though there are rows enough."""
+    states = states_of(COUNTS)
+    run(COUNTS, states, (Op.INSERT, row(1)), (Op.INSERT, row(2)))
+    with pytest.raises(ConsistencyError, match="has 1 rows, but found_count is -1"):
+        run(COUNTS, states, (Op.DELETE, row(1, i=5)))
+
+
+def test_more_values_stay_than_rows() -> None:
+    """A count of values above that of rows is found."""
+    states = states_of(COUNTS)
+    run(COUNTS, states, (Op.INSERT, row(1, i=5)), (Op.INSERT, row(2, i=5)))
+    with pytest.raises(ConsistencyError, match="has 1 rows, but found_count is 2"):
+        run(COUNTS, states, (Op.DELETE, row(1)))
+
+
+def test_a_distinct_value_that_was_never_there() -> None:
+    """It names the value and the table."""
+    node = node_of(Function.COUNT, "s", t.BigInt(), is_distinct=True)
+    states = states_of(node)
+    run(node, states, (Op.INSERT, row(1, s="x")))
+    with pytest.raises(ConsistencyError, match=r"distinct_s .* 1 more rows with g = 'a', s = 'y'"):
+        run(node, states, (Op.DELETE, row(1, s="y")))
+
+
+@pytest.mark.parametrize("stored", [5, None])
+def test_an_extreme_below_the_least(stored: int | None) -> None:
+    """A value that goes though the least one is greater is found."""
+    node = node_of(Function.MIN, "i", t.BigInt())
+    states = states_of(node)
+    run(node, states, (Op.INSERT, row(1, i=stored)))
+    with pytest.raises(ConsistencyError, match=r"min_i .* g = 'a' loses a value"):
+        run(node, states, (Op.DELETE, row(1, i=4)))
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "output", "without_ansi"),
+    [
+        (Function.SUM, "i", t.BigInt(), -2),
+        (Function.SUM, "d", t.Decimal(38, 0), None),
+        (Function.AVG, "d", t.Decimal(38, 4), None),
+    ],
+)
+def test_a_sum_that_does_not_fit(
+    function: Function, argument: str, output: t.DataType, without_ansi: int | None
+) -> None:
+    """With ANSI it is an error, without it what Spark makes of it; once it fits it is right."""
+    node = node_of(function, argument, output)
+    changes = [(Op.INSERT, row(key, **{argument: BIGGEST[argument]})) for key in range(2)]
+    with pytest.raises(ValueRangeError, match=f"found, a {function} of {argument}, .* g = 'a'"):
+        run(node, states_of(node), *changes)
+
+    states = states_of(node)
+    assert run(node, states, *changes, is_ansi=False)[0]["found"] == without_ansi
+    small = (Op.INSERT, row(3, **{argument: 6}))
+    deletes = [(Op.DELETE, one) for _, one in changes]
+    (_, found) = run(node, states, *deletes, small)
+    assert found["found"] == 6
+
+
+def test_sums_of_decimals_keep_more_digits_than_38() -> None:
+    """A sum of many that go again leaves what was there, whatever it was between."""
+    node = node_of(Function.SUM, "d", t.Decimal(38, 0))
+    states = states_of(node)
+    least = BIGGEST["d"].copy_negate()
+    rows = [row(key, d=least) for key in range(1000)]
+    run(node, states, *((Op.INSERT, one) for one in rows), is_ansi=False)
+    assert states[0].rows[0]["found_sum_high"] == -1000
+    found = run(node, states, *((Op.DELETE, one) for one in rows[1:]), is_ansi=False)
+    assert [one["found"] for one in found] == [None, least]
+
+
+def test_intervals() -> None:
+    """Sums of intervals are intervals; they overflow with an error in any mode, as in Spark."""
+    whole = t.DayTimeInterval()
+    for function, expected in ((Function.SUM, -5), (Function.AVG, -3)):
+        node = node_of(function, "e", whole)
+        changes = [
+            (Op.INSERT, row(key, e=np.timedelta64(us, "us"))) for key, us in enumerate((-2, -3))
+        ]
+        (found,) = run(node, states_of(node), *changes)
+        assert found["found"] == np.timedelta64(expected, "us").item()
+    node = node_of(Function.SUM, "e", whole)
+    huge = np.timedelta64(2**62, "us")
+    changes = [(Op.INSERT, row(key, e=huge)) for key in range(2)]
+    with pytest.raises(ValueRangeError, match="overflows INTERVAL"):
+        run(node, states_of(node), *changes, is_ansi=False)
+
+
+def test_a_function_over_a_type_that_is_not_summed() -> None:
+    """It is refused when the tables are laid out, before there is any state."""
+    with pytest.raises(UnsupportedTypeError, match="sum of s, which is STRING"):
+        AggregateExecutor.tables(node_of(Function.SUM, "s", t.Double()))

@@ -1,0 +1,352 @@
+"""The executors of a join give what the join of both inputs is, whatever changed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.connector.views.executor import join as join_module
+from relstate.connector.views.executor.degree import DegreeExecutor
+from relstate.connector.views.executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
+from relstate.connector.views.executor.join import JoinExecutor
+from relstate.connector.views.plan.node import Join, JoinKey, JoinKind
+from relstate.storage import Op, errors, types
+from support.changes import (
+    Change,
+    Mirror,
+    Row,
+    Rows,
+    chunk_of,
+    net_changes,
+    next_content,
+    scan,
+    shown,
+    shuffled,
+)
+from support.memory_state import MemoryState
+
+LEFT = (
+    types.Field("l_id", types.BigInt()),
+    types.Field("l_a", types.Int()),
+    types.Field("l_b", types.Double()),
+    types.Field("l_v", types.String()),
+)
+RIGHT = (
+    types.Field("r_id", types.String()),
+    types.Field("r_a", types.Int()),
+    types.Field("r_b", types.Double()),
+    types.Field("r_w", types.Int()),
+)
+LEFT_IDS, RIGHT_IDS = range(6), [None, "a", "b", "c", "d"]
+KINDS = [*JoinKind]
+CASES = [(kind, False) for kind in KINDS]
+CASES += [(kind, True) for kind in KINDS if kind is not JoinKind.INNER]
+
+
+def join_of(kind: JoinKind, *, is_null_safe: bool = False, is_conditional: bool = False) -> Join:
+    """Return a join by an integer and a float."""
+    keys = (
+        JoinKey("l_a", "r_a", types.Field("k", types.Int()), is_null_safe),
+        JoinKey("l_b", "r_b", types.Field("f", types.Double())),
+    )
+    condition = "length(l_v) <> r_w" if is_conditional else None
+    return Join(scan(LEFT, ["l_id"]), scan(RIGHT, ["r_id"]), kind, keys, condition)
+
+
+@dataclass
+class Bench:
+    """The executors of a join over states in memory, and a mirror of what they gave."""
+
+    node: Join
+
+    def __post_init__(self) -> None:
+        self.join_states = [MemoryState(spec) for spec in JoinExecutor.tables(self.node)]
+        self.degree_states = [MemoryState(spec) for spec in DegreeExecutor.tables(self.node)]
+        self.mirror = Mirror(self.node.key)
+
+    def run(self, lefts: list[Change], rights: list[Change]) -> pa.RecordBatch:
+        """Return what an epoch's changes make, without a commit."""
+        for state in (*self.join_states, *self.degree_states):
+            state.forget()
+        chunk = JoinExecutor(self.node, self.join_states).run(join_chunk(self.node, lefts, rights))
+        if self.node.kind is JoinKind.INNER:
+            return chunk
+        if self.node.condition is not None:
+            kept = [row[PART_COLUMN] != PAIR or condition(row) for row in chunk.to_pylist()]
+            chunk = chunk.filter(pa.array(kept, pa.bool_()))
+        return DegreeExecutor(self.node, self.degree_states).run(chunk)
+
+    def commit(self) -> None:
+        """Make what was written visible."""
+        for state in (*self.join_states, *self.degree_states):
+            state.commit()
+
+
+def join_chunk(node: Join, lefts: list[Change], rights: list[Change]) -> pa.RecordBatch:
+    """Return the chunk of a join: the rows of both sides with their keys."""
+    changes = [(op, with_keys(node, row, 0)) for op, row in lefts]
+    changes += [(op, with_keys(node, row, 1)) for op, row in rights]
+    side = types.Field(SIDE_COLUMN, types.TinyInt())
+    keys = [key.field for key in node.keys]
+    return chunk_of([side, *keys, *node.left.fields, *node.right.fields], changes)
+
+
+def with_keys(node: Join, row: Row, side: int) -> Row:
+    """Return a row of a side as the join's chunks have it."""
+    return {SIDE_COLUMN: side, **keys_of(node, row, side), **row}
+
+
+def keys_of(node: Join, row: Row, side: int) -> Row:
+    """Return the keys' fields of a row."""
+    return {key.field.name: row[(key.left, key.right)[side]] for key in node.keys}
+
+
+def condition(row: Row) -> bool:
+    """Return whether a pair passes; NULL is not true."""
+    return None not in (row["l_v"], row["r_w"]) and len(row["l_v"]) != row["r_w"]
+
+
+def matches(node: Join, left: Row, right: Row) -> bool:
+    """Return whether two rows are partners."""
+    for key in node.keys:
+        mine, other = left[key.left], right[key.right]
+        if mine != other or (mine is None and not key.is_null_safe):
+            return False
+    return node.condition is None or condition({**left, **right})
+
+
+def model(node: Join, lefts: Rows, rights: Rows) -> list[Row]:
+    """Return the rows of a join, by nested loops."""
+    no_left, no_right = (dict.fromkeys(side.names) for side in node.children)
+    pairs = [(x, y) for x, y in product(lefts.values(), rights.values()) if matches(node, x, y)]
+    single = [x for x in lefts.values() if not any(matches(node, x, y) for y in rights.values())]
+    lonely = [y for y in rights.values() if not any(matches(node, x, y) for x in lefts.values())]
+    if node.kind is JoinKind.SEMI:
+        return [{**keys_of(node, x, 0), **x} for x in lefts.values() if x not in single]
+    if node.kind is JoinKind.ANTI:
+        return [{**keys_of(node, x, 0), **x} for x in single]
+    found = [{**keys_of(node, x, 0), **x, **y} for x, y in pairs]
+    if node.kind.keeps_left:
+        found += [{**keys_of(node, x, 0), **x, **no_right} for x in single]
+    if node.kind.keeps_right:
+        found += [{**keys_of(node, y, 1), **no_left, **y} for y in lonely]
+    return found
+
+
+def left_row(chance: random.Random, key: Any) -> Row:
+    """Return a row of the left side."""
+    a, b = chance.choice([None, 1, 1, 2]), chance.choice([0.0, 0.0, 0.0, 1.5, None])
+    return {"l_id": key, "l_a": a, "l_b": b, "l_v": chance.choice([None, "x", "xy", "xyz"])}
+
+
+def right_row(chance: random.Random, key: Any) -> Row:
+    """Return a row of the right side."""
+    a, b = chance.choice([None, 1, 1, 2]), chance.choice([0.0, 0.0, 0.0, 1.5, None])
+    return {"r_id": key, "r_a": a, "r_b": b, "r_w": chance.choice([None, 1, 2, 3])}
+
+
+@pytest.mark.parametrize("is_null_safe", [False, True])
+@pytest.mark.parametrize(("kind", "is_conditional"), CASES)
+def test_what_it_gave_is_the_join(
+    kind: JoinKind, is_null_safe: bool, is_conditional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After every epoch the chunks applied are the join of the inputs, and the states the inputs'.
+
+    Rows of both sides come, go and change, their keys too, in one epoch.
+    """
+    node = join_of(kind, is_null_safe=is_null_safe, is_conditional=is_conditional)
+    for seed in range(25):
+        chance = random.Random(seed)
+        if seed % 2:
+            monkeypatch.setattr(join_module, "KEYS_AT_ONCE", 2)
+            monkeypatch.setattr(join_module, "PAIRS_AT_ONCE", 3)
+        bench, lefts, rights = Bench(node), dict[Any, Row](), dict[Any, Row]()
+        for _ in range(7):
+            old = lefts, rights
+            lefts, rights = follow(chance, lefts, rights)
+            changes = net_changes(old[0], lefts), net_changes(old[1], rights)
+            bench.mirror.apply(bench.run(*(shuffled(chance, side) for side in changes)))
+            bench.commit()
+
+            assert bench.mirror.content() == sorted(map(shown, model(node, lefts, rights)))
+            check_states(bench, lefts, rights)
+
+
+def follow(chance: random.Random, lefts: Rows, rights: Rows) -> tuple[Rows, Rows]:
+    """Return the next content of both sides; sometimes only one of them changes."""
+    moved = chance.choice([(True, True), (True, True), (True, False), (False, True)])
+    if moved[0]:
+        lefts = next_content(chance, lefts, LEFT_IDS, left_row)
+    if moved[1]:
+        rights = next_content(chance, rights, RIGHT_IDS, right_row)
+    return lefts, rights
+
+
+def check_states(bench: Bench, lefts: Rows, rights: Rows) -> None:
+    """Assert that the states hold the rows that can match, and the degrees above 0."""
+    node = bench.node
+    for side, (rows, state) in enumerate(zip((lefts, rights), bench.join_states, strict=True)):
+        keyed = [{**keys_of(node, row, side), **row} for row in rows.values()]
+        kept = [row for row in keyed if can_match(node, row)]
+        assert sorted(map(shown, state.rows)) == sorted(map(shown, kept))
+    kept_sides = [
+        side for side, kept in ((0, node.kind.keeps_left), (1, node.kind.keeps_right)) if kept
+    ]
+    for side, state in zip(kept_sides, bench.degree_states, strict=True):
+        assert sorted(map(shown, state.rows)) == sorted(degrees(node, side, lefts, rights))
+
+
+def can_match(node: Join, row: Row) -> bool:
+    """Return whether no NULL in its keys keeps a row from matching."""
+    return all(key.is_null_safe or row[key.field.name] is not None for key in node.keys)
+
+
+def degrees(node: Join, side: int, lefts: Rows, rights: Rows) -> list[str]:
+    """Return the degrees above 0 of a side's rows, as its state has them."""
+    rows, others = ((lefts, rights), (rights, lefts))[side]
+    found = []
+    for row in rows.values():
+        pairs = [(row, other) if side == 0 else (other, row) for other in others.values()]
+        degree = sum(matches(node, *pair) for pair in pairs)
+        (key,) = node.children[side].key
+        if degree:
+            found.append(shown({**keys_of(node, row, side), key: row[key], "degree": degree}))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_order_of_changes_says_nothing(kind: JoinKind) -> None:
+    """Two attempts whose rows come in other orders give the same rows and write the same state."""
+    node = join_of(kind, is_null_safe=True)
+    for seed in range(20):
+        chance = random.Random(seed)
+        bench, other = Bench(node), Bench(node)
+        lefts, rights = follow(chance, {}, {})
+        for attempt in (bench, other):
+            attempt.run(net_changes({}, lefts), net_changes({}, rights))
+            attempt.commit()
+        more = follow(chance, lefts, rights)
+        changes = net_changes(lefts, more[0]), net_changes(rights, more[1])
+        results = []
+        for attempt in (bench, other):
+            given = attempt.run(*(shuffled(chance, side) for side in changes))
+            attempt.commit()
+            states = [state.rows for state in (*attempt.join_states, *attempt.degree_states)]
+            results.append((sorted(map(shown, given.to_pylist())), states))
+
+        assert results[0] == results[1]
+
+
+def test_equal_floats_are_one_value() -> None:
+    """-0 and 0 are partners, and what comes with either is given and stored as 0."""
+    bench = Bench(join_of(JoinKind.LEFT))
+    left = {"l_id": 1, "l_a": 1, "l_b": -0.0, "l_v": None}
+    right = {"r_id": "a", "r_a": 1, "r_b": 0.0, "r_w": None}
+
+    given = bench.run([(Op.INSERT, left)], [(Op.INSERT, right)])
+
+    assert given.column("f").to_pylist() == [0.0]
+    assert str(given.column("f")[0].as_py()) == "0.0"
+    assert str(given.column("l_b")[0].as_py()) == "-0.0"
+
+
+def test_only_the_partners_of_what_changed_are_read() -> None:
+    """An epoch reads as many rows as its pairs need, not those beneath other keys."""
+    bench = Bench(join_of(JoinKind.INNER))
+    lefts = {i: {"l_id": i, "l_a": i, "l_b": 0.0, "l_v": None} for i in range(100)}
+    rights = {str(i): {"r_id": str(i), "r_a": i, "r_b": 0.0, "r_w": i} for i in range(100)}
+    bench.run(net_changes({}, lefts), net_changes({}, rights))
+    bench.commit()
+
+    bench.run([(Op.DELETE, lefts[7])], [])
+
+    assert [state.reads for state in bench.join_states] == [0, 1]
+
+
+def test_pairs_come_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many partners a row has, no chunk of `batches` has more pairs than allowed."""
+    monkeypatch.setattr(join_module, "PAIRS_AT_ONCE", 7)
+    node = join_of(JoinKind.INNER)
+    bench = Bench(node)
+    lefts = {i: {"l_id": i, "l_a": 1, "l_b": 0.0, "l_v": None} for i in range(10)}
+    rights = {str(i): {"r_id": str(i), "r_a": 1, "r_b": 0.0, "r_w": i} for i in range(10)}
+    chunk = join_chunk(node, net_changes({}, lefts), net_changes({}, rights))
+
+    found = list(JoinExecutor(node, bench.join_states).batches(chunk))
+
+    assert [batch.num_rows for batch in found] == [7] * 14 + [2]
+    assert len({shown(row) for batch in found for row in batch.to_pylist()}) == 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_changes_give_no_rows(kind: JoinKind) -> None:
+    """An empty chunk gives an empty one with the columns of the node."""
+    node = join_of(kind)
+
+    given = Bench(node).run([], [])
+
+    assert given.num_rows == 0
+    assert given.schema.names == ["_op", *node.names]
+
+
+@pytest.mark.parametrize("op", [Op.INSERT, Op.DELETE])
+def test_a_chunk_that_is_not_net_is_refused(op: Op) -> None:
+    """Two inserts, or deletes, of one row's key say that the plan beneath has the wrong key."""
+    row = {"l_id": 1, "l_a": 1, "l_b": 0.0, "l_v": None}
+
+    with pytest.raises(errors.ConsistencyError, match=r"l_id = 1 is (inserted|deleted) twice"):
+        Bench(join_of(JoinKind.INNER)).run([(op, row), (op, {**row, "l_v": "x"})], [])
+
+
+def degree_chunk(node: Join, rows: list[tuple[Op, int, Row]]) -> pa.RecordBatch:
+    """Return candidates: op, part and the fields that are not NULL."""
+    part = types.Field(PART_COLUMN, types.TinyInt())
+    fields = [part, *(key.field for key in node.keys), *node.left.fields, *node.right.fields]
+    return chunk_of(fields, [(op, {PART_COLUMN: number, **row}) for op, number, row in rows])
+
+
+def test_degrees_that_do_not_add_up_are_refused() -> None:
+    """A row cannot lose more partners than it had, nor go and keep one."""
+    node = join_of(JoinKind.LEFT)
+    states = [MemoryState(spec) for spec in DegreeExecutor.tables(node)]
+    row = {"k": 1, "f": 0.0, "l_id": 1, "l_a": 1, "l_b": 0.0}
+    pair = {**row, "r_id": "a", "r_a": 1, "r_b": 0.0}
+    run: Callable[[pa.RecordBatch], pa.RecordBatch] = DegreeExecutor(node, states).run
+    run(degree_chunk(node, [(Op.INSERT, 1, row), (Op.INSERT, PAIR, pair)]))
+    states[0].commit()
+
+    with pytest.raises(errors.ConsistencyError, match="l_id = 1 is deleted and has 1 partners"):
+        run(degree_chunk(node, [(Op.DELETE, 1, row)]))
+    with pytest.raises(errors.ConsistencyError, match="l_id = 1 is there and has -1 partners"):
+        run(degree_chunk(node, [(Op.DELETE, PAIR, pair), (Op.DELETE, PAIR, {**pair, "r_id": "b"})]))
+
+
+def test_a_row_with_many_partners_costs_what_it_gives() -> None:
+    """One changed dimension row meets its hundred thousand facts once each."""
+    node = join_of(JoinKind.INNER)
+    bench = Bench(node)
+    count = 100_000
+    lefts = pa.RecordBatch.from_pydict(
+        {
+            "k": np.ones(count, np.int32),
+            "f": np.zeros(count),
+            "l_id": np.arange(count),
+            "l_a": np.ones(count, np.int32),
+            "l_b": np.zeros(count),
+            "l_v": pa.nulls(count, pa.string()),
+        }
+    )
+    bench.join_states[0].write(lefts)
+    bench.join_states[0].commit()
+    right = {"r_id": "a", "r_a": 1, "r_b": 0.0, "r_w": None}
+
+    given = bench.run([], [(Op.INSERT, right)])
+
+    assert np.array_equal(np.sort(np.asarray(given.column("l_id"))), np.arange(count))

@@ -1,0 +1,64 @@
+"""Materialize writes the rows of the root to the view's table."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from relstate.connector.views.executor.materialize import MaterializeExecutor
+from relstate.connector.views.plan.node import Materialize, Order
+from relstate.storage import Op, errors, types
+from support.changes import Row, chunk_of, net_changes, next_content, scan, shown, shuffled
+from support.memory_state import MemoryState
+
+FIELDS = (
+    types.Field("id", types.Int()),
+    types.Field("o", types.Double()),
+    types.Field("v", types.String()),
+)
+NODE = Materialize(
+    scan(FIELDS, ["id"]), (("Name", "v"), ("again", "v")), (Order("o", True, False),)
+)
+
+
+def row_of(chance: random.Random, key: Any) -> Row:
+    """Return a row of the child."""
+    return {"id": key, "o": chance.choice([None, 1.0, 2.0]), "v": chance.choice([None, "a", "b"])}
+
+
+def stored(row: Row) -> Row:
+    """Return a row of the child as the table has it."""
+    return {name: row[field] for name, field in NODE.stored}
+
+
+def test_the_table_holds_the_rows_of_the_root() -> None:
+    """Columns are named as the view names them, those its key needs are hidden behind them."""
+    (spec,) = MaterializeExecutor.tables(NODE)
+    assert spec.role == "view"
+    assert [field.name for field in spec.fields] == ["Name", "again", "_o", "_id"]
+    assert spec.primary_key == (Order("_o", True, False), Order("_id"))
+    for seed in range(50):
+        chance, state, rows = random.Random(seed), MemoryState(spec), dict[Any, Row]()
+        for _ in range(5):
+            old = rows
+            rows = dict(next_content(chance, rows, range(8), row_of))
+            chunk = chunk_of(FIELDS, shuffled(chance, net_changes(old, rows)))
+            given = MaterializeExecutor(NODE, [state]).run(chunk)
+            state.commit()
+
+            assert given.num_rows == 0
+            assert given.schema.names == ["_op", *NODE.names]
+            wanted = sorted(shown(stored(row)) for row in rows.values())
+            assert sorted(map(shown, state.rows)) == wanted
+
+
+def test_two_rows_of_one_key_are_refused() -> None:
+    """What tells rows apart beneath the root must do so in the table."""
+    (spec,) = MaterializeExecutor.tables(NODE)
+    row = {"id": 1, "o": 1.0, "v": "a"}
+    chunk = chunk_of(FIELDS, [(Op.INSERT, row), (Op.INSERT, {**row, "v": "b"})])
+
+    with pytest.raises(errors.ConsistencyError, match="_id = 1 is inserted twice"):
+        MaterializeExecutor(NODE, [MemoryState(spec)]).run(chunk)

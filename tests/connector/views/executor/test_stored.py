@@ -1,0 +1,169 @@
+"""Executors over the tables of a store give what they give over tables in memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from relstate.connector.views.executor.degree import DegreeExecutor
+from relstate.connector.views.executor.executor import SIDE_COLUMN, Executor
+from relstate.connector.views.executor.join import JoinExecutor
+from relstate.connector.views.executor.materialize import MaterializeExecutor
+from relstate.connector.views.executor.state import State, StoredState
+from relstate.connector.views.executor.topn import TopNExecutor
+from relstate.connector.views.plan.node import (
+    Join,
+    JoinKey,
+    JoinKind,
+    Materialize,
+    Order,
+    TopN,
+)
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import NewTable, Proposal, Store, TableSchema, types
+from support.changes import Change, Row, chunk_of, net_changes, next_content, scan, shown, shuffled
+from support.memory_state import MemoryState
+from support.stores import committed
+
+LEFT = (
+    types.Field("id", types.BigInt()),
+    types.Field("a", types.String()),
+    types.Field("v", types.Double()),
+)
+RIGHT = tuple(types.Field(f"r_{field.name}", field.type) for field in LEFT)
+LEFTS, RIGHTS = scan(LEFT, ["id"]), scan(RIGHT, ["r_id"])
+KEY = JoinKey("a", "r_a", types.Field("k", types.String()), is_null_safe=True)
+SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
+JOIN_FIELDS = (SIDE, KEY.field, *LEFT, *RIGHT)
+TOP = TopN(LEFTS, ("a",), (Order("v", True, False),), 2, 1, types.Field("rn", types.Int()))
+
+
+class Bench:
+    """An operator's executors over states in memory and over tables of a store, side by side."""
+
+    def __init__(self, store: Store, node: Any, kinds: Sequence[type[Executor[Any]]]) -> None:
+        self.store = store
+        self.node = node
+        self.kinds = kinds
+        self.specs = [kind.tables(node) for kind in kinds]
+        self.memory = [[MemoryState(spec) for spec in specs] for specs in self.specs]
+        tables = tuple(
+            NewTable(_name(executor, place), _schema(spec))
+            for executor, specs in enumerate(self.specs)
+            for place, spec in enumerate(specs)
+        )
+        store.commit(
+            Proposal(operation="create", started=store.environment.now(), created_tables=tables)
+        )
+
+    def run(self, chunk: pa.RecordBatch) -> tuple[list[str], list[str]]:
+        """Return the rows that an epoch makes over memory, and over the store, and commit it."""
+        writer = self.store.segment_writer()
+        stored = [
+            [
+                StoredState(self.store.read_plan(_name(executor, place)).open(), writer)
+                for place in range(len(specs))
+            ]
+            for executor, specs in enumerate(self.specs)
+        ]
+        results = self._passed(self.memory, chunk), self._passed(stored, chunk)
+        for state in (state for states in self.memory for state in states):
+            state.commit()
+        segments = writer.finish()
+        if segments:
+            committed(self.store, segments)
+        return results
+
+    def contents(self) -> tuple[list[list[str]], list[list[str]]]:
+        """Return the rows of all tables, in memory and in the store."""
+        memory = [sorted(map(shown, state.rows)) for states in self.memory for state in states]
+        stored = [
+            sorted(
+                shown(row)
+                for row in self.store.table(_name(executor, place)).to_arrow().to_pylist()
+            )
+            for executor, specs in enumerate(self.specs)
+            for place in range(len(specs))
+        ]
+        return memory, stored
+
+    def _passed(self, states: Sequence[Sequence[State]], chunk: pa.RecordBatch) -> list[str]:
+        for kind, own in zip(self.kinds, states, strict=True):
+            chunk = kind(self.node, own).run(chunk)
+        return sorted(map(shown, chunk.to_pylist()))
+
+
+def _name(executor: int, place: int) -> str:
+    return f"state_{executor}_{place}"
+
+
+def _schema(spec: StateTableSpec) -> TableSchema:
+    key = [
+        f"{order.name} {'desc' if order.descending else 'asc'} "
+        f"nulls {'first' if order.nulls_first else 'last'}"
+        for order in spec.primary_key
+    ]
+    return TableSchema.build(spec.fields, key, spec.distribution, nullable_key=True)
+
+
+def row_of(chance: random.Random, key: Any) -> Row:
+    """Return a row of the left table."""
+    long = "x" * 600
+    return {
+        "id": key,
+        "a": chance.choice([None, "", "b", long, long + "y"]),
+        "v": chance.choice([None, 0.0, 1.5, -1.0]),
+    }
+
+
+def as_side(side: int, changes: Sequence[Change]) -> list[Change]:
+    """Return changes of left rows as a join's chunk has them."""
+    return [
+        (op, {SIDE_COLUMN: side, "k": row["a"], **(row if side == 0 else _renamed(row))})
+        for op, row in changes
+    ]
+
+
+def _renamed(row: Row) -> Row:
+    return {f"r_{name}": value for name, value in row.items()}
+
+
+@pytest.mark.parametrize("kind", list(JoinKind))
+def test_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
+    """Rows beneath a key, and degrees, are found again, with keys longer than LMDB's too."""
+    node = Join(LEFTS, RIGHTS, kind, (KEY,))
+    kinds: list[type[Executor[Any]]] = [JoinExecutor]
+    kinds += [] if kind is JoinKind.INNER else [DegreeExecutor]
+    bench, chance = Bench(any_store, node, kinds), random.Random(kind.value)
+    contents: list[dict[Any, Row]] = [{}, {}]
+    for _ in range(6):
+        changes: list[Change] = []
+        for side, old in enumerate(contents):
+            contents[side] = dict(next_content(chance, old, range(12), row_of))
+            changes += as_side(side, net_changes(old, contents[side]))
+        over_memory, over_store = bench.run(chunk_of(JOIN_FIELDS, shuffled(chance, changes)))
+
+        assert over_store == over_memory
+    memory, stored = bench.contents()
+    assert stored == memory
+
+
+@pytest.mark.parametrize("node", [TOP, Materialize(LEFTS, (("x", "v"),), (Order("v", True),))])
+def test_others_over_a_store(any_store: Store, node: Any) -> None:
+    """The first rows of a group are found in their order; the view's table has the root's rows."""
+    kind = TopNExecutor if isinstance(node, TopN) else MaterializeExecutor
+    bench, chance = Bench(any_store, node, [kind]), random.Random(7)
+    rows: dict[Any, Row] = {}
+    for _ in range(10):
+        old, rows = rows, dict(next_content(chance, rows, range(20), row_of))
+        over_memory, over_store = bench.run(
+            chunk_of(LEFT, shuffled(chance, net_changes(old, rows)))
+        )
+
+        assert over_store == over_memory
+    memory, stored = bench.contents()
+    assert stored == memory

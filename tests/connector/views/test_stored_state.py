@@ -1,0 +1,114 @@
+"""Laws of an executor's state in a store: read as of the epoch, written to segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.connector.views.executor.state import State, StoredState
+from relstate.storage import SegmentWriter, Store
+from relstate.storage.errors import NullValueError
+from support.stores import StoreMaker, committed, contents, rows_of
+
+
+@pytest.fixture
+def states(make_store: StoreMaker) -> Store:
+    """A store with two empty state tables."""
+    store = make_store(vnode_count=5)
+    store.create_table("groups", "g INT, total BIGINT NOT NULL", primary_key=["g"])
+    store.create_table(
+        "members", "g INT, n INT, v STRING", primary_key=["g", "n desc"], distribution_key=["g"]
+    )
+    return store
+
+
+def opened(store: Store, name: str, writer: SegmentWriter) -> State:
+    """Return a table as it is now as a state."""
+    return StoredState.open(store.read_plan(name), writer, store.environment)
+
+
+def groups(*rows: tuple[int, int | None]) -> pa.RecordBatch:
+    """Return rows of the first table."""
+    return pa.record_batch(
+        {
+            "g": pa.array([g for g, _ in rows], pa.int32()),
+            "total": pa.array([total for _, total in rows], pa.int64()),
+        }
+    )
+
+
+def members(*rows: tuple[int, int]) -> pa.RecordBatch:
+    """Return rows of the second table, their columns in an order of their own."""
+    return pa.record_batch(
+        {
+            "v": [f"{g}-{n}" for g, n in rows],
+            "g": pa.array([g for g, _ in rows], pa.int32()),
+            "n": pa.array([n for _, n in rows], pa.int32()),
+        }
+    )
+
+
+def keys(*found: int) -> pa.RecordBatch:
+    """Return keys of the first table, which are prefixes of the second one's."""
+    return pa.record_batch({"g": pa.array(found, pa.int32())})
+
+
+def flags(*found: bool) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return flags as numpy has them."""
+    return np.array(found, np.bool_)
+
+
+def read(
+    found: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.RecordBatch],
+) -> Sequence[object]:
+    """Return (index, row) of everything found."""
+    return list(zip(found[0].tolist(), rows_of(found[1]), strict=True))
+
+
+def test_states_of_a_task_share_its_files(states: Store) -> None:
+    """What several states write goes to one file, and is read after its commit, not before."""
+    writer = states.segment_writer()
+    first, second = (opened(states, name, writer) for name in ("groups", "members"))
+    assert first.is_empty
+    assert second.is_empty
+    first.write(groups((1, 10), (2, 20)))
+    second.write(members((1, 1), (1, 2), (2, 1)))
+    assert read(first.get(keys(1, 2))) == read(second.under(keys(1))) == []
+    segments = writer.finish()
+    assert len(segments) == 1
+    committed(states, segments)
+
+    first, second = (opened(states, name, writer) for name in ("groups", "members"))
+    assert not first.is_empty
+    assert not second.is_empty
+    assert read(first.get(keys(3, 2, 1), ["total"])) == [(1, (20,)), (2, (10,))]
+    assert read(second.under(keys(2, 3, 1), ["n", "v"])) == [
+        (0, (1, "2-1")),
+        (2, (2, "1-2")),
+        (2, (1, "1-1")),
+    ]
+    assert read(second.heads(keys(2, 3, 1), np.array([0, 1, 1]), ["n"])) == [(2, (2,))]
+
+
+def test_the_later_of_two_changes_stays(states: Store) -> None:
+    """Of puts and deletes of one key in one call, or in two, the last one counts."""
+    writer = states.segment_writer()
+    state = opened(states, "groups", writer)
+    state.write(groups((1, 1), (2, 2), (3, 3), (4, 4)))
+    state.write(groups((1, None), (1, 5), (2, 6), (2, None)), flags(True, False, False, True))
+    state.write(keys(3), flags(True))
+    committed(states, writer.finish())
+    assert contents(states, "groups") == [(1, 5), (4, 4)]
+
+
+def test_rows_must_fit_and_deletes_need_only_a_key(states: Store) -> None:
+    """Of a row that is deleted only the key is looked at; others are the table's."""
+    state = opened(states, "groups", states.segment_writer())
+    state.write(groups((1, None)), flags(True))
+    with pytest.raises(NullValueError, match="total"):
+        state.write(groups((1, None)), flags(False))
+    with pytest.raises(NullValueError, match="total"):
+        state.write(groups((1, None)))

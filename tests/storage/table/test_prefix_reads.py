@@ -1,0 +1,254 @@
+"""Laws of reads by prefixes: many prefixes of keys at once, all rows beneath them or the first."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import StorageTable, Store
+from relstate.storage.codec.ragged import Bytes, Positions
+from relstate.storage.errors import CorruptionError, SchemaMismatchError
+from relstate.storage.segment import search as search_module
+from relstate.storage.segment import segment as segment_module
+from relstate.storage.segment.page import LayoutError, Pages
+from relstate.storage.segment.search import Found
+from support.prefixed import Prefixed, Values
+from support.stores import StoreMaker, committed, contents, rows_of
+
+_LENGTHS = (0, 1, 480, 486, 487, 488, 494, 495, 496, 500, 503, 504, 505, 520, 700)
+
+
+def _of(*values: Any) -> Callable[[random.Random], Any]:
+    return lambda draw: draw.choice(values)
+
+
+def _long(draw: random.Random) -> str:
+    return draw.choice("pq") * draw.choice(_LENGTHS) + draw.choice(["", "a", "b", "\0", "\0\0"])
+
+
+_INTEGERS = _of(None, 0, 1, 2, 255, 256, -1, -(1 << 63), (1 << 63) - 1)
+_SMALL = _of(*range(12))
+_TEXTS = _of(None, "", "a", "ab", "b", "a\0", "a\0b", "\0", "\0\0", "\uffff", "x" * 40)
+_FLOATS = _of(None, 0.0, 1.5, -2.5, float("inf"), float("-inf"))
+
+TABLES = [
+    Prefixed("numbers", "g BIGINT, i BIGINT, v STRING", ("g", "i"), ("g",), (_INTEGERS, _SMALL)),
+    Prefixed(
+        "orders",
+        "s STRING, n BIGINT, f DOUBLE, v STRING",
+        ("s desc", "n desc nulls first", "f asc nulls last"),
+        ("s",),
+        (_TEXTS, _INTEGERS, _FLOATS),
+    ),
+    Prefixed("single", "a STRING, b INT, v STRING", ("a nulls last", "b"), (), (_TEXTS, _SMALL)),
+    Prefixed(
+        "inner",
+        "a INT, b STRING, c BIGINT, v STRING",
+        ("a desc", "b", "c"),
+        ("b",),
+        (_of(None, 1, 2), _TEXTS, _INTEGERS),
+        least=2,
+    ),
+    Prefixed("long", "k STRING, n SMALLINT, v STRING", ("k", "n desc"), ("k",), (_long, _SMALL)),
+    Prefixed(
+        "longer",
+        "g INT, k STRING, w STRING, v STRING",
+        ("g", "k desc", "w"),
+        ("g",),
+        (_of(1, 2, None), _long, _long),
+    ),
+]
+
+Rows = dict[Values, Values]
+
+
+def _change(store: Store, table: Prefixed, rows: Rows, draw: random.Random) -> None:
+    """Commit random changes as one epoch, in several segments of which the last wins."""
+    segments = []
+    for _ in range(draw.choice([1, 1, 2, 3])):
+        keys = {table.key(draw) for _ in range(draw.choice([1, 20, 150]))}
+        deleted = {key for key in [*rows, *keys] if draw.random() < 0.3}
+        put = {key: (*key, draw.choice([None, "", "v", "w" * 300])) for key in keys - deleted}
+        writer = store.write_target(table.name).open(store.environment)
+        if put:
+            writer.write(table.batch(list(put.values())))
+        if deleted:
+            gone = table.batch(list(deleted), len(table.draws))
+            writer.write(gone, np.full(len(deleted), 2, np.uint8))
+        segments += writer.finish()
+        rows |= put
+        for key in deleted:
+            rows.pop(key, None)
+    committed(store, segments)
+
+
+def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Random) -> None:
+    """Read random prefixes in every way and compare with what is there."""
+    in_order = table.sorted(reader.encoding, rows)
+    width = len(table.draws)
+    for count in range(table.least, width + 1):
+        drawn = {(table.key(draw))[:count] for _ in range(draw.choice([1, 5, 60]))}
+        drawn |= {row[:count] for row in in_order if draw.random() < 0.5}
+        prefixes = list(drawn)
+        draw.shuffle(prefixes)
+        asked = table.batch(prefixes, count)
+        beneath = [[row for row in in_order if row[:count] == prefix] for prefix in prefixes]
+        indices, found = reader.under(asked)
+        assert indices.tolist() == [i for i, some in enumerate(beneath) for _ in some]
+        assert rows_of(found) == [row for some in beneath for row in some]
+        most = [draw.choice([0, 1, 1, 2, 3, 10, 1 << 62]) for _ in prefixes]
+        indices, found = reader.heads(asked, np.array(most, np.int64), ["v"])
+        heads = [some[:limit] for some, limit in zip(beneath, most, strict=True)]
+        assert indices.tolist() == [i for i, some in enumerate(heads) for _ in some]
+        assert rows_of(found) == [row[-1:] for some in heads for row in some]
+    keys = list({table.key(draw) for _ in range(30)} | set(rows))
+    indices, found = reader.get_rows(table.batch(keys, width))
+    assert indices.tolist() == [i for i, key in enumerate(keys) if key in rows]
+    assert rows_of(found) == [rows[key] for key in keys if key in rows]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("vnode_count", [1, 5, 256])
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_prefixes_give_the_rows_of_a_dict(
+    make_store: StoreMaker, table: Prefixed, vnode_count: int, seed: int
+) -> None:
+    """Over epochs of puts and deletes, compacted or not, reads by prefix are those of a dict."""
+    draw = random.Random(f"{table.name} {vnode_count} {seed}")
+    store = make_store(vnode_count=vnode_count)
+    table.create(store)
+    rows: Rows = {}
+    _compare(store.read_plan(table.name).open(), table, rows, draw)
+    for _ in range(8):
+        _change(store, table, rows, draw)
+        if draw.random() < 0.25:
+            store.compact(table.name)
+        _compare(store.read_plan(table.name).open(), table, rows, draw)
+
+
+def _without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_buffer: Any) -> Pages:
+        raise LayoutError("another layout")
+
+    monkeypatch.setattr(segment_module, "Pages", fail)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_a_file_of_another_layout_gives_the_same(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch, table: Prefixed
+) -> None:
+    """Where pages cannot be read LMDB's cursor finds the same rows."""
+    draw = random.Random(table.name)
+    store = make_store(vnode_count=4)
+    table.create(store)
+    rows: Rows = {}
+    _without_pages(monkeypatch)
+    for _ in range(4):
+        _change(store, table, rows, draw)
+    _compare(store.read_plan(table.name).open(), table, rows, draw)
+
+
+def _groups(count: int, size: int) -> tuple[list[int], list[int]]:
+    return [g for g in range(count) for _ in range(size)], list(range(size)) * count
+
+
+@pytest.fixture
+def grouped(make_store: StoreMaker) -> Store:
+    """Three groups of 30,000 rows; of each the first 1,000 are deleted later."""
+    store = make_store(vnode_count=4)
+    store.create_table(
+        "t", "g INT, n INT, v STRING", primary_key=["g", "n"], distribution_key=["g"]
+    )
+    g, n = _groups(3, 30_000)
+    store.write("t", pa.table({"g": pa.array(g, pa.int32()), "n": pa.array(n, pa.int32())}))
+    g, n = _groups(3, 1_000)
+    store.delete("t", pa.table({"g": pa.array(g, pa.int32()), "n": pa.array(n, pa.int32())}))
+    return store
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by the number of entries that each search gives."""
+    sizes: list[int] = []
+    found = search_module.search
+
+    def count(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> Found:
+        result = found(pages, prefixes, most)
+        sizes.append(len(result.owners))
+        return result
+
+    monkeypatch.setattr(segment_module, "search", count)
+    return sizes
+
+
+def test_heads_reads_little_of_a_large_group(
+    grouped: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rows of a group are found without reading it whole, deletes before them or not."""
+    sizes = _counted(monkeypatch)
+    prefixes = pa.record_batch({"g": pa.array([2, 0, 7], pa.int32())})
+    indices, rows = grouped.read_plan("t").open().heads(prefixes, np.array([3, 2, 5]))
+    assert indices.tolist() == [0, 0, 0, 1, 1]
+    assert rows["n"].to_pylist() == [1000, 1001, 1002, 1000, 1001]
+    assert sum(sizes) < 20_000
+    grouped.compact("t")
+    sizes.clear()
+    indices, rows = grouped.read_plan("t").open().heads(prefixes, np.array([3, 0, 5]))
+    assert (indices.tolist(), rows["n"].to_pylist()) == ([0, 0, 0], [1000, 1001, 1002])
+    assert sum(sizes) == 3
+
+
+def test_all_of_large_groups(grouped: Store) -> None:
+    """Groups over many pages come out whole and in order, in the order of the prefixes."""
+    prefixes = pa.record_batch({"g": pa.array([1, 9, 0], pa.int32())})
+    indices, rows = grouped.read_plan("t").open().under(prefixes, ["n", "g"])
+    assert np.bincount(indices).tolist() == [29_000, 0, 29_000]
+    assert rows["n"].to_pylist() == [*range(1_000, 30_000)] * 2
+    assert rows["g"].to_pylist() == [1] * 29_000 + [0] * 29_000
+
+
+def test_rows_that_are_merged(make_store: StoreMaker) -> None:
+    """Of a table that merges its rows, prefixes give them merged, as a scan does."""
+    store = make_store(vnode_count=3)
+    columns = "g INT, n INT, a STRING, b STRING"
+    store.create_table(
+        "t", columns, primary_key=["g", "n"], distribution_key=["g"], merge="partial"
+    )
+    for name in ("a", "b"):
+        g = pa.array([0, 0, 1, 1], pa.int32())
+        n = pa.array([0, 1, 0, 2 if name == "a" else 3], pa.int32())
+        store.write("t", pa.table({"g": g, "n": n, name: [f"{name}{i}" for i in range(4)]}))
+    prefixes = pa.record_batch({"g": pa.array([0, 1], pa.int32())})
+    reader = store.read_plan("t").open()
+    assert rows_of(reader.under(prefixes)[1]) == contents(store, "t")
+    indices, rows = reader.heads(prefixes, np.array([1, 2]))
+    assert indices.tolist() == [0, 1, 1]
+    assert rows_of(rows) == [(0, 0, "a0", "b0"), (1, 0, "a2", "b2"), (1, 2, "a3", None)]
+
+
+def test_what_is_no_prefix_is_refused(make_store: StoreMaker) -> None:
+    """Prefixes are the first columns of the key, with all of the distribution key."""
+    store = make_store(vnode_count=3)
+    TABLES[3].create(store)
+    reader = store.read_plan("inner").open()
+    for names in (["a"], ["b"], ["a", "c"], ["a", "b", "v"]):
+        batch = pa.record_batch({name: pa.nulls(1) for name in names})
+        with pytest.raises(SchemaMismatchError, match="not the begin of the primary key"):
+            reader.under(batch)
+
+
+def test_damage_is_told(grouped: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that leads out of its file is an error that names the file."""
+    reader = grouped.read_plan("t").open()
+    prefixes = pa.record_batch({"g": pa.array([1], pa.int32())})
+
+    def lead_out(_self: Pages, starts: Positions, _slots: Positions) -> Positions:
+        return starts + (1 << 50)
+
+    monkeypatch.setattr(Pages, "nodes", lead_out)
+    with pytest.raises(CorruptionError, match=r"\.lmdb: a page is damaged"):
+        reader.under(prefixes)

@@ -1,0 +1,414 @@
+"""Laws of views in the catalog: what they keep is theirs, what they read stays as they read it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Proposal, Store, ViewProgress
+from relstate.storage.errors import (
+    ConflictError,
+    DependentViewsError,
+    KeptTableError,
+    OptionError,
+    RelstateError,
+    SchemaError,
+    TableExistsError,
+    TableNameError,
+    TableNotFoundError,
+    ViewNotFoundError,
+)
+from relstate.storage.log.proposal import AlteredTable, NewProgress
+from relstate.vnode import VnodeMapping
+from support.stores import StoreMaker, contents, unsynced, upsert
+from support.views import new_view, progressed, refresh, view_rows
+
+
+@pytest.fixture
+def store(make_store: StoreMaker) -> Store:
+    """A store with the tables t and u, and the view v of t's columns k and a."""
+    store = make_store(vnode_count=8)
+    for name in ("t", "u"):
+        store.create_table(name, "k BIGINT, a INT, b INT", primary_key=["k"])
+    store.create_view(new_view(store, "v", "t", columns=(1, 2)))
+    return store
+
+
+def id_of(store: Store, name: str) -> int:
+    """Return the id of a table."""
+    return store.read_plan(name).definition.table_id
+
+
+def proposed(store: Store, **parts: Any) -> int:
+    """Commit a proposal that was made without a look at the store."""
+    return store.commit(Proposal(operation="x", started=store.environment.now(), **parts)).epoch
+
+
+# What there is
+
+
+def test_a_view_is_what_it_was_created_as(store: Store) -> None:
+    """Its definition names the tables that the commit made for it; it has not begun to read."""
+    view, asked = store.view("V"), new_view(store, "v", "t", columns=(1, 2))
+
+    assert view.definition.view_id == id_of(store, "v")
+    assert store.internal_tables("v") == ("__internal_v_1", "__internal_v_2")
+    assert view.definition.internal == tuple(
+        map(store.state.table_ids.get, store.internal_tables("v"))
+    )
+    assert (view.definition.query, view.definition.inputs) == (asked.query, asked.inputs)
+    assert (view.definition.mapping, view.definition.settings) == (asked.mapping, asked.settings)
+    assert view.progress == ViewProgress(view.view_id, 0, ((id_of(store, "t"), 0),), None)
+
+
+def test_tables_views_and_state_are_told_apart(store: Store) -> None:
+    """Each is listed in its place and can be read."""
+    assert (store.tables(), store.views()) == (("t", "u"), ("v",))
+    for name in ("t", "v", "__internal_v_1"):
+        assert contents(store, name) == []
+    with pytest.raises(ViewNotFoundError, match="no view 't' at epoch 4; it is a table"):
+        store.view("t")
+    with pytest.raises(ViewNotFoundError, match="no view 'w' at epoch 4; there are: v"):
+        store.internal_tables("w")
+    with pytest.raises(TableNotFoundError, match=r"there are: t, u, v$"):
+        store.read_plan("w")
+
+
+def test_the_catalog_of_views_survives_checkpoints(store: Store) -> None:
+    """Opened anew, and at older epochs, after the log was folded, there are the same views."""
+    upsert(store, "t", [(1, 1, 1)])
+    refresh(store, progressed(store, "v", backfill={"at": [1, None]}))
+    epoch, before = store.epoch, store.view("v")
+    while store.epoch < 100:
+        store.truncate("u")
+    store.drop_view("v")
+
+    opened = Store.open(store.path, environment=unsynced(store.path))
+    assert opened.views() == ()
+    assert opened.at(epoch).state.view("v") == before
+    assert before.progress.backfill == {"at": [1, None]}
+    assert opened.check().ok
+
+
+def test_the_names_of_views_and_tables_are_one_namespace(store: Store) -> None:
+    """Whoever comes second is refused; state tables have names that no user can take."""
+    with pytest.raises(TableExistsError, match="a table or view 'V' already"):
+        store.create_table("V", "k INT", primary_key=["k"])
+    for name in ("v", "U"):
+        with pytest.raises(TableExistsError, match="table or view"):
+            store.create_view(new_view(store, name, "t"))
+    with pytest.raises(TableNameError, match="relstate's own"):
+        store.create_view(new_view(store, "__internal_x", "t"))
+    view = new_view(store, "w", "t")
+    with pytest.raises(TableNameError, match="begin it with __internal_"):
+        store.create_view(replace(view, internal=(replace(view.table, name="plain"),)))
+    assert store.views() == ("v",)
+
+
+def test_impossible_views_are_refused(store: Store) -> None:
+    """Inputs that expire, columns and tables that are not there, a mapping of other vnodes."""
+    store.create_table("e", "k BIGINT", primary_key=["k"], ttl=5)
+    with pytest.raises(SchemaError, match="'w' cannot read table 'e', whose rows expire"):
+        store.create_view(new_view(store, "w", "u", "e"))
+    with pytest.raises(SchemaError, match="reads columns of table 'u' that are not there"):
+        store.create_view(new_view(store, "w", "u", columns=(1, 9)))
+    with pytest.raises(OptionError, match="the mapping is of 5 vnodes, not 8"):
+        store.create_view(replace(new_view(store, "w", "u"), mapping=VnodeMapping.balanced(5, 1)))
+    view = new_view(store, "w", "u")
+    store.drop_table("u")
+    with pytest.raises(TableNotFoundError):
+        proposed(store, new_views=(view,))
+    assert store.views() == ("v",)
+
+
+def test_a_view_is_not_created_over_what_was_altered_meanwhile(store: Store) -> None:
+    """It was planned with the columns as they were."""
+    view, planned = new_view(store, "w", "u"), store.read_plan("u").definition
+    store.rename_column("u", "b", "c")
+
+    with pytest.raises(ConflictError, match="table 'u' was altered meanwhile"):
+        store.create_view(view, [planned])
+    store.create_view(view, [store.read_plan("u").definition])
+
+
+# What a view keeps
+
+
+_DOORS: dict[str, Callable[[Store, str], object]] = {
+    "write": lambda store, name: store.write(name, pa.table({"k": [1]})),
+    "overwrite": lambda store, name: store.write(name, pa.table({"k": [1]}), overwrite=True),
+    "delete": lambda store, name: store.delete(name, pa.table({"k": [1]})),
+    "truncate": lambda store, name: store.truncate(name),
+    "write_target": lambda store, name: store.write_target(name),
+    "state_table": lambda store, name: store.state_table(name),
+    "strict state_table": lambda store, name: store.state_table(name, strict=True),
+    "set_ttl": lambda store, name: store.set_ttl(name, 5),
+    "add_columns": lambda store, name: store.add_columns(name, "x INT"),
+    "drop_columns": lambda store, name: store.drop_columns(name, "n"),
+    "rename_column": lambda store, name: store.rename_column(name, "n", "m"),
+    "widen_column": lambda store, name: store.widen_column(name, "n", "DECIMAL(38,0)"),
+    "drop_table": lambda store, name: store.drop_table(name),
+    "drop_table cascade": lambda store, name: store.drop_table(name, cascade=True),
+    "bare base": lambda store, name: proposed(store, based_tables=(id_of(store, name),)),
+    "bare drop": lambda store, name: proposed(store, dropped_tables=(id_of(store, name),)),
+    "bare rows": lambda store, name: proposed(store, segments=view_rows(store, name, 1)),
+}
+
+
+@pytest.mark.parametrize("name", ["v", "__internal_v_2"])
+@pytest.mark.parametrize("door", _DOORS)
+def test_what_a_view_keeps_is_written_by_its_refresh_alone(
+    store: Store, name: str, door: str
+) -> None:
+    """Every other way is refused, in words that name the view, and changes nothing."""
+    epoch = store.epoch
+
+    with pytest.raises(
+        KeptTableError, match=f"'{name}' cannot be .* kept by the view 'v'.*DROP MAT"
+    ):
+        _DOORS[door](store, name)
+
+    assert store.epoch == epoch
+
+
+def test_a_refresh_writes_rows_state_and_progress_at_once(store: Store) -> None:
+    """All of it is there at the epoch, and nothing before; NULL is a key."""
+    upsert(store, "t", [(1, 1, 1)])
+    segments = (*view_rows(store, "v", 1, None), *view_rows(store, "__internal_v_1", None))
+    epoch = refresh(store, progressed(store, "v"), segments=segments)
+
+    assert sorted(contents(store, "v"), key=str) == [(1, None), (None, None)]
+    assert store.table("__internal_v_1").get(None) == (None, None)
+    assert store.view("v").progress.reflects == epoch - 1
+    assert contents(store, "v", epoch - 1) == []
+    rebuilt = refresh(store, progressed(store, "v"), based_tables=(id_of(store, "v"),))
+    assert (contents(store, "v"), rebuilt) == ([], epoch + 1)
+
+
+def test_upkeep_of_kept_tables_is_free(store: Store) -> None:
+    """To merge files is no change of rows."""
+    for key in range(3):
+        segments = view_rows(store, "v", key)
+        refresh(store, progressed(store, "v"), segments=segments)
+    store.compact("v")
+
+    assert contents(store, "v") == [(key, None) for key in range(3)]
+
+
+# Refreshes that race
+
+
+def test_two_refreshes_of_one_view_conflict(store: Store) -> None:
+    """Whoever saw the older progress has read what is taken in already."""
+    first, second = progressed(store, "v"), progressed(store, "v")
+    refresh(store, first)
+
+    with pytest.raises(ConflictError, match="view 'v' was refreshed or altered meanwhile"):
+        refresh(store, second, segments=view_rows(store, "v", 1))
+
+
+def test_a_refresh_conflicts_with_a_new_mapping(store: Store) -> None:
+    """The vnodes are with other units now; a new attempt runs with these."""
+    progress = progressed(store, "v")
+    mapping = store.view("v").definition.mapping.rescale(3)
+    store.alter_view_mapping("v", mapping)
+
+    with pytest.raises(ConflictError, match="refreshed or altered"):
+        refresh(store, progress)
+    assert store.view("v").definition == replace(progress.before.definition, mapping=mapping)
+    refresh(store, progressed(store, "v"))
+
+
+def test_a_mapping_is_of_the_stores_vnodes(store: Store) -> None:
+    """Others are refused, and so is a view that is not there."""
+    with pytest.raises(OptionError, match="of 9 vnodes, not 8"):
+        store.alter_view_mapping("v", VnodeMapping.balanced(9, 2))
+    with pytest.raises(ViewNotFoundError):
+        store.alter_view_mapping("t", VnodeMapping.balanced(8, 2))
+
+
+def test_a_refresh_conflicts_with_what_it_requires(store: Store) -> None:
+    """Its inputs' columns, and views that it reads and does not refresh itself."""
+    store.create_view(new_view(store, "w", "v", "u"))
+    for disturb in (
+        lambda: store.add_columns("u", "c INT"),
+        lambda: refresh(store, progressed(store, "v")),
+    ):
+        requires = (store.read_plan("u").definition, store.view("v"))
+        progress = progressed(store, "w")
+        disturb()
+        with pytest.raises(ConflictError, match="meanwhile"):
+            refresh(store, progress, requires=requires)
+    refresh(store, progressed(store, "w"), requires=(store.view("v"),))
+
+
+def test_a_refresh_conflicts_with_nothing_else(store: Store) -> None:
+    """Writes to its inputs and to others, other views' refreshes, tables made and dropped."""
+    store.create_view(new_view(store, "w", "t", "u"))
+    progress = progressed(store, "v")
+    requires = (store.read_plan("t").definition,)
+    upsert(store, "t", [(1, 1, 1)])
+    store.truncate("t")
+    store.compact()
+    refresh(store, progressed(store, "w"))
+    store.add_columns("u", "c INT")
+    store.create_table("x", "k INT", primary_key=["k"])
+    store.drop_view("w")
+    store.drop_table("u")
+
+    refresh(store, progress, requires=requires)
+
+
+def test_a_dropped_view_is_not_refreshed(store: Store) -> None:
+    """Nor one of the same name that was created since."""
+    progress = progressed(store, "v")
+    store.drop_view("v")
+    store.create_view(new_view(store, "v", "t"))
+
+    with pytest.raises(TableNotFoundError, match=r"dropped meanwhile|never was"):
+        refresh(store, progress)
+
+
+def test_views_over_views_move_in_one_commit(store: Store) -> None:
+    """What one has taken in of the other is the epoch of the commit itself, whichever that is."""
+    store.create_view(new_view(store, "w", "v"))
+    read = store.epoch
+    upper = NewProgress(store.view("w"), read, ((id_of(store, "v"), None),))
+    lower = progressed(store, "v", read)
+    upsert(store, "t", [(1, 1, 1)])
+    epoch = refresh(store, lower, upper)
+
+    assert store.view("w").progress == ViewProgress(
+        id_of(store, "w"), read, ((id_of(store, "v"), epoch),)
+    )
+    assert store.view("v").progress.epoch_of(id_of(store, "t")) == read == epoch - 2
+
+
+# What a view reads
+
+
+def test_what_a_view_reads_stays_as_it_reads_it(store: Store) -> None:
+    """Its columns are neither dropped, renamed nor widened, and its rows do not expire."""
+    for alter in (
+        lambda: store.drop_columns("t", "b", "a"),
+        lambda: store.rename_column("t", "A", "c"),
+        lambda: store.rename_column("t", "k", "c"),
+        lambda: store.widen_column("t", "a", "BIGINT"),
+        lambda: store.set_ttl("t", 60),
+        lambda: store.write("t", pa.table({"k": [1]}), ttls=pa.array([5])),
+    ):
+        with pytest.raises(
+            DependentViewsError, match=r"'t' cannot be .*: it is read by the views v"
+        ):
+            alter()
+    store.add_columns("t", "c INT")
+    store.rename_column("t", "b", "d")
+    store.widen_column("t", "d", "BIGINT")
+    store.drop_columns("t", "d")
+    store.set_ttl("t", None)
+    store.drop_view("v")
+    store.drop_columns("t", "a")
+
+
+def test_what_views_read_is_dropped_with_them_only(store: Store) -> None:
+    """The refusal names them; CASCADE drops all in one commit, those of other tables stay."""
+    store.create_view(new_view(store, "w", "v", "u"))
+    store.create_view(new_view(store, "x", "u"))
+    with pytest.raises(
+        DependentViewsError, match="'t' cannot be dropped: it is read by the views v"
+    ):
+        store.drop_table("t")
+    with pytest.raises(DependentViewsError, match=r"'u' .* by the views w, x; .*CASCADE"):
+        store.drop_table("u", if_exists=True)
+    with pytest.raises(DependentViewsError, match=r"'v' .* by the views w"):
+        store.drop_view("v")
+    epoch = store.epoch
+
+    store.drop_table("t", cascade=True)
+
+    assert (store.tables(), store.views(), store.epoch) == (("u",), ("x",), epoch + 1)
+    assert set(store.state.table_ids) == {"u", "x", "__internal_x_1", "__internal_x_2"}
+    assert store.at(epoch).state.view_names() == ("v", "w", "x")
+
+
+def test_a_view_is_dropped_with_all_it_keeps(store: Store) -> None:
+    """Its name is free then; a view that is not there is no error where that is asked for."""
+    refresh(store, progressed(store, "v"), segments=view_rows(store, "__internal_v_1", 1))
+    store.drop_view("V")
+
+    assert (store.views(), set(store.state.table_ids)) == ((), {"t", "u"})
+    store.drop_view("v", if_exists=True)
+    for name in ("v", "t"):
+        with pytest.raises(ViewNotFoundError):
+            store.drop_view(name)
+    store.create_table("v", "k INT", primary_key=["k"])
+    store.drop_table("t")
+
+
+def test_views_of_views_are_dropped_together(store: Store) -> None:
+    """From the one that is named, upwards."""
+    store.create_view(new_view(store, "w", "v"))
+    store.create_view(new_view(store, "x", "w", "u"))
+    store.drop_view("w", cascade=True)
+
+    assert store.views() == ("v",)
+
+
+def test_what_was_planned_before_the_view_is_refused_at_its_commit(store: Store) -> None:
+    """A drop, an alteration, a TTL: the checks are made against the catalog they would follow."""
+    before = store.read_plan("u").definition
+    expiring = replace(before, properties=replace(before.properties, ttl=5))
+    store.create_view(new_view(store, "w", "u"))
+    store.rename_column("t", "b", "c")
+
+    with pytest.raises(DependentViewsError, match="dropped"):
+        proposed(store, dropped_tables=(before.table_id,))
+    with pytest.raises(DependentViewsError, match="TTL"):
+        proposed(store, altered_tables=(AlteredTable(before, expiring),))
+    view = new_view(store, "x", "u")
+    store.drop_table("u", cascade=True)
+    with pytest.raises(TableNotFoundError, match=r"dropped meanwhile|never was"):
+        proposed(store, new_views=(view,))
+
+
+def test_a_catalog_that_all_change_at_once_stays_whole(make_store: StoreMaker) -> None:
+    """Views come and go over tables that do, from four handles: no view is without its input."""
+    store = make_store(vnode_count=4)
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        handle = Store.open(store.path, environment=unsynced(store.path))
+        steps: list[Callable[[], object]] = [
+            lambda: handle.create_table("t", "k BIGINT, a INT", primary_key=["k"]),
+            lambda: handle.create_view(new_view(handle, f"v{number}", "t", columns=(1, 2))),
+            lambda: handle.create_view(new_view(handle, f"w{number}", f"v{number}")),
+            lambda: refresh(handle, progressed(handle, f"v{number}")),
+            lambda: handle.drop_columns("t", "a"),
+            lambda: handle.drop_table("t", cascade=number % 2 == 0),
+            lambda: handle.drop_view(f"v{number}", cascade=True),
+        ]
+        for turn in range(35):
+            try:
+                steps[(turn * (number + 1)) % len(steps)]()
+            except RelstateError:
+                continue
+            except BaseException as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    for epoch in range(1, store.epoch + 1):
+        state = store.state_at(epoch)
+        for view in state.views.values():
+            named = {one.table_id for one in view.definition.inputs} | {*view.definition.table_ids}
+            assert named <= state.tables.keys()

@@ -1,0 +1,157 @@
+"""The state table of an executor in memory: what `State` promises, as plainly as can be.
+
+Rows written are seen after `commit`, never before, as those of a store. Keys are read back as the
+key codec gives them (-0 is 0), as a store does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.connector.views.executor.state import Positions
+from relstate.connector.views.plan.state import StateTableSpec
+from relstate.storage import arrow
+from relstate.storage.codec.memcomparable import KeyCodec
+
+
+class MemoryState:
+    """A `State` over rows sorted by their encoded keys. ``reads`` counts the rows given out."""
+
+    def __init__(self, spec: StateTableSpec) -> None:
+        self.spec = spec
+        self.schema = arrow.arrow_schema(spec.fields)
+        self.reads = 0
+        self._types = {field.name: field.type for field in spec.fields}
+        self._keys: list[bytes] = []
+        self._rows = pa.RecordBatch.from_pylist([], self.schema)
+        self._written: dict[bytes, tuple[pa.RecordBatch, int] | None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is committed."""
+        return not self._keys
+
+    def get(
+        self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of the keys that exist."""
+        wanted = self._encode(keys, len(self.spec.primary_key)).to_pylist()
+        places = [self._place(key) for key in wanted]
+        found = [index for index, place in enumerate(places) if place is not None]
+        return self._given(found, [places[index] for index in found], columns)
+
+    def under(
+        self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of all rows beneath the prefixes."""
+        counts = np.full(prefixes.num_rows, max(len(self._keys), 1), np.int64)
+        return self.heads(prefixes, counts, columns)
+
+    def heads(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of the first rows beneath each prefix."""
+        starts = self._encode(prefixes, prefixes.num_columns).to_pylist()
+        assert len(set(starts)) == len(starts), "a prefix is asked for twice"
+        assert len(counts) == len(starts)
+        indices: list[int] = []
+        places: list[int | None] = []
+        for index, (start, count) in enumerate(zip(starts, counts, strict=True)):
+            place = bisect_left(self._keys, start)
+            last = place + int(count)
+            while place < min(last, len(self._keys)) and self._keys[place].startswith(start):
+                indices.append(index)
+                places.append(place)
+                place += 1
+        return self._given(indices, places, columns)
+
+    def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
+        """Put or delete rows; seen from `commit` on. A column that is missing is NULL."""
+        keys = self._encode(rows, len(self.spec.primary_key))
+        decoded = dict(
+            zip(self._key_names, self._codec(len(self._key_names)).decode(keys), strict=True)
+        )
+        columns = [
+            decoded[field.name] if field.name in decoded else self._value(rows, field)
+            for field in self.schema
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        gone = np.zeros(len(keys), np.bool_) if deleted is None else deleted
+        assert len(gone) == len(keys)
+        for place, key in enumerate(keys.to_pylist()):
+            self._written[key] = None if gone[place] else (batch, place)
+
+    def commit(self) -> pa.RecordBatch:
+        """Make what was written visible; return all rows in the order of their keys."""
+        standing = {key: (self._rows, place) for place, key in enumerate(self._keys)}
+        merged = {**standing, **self._written}
+        kept = sorted((key, at) for key, at in merged.items() if at is not None)
+        batches = {id(batch): batch for _, (batch, _) in kept}
+        base, start = {}, 0
+        for name, batch in batches.items():
+            base[name], start = start, start + batch.num_rows
+        self._keys = [key for key, _ in kept]
+        places = pa.array([base[id(batch)] + place for _, (batch, place) in kept], pa.int64())
+        table = pa.Table.from_batches(list(batches.values()), self.schema).take(places)
+        self._rows = (
+            table.combine_chunks().to_batches(max_chunksize=None)[0]
+            if kept
+            else (pa.RecordBatch.from_pylist([], self.schema))
+        )
+        self._written = {}
+        return self._rows
+
+    def forget(self) -> None:
+        """Drop what was written since the last commit: the epoch did not happen."""
+        self._written = {}
+
+    @property
+    def written(self) -> list[tuple[bytes, Any]]:
+        """What was written since the last commit, by key; None for what is deleted."""
+        return [
+            (key, None if at is None else at[0].slice(at[1], 1).to_pylist())
+            for key, at in sorted(self._written.items())
+        ]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The committed rows as Python values, in the order of their keys."""
+        found: list[dict[str, Any]] = self._rows.to_pylist()
+        return found
+
+    @property
+    def _key_names(self) -> list[str]:
+        return [order.name for order in self.spec.primary_key]
+
+    def _codec(self, count: int) -> KeyCodec:
+        orders = self.spec.primary_key[:count]
+        return KeyCodec([self._types[order.name] for order in orders], orders)
+
+    def _encode(self, rows: pa.RecordBatch, count: int) -> pa.Array:
+        names = self._key_names[:count]
+        assert set(names) <= set(rows.schema.names), f"{rows.schema.names} without {names}"
+        return self._codec(count).encode([rows.column(name) for name in names])
+
+    def _value(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        if field.name not in rows.schema.names:
+            return pa.nulls(rows.num_rows, field.type)
+        column = rows.column(field.name)
+        assert column.type == field.type, f"{field.name} is {field.type}, not {column.type}"
+        return column
+
+    def _place(self, key: bytes) -> int | None:
+        place = bisect_left(self._keys, key)
+        return place if place < len(self._keys) and self._keys[place] == key else None
+
+    def _given(
+        self, indices: list[int], places: list[int | None], columns: Sequence[str] | None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        self.reads += len(places)
+        rows = self._rows if columns is None else self._rows.select(list(columns))
+        return np.array(indices, np.int64), rows.take(pa.array(places, pa.int64()))

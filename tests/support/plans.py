@@ -1,0 +1,134 @@
+"""Plans of views run as a batch by Spark: an oracle for the planner, without executors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from relstate.connector.views.plan.catalog import Table
+from relstate.connector.views.plan.node import (
+    Aggregate,
+    Call,
+    Filter,
+    Join,
+    Materialize,
+    Node,
+    Order,
+    Project,
+    Scan,
+    TopN,
+    Union,
+)  # fmt: skip
+from relstate.storage import types
+from relstate.storage.schema.ddl import parse_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+quoted = types.quoted
+
+
+class FakeTables:
+    """Tables that are nowhere: columns in DDL, and the names of the key."""
+
+    def __init__(self, **tables: tuple[str, str]) -> None:
+        self._tables = {
+            name: Table(number, name, parse_columns(columns), tuple(key.split()))
+            for number, (name, (columns, key)) in enumerate(tables.items(), start=1)
+        }
+
+    def find(self, name: str) -> Table | None:
+        """Return a table."""
+        return self._tables.get(name.lower())
+
+
+def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the rows of a plan; they have the plan's fields, those of a view its visible ones."""
+    inputs = [_sealed(evaluated(child, tables), child) for child in node.children]
+    match node:
+        case Scan():
+            columns = [f"{quoted(c.column)} AS {quoted(c.field.name)}" for c in node.columns]
+            return tables[node.table].selectExpr(*columns)
+        case Project():
+            return inputs[0].selectExpr(
+                *(f"{one.expression} AS {quoted(one.field.name)}" for one in node.outputs)
+            )
+        case Filter():
+            return inputs[0].where(node.condition)
+        case Aggregate():
+            return _aggregated(node, inputs[0])
+        case Join():
+            return _joined(node, *inputs)
+        case TopN():
+            return _first(node, inputs[0])
+        case Union():
+            return reduce(lambda one, other: one.unionByName(other), inputs)
+        case Materialize():
+            _check_key(node, inputs[0])
+            return inputs[0].selectExpr(*(f"{quoted(f)} AS {quoted(n)}" for n, f in node.visible))
+    raise TypeError(node)
+
+
+def _sealed(rows: DataFrame, node: Node) -> DataFrame:
+    """Return rows whose columns are all there is: Spark would find dropped ones beneath them."""
+    assert rows.columns == list(node.names)
+    return rows.limit(1 << 30)
+
+
+def _check_key(node: Materialize, rows: DataFrame) -> None:
+    key = [quoted(name) for name in node.child.key]
+    assert rows.count() == rows.selectExpr(*key).distinct().count(), "the key is none"
+
+
+def _aggregated(node: Aggregate, rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    calls: list[Any] = [f.expr(_call(one)).alias(one.output.name) for one in node.calls]
+    if node.is_global:
+        found = rows.agg(*calls)
+        return found.selectExpr(f"CAST(0 AS TINYINT) AS {node.group[0]}", *found.columns)
+    if not calls:
+        return rows.selectExpr(*map(quoted, node.group)).distinct()
+    return rows.groupBy(*map(quoted, node.group)).agg(*calls)
+
+
+def _call(call: Call) -> str:
+    inner = "*" if call.argument is None else quoted(call.argument)
+    chosen = f" FILTER (WHERE {quoted(call.filter)})" if call.filter else ""
+    return f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{inner}){chosen}"
+
+
+def _joined(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    for key in node.keys:
+        assert node.left.type_of(key.left) == node.right.type_of(key.right) == key.field.type
+    equalities = [
+        f"{quoted(key.left)} {'<=>' if key.is_null_safe else '='} {quoted(key.right)}"
+        for key in node.keys
+    ]
+    condition = " AND ".join([*equalities, *([f"({node.condition})"] if node.condition else [])])
+    how = {"semi": "left_semi", "anti": "left_anti"}.get(node.kind, str(node.kind))
+    found = left.join(right, f.expr(condition), how)
+    keys = [
+        f"coalesce({quoted(k.left)}, {quoted(k.right)})" if node.kind.gives_pairs else quoted(k.left)
+        for k in node.keys
+    ]
+    named = [f"{one} AS {quoted(k.field.name)}" for one, k in zip(keys, node.keys, strict=True)]
+    return found.selectExpr(*named, *map(quoted, found.columns))
+
+
+def _first(node: TopN, rows: DataFrame) -> DataFrame:
+    order = ", ".join([*map(_order, node.order), *map(quoted, node.child.key)])
+    group = ", ".join(map(quoted, node.group))
+    place = f"row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS _place"
+    found = rows.selectExpr("*", place)
+    found = found.where(f"_place > {node.offset} AND _place <= {node.offset + node.limit}")
+    rank = [] if node.rank is None else [f"_place AS {quoted(node.rank.name)}"]
+    return found.selectExpr(*map(quoted, rows.columns), *rank)
+
+
+def _order(order: Order) -> str:
+    direction = "DESC" if order.descending else "ASC"
+    return f"{quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"

@@ -1,0 +1,61 @@
+"""Views for tests of the catalog: no plan is run, what their tables hold is made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from relstate.storage import (
+    NewProgress,
+    NewTable,
+    NewView,
+    Proposal,
+    SegmentRecord,
+    Store,
+    TableSchema,
+    ViewInput,
+    types,
+)
+from relstate.vnode import VnodeMapping
+
+_FIELDS = [types.Field("k", types.BigInt()), types.Field("n", types.BigInt())]
+
+
+def new_view(store: Store, name: str, *inputs: str, columns: tuple[int, ...] = (1,)) -> NewView:
+    """Return a view with two state tables that reads some columns of tables of a store."""
+    rows = TableSchema.build(_FIELDS, ["k"], nullable_key=True)
+    state = TableSchema.build(_FIELDS, ["k"], (), nullable_key=True)
+    ids = (store.read_plan(one).definition.table_id for one in inputs)
+    return NewView(
+        NewTable(name, rows),
+        (NewTable(f"__internal_{name}_1", state), NewTable(f"__internal_{name}_2", state)),
+        f"SELECT k FROM {', '.join(inputs)}",
+        tuple(ViewInput(one, columns) for one in ids),
+        VnodeMapping.balanced(store.settings.vnode_count, 2),
+        {"zone": "UTC"},
+        {"kind": "scan"},
+    )
+
+
+def progressed(
+    store: Store, name: str, epoch: int | None = None, backfill: Any = None
+) -> NewProgress:
+    """Return that a view has taken in all up to an epoch, by default the latest."""
+    view, epoch = store.view(name), store.epoch if epoch is None else epoch
+    inputs = tuple((one.table_id, epoch) for one in view.definition.inputs)
+    return NewProgress(view, epoch, inputs, backfill)
+
+
+def refresh(store: Store, *progress: NewProgress, **parts: Any) -> int:
+    """Commit a refresh of views and return its epoch."""
+    started = store.environment.now()
+    proposal = Proposal(operation="refresh", started=started, progress=progress, **parts)
+    return store.commit(proposal).epoch
+
+
+def view_rows(store: Store, name: str, *keys: int | None) -> tuple[SegmentRecord, ...]:
+    """Write rows of a table that a view keeps; return the segments for a commit."""
+    writer = store.view_target(name).open(store.environment)
+    writer.write(pa.RecordBatch.from_pydict({"k": pa.array(keys, pa.int64())}))
+    return writer.finish()
