@@ -152,8 +152,8 @@ def _magnitude(frame: DataFrame, floats: Sequence[str]) -> float:
     finite = [
         f.max(f.when(f.abs(name) < float("inf"), f.abs(name)).cast("double")) for name in floats
     ]
-    row = frame.select(*finite).first()
-    return max([0.0, *(value for value in row or () if value is not None)])
+    row = frame.select(*finite).first() or ()
+    return max([0.0, *(float(value) for value in row if value is not None)])
 
 
 def _close(one: Column, other: Column, tolerance: float) -> Column:

@@ -12,7 +12,7 @@ from relstate.connector.views.creation import new_view
 from relstate.connector.views.explanation import explained, explained_new
 from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
-from relstate.storage import CatalogView, StoreState, errors
+from relstate.storage import CatalogView, NewView, StoreState, errors
 
 from .catalog import Result, matches
 from .view import (
@@ -61,14 +61,15 @@ class Viewing:
             case ShowInternalTables(view):
                 return self._internal(view)
             case ExplainView(CreateView() as create):
-                view = new_view(
-                    self._views.spark, self._store, create.name, create.query, create.parallelism
-                )
-                return _text(explained_new(view))
+                return _text(explained_new(self._new(create)))
             case ExplainView(str(name)):
                 state = self._store.state
                 return _text(explained(state, state.view(name)))
         raise AssertionError(statement)
+
+    def _new(self, create: CreateView) -> NewView:
+        spark = self._views.spark
+        return new_view(spark, self._store, create.name, create.query, create.parallelism)
 
     def _create(self, statement: CreateView) -> int:
         try:

@@ -106,7 +106,7 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
         position = _first_position(refresher.store, plan, start)
         state = refresher.store.state
     part = _part(refresher.store, state, plan, start, position)
-    (outcome,) = refresher.outcomes([refresher.run(state, view_id, part.reads)])
+    outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
     is_last = part.after.place == len(part.after.order)
     backfill = None if is_last else part.after.to_json()
     progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill)

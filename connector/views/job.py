@@ -123,8 +123,8 @@ class _Builder:
     def _project(self, node: Project) -> _Flow:
         below = self.flow(node.child)
         if node.is_selection and below.steps:
-            columns = tuple((str(one.source), one.field.name) for one in node.outputs)
-            return below.then(SelectStep(columns, node.fields), node.fields)
+            chosen = tuple((str(one.source), one.field.name) for one in node.outputs)
+            return below.then(SelectStep(chosen, node.fields), node.fields)
         below = self._run(below)
         columns = [_projected(output) for output in node.outputs]
         return self._selected(below, columns, node.fields)

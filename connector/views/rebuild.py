@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from relstate.storage import PlacedSegment, ReadPlan, SegmentRecord
 
@@ -40,7 +41,7 @@ def differences(refresher: Refresher, view_id: int) -> list[str]:
     try:
         for number, reads in enumerate(parts(refresher, state, view_id), 1):
             job = replace(run.job, states=rebuilt)
-            (outcome,) = refresher.outcomes([replace(run, job=job, reads=reads)])
+            outcome = refresher.outcome(replace(run, job=job, reads=reads))
             written += outcome.segments
             rebuilt = tuple(_with(plan, outcome.segments, number) for plan in rebuilt)
         return [
@@ -92,7 +93,7 @@ def _rows(plan: ReadPlan, vnodes: range) -> pa.Table:
     return pa.Table.from_batches(batches, plan.definition.schema.arrow_schema).combine_chunks()
 
 
-def differing_rows(one: pa.Table, other: pa.Table) -> np.ndarray:
+def differing_rows(one: pa.Table, other: pa.Table) -> NDArray[np.int64]:
     """Return the rows, int64, in which two tables of as many rows differ, floats by more than
     `TOLERANCE` of the greatest magnitude in the tables.
     """
@@ -118,20 +119,24 @@ def _magnitude(column: pa.ChunkedArray) -> float:
     return float(finite.max(initial=0.0))
 
 
-def _floats_differ(left: pa.ChunkedArray, right: pa.ChunkedArray, tolerance: float) -> np.ndarray:
+def _floats_differ(
+    left: pa.ChunkedArray, right: pa.ChunkedArray, tolerance: float
+) -> NDArray[np.bool_]:
     nulls = np.asarray(left.is_null()) != np.asarray(right.is_null())
     one, other = (np.asarray(side.fill_null(0).cast(pa.float64())) for side in (left, right))
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     with np.errstate(invalid="ignore"):
         same |= np.abs(one - other) <= tolerance
-    return nulls | ~same
+    differ: NDArray[np.bool_] = nulls | ~same
+    return differ
 
 
-def _values_differ(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
+def _values_differ(left: pa.ChunkedArray, right: pa.ChunkedArray) -> NDArray[np.bool_]:
     try:
         differ = pc.fill_null(pc.not_equal(left, right), False)
     except pa.ArrowNotImplementedError:
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return np.array([one != other for one, other in pairs], bool)
     nulls = np.asarray(left.is_null()) != np.asarray(right.is_null())
-    return np.asarray(differ) | nulls
+    found: NDArray[np.bool_] = np.asarray(differ) | nulls
+    return found

@@ -12,10 +12,11 @@ Does not know: how views are created or filled first (backfill).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from relstate.connector.arrow_function import check_arrow_functions
 from relstate.connector.failure import unwrapped
@@ -37,7 +38,7 @@ from .message import TaskMessage, checked
 from .operators import Fragment, fragments, scans
 from .plan.form import from_json
 from .plan.node import Materialize, Scan
-from .sessions import Sessions
+from .sessions import Sessions, parallelism
 from .source import CHANGE_TYPE, ScanRead, columns_of, source_frame
 from .task import Target
 
@@ -88,6 +89,7 @@ class Refresher:
         self._store = store
         self._sessions = Sessions(spark)
         self._plans: dict[int, Materialize] = {}
+        self._threads = ThreadPoolExecutor(parallelism(spark), "relstate refresh")
 
     @property
     def store(self) -> Store:
@@ -176,37 +178,33 @@ class Refresher:
 
     # Jobs
 
-    def outcomes(self, runs: Sequence[ViewRun]) -> list[Outcome]:
-        """Compute views in one job and return what each of them wrote, in their order.
+    def outcome(self, run: ViewRun) -> Outcome:
+        """Compute a view in one job and return what was written.
 
         SessionError without pandas, LostMessageError, what executors and expressions raise.
         """
         check_arrow_functions("materialized views", "views")
-        frames: list[DataFrame] = []
-        for run in runs:
-            session = self._sessions.of(run.view.definition.settings)
-            sources = {id(read.scan): read for read in run.reads}
-            fan = run.job.mapping.units
-            frames.append(message_frame(run.job, _source_of(session, sources, fan)))
-        frame = frames[0]
-        for other in frames[1:]:
-            frame = frame.unionAll(other)
+        session = self._sessions.of(run.view.definition.settings)
+        sources = {id(read.scan): read for read in run.reads}
+        fan = run.job.mapping.units
         with unwrapped():
-            found = [TaskMessage.decode(bytes(row[0])) for row in frame.collect()]
-        return [_outcome(run, found) for run in runs]
+            frame = message_frame(
+                run.job, lambda scan: source_frame(session, sources[id(scan)], fan)
+            )
+            rows = frame.collect()
+        return _outcome(run, [TaskMessage.decode(bytes(row[0])) for row in rows])
 
     def _outcomes(self, runs: Sequence[ViewRun]) -> list[tuple[ViewRun, Outcome | Exception]]:
-        """Compute views of one level; if their job fails, each by itself, to find the one."""
-        found: list[tuple[ViewRun, Outcome | Exception]] = []
-        for together in _by_settings(runs):
-            try:
-                found += zip(together, self.outcomes(together), strict=True)
-            except Exception as error:
-                if len(together) == 1:
-                    found.append((together[0], error))
-                else:
-                    found += [each for run in together for each in self._outcomes([run])]
-        return found
+        """Compute the views of one level, side by side: small jobs leave room for each other."""
+        if len(runs) < 2:
+            return [(run, self._attempt(run)) for run in runs]
+        return list(zip(runs, self._threads.map(self._attempt, runs), strict=True))
+
+    def _attempt(self, run: ViewRun) -> Outcome | Exception:
+        try:
+            return self.outcome(run)
+        except Exception as error:
+            return error
 
     # What a view reads
 
@@ -235,11 +233,11 @@ class Refresher:
         vnodes = range(state.settings.vnode_count)
         if table.data_epoch <= seen and pending is None:
             return ScanRead(scan, None, vnodes)
-        # What did not change since need not be readable since.
-        first = max(seen + 1, min(state.oldest_epoch + 1, table.data_epoch))
+        # What has expired held no changes: vacuum keeps those that a view has to read.
+        first = max(seen, state.oldest_epoch) + 1
         plan = self._store.feed_plan(
             table.definition.name,
-            min(first, state.epoch + 1),
+            first,
             state.epoch,
             deduplication="netChanges",
             columns=[*columns_of(scan), CHANGE_TYPE],
@@ -305,12 +303,6 @@ class _Round:
         return NewProgress(before, epoch, inputs)
 
 
-def _source_of(
-    session: SparkSession, sources: Mapping[int, ScanRead], fan: int
-) -> Callable[[Scan], DataFrame]:
-    return lambda scan: source_frame(session, sources[id(scan)], fan)
-
-
 def _outcome(run: ViewRun, messages: Sequence[TaskMessage]) -> Outcome:
     own = [message for message in messages if message.view_id == run.job.view_id]
     heard = checked(run.name, own, run.job.units())
@@ -324,11 +316,3 @@ def _outcome(run: ViewRun, messages: Sequence[TaskMessage]) -> Outcome:
 
 def _reads_scan(fragment: Fragment) -> bool:
     return any(isinstance(one, Scan) for one in fragment.inputs)
-
-
-def _by_settings(runs: Sequence[ViewRun]) -> list[list[ViewRun]]:
-    """Return runs in groups that one session computes."""
-    found: dict[tuple[tuple[str, str], ...], list[ViewRun]] = {}
-    for run in runs:
-        found.setdefault(tuple(sorted(run.view.definition.settings.items())), []).append(run)
-    return list(found.values())

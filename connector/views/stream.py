@@ -24,7 +24,7 @@ from .lineage import is_behind, upstream, view_ids
 from .views import Views
 
 _RECENT = 100
-# How often, in seconds, the log is looked at when there is nothing to do: a look costs microseconds.
+# How often, in seconds, the log is looked at when there is nothing to do; it costs microseconds.
 _POLL = 0.02
 
 _logger = logging.getLogger(__name__)

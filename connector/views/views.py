@@ -50,9 +50,9 @@ class Views:
     def create(self, name: str, query: str, parallelism: int | None = None) -> int:
         """Create a view, fill it from what is there, and return the epoch when it is whole.
 
-        ``parallelism``: as in `new_view`, whose errors are raised. If the rows that are there cannot
-        be computed, there is no view. Who is interrupted leaves one that the next refresh goes on
-        to fill.
+        ``parallelism``: as in `new_view`, whose errors are raised. If the rows that are there
+        cannot be computed, there is no view. Who is interrupted leaves one that the next refresh
+        goes on to fill.
         """
         with self._turn:
             view_id = create_view(
@@ -92,8 +92,8 @@ class Views:
             except errors.ConflictError:
                 continue
         raise errors.ConflictError(
-            f"view {name!r} was altered by others {_ATTEMPTS} times meanwhile; nothing was changed: "
-            "try again"
+            f"view {name!r} was altered by others {_ATTEMPTS} times meanwhile; nothing was "
+            "changed: try again"
         )
 
     def _fill(self, state: StoreState, wanted: Iterable[int]) -> list[Exception]:

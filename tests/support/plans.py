@@ -112,7 +112,9 @@ def _joined(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
     how = {"semi": "left_semi", "anti": "left_anti"}.get(node.kind, str(node.kind))
     found = left.join(right, f.expr(condition), how)
     keys = [
-        f"coalesce({quoted(k.left)}, {quoted(k.right)})" if node.kind.gives_pairs else quoted(k.left)
+        f"coalesce({quoted(k.left)}, {quoted(k.right)})"
+        if node.kind.gives_pairs
+        else quoted(k.left)
         for k in node.keys
     ]
     named = [f"{one} AS {quoted(k.field.name)}" for one, k in zip(keys, node.keys, strict=True)]

@@ -109,7 +109,7 @@ class Result:
         finite, nan, positive, negative = total.kinds(columns)
         high, low = total.pair(columns)
         with np.errstate(invalid="ignore", over="ignore"):
-            found = high + low + 0.0
+            found = high + low
         found[positive > 0] = np.inf
         found[negative > 0] = -np.inf
         found[(nan > 0) | ((positive > 0) & (negative > 0))] = np.nan

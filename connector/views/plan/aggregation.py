@@ -85,9 +85,7 @@ def distinct(node: Node, fields: Sequence[str]) -> Node:
     return Aggregate(node, tuple(dict.fromkeys(fields)), ())
 
 
-def _group(
-    builder: Builder, node: Node, group: Sequence[Tree]
-) -> tuple[Node, tuple[str, ...]]:
+def _group(builder: Builder, node: Node, group: Sequence[Tree]) -> tuple[Node, tuple[str, ...]]:
     node, groups = builder.computed(node, group, [_title(one) for one in group])
     for name in groups:
         check_keyable(node.type_of(name), "GROUP BY")
@@ -108,7 +106,7 @@ def _calls(
         )
         for one in written
     ]
-    kinds = builder.analysis.types(node.fields, [_sql(one, name) for one, name, _ in found])
+    kinds = builder.analysis.types_of(node.fields, [_sql(one, name) for one, name, _ in found])
     outputs: dict[object, str] = {}
     calls = []
     for (one, argument, chosen), kind in zip(found, kinds, strict=True):
@@ -160,8 +158,10 @@ def _written(call: Tree) -> _Written:
     is_distinct = isinstance(inner, exp.Distinct)
     several = list(inner.expressions) if isinstance(inner, exp.Distinct) else [inner]
     several += call.expressions
-    title = str(function) if isinstance(bare(several[0]), exp.Star) else (
-        f"{function}_{_title(several[0])}"
+    title = (
+        str(function)
+        if isinstance(bare(several[0]), exp.Star)
+        else (f"{function}_{_title(several[0])}")
     )
     argument = _argument(function, several, is_distinct)
     if function in (Function.MIN, Function.MAX):

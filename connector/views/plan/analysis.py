@@ -73,7 +73,7 @@ class Analysis:
                 f"{shown(text)} is not deterministic: a view must follow from its rows"
             )
 
-    def types(
+    def types_of(
         self, fields: Sequence[types.Field], expressions: Sequence[str]
     ) -> tuple[types.DataType, ...]:
         """Return the types of expressions over fields."""
@@ -131,8 +131,7 @@ def loosened(data_type: types.DataType) -> types.DataType:
 
 def _optimized_alike(one: Any, other: Any) -> bool:
     """Tell whether two queries are one when constants are computed; False over Spark Connect."""
-    plans = [getattr(each, "_jdf", None) for each in (one, other)]
-    if None in plans:
+    if not hasattr(one, "_jdf"):
         return False
-    left, right = (plan.queryExecution().optimizedPlan() for plan in plans)
+    left, right = (each._jdf.queryExecution().optimizedPlan() for each in (one, other))
     return bool(left.sameResult(right))

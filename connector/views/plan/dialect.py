@@ -17,6 +17,8 @@ from typing import Any, ClassVar, TypeAlias
 from sqlglot import exp, parse_one
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
 
 from relstate.connector.syntax.tokens import shown, unreadable
 from relstate.storage import errors
@@ -29,26 +31,31 @@ _PARSED = (
 )  # fmt: skip
 
 
+class _Parser(SparkParser):
+    """Spark's, with few functions, and a comma in FROM that is no CROSS JOIN."""
+
+    JOINS_HAVE_EQUAL_PRECEDENCE = False
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **{name: SparkParser.FUNCTIONS[name] for name in _PARSED},
+        "MEAN": exp.Avg.from_arg_list,
+        "STD": exp.Stddev.from_arg_list,
+    }
+
+
+class _Generator(SparkGenerator):
+    """Spark's, which writes a query as it was read."""
+
+    EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[Tree]]] = set()
+    TRANSFORMS: ClassVar[dict[type[Tree], Callable[..., str]]] = {
+        kind: write for kind, write in SparkGenerator.TRANSFORMS.items() if kind != exp.Select
+    }
+
+
 class Dialect(Spark):
     """Spark's, with no function known that need not be."""
 
-    class Parser(Spark.Parser):
-        """Spark's, with few functions, and a comma in FROM that is no CROSS JOIN."""
-
-        JOINS_HAVE_EQUAL_PRECEDENCE = False
-        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
-            **{name: Spark.Parser.FUNCTIONS[name] for name in _PARSED},
-            "MEAN": exp.Avg.from_arg_list,
-            "STD": exp.Stddev.from_arg_list,
-        }
-
-    class Generator(Spark.Generator):
-        """Spark's, which writes a SELECT as it was read."""
-
-        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[Tree]]] = set()
-        TRANSFORMS: ClassVar[dict[type[Tree], Callable[..., str]]] = {
-            kind: write for kind, write in Spark.Generator.TRANSFORMS.items() if kind != exp.Select
-        }
+    Parser = _Parser
+    Generator = _Generator
 
 
 def parse(text: str) -> Tree:

@@ -46,8 +46,8 @@ def to_json(node: Node) -> Json:
                 "grows_only": node.grows_only,
             }
         case Project(child, outputs):
-            found = [[_field(one.field), one.expression, one.source] for one in outputs]
-            return {"operator": "project", "child": to_json(child), "outputs": found}
+            made = [[_field(one.field), one.expression, one.source] for one in outputs]
+            return {"operator": "project", "child": to_json(child), "outputs": made}
         case Filter(child, condition):
             return {"operator": "filter", "child": to_json(child), "condition": condition}
         case Aggregate():

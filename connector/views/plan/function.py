@@ -32,38 +32,41 @@ OF_VARIANCE = (
     Function.STDDEV_POP, Function.STDDEV_SAMP, Function.VAR_POP, Function.VAR_SAMP,
 )  # fmt: skip
 
-_TIMELY = frozenset(
-    """now curdate current_date current_time current_timestamp localtimestamp localtime
-    current_timezone current_user user session_user current_catalog current_database current_schema
-    current_path version""".split()
-)
-_RANDOM = frozenset(
-    """rand randn random randstr uniform uuid shuffle monotonically_increasing_id
-    spark_partition_id input_file_name input_file_block_start input_file_block_length reflect
-    try_reflect java_method sample""".split()
-)
-_WINDOWS = frozenset("window session_window window_time".split())
-_GENERATORS = frozenset(
-    """explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
-    variant_explode variant_explode_outer sql_keywords collations""".split()
-)
-_UNKEPT = frozenset(
-    """any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TIMELY = _words("""
+    now curdate current_date current_time current_timestamp localtimestamp localtime
+    current_timezone current_user user session_user current_catalog current_database
+    current_schema current_path version
+""")
+_RANDOM = _words("""
+    rand randn random randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id
+    input_file_name input_file_block_start input_file_block_length reflect try_reflect java_method
+    sample
+""")
+_WINDOWS = _words("window session_window window_time")
+_GENERATORS = _words("""
+    explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
+    variant_explode variant_explode_outer sql_keywords collations
+""")
+_UNKEPT = _words("""
+    any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor
     bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set
     corr count_if count_min_sketch covar_pop covar_samp every first first_value grouping
     grouping_id histogram_numeric kurtosis last last_value listagg max_by measure median min_by
     mode percentile percentile_approx percentile_cont percentile_disc product regr_avgx regr_avgy
     regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg
-    skewness some string_agg try_avg try_sum lag lead ntile cume_dist percent_rank nth_value""".split()
-)
-_SYNTAX = frozenset("timestampadd timestampdiff".split())
-OF_UNITS = frozenset(
-    "timestampadd timestampdiff dateadd datediff date_add date_diff date_trunc".split()
-)
+    skewness some string_agg try_avg try_sum lag lead ntile cume_dist percent_rank nth_value
+""")
+_SYNTAX = _words("timestampadd timestampdiff")
+OF_UNITS = _words("timestampadd timestampdiff dateadd datediff date_add date_diff date_trunc")
 """Functions whose first argument may be the name of a unit of time, which is no column."""
 _AGGREGATING = ("_agg", "_accumulate", "_combine", "_agg_bigint", "_agg_double", "_agg_float",
                 "_agg_string", "_agg_integer")  # fmt: skip
-_PARTS = {
+_PARTS: dict[type[Tree], str] = {
     exp.Subquery: "a subquery within an expression",
     exp.Exists: "EXISTS",
     exp.Select: "a subquery within an expression",

@@ -131,4 +131,4 @@ def _common_type(
         )
     fields = (types.Field(l_name, one), types.Field(r_name, other))
     both = f"coalesce({text_of(column(l_name))}, {text_of(column(r_name))})"
-    return builder.analysis.types(fields, [both])[0]
+    return builder.analysis.types_of(fields, [both])[0]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 # What Spark does not read as the name of a column where it stands without quotes.
-_WORDS = frozenset(
-    """all and anti any array as asc between both by case cast cross current_date current_time
+_RESERVED = """
+    all and anti any array as asc between both by case cast cross current_date current_time
     current_timestamp current_user date day desc distinct div else end escape except exists extract
     false fetch filter for from full group having hour if in inner intersect interval into is join
     lateral leading left like limit map minus minute month natural not null nulls offset on or order
     outer over partition position right rlike second select semi session_user set some struct
     substring table then time timestamp to trailing trim true union unique unknown user using values
-    when where window with within year""".split()
-)
+    when where window with within year
+"""
+_WORDS = frozenset(_RESERVED.split())
 _LONGEST = 60
 _NUMBER = re.compile(r"_\d+$")
 

@@ -17,13 +17,13 @@ from relstate.connector.syntax.reference import table_references
 from relstate.storage import errors, types
 
 from .analysis import Analysis, loosened
+from .bound import check_bounded
 from .catalog import Tables
 from .dialect import Tree, parse
 from .function import check_expressions, refused
 from .node import Materialize, Order
-from .ranking import check_bounded
-from .relation import Builder, Relation
 from .query import QueryPlanner
+from .relation import Builder, Relation
 from .simplify import simplified
 
 
@@ -40,8 +40,8 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
         raise refused(
             "names that differ in case only", "unset spark.sql.caseSensitive and try again"
         )
-    _check_tables(tree, query, tables)
     check_expressions(tree, analysis.functions())
+    _check_tables(tree, query, tables)
     columns = analysis.columns(query)
     analysis.check(query, tree)
     relation = QueryPlanner(Builder(analysis), tables, tree, query).plan(tree, {})

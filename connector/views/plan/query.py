@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from relstate.storage import types
-
 from .aggregation import aggregated, distinct, has_aggregates
 from .catalog import Tables
 from .dialect import (
@@ -27,11 +25,12 @@ from .dialect import (
     with_fields,
 )
 from .function import refused
-from .node import Node, Output, Project, Union
+from .node import Node
 from .ranking import ranked, sort_keys, windows_of
 from .relation import Builder, Item, Relation
 from .scope import Scope
 from .source import Environment, SourcePlanner, with_common_tables
+from .union import united
 
 _UNKEPT = {
     "laterals": "LATERAL VIEW",
@@ -72,7 +71,11 @@ class QueryPlanner:
             return self._limited(tree, self._union(tree, around))
         if isinstance(tree, exp.Select):
             return self._select(tree, around)
-        what = {exp.Intersect: "INTERSECT", exp.Except: "EXCEPT", exp.Values: "VALUES"}
+        what: dict[type[Tree], str] = {
+            exp.Intersect: "INTERSECT",
+            exp.Except: "EXCEPT",
+            exp.Values: "VALUES",
+        }
         raise refused(what.get(type(tree), "this"), "it is not kept incrementally yet", tree)
 
     # SELECT
@@ -163,25 +166,11 @@ class QueryPlanner:
     # UNION
 
     def _union(self, tree: exp.Union, around: Environment) -> Relation:
-        inputs = [replace(one, order=()) for one in self._inputs(tree, around)]
-        first = inputs[0]
-        if any(len(one.items) != len(first.items) for one in inputs):
-            raise refused("this UNION", "its inputs have different numbers of columns", tree)
-        # What Spark casts from the left to the right, step by step.
-        steps = [_kinds(first)]
-        for one in inputs[1:]:
-            steps.append(list(self._builder.analysis.united(steps[-1], _kinds(one))))
-        fields = [
-            types.Field(self._builder.namer.fresh(item.name or "value"), kind)
-            for item, kind in zip(first.items, steps[-1], strict=True)
-        ]
-        node = self._stacked([(one, steps[n:]) for n, one in enumerate(inputs)], fields)
-        items = tuple(
-            Item(item.name, one.name) for item, one in zip(first.items, fields, strict=True)
-        )
-        if tree.args.get("distinct"):
-            node = distinct(node, [one.name for one in fields])
-        return Relation(node, items)
+        relation = united(self._builder, self._inputs(tree, around))
+        if not tree.args.get("distinct"):
+            return relation
+        fields = [item.field for item in relation.items]
+        return replace(relation, node=distinct(relation.node, fields))
 
     def _inputs(self, tree: exp.Union, around: Environment) -> list[Relation]:
         """Return the inputs of a UNION; those of a UNION ALL within one are its own."""
@@ -190,53 +179,8 @@ class QueryPlanner:
         left = tree.this
         clauses = ("order", "limit", "offset", "with_", "distinct")
         flat = isinstance(left, exp.Union) and not any(left.args.get(one) for one in clauses)
-        first = self._inputs(left, around) if flat else [self.plan(left, around)]
-        return [*first, self.plan(tree.expression, around)]
-
-    def _stacked(
-        self,
-        inputs: Sequence[tuple[Relation, Sequence[Sequence[types.DataType]]]],
-        fields: Sequence[types.Field],
-    ) -> Node:
-        """Return the rows of inputs, with the types they take on one after the other, as one."""
-        namer = self._builder.namer
-        tag = types.Field(namer.fresh("input"), types.Int())
-        keys = [
-            [(types.Field(namer.fresh(name), one.node.type_of(name)), name) for name in one.node.key]
-            for one, _ in inputs
-        ]
-        nodes = []
-        for place, (one, steps) in enumerate(inputs):
-            outputs = [
-                _cast(one.node, item.field, [step[n] for step in steps], wanted)
-                for n, (item, wanted) in enumerate(zip(one.items, fields, strict=True))
-            ]
-            outputs.append(Output(tag, str(place)))
-            for other, key in enumerate(keys):
-                outputs += [_key_output(new, name, other == place) for new, name in key]
-            nodes.append(Project(one.node, tuple(outputs)))
-        return Union(tuple(nodes), (tag.name, *(new.name for key in keys for new, _ in key)))
-
-
-def _key_output(new: types.Field, name: str, is_there: bool) -> Output:
-    if is_there:
-        return Output(new, types.quoted(name), name)
-    return Output(new, f"CAST(NULL AS {new.type})")
-
-
-def _cast(
-    node: Node, name: str, steps: Sequence[types.DataType], wanted: types.Field
-) -> Output:
-    text, kind = types.quoted(name), node.type_of(name)
-    for step in steps:
-        if step != kind:
-            text, kind = f"CAST({text} AS {step})", step
-    source = name if text == types.quoted(name) else None
-    return Output(wanted, text, source)
-
-
-def _kinds(relation: Relation) -> list[types.DataType]:
-    return [relation.node.type_of(item.field) for item in relation.items]
+        first = self._inputs(left, around) if flat else [replace(self.plan(left, around), order=())]
+        return [*first, replace(self.plan(tree.expression, around), order=())]
 
 
 def _columns(tree: exp.Select, scope: Scope) -> list[_Column]:
@@ -284,9 +228,7 @@ def _conditions(tree: exp.Select, clause: str) -> list[Tree]:
     return [] if found is None else list(conjuncts(found.this))
 
 
-def _group_of(
-    tree: exp.Select, columns: Sequence[_Column], scope: Scope
-) -> list[Tree] | None:
+def _group_of(tree: exp.Select, columns: Sequence[_Column], scope: Scope) -> list[Tree] | None:
     """Return what a SELECT groups by; None if it has no GROUP BY."""
     clause = tree.args.get("group")
     if clause is None:

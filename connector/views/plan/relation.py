@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from relstate.storage import types
 
 from .analysis import Analysis
+from .bound import bounded
 from .dialect import Tree, columns_of, conjunction, is_column, meaning, text_of
 from .function import refused
 from .naming import Namer
 from .node import Filter, Node, Order, Output, Project, TopN
 
 _ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthInterval, types.Void
-UNBOUNDED = 1 << 62
-"""The limit of a TopN that ranks rows which a condition above it has yet to bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Relation:
         seen = [item for item in self.items if not item.is_behind]
         if names and len(names) != len(seen):
             raise refused(f"{len(names)} names for {len(seen)} columns", f"of {alias!r}")
-        titles = list(names) or [item.name for item in seen]
+        titles: Sequence[str | None] = names or [item.name for item in seen]
         items = tuple(
             Item(name, item.field, alias) for name, item in zip(titles, seen, strict=True)
         )
@@ -66,9 +65,7 @@ class Builder:
 
     def filtered(self, node: Node, conditions: Sequence[Tree]) -> Node:
         """Return the rows for which all conditions are true; bounds of a rank are taken in."""
-        from .ranking import bounded
-
-        left = []
+        left: list[Tree] = []
         for condition in conditions:
             found = bounded(node, condition)
             node, left = (node, [*left, condition]) if found is None else (found, left)
@@ -114,9 +111,7 @@ class Builder:
             found.setdefault(name, Order(name, descending, nulls_first))
         return node, tuple(found.values())
 
-    def first(
-        self, node: Node, order: tuple[Order, ...], limit: int, offset: int
-    ) -> Node:
+    def first(self, node: Node, order: tuple[Order, ...], limit: int, offset: int) -> Node:
         """Return the rows at some places of an order."""
         node, everything = self.with_constant(node, "all_rows")
         return TopN(node, (everything,), order, limit, offset, is_global=True)
@@ -125,7 +120,7 @@ class Builder:
         return self.namer.fresh(title or "value")
 
     def _project(self, node: Node, new: Sequence[tuple[str, str]]) -> Node:
-        kinds = self.analysis.types(node.fields, [text for _, text in new])
+        kinds = self.analysis.types_of(node.fields, [text for _, text in new])
         passed = [passing(one) for one in node.fields]
         made = [
             Output(types.Field(name, kind), text)

@@ -95,7 +95,7 @@ class Scope:
         return column(found[0].field)
 
     def _with_named_parts(self, expression: Tree) -> Tree:
-        """Return a copy in which the parts of structs have names, which follow from columns' ones."""
+        """Return a copy in which parts of structs keep the names that columns give them."""
 
         def named(node: Tree) -> Tree | None:
             if not isinstance(node, exp.Anonymous):

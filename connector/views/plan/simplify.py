@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from sqlglot import exp
+
 from .dialect import Tree, columns_of, conjunction, enclosed, parse_expression, substituted, text_of
 from .node import (
     Aggregate,
@@ -23,8 +25,6 @@ from .node import (
     TopN,
     Union,
 )
-
-_COLUMN_PARSE: dict[str, Tree] = {}
 
 
 def simplified(root: Materialize) -> Materialize:
@@ -88,11 +88,7 @@ def _only(node: Node, union: Node, wanted: set[str]) -> Node:
 
 
 def _read_by(expression: str) -> set[str]:
-    return columns_of(_tree(expression))
-
-
-def _tree(expression: str) -> Tree:
-    return parse_expression(expression)
+    return columns_of(parse_expression(expression))
 
 
 # --- Projections that become one. -------------------------------------------------------------
@@ -103,11 +99,11 @@ def _merged(node: Node) -> Node:
     node = _with_children(node, [_merged(child) for child in node.children])
     match node:
         case Filter(Filter(child, inner), condition):
-            both = conjunction([_tree(inner), _tree(condition)])
+            both = conjunction([parse_expression(inner), parse_expression(condition)])
             return _merged(Filter(child, text_of(both)))
         case Filter(Project(child, outputs), condition):
             passed = {one.field.name: one for one in outputs if one.source is not None}
-            tree = _tree(condition)
+            tree = parse_expression(condition)
             if columns_of(tree) <= set(passed):
                 return _merged_project(_merged(Filter(child, _inlined(tree, passed))), outputs)
         case Project(child, outputs):
@@ -133,9 +129,7 @@ def _can_merge(child: Project, outputs: Iterable[Output]) -> bool:
 
 
 def _uses(expression: str) -> list[str]:
-    from sqlglot import exp
-
-    return [one.name for one in _tree(expression).find_all(exp.Column)]
+    return [one.name for one in parse_expression(expression).find_all(exp.Column)]
 
 
 def _through(output: Output, inner: dict[str, Output]) -> Output:
@@ -143,16 +137,14 @@ def _through(output: Output, inner: dict[str, Output]) -> Output:
     if output.source is not None:
         found = inner[output.source]
         return Output(output.field, found.expression, found.source)
-    return replace(output, expression=_inlined(_tree(output.expression), inner))
+    return replace(output, expression=_inlined(parse_expression(output.expression), inner))
 
 
 def _inlined(tree: Tree, inner: dict[str, Output]) -> str:
-    from sqlglot import exp
-
     def replacement(node: Tree) -> Tree | None:
         if not isinstance(node, exp.Column):
             return None
-        return enclosed(_tree(inner[node.name].expression))
+        return enclosed(parse_expression(inner[node.name].expression))
 
     return text_of(substituted(tree, replacement))
 

@@ -7,7 +7,7 @@ itself is two inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -17,12 +17,11 @@ from relstate.connector.syntax.tokens import shown
 from relstate.storage import errors, types
 
 from .catalog import Table, Tables
-from .dialect import Tree, column, columns_of, conjuncts, text_of
+from .chain import Chain, Step
+from .dialect import Tree, conjuncts, text_of
 from .function import refused
-from .joining import is_equality, joined
-from .node import JoinKind, Node, Scan, ScanColumn
+from .node import JoinKind, Scan, ScanColumn
 from .relation import Builder, Item, Relation
-from .scope import Scope
 
 _KINDS = {
     ("", ""): JoinKind.INNER, ("", "INNER"): JoinKind.INNER, ("", "CROSS"): JoinKind.INNER,
@@ -32,7 +31,6 @@ _KINDS = {
     ("LEFT", "SEMI"): JoinKind.SEMI, ("", "SEMI"): JoinKind.SEMI,
     ("LEFT", "ANTI"): JoinKind.ANTI, ("", "ANTI"): JoinKind.ANTI,
 }  # fmt: skip
-_MOVING = (JoinKind.RIGHT, JoinKind.FULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +44,6 @@ class CommonTable:
 
 Environment: TypeAlias = Mapping[str, CommonTable]
 QueryPlanner: TypeAlias = Callable[[Tree, Environment], Relation]
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A further input: how it is joined and on what, over names of the query."""
-
-    relation: Relation
-    kind: JoinKind
-    on: tuple[Tree, ...]
-    using: tuple[str, ...] | None
-    tree: Tree
 
 
 @dataclass
@@ -89,7 +76,7 @@ class SourcePlanner:
         every = (*_inner_joins(first), *joins)
         _check_commas(every)
         steps = [self._step(join, around) for join in every]
-        return _Chain(self.builder, relation, steps).joined(where)
+        return Chain(self.builder, relation, steps).joined(where)
 
     def _input(self, tree: Tree, around: Environment) -> Relation:
         """Return one input of FROM, without the joins that sqlglot has put beneath it."""
@@ -144,7 +131,7 @@ class SourcePlanner:
             self._plain[key] = columns_read(self.tree, self.text, names)
         return self._plain[key]
 
-    def _step(self, join: Tree, around: Environment) -> _Step:
+    def _step(self, join: Tree, around: Environment) -> Step:
         method, side, kind = (str(join.args.get(one) or "").upper() for one in _JOIN_PARTS)
         found = _KINDS.get((side, kind))
         if found is None or method not in ("", "NATURAL"):
@@ -152,7 +139,7 @@ class SourcePlanner:
         relation = self._joined(join.this, (), (), around)
         on = join.args.get("on")
         using = tuple(one.name for one in join.args.get("using") or ()) or None
-        return _Step(
+        return Step(
             relation,
             found,
             () if on is None else tuple(conjuncts(on)),
@@ -162,122 +149,6 @@ class SourcePlanner:
 
 
 _JOIN_PARTS = ("method", "side", "kind")
-
-
-@dataclass
-class _Chain:
-    """The inputs of one FROM, joined from the left to the right."""
-
-    builder: Builder
-    first: Relation
-    steps: Sequence[_Step]
-
-    def joined(self, where: Sequence[Tree]) -> Relation:
-        """Return the rows of all inputs together for which all conditions are true."""
-        # Before its last RIGHT or FULL join no condition of WHERE may take rows from the left.
-        open_from = max((n for n, s in enumerate(self.steps, 1) if s.kind in _MOVING), default=0)
-        relation, waiting = self.first, self._resolved(self.first, 0, where, open_from == 0)
-        relation, waiting = self._filtered(relation, waiting)
-        for number, step in enumerate(self.steps, 1):
-            if number == open_from and step.kind is JoinKind.RIGHT:
-                waiting = self._resolved(relation, number - 1, where)
-            relation, taken = self._step(relation, step, waiting)
-            if number == open_from and step.kind is JoinKind.FULL:
-                waiting = self._resolved(relation, number, where)
-            waiting = [one for one in waiting if one not in taken]
-            relation, waiting = self._filtered(relation, waiting)
-        # What reads no column is told in the end.
-        return replace(relation, node=self.builder.filtered(relation.node, waiting))
-
-    def _resolved(
-        self, relation: Relation, done: int, where: Sequence[Tree], now: bool = True
-    ) -> list[Tree]:
-        """Return the conditions over fields, as names stand behind all joins; none if not now."""
-        items = relation.items
-        for step in self.steps[done:]:
-            items = _items(items, step)[0]
-        return [Scope(items).resolved(one) for one in where] if now else []
-
-    def _filtered(
-        self, relation: Relation, waiting: Sequence[Tree]
-    ) -> tuple[Relation, list[Tree]]:
-        names = set(relation.node.names)
-        now = [one for one in waiting if columns_of(one) and columns_of(one) <= names]
-        node = self.builder.filtered(relation.node, now)
-        return replace(relation, node=node), [one for one in waiting if one not in now]
-
-    def _step(
-        self, left: Relation, step: _Step, waiting: Sequence[Tree]
-    ) -> tuple[Relation, list[Tree]]:
-        """Return the join with one more input, and the conditions of WHERE that it has taken in."""
-        items, equalities = _items(left.items, step)
-        scope = Scope((*left.items, *step.relation.items))
-        on = [*equalities, *(scope.resolved(one) for one in step.on)]
-        right = step.relation.node
-        taken: list[Tree] = []
-        if step.kind is JoinKind.INNER:
-            taken = [one for one in waiting if _belongs(one, left.node, right)]
-        elif step.kind is JoinKind.RIGHT:
-            taken = [one for one in waiting if _reads_only(one, right)]
-            right = self.builder.filtered(right, taken)
-        conditions = [*on, *taken] if step.kind is JoinKind.INNER else on
-        node, above = joined(self.builder, left.node, right, step.kind, conditions, step.tree)
-        result: Node = self.builder.filtered(node, above)
-        if step.kind is JoinKind.FULL and equalities:
-            # Where one side is missing the column is the other's: the key's.
-            count = len(equalities)
-            merged = [
-                replace(item, field=key.field.name)
-                for item, key in zip(items[:count], node.keys[:count], strict=True)
-            ]
-            items = (*merged, *items[count:])
-        return Relation(result, items), taken
-
-
-def _belongs(condition: Tree, left: Node, right: Node) -> bool:
-    return is_equality(condition, left, right) or _reads_only(condition, right)
-
-
-def _reads_only(condition: Tree, node: Node) -> bool:
-    read = columns_of(condition)
-    return bool(read) and read <= set(node.names)
-
-
-def _items(left: tuple[Item, ...], step: _Step) -> tuple[tuple[Item, ...], list[Tree]]:
-    """Return the columns of a join in the order of ``*``, and the equalities that USING says."""
-    right = step.relation.items
-    pairs = step.kind.gives_pairs
-    if step.using is None:
-        return (*left, *(right if pairs else ())), []
-    ours, theirs = Scope(left), Scope(right)
-    names = step.using or _common_names(left, right)
-    columns = [(ours.item(name), theirs.item(name)) for name in names]
-    found = [(one, other) for one, other in columns if one is not None and other is not None]
-    if len(found) < len(names) or not found:
-        raise refused("this join", "each side needs one column of every name in common", step.tree)
-    equalities: list[Tree] = [
-        exp.EQ(this=column(one.field), expression=column(other.field)) for one, other in found
-    ]
-    if not pairs:
-        return left, equalities
-    kept = [other if step.kind is JoinKind.RIGHT else one for one, other in found]
-    merged = [
-        Item(one.name, side.field) for (one, _), side in zip(found, kept, strict=True)
-    ]
-    hidden = {item for pair in found for item in pair}
-    rest = [
-        replace(item, is_behind=True) if item in hidden else item for item in (*left, *right)
-    ]
-    return (*merged, *rest), equalities
-
-
-def _common_names(left: Sequence[Item], right: Sequence[Item]) -> tuple[str, ...]:
-    theirs = {(item.name or "").lower() for item in right if not item.is_behind}
-    return tuple(
-        item.name
-        for item in left
-        if item.name and not item.is_behind and item.name.lower() in theirs
-    )
 
 
 def with_common_tables(tree: Tree, around: Environment) -> Environment:

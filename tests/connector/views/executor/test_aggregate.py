@@ -289,6 +289,11 @@ def test_what_does_not_change_a_result_is_not_told_of() -> None:
     assert keeper.move({3: {**row, "k": 3}, 2: {**row, "k": 2, "x": 2.0}}).num_rows == 0
     assert keeper.states[0].rows[0]["o0_sum"] == 2.0
 
+    changes = net_changes(keeper.live, {**keeper.live, 3: {**row, "k": 3, "s": "another"}})
+    assert len(changes) == 2
+    assert keeper.run(chunk_of(FIELDS, changes)).num_rows == 0
+    assert [state.written for state in keeper.states] == [[], []], "nothing to write either"
+
 
 @pytest.mark.parametrize("function", [Function.SUM, Function.VAR_POP])
 def test_no_rounding_outlives_the_values(function: Function) -> None:
@@ -303,6 +308,22 @@ def test_no_rounding_outlives_the_values(function: Function) -> None:
     assert {state[name] for name in state if "_sum" in name or "squares" in name} == {0}
     keeper.move({4: {**blank, "k": 4, "x": 5.0}, 5: {**blank, "k": 5, "x": 7.0}})
     assert keeper.rows[next(iter(keeper.rows))]["o0"] == (12 if function is Function.SUM else 1)
+
+
+def test_the_zero_of_a_sum_has_no_sign_and_one_value_no_variance() -> None:
+    """As in Spark, whatever was in the group before."""
+    calls = [
+        call(0, Function.SUM, "x", False, None),
+        call(1, Function.STDDEV_POP, "x", False, None),
+    ]
+    keeper = Keeper(aggregate(calls))
+    blank = drawn(random.Random(5), 0) | {"g": "a"}
+    keeper.move({1: {**blank, "k": 1, "x": -0.0}, 2: {**blank, "g": "b", "k": 2, "x": 0.1}})
+    big = {**blank, "g": "b", "k": 3, "x": 123456789012.3}
+    keeper.move({**keeper.live, 3: big})
+    keeper.move({key: row for key, row in keeper.live.items() if key != 3})
+    found = {row["g"]: (repr(row["o0"]), repr(row["o1"])) for row in keeper.rows.values()}
+    assert found == {"a": ("0.0", "0.0"), "b": ("0.1", "0.0")}
 
 
 def test_an_extreme_is_looked_up_only_where_it_went() -> None:

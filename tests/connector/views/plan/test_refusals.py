@@ -1,0 +1,119 @@
+"""What a view cannot be, and the reason that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from relstate.storage import errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from relstate.connector.views.plan.node import Materialize
+    from support.plans import FakeTables
+
+REFUSED = {
+    "SELECT rand() FROM t": "another value each time",
+    "SELECT id, current_date FROM t": "depends on when it runs",
+    "SELECT id FROM t WHERE ts > now()": "depends on when it runs",
+    "SELECT explode(arr) FROM t": "functions that give rows",
+    "SELECT id FROM t LATERAL VIEW explode(arr) AS e": "functions that give rows",
+    "SELECT g, collect_list(x) FROM t GROUP BY g": "not kept incrementally yet",
+    "SELECT g, max_by(x, id) FROM t GROUP BY g": "max_by",
+    "SELECT g, every(x > 1) FROM t GROUP BY g": "every",
+    "SELECT id FROM t LIMIT 3": "add an ORDER BY",
+    "SELECT 1": "without FROM",
+    "VALUES (1)": "VALUES",
+    "SELECT id FROM t WHERE id IN (SELECT k FROM u)": "write it as a join",
+    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.id)": "write it as a join",
+    "SELECT id, (SELECT max(k) FROM u) FROM t": "write it as a join",
+    "SELECT id FROM t TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",
+    "SELECT id FROM t VERSION AS OF 3": "VERSION AS OF",
+    "SELECT id FROM t INTERSECT SELECT k FROM u": "INTERSECT",
+    "SELECT id FROM t EXCEPT SELECT k FROM u": "EXCEPT",
+    "SELECT m, count(*) FROM t GROUP BY m": "MAP<STRING, INT> in GROUP BY",
+    "SELECT id, id FROM t": "two columns named 'id'",
+    "SELECT t.id FROM t JOIN u ON t.x < u.x": "join ON a = b",
+    "SELECT t.id FROM t CROSS JOIN u": "join ON a = b",
+    "SELECT a.id FROM t a, u b RIGHT JOIN w ON b.k = w.id WHERE a.id = b.k": "behind a comma",
+    "SELECT g, sum(y) FROM t GROUP BY ROLLUP (g)": "ROLLUP",
+    "SELECT * FROM range(3)": "function in FROM",
+    "SELECT id FROM t SORT BY id": "SORT BY",
+    "SELECT * FROM t PIVOT (sum(x) FOR g IN ('a', 'b'))": "PIVOT",
+    "SELECT id, row_number() OVER (ORDER BY id) FROM t": "without an upper bound",
+    "SELECT id, rank() OVER (PARTITION BY g ORDER BY x) FROM t": "rank",
+    "SELECT id, sum(x) OVER (PARTITION BY g) FROM t": "only ROW_NUMBER",
+    "SELECT sum(ts - timestamp'2020-01-01') FROM t": "only numbers are summed",
+    "SELECT transform(arr, id -> id + t.id) FROM t": "rename it",
+    "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r) SELECT a FROM r": "WITH",
+    "DELETE FROM t": "not a query",
+}
+
+
+@pytest.mark.parametrize("query", list(REFUSED))
+def test_what_is_not_kept_is_refused_with_the_reason(
+    query: str, planned: Callable[[str], Materialize]
+) -> None:
+    """No query is taken that would not stay equal to its rows, and the message says which part."""
+    with pytest.raises(errors.UnsupportedStatementError) as caught:
+        planned(query)
+    assert REFUSED[query].lower() in str(caught.value).lower()
+
+
+def test_a_table_of_another_place_is_not_found(
+    spark: SparkSession, planned: Callable[[str], Materialize]
+) -> None:
+    """A name that only Spark knows is no input of a view."""
+    spark.range(3).createOrReplaceTempView("elsewhere")
+    with pytest.raises(errors.TableNotFoundError, match="elsewhere"):
+        planned("SELECT id FROM elsewhere")
+
+
+def test_a_function_of_a_user_is_refused(
+    spark: SparkSession, planned: Callable[[str], Materialize]
+) -> None:
+    """What a user has registered may give something else tomorrow."""
+    spark.sql("CREATE TEMPORARY FUNCTION doubled(x INT) RETURNS INT RETURN x * 2")
+    try:
+        with pytest.raises(errors.UnsupportedStatementError, match="Spark's own functions"):
+            planned("SELECT doubled(x) FROM t")
+    finally:
+        spark.sql("DROP TEMPORARY FUNCTION doubled")
+
+
+def test_what_spark_refuses_is_its_own_error(planned: Callable[[str], Materialize]) -> None:
+    """An unknown column is told of in Spark's words."""
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        planned("SELECT nosuch FROM t")
+
+
+def test_a_query_that_is_read_otherwise_is_refused(
+    monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tables: FakeTables
+) -> None:
+    """If what sqlglot writes is not what it read, the view is refused, not wrong."""
+    from relstate.connector.views.plan import analysis
+    from relstate.connector.views.plan.planner import plan_view
+
+    def wrong(tree: Any) -> str:
+        return "SELECT id + 1 AS id FROM t"
+
+    monkeypatch.setattr(analysis, "text_of", wrong)
+    with pytest.raises(errors.UnsupportedStatementError, match="as Spark does"):
+        plan_view(spark, tables, "SELECT id FROM t")
+
+
+def test_a_text_is_not_compared_with_a_number_out_of_ansi_mode(
+    spark: SparkSession, planned: Callable[[str], Materialize]
+) -> None:
+    """Spark's rules of old for them are not those of any one type, so a CAST is asked for."""
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(errors.UnsupportedStatementError, match="CAST one side"):
+            planned("SELECT t.id FROM t JOIN u ON t.id = u.name")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
