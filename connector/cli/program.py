@@ -23,6 +23,7 @@ from .history import history
 from .rows import changes, get, scan
 from .tables import describe, tables
 from .upkeep import check, compact, vacuum
+from .views import views
 
 _ERROR = 2
 _INTERRUPTED = 130
@@ -103,5 +104,17 @@ def program() -> None:
     """Look into stores of relstate, and look after them."""
 
 
-for _command in (tables, describe, history, get, scan, changes, compact, vacuum, check, doctor):
+for _command in (
+    tables,
+    views,
+    describe,
+    history,
+    get,
+    scan,
+    changes,
+    compact,
+    vacuum,
+    check,
+    doctor,
+):
     program.add_command(_command)

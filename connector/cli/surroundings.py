@@ -1,10 +1,11 @@
 """What a program finds around its process: variables, other programs, files outside the store.
 
-The second door to the outside, and only for looking: Spark starts Python and Java by what it finds
-there, so whoever asks why it fails must look at the same. (Everything of a store goes through the
-environment of relstate.storage.)
+The second door to the outside: Spark starts Python and Java by what it finds there, so whoever asks
+why it fails must look at the same, and whoever starts Spark must say there which Python to take.
+(Everything of a store goes through the environment of relstate.storage.)
 
-Promises: nothing is changed; what is missing, unreadable or does not end is an answer, no error.
+Promises: nothing is changed but what names that Python; what is missing, unreadable or does not end
+is an answer, no error.
 """
 
 from __future__ import annotations
@@ -79,6 +80,12 @@ class Surroundings:
         """Return how many files this process may have open, None for any number."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return None if limit == resource.RLIM_INFINITY else limit
+
+
+def use_this_python() -> None:
+    """Let Spark run its workers with the Python that runs this, unless another is named."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def surroundings() -> Surroundings:

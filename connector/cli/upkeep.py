@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import click
 
 from relstate.storage import Report, Store
 
 from .arguments import json_option, store_argument
+from .local_spark import local_spark
 from .screen import Heading, count, progress, show_document, show_table, size
+
+if TYPE_CHECKING:
+    from relstate.connector.sql.verification import ViewReport
 
 
 @click.command(short_help="Merge small files.")
@@ -64,31 +71,57 @@ def vacuum(path: str, retention: int | None, dry_run: bool, as_json: bool) -> No
 
 @click.command(short_help="Verify every byte.")
 @store_argument
+@click.option(
+    "--views",
+    "with_views",
+    is_flag=True,
+    help="Compare every view with its SELECT and its state with its inputs, by a local Spark.",
+)
 @json_option
 @click.pass_context
-def check(context: click.Context, path: str, as_json: bool) -> None:
+def check(context: click.Context, path: str, with_views: bool, as_json: bool) -> None:
     """Read all of STORE and verify it; end with 1 if there is a problem. Changes nothing."""
-    with Store.open(path) as store, progress("Checking segments") as report:
-        found = store.check(progress=report)
+    with Store.open(path) as store:
+        with progress("Checking segments") as report:
+            found = store.check(progress=report)
+        views = _check_views(store) if with_views and found.ok else ()
     if as_json:
-        show_document(found)
+        show_document(CheckedStore(found, views) if with_views else found)
     else:
-        _show_report(found)
-    context.exit(int(not found.ok))
+        _show_report(found, views)
+    context.exit(int(not (found.ok and all(one.ok for one in views))))
 
 
-def _show_report(found: Report) -> None:
+@dataclass(frozen=True, slots=True)
+class CheckedStore:
+    """What was found of a store, and of its views if all else is well."""
+
+    store: Report
+    views: tuple[ViewReport, ...]
+
+
+def _check_views(store: Store) -> tuple[ViewReport, ...]:
+    from relstate.connector.sql.verification import check_views
+
+    with local_spark() as spark, progress("Checking views"):
+        return check_views(spark, store)
+
+
+def _show_report(found: Report, views: tuple[ViewReport, ...]) -> None:
+    problems = (*found.problems, *(problem for one in views for problem in one.problems))
+    checked = [("views", count(len(views)))] if views else []
     _show_facts(
         [
             ("epoch", count(found.epoch)),
             ("segments", count(found.segments)),
             ("entries", count(found.entries)),
             ("orphans", count(found.orphans)),
-            ("problems", count(len(found.problems))),
+            *checked,
+            ("problems", count(len(problems))),
         ]
     )
-    if found.problems:
-        show_table([Heading("problem")], [(problem,) for problem in found.problems])
+    if problems:
+        show_table([Heading("problem")], [(problem,) for problem in problems])
 
 
 def _show_facts(facts: list[tuple[str, str]]) -> None:

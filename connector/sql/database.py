@@ -76,8 +76,11 @@ class Database:
         """
         return maintain(self._spark, self._store, table)
 
-    def sql(self, text: str) -> DataFrame:
+    def sql(self, text: str, *, consistent: bool = False) -> DataFrame:
         """Run one statement and return its result, for every statement a DataFrame.
+
+        ``consistent``: a query reads tables at the epoch that the views in it reflect, not at the
+        latest; EpochNotFoundError where these views do not reflect one.
 
         A query names the store's tables by their plain names; all others are Spark's. Statements:
         see `statement`. A change is one epoch, or none where it has no rows, and returns one row:
@@ -88,7 +91,7 @@ class Database:
         match parse_statement(text):
             case Query(query):
                 planner = QueryPlanner(self._spark, self._store)
-                return planner.frame(planner.plan(query))
+                return planner.frame(planner.plan(query, consistent=consistent))
             case Explain(query, mode):
                 return self._explain(query, mode)
             case Insert() | Update() | Delete() | Truncate() | Merge() as change:
@@ -134,7 +137,7 @@ class Database:
         available_now: bool = False,
         query_name: str | None = None,
     ) -> ViewStream:
-        """Let views, by default all, follow their tables until the stream that is returned is stopped.
+        """Let views, by default all, follow their tables until the returned stream is stopped.
 
         ``trigger``: how long to wait between two looks (seconds, or ``'1 second'``), None for not
         at all. ``available_now``: take in what is there, then end. ``query_name``: its name.

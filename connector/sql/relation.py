@@ -29,7 +29,6 @@ from relstate.connector.syntax.reference import (
 )
 from relstate.connector.syntax.tokens import tokens_of
 from relstate.connector.types import named_columns, struct_type
-from relstate.connector.views.lineage import is_filled
 from relstate.storage import (
     Predicate,
     ReadPlan,
@@ -41,6 +40,7 @@ from relstate.storage import (
     types,
 )
 
+from .consistency import consistent_epochs
 from .pruning import conditions
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,7 +118,7 @@ class QueryPlanner:
         self, spark: SparkSession, store: Store, epochs: Mapping[int, int] | None = None
     ) -> None:
         """``epochs``: of tables, by id, that are not to be read at the latest epoch."""
-        self._epochs = epochs or {}
+        self._epochs = dict(epochs or {})
         self._spark = spark
         self._store = store
         self._session = Session(spark)
@@ -135,10 +135,17 @@ class QueryPlanner:
         """The session's settings."""
         return self._session
 
-    def plan(self, text: str) -> PlannedQuery:
-        """Return a query with its relations. UnsupportedStatementError if it cannot be read."""
+    def plan(self, text: str, *, consistent: bool = False) -> PlannedQuery:
+        """Return a query with its relations. UnsupportedStatementError if it cannot be read.
+
+        ``consistent``: tables are read at the epoch that the views among them reflect;
+        EpochNotFoundError if they do not reflect one.
+        """
         tree = parse_query(text)
         references = table_references(tree, text, self._is_table)
+        if consistent:
+            read = (self._id_of(reference) for reference in references if reference.as_of is None)
+            self._epochs = consistent_epochs(self._store, self._state, read)
         plans = [self._read_plan(reference) for reference in references]
         wheres = self._wheres(references, plans, text)
         relations = tuple(
@@ -199,10 +206,13 @@ class QueryPlanner:
             ).collect()[0][0]
         return self._store.epoch_at(_BEGINNING + timedelta(microseconds=micros))
 
+    def _id_of(self, reference: TableReference) -> int:
+        return self._state.table(reference.name).definition.table_id
+
     def _read_plan(self, reference: TableReference) -> ReadPlan:
         if reference.as_of is not None:
             return self._store.read_plan(reference.name, epoch=self._epoch_of(reference.as_of))
-        table_id = self._state.table(reference.name).definition.table_id
+        table_id = self._id_of(reference)
         _check_filled(self._state, table_id)
         epoch = self._epochs.get(table_id)
         if epoch is not None:
@@ -242,7 +252,7 @@ class QueryPlanner:
 def _check_filled(state: StoreState, table_id: int) -> None:
     """ViewNotFilledError if a table is that of a view which does not hold all its rows yet."""
     view = state.views.get(table_id)
-    if view is not None and not is_filled(view.progress):
+    if view is not None and not view.progress.is_filled:
         raise errors.ViewNotFilledError(
             f"the view {state.name_of(table_id)!r} is still being filled (SHOW MATERIALIZED VIEWS "
             "tells how far it is); if nobody does, REFRESH MATERIALIZED VIEW goes on"

@@ -95,8 +95,8 @@ def parse_statement(text: str) -> Statement:
         return _explain(text[tokens[0].end + 1 :])
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
-        f"DROP and ALTER TABLE or MATERIALIZED VIEW, REFRESH, SHOW and DESCRIBE, not {shown(text)}; what concerns Spark "
-        "alone goes to spark.sql"
+        f"DROP and ALTER TABLE or MATERIALIZED VIEW, REFRESH, SHOW and DESCRIBE, not "
+        f"{shown(text)}; what concerns Spark alone goes to spark.sql"
     )
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import types as s
 from pyspark.sql.window import Window
 
 from relstate.connector.syntax.tokens import quoted
-from relstate.connector.views.lineage import is_filled, view_ids
+from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.node import Materialize, TopN, walk
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.refresh import Refresher
@@ -57,7 +57,7 @@ def _report(
     spark: SparkSession, refresher: Refresher, state: StoreState, view: CatalogView
 ) -> ViewReport:
     name = state.name_of(view.view_id)
-    if not is_filled(view.progress):
+    if not view.progress.is_filled:
         return ViewReport(name, view.progress.reflects, ("it is not filled yet: refresh it",))
     problems = [
         *_against_select(spark, refresher, state, view),

@@ -25,7 +25,7 @@ from relstate.storage import (
     errors,
 )
 
-from .lineage import is_filled, upstream
+from .lineage import upstream
 from .operators import scans
 from .plan.node import Materialize, Scan
 from .refresh import Refresher
@@ -95,7 +95,7 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
     """Take one part in; return whether there was one."""
     state = refresher.store.state
     view = state.views.get(view_id)
-    if view is None or is_filled(view.progress):
+    if view is None or view.progress.is_filled:
         return False
     plan = refresher.plan_of(view)
     if view.progress.reflects:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from relstate.storage import StoreState, ViewProgress
+from relstate.storage import StoreState
 
 
 def view_ids(state: StoreState, names: Iterable[str] | None = None) -> tuple[int, ...]:
@@ -59,12 +59,7 @@ def base_tables(state: StoreState, views: Iterable[int]) -> frozenset[int]:
     return frozenset(one for one in read if one not in state.views)
 
 
-def is_filled(progress: ViewProgress) -> bool:
-    """Return whether a view holds all that was there before it, and follows its inputs."""
-    return progress.reflects > 0 and progress.backfill is None
-
-
 def is_behind(state: StoreState, view_id: int) -> bool:
     """Return whether a view is not filled, or has changes of its inputs to take in."""
     progress = state.views[view_id].progress
-    return not is_filled(progress) or any(state.has_changed(*one) for one in progress.inputs)
+    return not progress.is_filled or any(state.has_changed(*one) for one in progress.inputs)

@@ -33,7 +33,7 @@ from relstate.storage import (
 )
 
 from .job import ViewJob, message_frame
-from .lineage import inputs_of, is_filled, levels, upstream, view_ids
+from .lineage import inputs_of, levels, upstream, view_ids
 from .message import TaskMessage, checked
 from .operators import Fragment, fragments, scans
 from .plan.form import from_json
@@ -215,7 +215,7 @@ class Refresher:
             done.failed.add(view_id)
             return None
         view = state.views[view_id]
-        if not is_filled(view.progress):
+        if not view.progress.is_filled:
             done.failed.add(view_id)
             return None
         if not done.has_changes(view_id):

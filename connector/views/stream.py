@@ -1,8 +1,8 @@
 """Following: a thread that refreshes views whenever their tables have changed.
 
 It has the life of a StreamingQuery, under the names that Spark's users know: ``status``,
-``lastProgress``, ``stop``, ``awaitTermination``. It needs no checkpoint: how far a view is stands in
-the commit that brought it there.
+``lastProgress``, ``stop``, ``awaitTermination``. It needs no checkpoint: how far a view is stands
+in the commit that brought it there.
 
 Promises: nothing happens after `stop` has returned; what fails ends the stream and is raised by
 `awaitTermination`.

@@ -16,7 +16,7 @@ from relstate.storage import Store, StoreState, errors
 
 from .backfill import fill
 from .creation import check_parallelism, create_view, new_view
-from .lineage import is_filled, levels, upstream, view_ids
+from .lineage import levels, upstream, view_ids
 from .refresh import Refreshed, Refresher
 
 # A conflict means that somebody else refreshed the view in between.
@@ -101,7 +101,7 @@ class Views:
         failures: list[Exception] = []
         for level in levels(state, upstream(state, wanted)):
             for view_id in level:
-                if not is_filled(state.views[view_id].progress):
+                if not state.views[view_id].progress.is_filled:
                     try:
                         fill(self._refresher, view_id)
                     except Exception as error:

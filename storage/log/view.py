@@ -103,6 +103,11 @@ class ViewProgress:
         inputs = tuple((one.table_id, 0) for one in definition.inputs)
         return cls(definition.view_id, 0, inputs)
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether the view holds all that was there before it, and follows its inputs."""
+        return self.reflects > 0 and self.backfill is None
+
     def epoch_of(self, table_id: int) -> int:
         """Return the epoch up to which the changes of an input have been taken in."""
         return dict(self.inputs)[table_id]

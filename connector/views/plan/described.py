@@ -59,7 +59,7 @@ def _join(node: Join) -> str:
     keys = " AND ".join(
         f"{key.left} {'<=>' if key.is_null_safe else '='} {key.right}" for key in node.keys
     )
-    condition = "" if node.condition is None else f" AND {node.condition}"
+    condition = "" if node.condition is None else f" AND ({node.condition})"
     return f"Join {node.kind} ON {keys}{condition}"
 
 

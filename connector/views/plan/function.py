@@ -43,9 +43,9 @@ _TIMELY = _words("""
     current_schema current_path version
 """)
 _RANDOM = _words("""
-    rand randn random randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id
-    input_file_name input_file_block_start input_file_block_length reflect try_reflect java_method
-    sample
+    aes_encrypt rand randn random randstr uniform uuid shuffle monotonically_increasing_id
+    spark_partition_id input_file_name input_file_block_start input_file_block_length reflect
+    try_reflect java_method sample
 """)
 _WINDOWS = _words("window session_window window_time")
 _GENERATORS = _words("""
@@ -53,14 +53,17 @@ _GENERATORS = _words("""
     variant_explode variant_explode_outer sql_keywords collations
 """)
 _UNKEPT = _words("""
-    any any_value approx_count_distinct approx_percentile array_agg bit_and bit_or bit_xor
-    bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set
-    corr count_if count_min_sketch covar_pop covar_samp every first first_value grouping
-    grouping_id histogram_numeric kurtosis last last_value listagg max_by measure median min_by
-    mode percentile percentile_approx percentile_cont percentile_disc product regr_avgx regr_avgy
-    regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg
-    skewness some string_agg try_avg try_sum lag lead ntile cume_dist percent_rank nth_value
+    any any_value approx_count_distinct approx_percentile approx_top_k collect_union counter_diff
+    array_agg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and
+    bool_or collect_list collect_set corr count_if count_min_sketch covar_pop covar_samp every
+    first first_value grouping grouping_id histogram_numeric kurtosis last last_value listagg
+    max_by measure median min_by mode percentile percentile_approx percentile_cont percentile_disc
+    product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
+    regr_syy schema_of_variant_agg skewness some string_agg try_avg try_sum lag lead ntile
+    cume_dist percent_rank nth_value
 """)
+_NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
+_UNTIMELY = "what it gives depends on when it runs, and a view must follow from its rows"
 _SYNTAX = _words("timestampadd timestampdiff")
 OF_UNITS = _words("timestampadd timestampdiff dateadd datediff date_add date_diff date_trunc")
 """Functions whose first argument may be the name of a unit of time, which is no column."""
@@ -91,6 +94,8 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
         if name is None:
             continue
         reason = _reason(name)
+        if name in _NOW_WITHOUT_ARGUMENTS and not node.expressions:
+            reason = _UNTIMELY
         if reason is None and isinstance(node, exp.Anonymous) and name not in _SYNTAX | builtin:
             reason = "it is not one of Spark's own functions, and what it gives may change"
         if reason is None and isinstance(node, exp.AggFunc) and type(node) not in _KNOWN:
@@ -131,7 +136,7 @@ _NOT_KEPT = (
 
 def _reason(name: str) -> str | None:
     if name in _TIMELY:
-        return "what it gives depends on when it runs, and a view must follow from its rows"
+        return _UNTIMELY
     if name in _RANDOM or name.startswith("random"):
         return "it gives another value each time, and a view must follow from its rows"
     if name in _WINDOWS:

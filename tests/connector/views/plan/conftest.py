@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def tables() -> FakeTables:
     """Three tables: of many types, with a key of two columns, and of a key and a text."""
+    columns = (
+        "id BIGINT NOT NULL, g STRING, x INT, y DECIMAL(8,2), d DOUBLE, ts TIMESTAMP, "
+        "arr ARRAY<INT>, st STRUCT<a: INT, b: STRING>, m MAP<STRING, INT>"
+    )
     return FakeTables(
-        t=(
-            "id BIGINT NOT NULL, g STRING, x INT, y DECIMAL(8,2), d DOUBLE, ts TIMESTAMP, "
-            "arr ARRAY<INT>, st STRUCT<a: INT, b: STRING>, m MAP<STRING, INT>",
-            "id",
-        ),
+        t=(columns, "id"),
         u=("k INT NOT NULL, g STRING NOT NULL, x BIGINT, name STRING, order INT", "k g"),
         w=("id BIGINT NOT NULL, v STRING", "id"),
     )

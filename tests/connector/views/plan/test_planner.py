@@ -1,5 +1,7 @@
 """The shapes of plans: what is read, where conditions go, which keys there are."""
 
+# ruff: noqa: E501 - plans are wide
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -34,7 +36,7 @@ Materialize [count_x AS c, stddev_samp_x AS s] key [_all_rows] hidden [_all_rows
       Scan t [id, g, x] key [id]""",
     "SELECT t.id, u.name FROM t LEFT JOIN u ON t.x = u.x AND u.k > 3 AND t.id > 2 WHERE t.g = 'a'": """
 Materialize [id, name] key [_x_key, id, _k, _g_2] hidden [_x_key, _k, _g_2]
-  Join left ON x_3 = x_2 AND id > 2
+  Join left ON x_3 = x_2 AND (id > 2)
     Project [id, CAST(x AS BIGINT) AS x_3]
       Filter g = 'a'
         Scan t [id, g, x] key [id]

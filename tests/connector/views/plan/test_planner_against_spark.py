@@ -74,6 +74,22 @@ SELECT id, g FROM t QUALIFY row_number() over (partition by g order by id) = 1
 SELECT id, g AS name FROM t UNION ALL SELECT k, name FROM u UNION ALL SELECT y, v FROM w JOIN t USING (id) ORDER BY id, name LIMIT 7
 (SELECT id, g FROM t ORDER BY id LIMIT 2) UNION ALL (SELECT k, g FROM u ORDER BY k DESC, g LIMIT 2)
 SELECT g FROM t UNION SELECT g FROM u
+SELECT g FROM (SELECT DISTINCT g, x FROM t) UNION ALL SELECT g FROM u UNION SELECT v FROM w
+SELECT id, name FROM t LEFT JOIN w USING (id) FULL JOIN (SELECT k AS id, name FROM u) q USING (id)
+SELECT t.id, a.k FROM t LEFT JOIN u a ON t.x = a.x RIGHT JOIN w ON w.id = t.id WHERE w.v = 'v1'
+SELECT t.id, w.id wi, u.k FROM t FULL JOIN w ON t.id = w.id INNER JOIN u ON u.k = w.id AND t.x IS NULL
+SELECT t.id, q.c FROM t LEFT JOIN (SELECT x, count(*) c FROM t GROUP BY x) q ON t.x = q.x WHERE q.c IS NULL OR q.c > 2
+SELECT t.id FROM t LEFT ANTI JOIN (SELECT * FROM u WHERE k > 4) q ON t.x = q.x AND (q.name > 'n5' OR t.id > 7)
+SELECT t.id FROM t LEFT ANTI JOIN u ON t.x = u.x AND 1 = 0
+SELECT t.id, u.k FROM t LEFT JOIN u ON t.x = u.x AND 1 = 0
+SELECT lower(upper(g)) l, length(g) + x z, z * 2 zz FROM (SELECT g || g AS g, x FROM t) WHERE length(g) = 2
+SELECT id, rn FROM (SELECT id, rn, x FROM (SELECT id, x, row_number() OVER (PARTITION BY g ORDER BY id) AS rn FROM t) WHERE x > 0) WHERE rn < 3 AND rn <> 1
+SELECT * FROM (SELECT id, g FROM t ORDER BY id LIMIT 10) WHERE g = 'a'
+SELECT count(DISTINCT st), count(DISTINCT arr, x), max(arr), min(st) FROM t
+SELECT `my col` || 'x' AS `select`, `a.b` + 1 AS n FROM (SELECT g AS `my col`, id AS `a.b` FROM t) WHERE `my col` > 'a'
+SELECT (x + 1) * 2 AS p, x + 1 + count(*) AS q FROM t GROUP BY x + 1
+SELECT IF(x > 2, 'big', 'small') s, count(*) FROM t GROUP BY if(x > 2, 'big', 'small')
+SELECT named_struct('a', x, 'b', g).a v, array(x, id)[0] w, map('k', x)['k'] z, x::DOUBLE dd FROM t
 SELECT g, count(*) c FROM (SELECT g FROM t UNION ALL SELECT g FROM u) GROUP BY g
 """  # noqa: E501
 

@@ -1,0 +1,9 @@
+"""The workloads of materialized views."""
+
+from .append_only import append_only
+from .backfill import backfill
+from .epochs import epochs
+from .latency import latency
+from .refresh import refresh
+
+__all__ = ["append_only", "backfill", "epochs", "latency", "refresh"]

@@ -1,0 +1,100 @@
+"""Refreshes of views after few and many changes, beside an idle job and beside Spark's recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from relstate.connector.sql.database import Database
+from relstate.connector.views.refresh import Refresher
+from relstate.connector.views.sessions import Sessions
+
+from ...figure import Comparison, Figure
+from ...flights import Changes
+from ...idle import run_idle
+from ...turns import Run, in_turns, seconds
+from ...views import VIEWS, followed
+from ...workbench import Workbench
+
+# Changed rows: so many milliseconds more than the idle job, so much of the recompute's time.
+_ASKED = {1000: (150.0, 1 / 20), 50_000: (600.0, 1 / 5)}
+# From so many rows on the recompute is what is asked about; below, the idle job.
+_LARGE = 50_000_000
+# Changed rows are at most such a part of all.
+_LEAST_PART = 20
+
+
+def refresh(bench: Workbench) -> Iterator[Figure]:
+    """Measure whole refreshes of one view each, from the plan of the feeds to the commit.
+
+    The aggregate alone is worth its recompute at any size; the figures of both are told at all.
+    """
+    with followed(bench) as (database, changes):
+        for name in VIEWS:
+            database.refresh(name)
+            view = _Refreshing(database, changes, name)
+            for count in _ASKED:
+                yield from _measured(bench, view, count)
+
+
+class _Refreshing:
+    """One view: refreshed, passed through an idle job, computed anew by Spark."""
+
+    def __init__(self, database: Database, changes: Changes, name: str) -> None:
+        self.name = name
+        self._database, self._changes = database, changes
+        self._refresher = Refresher(database.spark, database.store)
+        self._sessions = Sessions(database.spark)
+        self._state = database.store.state
+        self._calls = 0
+
+    def after(self, count: int, run: Run) -> Run:
+        """Return a run which commits changes first, unless it is the second of a turn."""
+
+        def changed() -> float:
+            if self._calls % 2 == 0:
+                self._changes.commit(self._database.store, count)
+                self._state = self._database.store.state
+            self._calls += 1
+            return run()
+
+        return changed
+
+    def refresh(self) -> None:
+        """Refresh the view."""
+        assert self._database.refresh(self.name).views == (self.name,)
+
+    def idle(self) -> None:
+        """Run the job of that refresh with executors that do nothing."""
+        run_idle(self._refresher, self._sessions, self._state, self.name)
+
+    def recompute(self) -> None:
+        """Run the view's SELECT as a batch, and drop what it gives."""
+        self._database.sql(VIEWS[self.name]).write.format("noop").mode("overwrite").save()
+
+
+def _measured(bench: Workbench, view: _Refreshing, count: int) -> Iterator[Figure]:
+    rows, turns = bench.size.rows, bench.size.turns
+    changed = max(min(count, rows // _LEAST_PART), 1)
+    case = f"{view.name}: {changed:,} of {rows:,} rows"
+    extra, share = _ASKED[count]
+    ours, idle, anew = (
+        view.after(changed, seconds(action)) for action in (view.refresh, view.idle, view.recompute)
+    )
+    yield Figure(
+        workload="view-refresh",
+        case=case,
+        unit="ms",
+        samples=in_turns(ours, idle, 2 * turns).scaled(1e3),
+        comparison=Comparison.EXTRA,
+        against="the same job over the same changes, with executors that do nothing",
+        asked=extra if rows < _LARGE else None,
+    )
+    yield Figure(
+        workload="view-refresh: recompute",
+        case=case,
+        unit="ms",
+        samples=in_turns(ours, anew, max(turns // 2, 1)).scaled(1e3),
+        comparison=Comparison.TIME,
+        against="Spark's batch of the view's SELECT over the store's tables, its rows dropped",
+        asked=share if rows >= _LARGE else None,
+    )

@@ -1,0 +1,109 @@
+"""SELECTs over the tables of `moving`, one for every operator and its forms, that a view can keep.
+
+Where a SELECT takes some of its rows, its order tells all of them apart. Those of ``OVER_VIEWS``
+read the views of the catalogue, by the names they have here.
+"""
+
+from __future__ import annotations
+
+CATALOGUE: dict[str, str] = {
+    # Filters and projections
+    "plain": "SELECT * FROM t",
+    "filtered": "SELECT k, upper(g) AS g, v * 2 + n AS e, -x AS x FROM t WHERE v > 0 OR n IS NULL",
+    "shaped": """SELECT k, CASE WHEN x > 0 THEN 'up' WHEN x < 0 THEN 'down' END AS way,
+        date_trunc('HOUR', ts) AS hour, m + CAST(n AS DECIMAL(4,0)) AS m, d + 1 AS d,
+        struct(g, n) AS both, array(v, n) AS list FROM t WHERE NOT (g <=> 'a')""",
+    # Aggregates
+    "values": """SELECT g, count(*) AS c, count(v) AS cv, sum(v) AS s, sum(m) AS sm, sum(x) AS sx,
+        avg(v) AS a, avg(m) AS am, avg(x) AS ax FROM t GROUP BY g""",
+    "extremes": """SELECT n, min(v) AS a, max(v) AS b, min(g) AS c, max(g) AS d, min(x) AS e,
+        max(x) AS f, min(m) AS h, max(m) AS i, max(d) AS j, min(ts) AS l FROM t GROUP BY n""",
+    "variances": """SELECT d, stddev(x) AS a, stddev_pop(x) AS b, variance(v) AS c, var_pop(m) AS e,
+        var_samp(n) AS f, std(n) AS h FROM t WHERE x IS NULL OR abs(x) < 1000 GROUP BY d""",
+    "distincts": """SELECT g, count(DISTINCT n) AS a, sum(DISTINCT v) AS b, avg(DISTINCT m) AS c,
+        count(DISTINCT x) AS e, max(DISTINCT v) AS f, count(*) AS h FROM t GROUP BY g""",
+    "filters": """SELECT n, count(*) FILTER (WHERE v > 0) AS a, sum(v) FILTER (WHERE g = 'a') AS b,
+        min(x) FILTER (WHERE m > 0) AS c, max(ts) FILTER (WHERE g IS NOT NULL) AS e,
+        count(DISTINCT g) FILTER (WHERE v IS NOT NULL) AS f,
+        avg(x) FILTER (WHERE abs(x) < 9) AS h FROM t GROUP BY n""",
+    "global": """SELECT count(*) AS c, sum(v) AS s, max(g) AS g, min(ts) AS ts, avg(m) AS m,
+        count(DISTINCT n) AS n, stddev(v) AS sd, sum(x) FILTER (WHERE n = 1) AS x FROM t""",
+    "globalhaving": "SELECT sum(v) AS s FROM t HAVING count(*) > 8",
+    "having": "SELECT g, n, count(*) AS c FROM t GROUP BY g, n HAVING count(*) > 1 AND max(v) > 0",
+    "expressions": """SELECT upper(g) AS u, sum(v) + count(*) AS e, max(v) - min(v) AS w
+        FROM t GROUP BY upper(g)""",
+    "bydouble": "SELECT x, count(*) AS c, sum(n) AS s FROM t GROUP BY x",
+    "bytime": "SELECT ts, d, m, count(*) AS c, max(g) AS g FROM t GROUP BY ts, d, m",
+    "keyless": "SELECT count(*) AS c FROM t GROUP BY g, n % 2",
+    "distinct": "SELECT DISTINCT g, n FROM t",
+    "distinctdouble": "SELECT DISTINCT x, m > 0 AS p FROM t",
+    "distinctof": "SELECT DISTINCT count(*) AS c, max(n) AS n FROM t GROUP BY g",
+    "twice": """SELECT c, count(*) AS groups, sum(s) AS s FROM
+        (SELECT g, n, count(*) AS c, sum(v) AS s FROM t GROUP BY g, n) GROUP BY c""",
+    "regroup": """SELECT g, max(c) AS c, min(s) AS s FROM
+        (SELECT g, n, count(*) AS c, sum(m) AS s FROM t GROUP BY g, n) AS q GROUP BY g""",
+    # Joins
+    "inner": "SELECT t.k, t.g, w.name, w.r FROM t JOIN w ON t.g = w.g",
+    "innerextra": "SELECT t.k, u.i, u.s FROM t JOIN u ON t.g = u.g AND t.v > u.n AND t.k % 2 = 0",
+    "innerusing": "SELECT g, k, i, u.n FROM t JOIN u USING (g)",
+    "left": "SELECT t.k, t.v, w.name FROM t LEFT JOIN w ON t.g = w.g",
+    "leftextra": "SELECT t.k, u.i, u.s FROM t LEFT JOIN u ON t.n = u.n AND u.x > t.x AND u.i < 3",
+    "right": "SELECT t.k, w.g, w.ok FROM t RIGHT JOIN w ON t.g = w.g AND t.d = w.d",
+    "rightextra": "SELECT t.k, w.g FROM t RIGHT JOIN w ON t.g = w.g AND (t.v > 3 OR w.ok)",
+    "full": "SELECT t.k, u.i, u.s, t.n AS tn, u.n AS un FROM t FULL JOIN u ON t.n = u.n",
+    "fullextra": """SELECT t.k, u.i, u.s FROM t FULL JOIN u ON t.g = u.g AND t.n = u.n
+        AND coalesce(t.m, 0) < coalesce(u.m, 1)""",
+    "fullusing": "SELECT g, name, k FROM t FULL JOIN w USING (g)",
+    "semi": "SELECT * FROM w LEFT SEMI JOIN t ON t.g = w.g",
+    "semiextra": "SELECT k, x FROM t LEFT SEMI JOIN u ON t.n = u.n AND t.m > u.m",
+    "anti": "SELECT * FROM w LEFT ANTI JOIN t ON t.g = w.g",
+    "antiextra": "SELECT k, g FROM t LEFT ANTI JOIN u ON t.g = u.g AND t.x < u.x",
+    "nullsafe": "SELECT t.k, u.i, u.s FROM t LEFT JOIN u ON t.g <=> u.g AND t.n = u.n",
+    "nullsafefull": "SELECT t.k, u.i, u.s, u.g FROM t FULL JOIN u ON t.g <=> u.g AND t.n <=> u.n",
+    "bydoubles": "SELECT t.k, u.i, u.s FROM t JOIN u ON t.x = u.x",
+    "bydecimals": "SELECT t.k, u.i, u.s FROM t FULL JOIN u ON t.m = u.m",
+    "self": "SELECT a.k AS ak, b.k AS bk FROM t AS a JOIN t AS b ON a.g = b.g AND a.k < b.k",
+    "selfleft": "SELECT a.k, b.k AS next, b.v FROM t AS a LEFT JOIN t AS b ON a.k + 1 = b.k",
+    "three": """SELECT t.k, u.i, u.s, w.name FROM t JOIN u ON t.n = u.n JOIN w ON u.g = w.g""",
+    "threeouter": """SELECT t.k, u.i, w.name, w.g FROM t LEFT JOIN u ON t.n = u.n AND u.i = 1
+        FULL JOIN w ON coalesce(u.g, t.g) = w.g""",
+    "threesame": "SELECT t.k, u.i, u.s, w.r FROM t JOIN u ON t.g = u.g LEFT JOIN w ON w.g = t.g",
+    "joined": """SELECT w.name, count(*) AS c, sum(t.v) AS s, max(t.x) AS x, count(t.k) AS ck
+        FROM w LEFT JOIN t ON t.g = w.g GROUP BY w.name""",
+    "ofgroups": """SELECT a.g, a.c, b.s FROM (SELECT g, count(*) AS c FROM t GROUP BY g) AS a
+        FULL JOIN (SELECT g, sum(n) AS s FROM u GROUP BY g) AS b ON a.g = b.g""",
+    # Top n
+    "top": "SELECT k, v FROM t ORDER BY v DESC, k LIMIT 5",
+    "topnulls": "SELECT k, x, g FROM t ORDER BY x DESC NULLS FIRST, g ASC NULLS LAST, k LIMIT 6",
+    "offset": "SELECT k, m FROM t WHERE n IS NOT NULL ORDER BY m, k DESC LIMIT 4 OFFSET 2",
+    "limit": "SELECT g, c FROM (SELECT g, count(*) AS c FROM t GROUP BY g) ORDER BY c DESC, g LIMIT 2",
+    "grouptop": """SELECT g, k, v, p FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY v DESC,
+        k) AS p FROM t) WHERE p <= 2""",
+    "grouptopone": """SELECT k, n, x FROM (SELECT *, row_number() OVER (PARTITION BY n, d ORDER BY
+        x DESC NULLS LAST, k) AS p FROM t) WHERE p = 1""",
+    "qualified": """SELECT k, n, ts FROM t
+        QUALIFY row_number() OVER (PARTITION BY n ORDER BY ts, k) <= 3""",
+    "topofjoin": """SELECT g, k, name FROM (SELECT t.g, t.k, w.name, row_number() OVER
+        (PARTITION BY w.name ORDER BY t.k DESC) AS p FROM t JOIN w ON t.g = w.g) WHERE p < 3""",
+    "topthengroup": """SELECT g, count(*) AS c FROM (SELECT g, k FROM t ORDER BY k LIMIT 10)
+        GROUP BY g""",
+    # Unions, subqueries and common tables
+    "union": "SELECT g, n FROM t UNION ALL SELECT g, n FROM u UNION ALL SELECT name, 7 FROM w",
+    "unionsame": "SELECT k, v FROM t WHERE v > 0 UNION ALL SELECT k, v FROM t WHERE n = 1",
+    "uniongroup": """SELECT g, count(*) AS c, sum(q) AS q FROM
+        (SELECT g, m AS q FROM t UNION ALL SELECT g, m FROM u) GROUP BY g""",
+    "common": """WITH a AS (SELECT g, sum(v) AS s FROM t GROUP BY g),
+        b AS (SELECT w.name, a.s FROM a JOIN w ON a.g = w.g)
+        SELECT b.name, max(b.s) AS s, count(*) AS c FROM b GROUP BY b.name""",
+    "nested": """SELECT q.g, q.c FROM (SELECT p.g, count(*) AS c FROM (SELECT g, n FROM (SELECT *
+        FROM t WHERE v IS NOT NULL) WHERE n >= 0) AS p GROUP BY p.g) AS q WHERE q.c > 1""",
+}
+
+OVER_VIEWS: dict[str, str] = {
+    "viewtop": "SELECT g, s FROM values ORDER BY s DESC, g LIMIT 3",
+    "viewgroup": "SELECT name, count(*) AS c, max(k) AS k FROM left GROUP BY name",
+    "viewjoin": "SELECT a.g, a.c, b.a AS b FROM values AS a JOIN distincts AS b ON a.g <=> b.g",
+    "viewtable": "SELECT t.k, q.c FROM t LEFT JOIN having AS q ON t.g = q.g AND t.n = q.n",
+    "diamond": "SELECT a.g, a.c, b.k FROM values AS a FULL JOIN grouptop AS b ON a.g = b.g",
+    "viewunion": "SELECT g, c FROM values UNION ALL SELECT name, c FROM viewgroup",
+}
