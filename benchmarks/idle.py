@@ -60,9 +60,7 @@ class IdleStep:
         return pa.RecordBatch.from_pylist([], chunk_schema(self.operator.node.fields))
 
 
-def _reads(
-    store: Store, state: StoreState, view: CatalogView, plan: Materialize
-) -> list[ScanRead]:
+def _reads(store: Store, state: StoreState, view: CatalogView, plan: Materialize) -> list[ScanRead]:
     """Return what a refresh reads: the feed of each table that has changed."""
     vnodes, found = range(state.settings.vnode_count), []
     for scan in scans(plan):

@@ -7,7 +7,8 @@
     it was to leave, but was cancelled     delete
 
 Promises: a change carries the whole row as it is from then on, and its moment as ``updated_at``;
-changes are ordered by their moments and cut into files of `BATCH_DAYS` days, one a micro-batch.
+changes are ordered by their moments; those before a day are one file, the history, and those after
+it are cut into files of a day each, one a micro-batch.
 Does not know: who reads the stream.
 
 The key is carrier, flight number, origin and scheduled hour. Is it one? Carrier and flight number
@@ -45,7 +46,7 @@ CHANGE_COLUMNS = f"op STRING, {COLUMNS}"
 
 START = datetime(2012, 12, 25, tzinfo=UTC)  # the first flight of the year leaves a week later
 STREAM_DAYS = 400  # more than there are until the last landing
-BATCH_DAYS = 4
+DAY = timedelta(days=1)
 LEAD_DAYS = 7
 DIVERTED_MINUTES = 6 * 60
 
@@ -74,46 +75,45 @@ def changes(flights: pa.Table) -> pa.Table:
     return whole.select(_names()).sort_by("updated_at")
 
 
-def write(flights: pa.Table, folder: Path, days: int = STREAM_DAYS) -> datetime:
-    """Write the changes of the first ``days`` days as files in ``folder``.
+def write(
+    flights: pa.Table, history: Path, folder: Path, since: datetime, days: int = STREAM_DAYS
+) -> datetime:
+    """Write the changes before ``since`` as one file, those of ``days`` days as files in a folder.
 
     Return until when the files there tell the story. A file that is there stays: the same changes
     make the same file, so a replay that was broken off, or was to be shorter, goes on.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = -(-min(days, STREAM_DAYS) // BATCH_DAYS)
-    announced = pc.less(flights["time_hour"], _begin(wanted) + timedelta(days=LEAD_DAYS))
+    wanted = min(days, STREAM_DAYS)
+    announced = pc.less(flights["time_hour"], since + (wanted + LEAD_DAYS) * DAY)
     stream = changes(flights.filter(announced))
-    batches = pc.divide(pc.days_between(START, stream["updated_at"]), BATCH_DAYS).to_numpy()
-    for batch in range(min(wanted, int(batches[-1]) + 1)):
-        first, end = np.searchsorted(batches, [batch, batch + 1])
-        _write_file(stream.slice(first, end - first), folder, _begin(batch))
-    return end_of(max(folder.glob("*.parquet")))
+    passed = pc.days_between(since, stream["updated_at"]).to_numpy()
+    _write_file(stream.slice(0, np.searchsorted(passed, 0)), history, since)
+    for day in range(min(wanted, int(passed[-1]) + 1)):
+        first, end = np.searchsorted(passed, [day, day + 1])
+        begin = since + day * DAY
+        _write_file(stream.slice(first, end - first), folder / f"{begin:%Y-%m-%d}.parquet", begin)
+    return max(map(end_of, folder.glob("*.parquet")))
 
 
 def end_of(file: Path) -> datetime:
     """Return the moment before which the changes of ``file`` happened."""
-    return datetime.strptime(f"{file.stem}Z", "%Y-%m-%d%z") + timedelta(days=BATCH_DAYS)
+    return datetime.strptime(f"{file.stem}Z", "%Y-%m-%d%z") + DAY
 
 
 def batch_end(moment: datetime) -> datetime:
-    """Return the moment at which the micro-batch of a change ends."""
-    return _begin((moment - START) // timedelta(days=BATCH_DAYS) + 1)
+    """Return the moment at which the day of a change, and so its micro-batch, ends."""
+    return START + ((moment - START) // DAY + 1) * DAY
 
 
-def _begin(batch: int) -> datetime:
-    return START + timedelta(days=BATCH_DAYS * batch)
-
-
-def _write_file(stream: pa.Table, folder: Path, begin: datetime) -> None:
+def _write_file(stream: pa.Table, file: Path, moment: datetime) -> None:
     """Write one file, whole or not at all: Spark sees no name that begins with a dot."""
-    file = folder / f"{begin:%Y-%m-%d}.parquet"
     if file.exists():
         return
-    unfinished = folder / f".{file.name}"
+    unfinished = file.with_name(f".{file.name}")
     pq.write_table(stream, unfinished)
     # Spark takes files in the order of their modification times, so these tell the story too.
-    os.utime(unfinished, times=(begin.timestamp(), begin.timestamp()))
+    os.utime(unfinished, times=(moment.timestamp(), moment.timestamp()))
     unfinished.rename(file)
 
 

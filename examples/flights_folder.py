@@ -2,8 +2,9 @@
 
     <store>                       the store
     <store>.replay/source/        the package's tables as Parquet, for Spark
+    <store>.replay/history/       the changes before the day from which on they are streamed
     <store>.replay/changes/       the stream of changes, a file for every micro-batch
-    <store>.replay/checkpoints/   how far the streaming queries have come
+    <store>.replay/checkpoint/    how far the streaming query has come
     <store>.replay/spark.log      what Spark has to say
 
 Promises: checkpoints are never used with another store than the one they tell of, whenever the
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import flights_source
@@ -31,15 +33,25 @@ class Folder:
         """Return the file of one of the source's tables."""
         return self._replay / "source" / f"{name}.parquet"
 
+    def history(self, since: datetime) -> Path:
+        """Return the file of what was before a day. SystemExit if a replay began with another."""
+        folder = self._replay / "history"
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = folder / f"{since:%Y-%m-%d}.parquet"
+        for other in folder.glob("2*.parquet"):
+            if other != wanted:
+                raise SystemExit(f"this replay began with --since {other.stem}: say so, or --reset")
+        return wanted
+
     @property
     def changes(self) -> Path:
         """The stream's files."""
         return self._replay / "changes"
 
     @property
-    def checkpoints(self) -> Path:
-        """A folder for every streaming query."""
-        return self._replay / "checkpoints"
+    def checkpoint(self) -> Path:
+        """The folder of the streaming query."""
+        return self._replay / "checkpoint"
 
     @property
     def log(self) -> Path:

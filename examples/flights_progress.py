@@ -1,56 +1,86 @@
-"""The progress of a replay: what the last micro-batch did, and what is looked up meanwhile.
+"""The progress of a replay: what the last micro-batch did, and how soon the views had it.
 
 Promises: on a terminal one line that changes, elsewhere a line every few seconds.
-Does not know: what the streaming queries do.
+Does not know: what the streaming query or the views do.
 """
 
 from __future__ import annotations
 
 import shutil
+import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.query import StreamingQuery
+
+from relstate import Store
+
+if TYPE_CHECKING:
+    from relstate.connector.views.stream import ViewStream
 
 LINE_SECONDS = 5.0
 LOOK_SECONDS = 1
 
 
-def watch(
-    queries: Sequence[StreamingQuery], files: Sequence[Path], live: Callable[[], str]
-) -> None:
-    """Tell of the first query, whose micro-batches are ``files``, until all have ended.
+def watch(query: StreamingQuery, files: Sequence[Path], live: Callable[[], str]) -> Iterator[int]:
+    """Tell of a query, whose micro-batches are ``files``, until it has read all; yield how many.
 
-    ``live`` adds what the tables say just then. StreamingQueryException as soon as one fails.
+    ``live`` adds what the views say just then. StreamingQueryException if the query fails.
     """
     in_place = sys.stdout.isatty()
     shown = time.monotonic()
-    while any(query.isActive for query in queries):
-        for query in queries:
-            query.awaitTermination(LOOK_SECONDS)
+    reading = Thread(target=query.processAllAvailable, daemon=True)
+    reading.start()
+    while reading.is_alive():
+        reading.join(LOOK_SECONDS)
+        progress = _progress(query)
         if in_place or time.monotonic() - shown >= LINE_SECONDS:
             shown = time.monotonic()
-            _show(_told(queries[0], files) + live(), in_place)
-    for query in queries:
-        query.awaitTermination()
-    _show(_told(queries[0], files) + live(), in_place)
+            _show(_told(progress, files) + live(), in_place)
+        if progress is not None:
+            yield progress["batchId"] + 1
+    query.stop()
+    query.awaitTermination()
+    progress = _progress(query)
+    _show("  nothing new" if progress is None else _told(progress, files) + live(), in_place)
     if in_place:
         print()
 
 
-def _told(query: StreamingQuery, files: Sequence[Path]) -> str:
-    progress = query.lastProgress
+def latencies(store: Store, views: ViewStream, begin: int) -> str:
+    """Return how long after each write, from the epoch ``begin`` on, the views had it."""
+    times = {entry.epoch: entry.time for entry in store.history()}
+    writes = [one.epoch for one in store.history() if one.operation == "write"]
+    found = []
+    for refresh in views.recentProgress:
+        taken_in = [one for one in writes if begin <= one <= refresh["reflects"]]
+        found += [(times[refresh["epoch"]] - times[one]) / 1e6 for one in taken_in]
+        begin = refresh["reflects"] + 1
+    if not found:
+        return "the views had nothing to take in"
+    return (
+        f"{len(found)} epochs were in the views after {statistics.median(found):.2f} s (p50), "
+        f"after {max(found):.2f} s at most"
+    )
+
+
+def _progress(query: StreamingQuery) -> dict[str, Any] | None:
+    """Return what the last micro-batch with rows did."""
+    return next((one for one in reversed(query.recentProgress) if one["numInputRows"]), None)
+
+
+def _told(progress: dict[str, Any] | None, files: Sequence[Path]) -> str:
     if progress is None:
-        return "  starting  "
-    if not progress["numInputRows"]:
-        return "  nothing new  "
+        return "  starting"
     file = files[progress["batchId"]]
     seconds = progress["durationMs"]["triggerExecution"] / 1000
     return (
         f"  {file.stem}  {progress['batchId'] + 1:3}/{len(files)}"
-        f"  {progress['numInputRows']:6,} changes in {seconds:4.2f} s  "
+        f"  {progress['numInputRows']:6,} changes in {seconds:4.2f} s"
     )
 
 

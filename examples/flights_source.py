@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-NAMES = ("flights", "airlines", "airports", "planes", "weather")
+NAMES = ("flights", "airlines", "airports")
 
 
 def read(name: str) -> pa.Table:

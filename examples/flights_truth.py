@@ -1,4 +1,4 @@
-"""What the tables must hold, computed by plain Spark from the source: no stream, no store.
+"""What the table of flights must hold, computed by plain Spark: no stream, no store.
 
 Promises: the truth as of any moment of the year, by SQL over the source's rows alone.
 Does not know: relstate, or how the stream of changes was made.
@@ -36,13 +36,6 @@ _FLIGHTS = f"""
     FROM ({_MOMENTS})
     WHERE announced < :until AND (cancelled IS NULL OR cancelled >= :until)"""
 
-_CARRIER_DELAYS = f"""
-    SELECT carrier, count(*) AS landings, sum(arr_delay) AS total_delay,
-        count_if(arr_delay > 60) AS over_an_hour, max(arr_delay) AS worst_delay
-    FROM ({_MOMENTS})
-    WHERE landed < :until AND arr_delay IS NOT NULL
-    GROUP BY carrier"""
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -62,12 +55,6 @@ def flights(source: DataFrame, until: datetime) -> DataFrame:
     """Return the table ``flights`` as of ``until``."""
     spark = source.sparkSession
     return spark.sql(_FLIGHTS, args={"until": until}, source=source)
-
-
-def carrier_delays(source: DataFrame, until: datetime) -> DataFrame:
-    """Return the table ``carrier_delays`` as of ``until``."""
-    spark = source.sparkSession
-    return spark.sql(_CARRIER_DELAYS, args={"until": until}, source=source)
 
 
 def compare(rows: DataFrame, expected: DataFrame) -> Comparison:

@@ -38,6 +38,7 @@ from .schema import arrow, cast, type_json, types
 from .schema.evolution import is_wider
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
+from .segment.key import vnodes_in
 from .segment.kind import Kind
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
@@ -119,4 +120,5 @@ __all__ = [
     "ragged",
     "type_json",
     "types",
+    "vnodes_in",
 ]

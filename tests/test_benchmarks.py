@@ -87,6 +87,17 @@ def test_workloads_of_spark_run(tmp_path: Path) -> None:
     assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
 
 
+@pytest.mark.timeout(660)
+def test_workloads_of_views_run(tmp_path: Path) -> None:
+    """Each gives figures; what has a second part tells of it under a name of its own."""
+    names = ["view-refresh", "view-latency", "view-backfill", "view-append-only", "view-epochs"]
+
+    written = run(tmp_path, *names)
+
+    assert [name for name in workloads_of(written) if ":" not in name] == names
+    assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
+
+
 def test_an_unknown_workload_is_told_with_the_known_ones() -> None:
     """Nothing is measured then."""
     done = subprocess.run(

@@ -19,6 +19,8 @@ from .spark_write import spark_write
 from .sql_lookup import sql_lookup
 from .table_scan import table_scan
 from .upsert import upsert
+from .views import append_only, backfill, latency, refresh
+from .views import epochs as view_epochs
 
 Workload = Callable[[Workbench], Iterator[Figure]]
 
@@ -37,4 +39,9 @@ WORKLOADS: Mapping[str, Workload] = {
     "micro-batch": microbatch,
     "upsert": upsert,
     "memory": memory,
+    "view-refresh": refresh,
+    "view-latency": latency,
+    "view-backfill": backfill,
+    "view-append-only": append_only,
+    "view-epochs": view_epochs,
 }

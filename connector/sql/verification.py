@@ -129,14 +129,23 @@ def _compared(found: DataFrame, expected: DataFrame) -> tuple[int, int, str]:
 
 
 def _comparable(frame: DataFrame) -> DataFrame:
-    """Return a frame whose maps, which have no equality, are sorted arrays."""
+    """Return a frame in which what has no order in Spark, maps and variants, is text."""
     columns = [
-        f.array_sort(f.map_entries(field.name)).alias(field.name)
-        if isinstance(field.dataType, s.MapType)
+        f.to_json(f.struct(field.name)).alias(field.name)
+        if _has_no_order(field.dataType)
         else f.col(field.name)
         for field in frame.schema.fields
     ]
     return frame.select(*columns)
+
+
+def _has_no_order(data_type: s.DataType) -> bool:
+    match data_type:
+        case s.ArrayType():
+            return _has_no_order(data_type.elementType)
+        case s.StructType():
+            return any(_has_no_order(field.dataType) for field in data_type.fields)
+    return isinstance(data_type, s.MapType | s.VariantType)
 
 
 def _placed(frame: DataFrame, names: Sequence[str], floats: Sequence[str]) -> DataFrame:

@@ -207,6 +207,7 @@ class _Builder:
         task = FragmentTask(
             self._job.view_id,
             self._job.target,
+            self._job.mapping,
             flow.fields,
             flow.steps,
             flow.result,

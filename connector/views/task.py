@@ -11,11 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
+from numpy.typing import NDArray
 
 from relstate.connector.failure import reported_items
-from relstate.storage import LocalEnvironment, ReadPlan, SegmentRecord, SegmentWriter, types
+from relstate.storage import (
+    LocalEnvironment,
+    ReadPlan,
+    SegmentRecord,
+    SegmentWriter,
+    errors,
+    types,
+)
+from relstate.vnode import VnodeMapping
 
 from .executor.state import StoredState
 from .message import TaskMessage
@@ -42,7 +51,9 @@ class Target:
 class Writers:
     """The writers of one task: one for the view's rows, one for all state, as they are kept."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, owned: NDArray[np.bool_]) -> None:
+        """``owned``: of every vnode whether it is this task's to write."""
+        self.owned = owned
         self._target = target
         self._writers: dict[bool, SegmentWriter] = {}
 
@@ -89,7 +100,7 @@ class ExecutorStep:
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
         """Return what the executor gives, its changes of state written."""
         writer = writers.writer(is_root=self.operator.is_root)
-        states = [StoredState(plan.open(), writer) for plan in self.states]
+        states = [StoredState(plan.open(), writer, writers.owned) for plan in self.states]
         executor = self.operator.executor(self.operator.node, states, is_ansi=self.is_ansi)
         return executor.run(chunk)
 
@@ -119,11 +130,13 @@ class FragmentTask:
     """The steps of a fragment. Travels to the tasks, where it is called with their rows.
 
     ``fields``: of the rows that come; ``result``: of those that go. ``fan``: how many units the
-    next fragment may have, each of which gets a control row.
+    next fragment may have, each of which gets a control row. ``units``: in how many units it runs,
+    of which ``mapping`` tells who owns which vnode where there are several.
     """
 
     view_id: int
     target: Target
+    mapping: VnodeMapping
     fields: tuple[types.Field, ...]
     steps: tuple[Step, ...]
     result: tuple[types.Field, ...]
@@ -132,17 +145,14 @@ class FragmentTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps in the unit of this task, and yield changes and control rows."""
-        context = TaskContext.get()
-        unit = 0 if context is None else context.partitionId()
-        return reported_items(self.rows(batches, unit))
+        return reported_items(self._rows(batches))
 
-    def rows(self, batches: Iterator[pa.RecordBatch], unit: int) -> Iterator[pa.RecordBatch]:
-        """Yield what ``unit`` makes of its rows."""
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         started = LocalEnvironment(self.target.path).now()
-        writers = Writers(self.target)
+        chunk, messages, unit = self._received(batches)
+        rows = chunk.num_rows
+        writers = Writers(self.target, self._owned(unit))
         try:
-            chunk, messages = self._received(batches)
-            rows = chunk.num_rows
             for step in self.steps:
                 chunk = step.run(chunk, writers)
             segments = writers.finish()
@@ -158,21 +168,45 @@ class FragmentTask:
             yield control_rows([unit], message, schema)
         yield control_rows(range(unit, self.fan, self.units), b"", schema)
 
-    def _received(self, batches: Iterator[pa.RecordBatch]) -> tuple[pa.RecordBatch, list[bytes]]:
-        """Return the changes and the messages among the rows of a task."""
+    def _received(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> tuple[pa.RecordBatch, list[bytes], int]:
+        """Return the changes and the messages among the rows of a task, and which unit it is.
+
+        The control rows tell: the task's own number does not, where a union stands behind it.
+        """
         schema = chunk_schema(self.fields)
         messages: list[bytes] = []
+        targets: set[int] = set()
         chunks: list[pa.RecordBatch] = []
         for batch in batches:
-            control = batch.column(batch.num_columns - 1)
+            target, control = batch.columns[-2:]
             if control.null_count < len(control):
                 messages += [one for one in control.drop_null().to_pylist() if one]
+                targets.update(target.drop_null().to_pylist())
                 batch = batch.filter(control.is_null())
             if batch.num_rows:
                 chunks.append(_in_schema(batch.select(range(len(schema))), schema))
-        if not chunks:
-            return _empty(schema), messages
-        return pa.concat_batches(chunks), messages
+        chunk = pa.concat_batches(chunks) if chunks else _empty(schema)
+        return chunk, messages, self._unit(targets)
+
+    def _owned(self, unit: int) -> NDArray[np.bool_]:
+        if self.units == 1:
+            return np.ones(self.mapping.vnode_count, bool)
+        owned: NDArray[np.bool_] = np.array(self.mapping.owners) == unit
+        return owned
+
+    def _unit(self, targets: set[int]) -> int:
+        """Return the unit whose control rows these are. LostMessageError unless it is one."""
+        if self.units == 1:
+            return 0
+        if len(targets) != 1:
+            raise errors.LostMessageError(
+                f"a task of the view with the id {self.view_id} got control rows for the units "
+                f"{sorted(targets)} instead of one: Spark lost rows or brought them elsewhere; "
+                "nothing was committed: refresh again"
+            )
+        return targets.pop()
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

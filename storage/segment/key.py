@@ -17,7 +17,9 @@ from ..codec.ragged import (
     constant,
     from_matrix,
     lengths_of,
+    load,
     matrix_of,
+    parts_of,
 )
 
 # On disk: never change or reuse.
@@ -56,6 +58,12 @@ def prefix_of(table_id: int, vnode: int) -> bytes:
 def vnode_of(full_key: bytes) -> int:
     """Return the vnode in a full key."""
     return int.from_bytes(full_key[4:PREFIX_BYTES], "big")
+
+
+def vnodes_in(full_keys: Bytes) -> NDArray[np.uint16]:
+    """Return the vnode in every full key, uint16."""
+    data, offsets = parts_of(full_keys)
+    return load(data, offsets[:-1] + 4, ">u2").astype(np.uint16)
 
 
 def successor(prefix: bytes) -> bytes | None:

@@ -80,59 +80,71 @@ def test_a_change_knows_nothing_of_what_comes_later(stream: pa.Table) -> None:
     assert departed["dep_time"].null_count == 0
 
 
+SINCE = datetime(2013, 1, 3, tzinfo=UTC)
+
+
+def _written(flights: pa.Table, folder: Path, days: int = 400) -> datetime:
+    folder.mkdir(exist_ok=True)
+    return flights_changes.write(
+        flights, folder / "history.parquet", folder / "changes", SINCE, days
+    )
+
+
 def test_the_files_are_the_stream(year: pa.Table, stream: pa.Table, tmp_path: Path) -> None:
-    """Files in the order of their names, and of their times, hold the changes in their order."""
-    end = flights_changes.write(year, tmp_path)
-    files = sorted(tmp_path.iterdir())
+    """The history, and files in the order of their names and times, hold the changes in order."""
+    end = _written(year, tmp_path)
+    files = sorted((tmp_path / "changes").iterdir())
     times = [file.stat().st_mtime for file in files]
+    history = pq.read_table(tmp_path / "history.parquet")
 
     assert times == sorted(set(times))
     assert flights_changes.end_of(files[-1]) == end > pc.max(stream["updated_at"]).as_py()
-    assert pa.concat_tables([pq.read_table(file) for file in files]).equals(stream)
+    assert pc.max(history["updated_at"]).as_py() < SINCE
+    assert pa.concat_tables([history, *map(pq.read_table, files)]).equals(stream)
 
 
-def test_a_file_holds_the_changes_of_its_days(year: pa.Table, tmp_path: Path) -> None:
-    """The days of a file begin with its name and end where the next one begins."""
-    flights_changes.write(year.slice(0, 20_000), tmp_path, days=12)
-    days = timedelta(days=flights_changes.BATCH_DAYS)
+def test_a_file_holds_the_changes_of_its_day(year: pa.Table, tmp_path: Path) -> None:
+    """The day of a file is its name."""
+    _written(year.slice(0, 20_000), tmp_path, days=12)
 
-    for file in tmp_path.iterdir():
+    files = sorted((tmp_path / "changes").iterdir())
+    assert len(files) == 12
+    for file in files:
         moments = pq.read_table(file)["updated_at"]
         end = flights_changes.end_of(file)
-        assert end - days <= pc.min(moments).as_py()
+        assert end - flights_changes.DAY <= pc.min(moments).as_py()
         assert pc.max(moments).as_py() < end
         assert flights_changes.batch_end(pc.max(moments).as_py()) == end
 
 
 def test_a_longer_replay_keeps_the_files_of_a_shorter(year: pa.Table, tmp_path: Path) -> None:
     """What Spark has read once is never written again, and more days only add to it."""
-    some = year.slice(0, 20_000)
-    flights_changes.write(some, tmp_path, days=6)
-    (tmp_path / ".2013-01-02.parquet").write_bytes(b"half a file, left by a kill")
-    before = {file.name: file.stat().st_ino for file in tmp_path.glob("2*.parquet")}
-    end = flights_changes.write(some, tmp_path, days=12)
+    some, changes = year.slice(0, 20_000), tmp_path / "changes"
+    _written(some, tmp_path, days=3)
+    (changes / ".2013-01-06.parquet").write_bytes(b"half a file, left by a kill")
+    before = {file: file.stat().st_ino for file in tmp_path.rglob("[!.]*.parquet")}
+    end = _written(some, tmp_path, days=6)
 
-    assert end == flights_changes.write(some, tmp_path, days=3)
-    assert sorted(file.name for file in tmp_path.iterdir())[: len(before)] == sorted(before)
-    for name, inode in before.items():
-        assert (tmp_path / name).stat().st_ino == inode
+    assert end == _written(some, tmp_path, days=1)
+    assert len(list(changes.iterdir())) == 6
+    assert before.items() <= {file: file.stat().st_ino for file in tmp_path.rglob("*")}.items()
 
 
 def test_there_are_no_files_after_the_last_change(year: pa.Table, tmp_path: Path) -> None:
     """More days than the stream has, however many, are all of its days."""
-    some = year.slice(0, 1_000)
-    end = flights_changes.write(some, tmp_path)
-    files = sorted(tmp_path.iterdir())
+    some = year.slice(0, 5_000)
+    end = _written(some, tmp_path)
+    files = sorted((tmp_path / "changes").iterdir())
 
-    assert flights_changes.write(some, tmp_path, days=10**12) == end
-    assert sorted(tmp_path.iterdir()) == files
+    assert _written(some, tmp_path, days=10**12) == end
+    assert sorted((tmp_path / "changes").iterdir()) == files
     assert pq.read_metadata(files[-1]).num_rows > 0
 
 
 @given(st.datetimes(datetime(2012, 12, 25), datetime(2014, 2, 1)))
 def test_a_batch_ends_after_its_moments(moment: datetime) -> None:
-    """Every moment lies before the end of its batch, and within its days."""
+    """Every moment lies before the end of its day, and within it."""
     end = flights_changes.batch_end(moment.replace(tzinfo=UTC))
 
-    assert timedelta(0) < end - moment.replace(tzinfo=UTC)
-    assert end - moment.replace(tzinfo=UTC) <= timedelta(days=flights_changes.BATCH_DAYS)
+    assert timedelta(0) < end - moment.replace(tzinfo=UTC) <= flights_changes.DAY
+    assert end.time() == datetime.min.time()

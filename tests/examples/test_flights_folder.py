@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ def folder(tmp_path: Path) -> Folder:
     """A replay that has begun: a store, and a checkpoint that tells of it."""
     folder = Folder(tmp_path / "flights")
     relstate.create(str(folder.store)).close()
-    (folder.checkpoints / "flights").mkdir(parents=True)
+    folder.checkpoint.mkdir(parents=True)
     return folder
 
 
@@ -22,7 +23,7 @@ def test_a_replay_goes_on(folder: Folder) -> None:
     folder.prepare(reset=False)
 
     assert relstate.open(str(folder.store)).tables() == ()
-    assert (folder.checkpoints / "flights").is_dir()
+    assert folder.checkpoint.is_dir()
 
 
 def test_a_reset_removes_the_store_and_what_tells_of_it(folder: Folder) -> None:
@@ -30,15 +31,15 @@ def test_a_reset_removes_the_store_and_what_tells_of_it(folder: Folder) -> None:
     folder.prepare(reset=True)
 
     assert not folder.store.exists()
-    assert not folder.checkpoints.parent.exists()
+    assert not folder.checkpoint.parent.exists()
 
 
 def test_checkpoints_go_with_their_store(folder: Folder) -> None:
     """A reset that was killed when the store had just gone is completed by the next run."""
-    folder.store.rename(folder.checkpoints.parent / "removed")
+    folder.store.rename(folder.checkpoint.parent / "removed")
     folder.prepare(reset=False)
 
-    assert not folder.checkpoints.parent.exists()
+    assert not folder.checkpoint.parent.exists()
 
 
 def test_what_is_no_store_is_not_removed(tmp_path: Path) -> None:
@@ -49,3 +50,13 @@ def test_what_is_no_store_is_not_removed(tmp_path: Path) -> None:
 
     assert precious.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["flights"]
+
+
+def test_a_replay_keeps_its_beginning(folder: Folder) -> None:
+    """The day from which on it streams is told apart by the history: another one is refused."""
+    began = folder.history(datetime(2013, 11, 1, tzinfo=UTC))
+    began.touch()
+
+    assert folder.history(datetime(2013, 11, 1, tzinfo=UTC)) == began
+    with pytest.raises(SystemExit, match="--since 2013-11-01"):
+        folder.history(datetime(2013, 11, 2, tzinfo=UTC))

@@ -47,20 +47,6 @@ def test_the_truth_is_what_the_changes_come_to(
     assert truth.sort_by(order).to_pylist() == folded.sort_by(order).to_pylist()
 
 
-def test_the_delays_are_those_of_the_landings(source: DataFrame, changes: pa.Table) -> None:
-    """Landings are counted for their carriers; diverted flights, which have no delay, are not."""
-    until = START + timedelta(days=12)
-    folded = _folded(changes, until)
-    landed = folded.filter(pc.equal(folded["status"], "landed"))
-    delays = landed.group_by("carrier").aggregate([("arr_delay", "sum"), ("arr_delay", "count")])
-
-    truth = flights_truth.carrier_delays(source, until).toArrow().sort_by("carrier")
-    delays = delays.sort_by("carrier")
-    assert truth["carrier"].to_pylist() == delays["carrier"].to_pylist()
-    assert truth["total_delay"].to_pylist() == delays["arr_delay_sum"].to_pylist()
-    assert truth["landings"].to_pylist() == delays["arr_delay_count"].to_pylist()
-
-
 def test_equal_relations_have_no_difference(spark: SparkSession) -> None:
     """Order does not matter; nulls and NaN equal themselves; a row may be there twice."""
     rows = [(1, None, 1.0), (2, "b", float("nan")), (2, "b", float("nan"))]

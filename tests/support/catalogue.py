@@ -1,7 +1,7 @@
 """SELECTs over the tables of `moving`, one for every operator and its forms, that a view can keep.
 
 Where a SELECT takes some of its rows, its order tells all of them apart. Those of ``OVER_VIEWS``
-read the views of the catalogue, by the names they have here.
+read views of the catalogue; ``{v}`` stands for what their names begin with.
 """
 
 from __future__ import annotations
@@ -76,9 +76,10 @@ CATALOGUE: dict[str, str] = {
     "top": "SELECT k, v FROM t ORDER BY v DESC, k LIMIT 5",
     "topnulls": "SELECT k, x, g FROM t ORDER BY x DESC NULLS FIRST, g ASC NULLS LAST, k LIMIT 6",
     "offset": "SELECT k, m FROM t WHERE n IS NOT NULL ORDER BY m, k DESC LIMIT 4 OFFSET 2",
-    "limit": "SELECT g, c FROM (SELECT g, count(*) AS c FROM t GROUP BY g) ORDER BY c DESC, g LIMIT 2",
-    "grouptop": """SELECT g, k, v, p FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY v DESC,
-        k) AS p FROM t) WHERE p <= 2""",
+    "groups": """SELECT g, c FROM (SELECT g, count(*) AS c FROM t GROUP BY g)
+        ORDER BY c DESC, g LIMIT 2""",
+    "grouptop": """SELECT g, k, v, p FROM (SELECT *, row_number() OVER (PARTITION BY g
+        ORDER BY v DESC, k) AS p FROM t) WHERE p <= 2""",
     "grouptopone": """SELECT k, n, x FROM (SELECT *, row_number() OVER (PARTITION BY n, d ORDER BY
         x DESC NULLS LAST, k) AS p FROM t) WHERE p = 1""",
     "qualified": """SELECT k, n, ts FROM t
@@ -100,10 +101,10 @@ CATALOGUE: dict[str, str] = {
 }
 
 OVER_VIEWS: dict[str, str] = {
-    "viewtop": "SELECT g, s FROM values ORDER BY s DESC, g LIMIT 3",
-    "viewgroup": "SELECT name, count(*) AS c, max(k) AS k FROM left GROUP BY name",
-    "viewjoin": "SELECT a.g, a.c, b.a AS b FROM values AS a JOIN distincts AS b ON a.g <=> b.g",
-    "viewtable": "SELECT t.k, q.c FROM t LEFT JOIN having AS q ON t.g = q.g AND t.n = q.n",
-    "diamond": "SELECT a.g, a.c, b.k FROM values AS a FULL JOIN grouptop AS b ON a.g = b.g",
-    "viewunion": "SELECT g, c FROM values UNION ALL SELECT name, c FROM viewgroup",
+    "viewtop": "SELECT g, s FROM {v}values ORDER BY s DESC, g LIMIT 3",
+    "viewgroup": "SELECT name, count(*) AS c, max(k) AS k FROM {v}left GROUP BY name",
+    "viewjoin": "SELECT a.g, a.c, b.a AS b FROM {v}values AS a JOIN {v}distincts AS b ON a.g <=> b.g",
+    "viewtable": "SELECT t.k, q.c FROM t LEFT JOIN {v}having AS q ON t.g = q.g AND t.n = q.n",
+    "diamond": "SELECT a.g, a.c, b.k FROM {v}values AS a FULL JOIN {v}grouptop AS b ON a.g = b.g",
+    "viewunion": "SELECT g, c FROM {v}values UNION ALL SELECT name, c FROM {v}viewgroup",
 }

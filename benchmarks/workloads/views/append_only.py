@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
 
 import relstate
-from relstate.connector.sql.database import Database
 from relstate.storage import Store
 
-from ... import flights
 from ...figure import Comparison, Figure
 from ...session import CORES
 from ...turns import in_turns, seconds
@@ -24,14 +22,126 @@ from ...workbench import Workbench
 
 _FILES = 10
 _KEYS = 100_000
-_SELECT = "SELECT key, count(*) AS count, sum(amount) AS total FROM events GROUP BY key"
-_RESULT = "key BIGINT, count BIGINT, total BIGINT"
-_SCHEMA = "id BIGINT, key BIGINT, amount BIGINT"
+_COLUMNS = "id BIGINT NOT NULL, key BIGINT, amount BIGINT"
+_VIEW = (
+    "CREATE MATERIALIZED VIEW totals AS "
+    "SELECT key, count(*) AS count, sum(amount) AS total FROM events GROUP BY key"
+)
 
 
 def append_only(bench: Workbench) -> Iterator[Figure]:
-    """Measure rows a second from files, one a micro-batch, to the groups of them all.
+    """Measure rows a second from files, one a micro-batch, until the groups of them all are there.
 
-    Ours: into a table that only grows, which a view follows, both at once. Beside it the view
-    alone, over a table that has them.
+    Ours: a stream into a table that only grows, and at the same time a view that follows it.
+    Beside it the view's refreshes alone, file by file.
     """
+    input_ = _Input(bench)
+    for case, ours in (("stream and view", input_.followed), ("view alone", input_.refreshed)):
+        samples = in_turns(ours, input_.aggregated, max(bench.size.turns // 2, 1))
+        yield Figure(
+            workload="view-append-only",
+            case=f"{case}: {bench.size.rows:,} rows in {_files(bench)} files",
+            unit="M rows/s",
+            samples=samples.rates(bench.size.rows / 1e6),
+            comparison=Comparison.RATE,
+            against="Spark's streaming aggregation of the files, in update mode, to db.writer",
+            asked=1.0,
+        )
+
+
+class _Input:
+    """The files, and what is made of them: each run has a new store."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._spark = _session(bench.spark)
+        self._folder = bench.folder()
+        rows, files = bench.size.rows, _files(bench)
+        for number in range(files):
+            part = range(rows * number // files, rows * (number + 1) // files)
+            pq.write_table(_events(part), str(Path(self._folder) / f"{number:05d}.parquet"))
+
+    def followed(self) -> float:
+        """Stream the files into a table while a view follows it."""
+        with self._bench.store() as store:
+            database = _with_view(self._spark, store)
+
+            def run() -> None:
+                views = database.stream("totals")
+                writer = self._stream().writeStream.format("relstate").option("table", "events")
+                writer = writer.option("checkpointLocation", self._bench.folder())
+                _ended(writer.trigger(availableNow=True).start(store.path))
+                views.processAllAvailable()
+                views.stop()
+
+            took = seconds(run)()
+            self._check(store)
+            return took
+
+    def refreshed(self) -> float:
+        """Append file by file, and return how long the refreshes after it take in all."""
+        took = 0.0
+        with self._bench.store() as store:
+            database = _with_view(self._spark, store)
+            for file in sorted(Path(self._folder).iterdir()):
+                rows = self._spark.read.parquet(str(file))
+                writer = rows.write.format("relstate").option("table", "events").mode("append")
+                writer.save(store.path)
+                took += seconds(lambda: database.refresh("totals"))()
+            self._check(store)
+        return took
+
+    def aggregated(self) -> float:
+        """Let Spark aggregate the stream of files."""
+        with self._bench.store() as store:
+            columns = "key BIGINT NOT NULL, count BIGINT, total BIGINT"
+            store.create_table("totals", columns, primary_key=["key"])
+            database = relstate.connect(self._spark, store.path)
+            groups = (
+                self._stream()
+                .groupBy("key")
+                .agg(f.count("*").alias("count"), f.sum("amount").alias("total"))
+            )
+            writer = groups.writeStream.outputMode("update").trigger(availableNow=True)
+            writer = writer.option("checkpointLocation", self._bench.folder())
+            to_table = database.writer("totals")
+            took = seconds(lambda: _ended(writer.foreachBatch(to_table).start()))()
+            self._check(store)
+            return took
+
+    def _stream(self) -> DataFrame:
+        reader = self._spark.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1)
+        return reader.parquet(self._folder)
+
+    def _check(self, store: Store) -> None:
+        """Check that no row was lost."""
+        counts = (batch.column("count") for batch in store.table("totals").scan(columns=["count"]))
+        assert sum(np.asarray(count).sum() for count in counts) == self._bench.size.rows
+
+
+def _files(bench: Workbench) -> int:
+    return min(_FILES, bench.size.batches)
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    """Return a session with a shuffle for this machine: the usual 200 partitions are no rival."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", str(CORES))
+    return session
+
+
+def _with_view(spark: SparkSession, store: Store) -> relstate.Database:
+    store.create_table("events", _COLUMNS, primary_key=["id"], append_only=True)
+    database = relstate.connect(spark, store.path)
+    database.sql(_VIEW)
+    return database
+
+
+def _events(ids: range) -> pa.Table:
+    numbers = np.arange(ids.start, ids.stop, dtype=np.int64)
+    keys = np.random.default_rng(ids.start).integers(_KEYS, size=len(numbers))
+    return pa.table({"id": numbers, "key": keys, "amount": numbers % 1000})
+
+
+def _ended(query: StreamingQuery) -> None:
+    query.awaitTermination()

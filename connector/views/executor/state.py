@@ -21,6 +21,9 @@ from relstate.storage import (
     RowEncoding,
     SegmentWriter,
     StorageTable,
+    errors,
+    ragged,
+    vnodes_in,
 )
 
 Positions = NDArray[np.int64]
@@ -70,9 +73,16 @@ class StoredState:
     wrote; who made it finishes it.
     """
 
-    def __init__(self, table: StorageTable, writer: SegmentWriter) -> None:
+    def __init__(
+        self,
+        table: StorageTable,
+        writer: SegmentWriter,
+        owned: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """``owned``: of every vnode whether it is this state's to write; None for all."""
         self._table = table
         self._writer = writer
+        self._owned = owned
 
     @classmethod
     def open(
@@ -112,10 +122,23 @@ class StoredState:
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put rows or delete them: see `State.write`.
 
-        SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
-        the table; StorageFullError if a segment does not fit on the disk.
+        ConsistencyError for a row of a vnode that another unit owns, SchemaMismatchError,
+        NullKeyError, NullValueError or ValueRangeError if a row does not fit the table;
+        StorageFullError if a segment does not fit on the disk.
         """
         kinds = None
         if deleted is not None and deleted.any():
             kinds = np.where(deleted, Kind.DELETE, Kind.PUT).astype(np.uint8)
-        self._writer.add(*self.encoding.encode(rows, kinds))
+        keys, values = self.encoding.encode(rows, kinds)
+        if self._owned is not None:
+            self._check_owned(keys, self._owned)
+        self._writer.add(keys, values)
+
+    def _check_owned(self, keys: ragged.Bytes, owned: NDArray[np.bool_]) -> None:
+        strays = ~owned[vnodes_in(keys)]
+        if strays.any():
+            key = keys[int(np.flatnonzero(strays)[0])].as_py()
+            raise errors.ConsistencyError(
+                f"{self.encoding.describe(key)}: its vnode belongs to another unit; the rows were "
+                "not shuffled by the view's vnode mapping, and nothing was committed"
+            )

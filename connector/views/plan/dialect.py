@@ -21,7 +21,7 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
 from relstate.connector.syntax.tokens import shown, unreadable
-from relstate.storage import errors
+from relstate.storage import errors, types
 
 Tree: TypeAlias = exp.Expr
 
@@ -29,6 +29,8 @@ _PARSED = (
     "ARRAY", "AVG", "COUNT", "DENSE_RANK", "MAX", "MIN", "RANK", "ROW_NUMBER", "STDDEV",
     "STDDEV_POP", "STDDEV_SAMP", "SUM", "VARIANCE", "VAR_POP", "VAR_SAMP",
 )  # fmt: skip
+
+_OF_UNITS = ("timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff")
 
 
 class _Parser(SparkParser):
@@ -46,6 +48,10 @@ class _Generator(SparkGenerator):
     """Spark's, which writes a query as it was read."""
 
     EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[Tree]]] = set()
+    SUPPORTS_TEMPORAL_PRECISION = True
+    TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
+        kind: name for kind, name in SparkGenerator.TYPE_MAPPING.items() if kind != exp.DType.TIME
+    }
     TRANSFORMS: ClassVar[dict[type[Tree], Callable[..., str]]] = {
         kind: write for kind, write in SparkGenerator.TRANSFORMS.items() if kind != exp.Select
     }
@@ -66,13 +72,13 @@ def parse(text: str) -> Tree:
         raise unreadable(text, error) from None
     if not isinstance(tree, exp.Query | exp.Values):
         raise errors.UnsupportedStatementError(f"{shown(text)} is not a query")
-    return tree
+    return substituted(tree, _as_unit)
 
 
 def parse_expression(text: str) -> Tree:
     """Return the tree of an expression that `text_of` has written."""
     tree: Tree = parse_one(f"SELECT {text}", read=Dialect).expressions[0]
-    return substituted(tree, _as_parts)
+    return substituted(substituted(tree, _as_unit), _as_parts)
 
 
 def text_of(tree: Tree) -> str:
@@ -84,6 +90,15 @@ def column(field: str) -> exp.Column:
     """Return a reference to a field of a plan."""
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", field) is not None
     return exp.Column(this=exp.Identifier(this=field, quoted=not plain))
+
+
+def _as_unit(node: Tree) -> Tree | None:
+    """Return the unit of time in ``timestampadd(DAY, 1, t)``, which sqlglot takes for a column."""
+    call = node.parent
+    if not isinstance(node, exp.Column) or not isinstance(call, exp.Anonymous):
+        return None
+    is_unit = str(call.this).lower() in _OF_UNITS and len(call.expressions) == 3
+    return exp.Var(this=node.name) if is_unit and call.expressions[0] is node else None
 
 
 def _as_parts(node: Tree) -> Tree | None:
@@ -99,6 +114,11 @@ def with_parts(tree: Tree, parts: Sequence[str]) -> Tree:
     for part in parts:
         tree = exp.Dot(this=tree, expression=exp.to_identifier(part, quoted=True))
     return tree
+
+
+def cast_text(expression: str, wanted: types.DataType) -> str:
+    """Return the text of an expression cast to a type; that of NULL alone has no name."""
+    return expression if wanted == types.Void() else f"CAST({expression} AS {wanted})"
 
 
 def columns_of(tree: Tree) -> set[str]:

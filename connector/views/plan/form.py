@@ -66,6 +66,7 @@ def to_json(node: Node) -> Json:
                 "kind": str(node.kind),
                 "keys": [[k.left, k.right, _field(k.field), k.is_null_safe] for k in node.keys],
                 "condition": node.condition,
+                "presence": None if node.presence is None else list(node.presence),
             }
         case TopN():
             return {
@@ -124,7 +125,8 @@ def _node(value: Mapping[str, Any]) -> Node:
             keys = tuple(JoinKey(one, two, _read(f), safe) for one, two, f, safe in value["keys"])
             kind = JoinKind(value["kind"])
             left, right = _node(value["left"]), _node(value["right"])
-            return Join(left, right, kind, keys, value["condition"])
+            presence = None if value["presence"] is None else _pair(value["presence"])
+            return Join(left, right, kind, keys, value["condition"], presence)
         case "top_n":
             return TopN(
                 _node(value["child"]),
@@ -142,6 +144,11 @@ def _node(value: Mapping[str, Any]) -> Node:
             order = tuple(Order(*one) for one in value["order"])
             return Materialize(_node(value["child"]), visible, order)
     raise ValueError(f"{value['operator']!r} is no operator")
+
+
+def _pair(value: list[str]) -> tuple[str, str]:
+    one, other = value
+    return one, other
 
 
 def _field(field: types.Field) -> Json:

@@ -65,8 +65,6 @@ _UNKEPT = _words("""
 _NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
 _UNTIMELY = "what it gives depends on when it runs, and a view must follow from its rows"
 _SYNTAX = _words("timestampadd timestampdiff")
-OF_UNITS = _words("timestampadd timestampdiff dateadd datediff date_add date_diff date_trunc")
-"""Functions whose first argument may be the name of a unit of time, which is no column."""
 _AGGREGATING = ("_agg", "_accumulate", "_combine", "_agg_bigint", "_agg_double", "_agg_float",
                 "_agg_string", "_agg_integer")  # fmt: skip
 _PARTS: dict[type[Tree], str] = {

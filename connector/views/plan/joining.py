@@ -62,7 +62,11 @@ def joined(
     if kind is JoinKind.INNER:
         return Join(left, right, kind, keys), rest
     condition = text_of(conjunction(rest)) if rest else None
-    return Join(left, right, kind, keys, condition), []
+    if kind is not JoinKind.FULL:
+        return Join(left, right, kind, keys, condition), []
+    left, in_left = builder.with_constant(left, "in_left")
+    right, in_right = builder.with_constant(right, "in_right")
+    return Join(left, right, kind, keys, condition, (in_left, in_right)), []
 
 
 _LEFT_FIRST = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)

@@ -326,8 +326,10 @@ class Join(Node):
 
     ``condition``: in Spark's SQL over the fields of both; None where the equalities are all of
     it, as in an inner join always (a filter above it says the rest). The names of the two inputs'
-    fields are disjoint. Fields: those of the keys, the left ones and, where the join gives pairs,
-    the right ones.
+    fields are disjoint. ``presence``: of a full join a field of the left and one of the right that
+    are never NULL there: two rows with nothing but NULLs in their keys, one of each side and padded
+    both, are told apart by nothing else. Fields: those of the keys, the left ones and, where the
+    join gives pairs, the right ones.
     """
 
     left: Node
@@ -335,11 +337,13 @@ class Join(Node):
     kind: JoinKind
     keys: tuple[JoinKey, ...]
     condition: str | None = None
+    presence: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         assert self.keys, "a join needs an equality"
         assert not set(self.left.names) & set(self.right.names), "fields of one name on both sides"
         assert self.kind is not JoinKind.INNER or self.condition is None
+        assert self.kind is JoinKind.FULL or self.presence is None
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -357,7 +361,8 @@ class Join(Node):
     def key(self) -> Names:
         """The keys' fields and the keys of the inputs."""
         keys = tuple(key.field.name for key in self.keys)
-        return (*keys, *self.left.key, *(self.right.key if self.kind.gives_pairs else ()))
+        right = self.right.key if self.kind.gives_pairs else ()
+        return (*keys, *(self.presence or ()), *self.left.key, *right)
 
     @cached_property
     def distribution(self) -> Names | None:

@@ -14,7 +14,7 @@ from relstate.storage import types
 
 from .analysis import Analysis
 from .bound import bounded
-from .dialect import Tree, columns_of, conjunction, is_column, meaning, text_of
+from .dialect import Tree, cast_text, columns_of, conjunction, is_column, meaning, text_of
 from .function import refused
 from .naming import Namer
 from .node import Filter, Node, Order, Output, Project, TopN
@@ -97,7 +97,7 @@ class Builder:
         if node.type_of(name) == wanted:
             return node, name
         new = self.namer.fresh(name)
-        return self._project(node, [(new, f"CAST({types.quoted(name)} AS {wanted})")]), new
+        return self._project(node, [(new, cast_text(types.quoted(name), wanted))]), new
 
     def ordered(
         self, node: Node, keys: Iterable[tuple[Tree, bool, bool]], what: str

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from .dialect import Tree, column, columns_of, enclosed, substituted, with_parts
-from .function import OF_UNITS, check_resolved, function_name, refused
+from .function import check_resolved, function_name, refused
 from .relation import Item
 
 
@@ -101,8 +101,6 @@ class Scope:
             if not isinstance(node, exp.Anonymous):
                 return None
             arguments = list(self._arguments(node))
-            if function_name(node) in OF_UNITS and len(arguments) == 3:
-                arguments[0] = exp.Var(this=arguments[0].name)
             if function_name(node) == "struct":
                 arguments = [_named_part(one) for one in arguments]
             if arguments == node.expressions:

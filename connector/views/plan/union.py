@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from relstate.storage import types
 
+from .dialect import cast_text
 from .function import refused
 from .node import Node, Output, Project, Union
 from .relation import Builder, Item, Relation
@@ -58,14 +59,14 @@ def _stacked(
 def _key_output(new: types.Field, name: str, is_there: bool) -> Output:
     if is_there:
         return Output(new, types.quoted(name), name)
-    return Output(new, f"CAST(NULL AS {new.type})")
+    return Output(new, cast_text("NULL", new.type))
 
 
 def _cast(node: Node, name: str, steps: Sequence[types.DataType], wanted: types.Field) -> Output:
     text, kind = types.quoted(name), node.type_of(name)
     for step in steps:
         if step != kind:
-            text, kind = f"CAST({text} AS {step})", step
+            text, kind = cast_text(text, step), step
     source = name if text == types.quoted(name) else None
     return Output(wanted, text, source)
 

@@ -22,6 +22,7 @@ REFUSED = {
     "SELECT unix_timestamp() FROM t": "depends on when it runs",
     "SELECT id FROM t WHERE ts > timestamp'now'": "as Spark does",
     "SELECT window(ts, '1 day') AS w FROM t": "date_trunc",
+    "SELECT ts - interval 1 day 2 hours AS v FROM t": "as Spark does",
     "SELECT explode(arr) FROM t": "functions that give rows",
     "SELECT id FROM t LATERAL VIEW explode(arr) AS e": "functions that give rows",
     "SELECT g, collect_list(x) FROM t GROUP BY g": "not kept incrementally yet",

@@ -1,0 +1,93 @@
+"""A real driver process that keeps views, killed at any moment and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import relstate
+from relstate.storage import Store
+from support.multisets import difference, rows_of_table
+from support.unlucky_views import ROWS, VIEWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TESTS = Path(__file__).resolve().parents[2]
+# In each life a view is created, and how many seconds it lasts after the first sign of it at most.
+LIVES = 3
+LASTS = 5.0
+
+
+@pytest.mark.timeout(600)  # four sessions of Spark, each in a process of its own
+def test_views_are_right_however_often_their_driver_is_killed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Killed while views are created, filled, refreshed and streamed, with tasks failing, too.
+
+    Whatever it left behind, the next life goes on with it; in the end every view is its SELECT,
+    and so are its state tables.
+    """
+    path = str(tmp_path / "store")
+    store = relstate.create(path)
+    store.create_table("t", "k BIGINT, g STRING, v BIGINT", primary_key=["k"])
+    keys = list(range(ROWS))
+    store.write("t", pa.table({"k": keys, "g": [f"g{k % 5}" for k in keys], "v": keys}))
+    random = Random(7)
+
+    for life in range(LIVES):
+        killed_after(random.uniform(0.5, LASTS), path, life)
+    ended = life_of(path, LIVES, "end")
+    _, problems = ended.communicate()
+
+    assert ended.returncode == 0, problems[-4000:]
+    check(spark, store)
+    store.close()
+
+
+def killed_after(seconds: float, path: str, life: int) -> None:
+    """Let a life begin, and kill all its processes some time after its first sign."""
+    process = life_of(path, life)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "alive\n", process.communicate()
+    time.sleep(seconds)
+    assert process.poll() is None, process.communicate()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def life_of(path: str, life: int, *words: str) -> subprocess.Popen[str]:
+    """Start the driver program in a group of processes of its own."""
+    command = [sys.executable, "-m", "support.unlucky_views", path, str(life), *words]
+    search = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": search.strip(os.pathsep)},
+        cwd=str(Path(path).parent),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def check(spark: SparkSession, store: Store) -> None:
+    """Check all views against their SELECTs, their state, and the store."""
+    db = relstate.connect(spark, store.path)
+    assert store.state.view_names() == [f"view{number}" for number in range(len(VIEWS))]
+    db.refresh()
+    for number, query in enumerate(VIEWS):
+        expected = db.sql(query).toArrow()
+        found = store.table(f"view{number}").to_arrow().select(expected.column_names)
+        assert difference(rows_of_table(found), rows_of_table(expected)) == ([], []), query
+    assert [report for report in db.check_views() if not report.ok] == []
+    assert store.check().problems == ()

@@ -1,0 +1,135 @@
+"""The law of views: after every epoch a view equals its SELECT, whatever came in and how."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import relstate
+from relstate.storage import Store
+from support.catalogue import CATALOGUE, OVER_VIEWS
+from support.grammar import Grammar
+from support.moving import Moving
+from support.multisets import difference, rows_of_table
+from support.stores import StoreMaker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from relstate.connector.sql import Database
+
+# More seeds: RELSTATE_LAW_SEEDS=100:120 python -m pytest tests/connector/views/test_law.py
+SEEDS = range(*map(int, os.environ.get("RELSTATE_LAW_SEEDS", "0:3").split(":")))
+VNODE_COUNTS = (7, 256, 1)
+EPOCHS = 3
+COMPOSITIONS = 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_view_equals_its_select_after_every_epoch(
+    seed: int, spark: SparkSession, make_store: StoreMaker
+) -> None:
+    """Views created before the first row and after several epochs are both right, and alike.
+
+    Every operator, and random compositions of them; parallelism changes on the way.
+    """
+    random = Random(seed)
+    store = make_store(vnode_count=VNODE_COUNTS[seed % len(VNODE_COUNTS)], shards=1)
+    Law(spark, store, random, views_of(seed, random)).hold(f"seed {seed}")
+
+
+def views_of(seed: int, random: Random) -> dict[str, str]:
+    """Return SELECTs by name: a part of the catalogue, all of it in a few seeds, and others."""
+    step = min(len(SEEDS), 3)
+    views = {name: CATALOGUE[name] for name in list(CATALOGUE)[seed % step :: step]}
+    over = {name: OVER_VIEWS[name] for name in list(OVER_VIEWS)[seed % step :: step]}
+    known = {**CATALOGUE, **OVER_VIEWS}
+    needed = [base for query in over.values() for base in known if f"{{v}}{base}" in query]
+    needed += [base for name in needed for base in known if f"{{v}}{base}" in known[name]]
+    views.update({name: known[name] for name in reversed(needed) if name not in views})
+    views.update(over)
+    for number in range(COMPOSITIONS):
+        views[f"composed{number}"] = Grammar(random).select()
+    return views
+
+
+class Law:
+    """Views over tables that move, held against their SELECTs."""
+
+    def __init__(
+        self, spark: SparkSession, store: Store, random: Random, views: Mapping[str, str]
+    ) -> None:
+        self._db: Database = relstate.connect(spark, store.path)
+        self._batch = spark.newSession()
+        self._store = store
+        self._random = random
+        self._views = views
+        self._tables = Moving(store, random)
+        self._units = store.settings.vnode_count > 1
+
+    def hold(self, where: str) -> None:
+        """Check the law over some epochs; ``where`` tells which case this is."""
+        self._create("v_")
+        for number in range(EPOCHS):
+            self._tables.step()
+            if number == 1:
+                self._rescale()
+            self._db.refresh()
+            self._check(("v_",), f"{where}, epoch {number}")
+        self._create("w_")
+        self._check(("w_",), f"{where}, created late")
+        self._tables.step()
+        self._db.refresh()
+        self._check(("v_", "w_"), f"{where}, the last epoch")
+        for name, query in self._views.items():
+            assert list(self._differing_tables(name)) == [], f"{where}: {name}: {query}"
+        some = self._random.sample(list(self._views), 2)
+        reports = self._db.check_views([f"v_{name}" for name in some])
+        assert [report for report in reports if not report.ok] == [], where
+
+    def _create(self, prefix: str) -> None:
+        for name, query in self._views.items():
+            units = self._random.randint(1, 3) if self._units else 1
+            self._db.sql(
+                f"CREATE MATERIALIZED VIEW {prefix}{name} TBLPROPERTIES ('parallelism' = '{units}')"
+                f" AS {query.format(v=prefix) if name in OVER_VIEWS else query}"
+            )
+
+    def _rescale(self) -> None:
+        if self._units:
+            for name in self._views:
+                units = self._random.randint(1, 3)
+                self._db.sql(f"ALTER MATERIALIZED VIEW v_{name} SET PARALLELISM {units}")
+
+    def _check(self, prefixes: tuple[str, ...], where: str) -> None:
+        self._tables.show(self._batch)
+        for name, query in self._views.items():
+            text = query.format(v="") if name in OVER_VIEWS else query
+            self._batch.sql(text).createOrReplaceTempView(f"`{name}`")
+            expected = self._batch.table(f"`{name}`").toArrow()
+            for prefix in prefixes:
+                found = self._store.table(prefix + name).to_arrow().select(expected.column_names)
+                surplus, missing = difference(rows_of_table(found), rows_of_table(expected))
+                assert (surplus[:3], missing[:3]) == ([], []), (
+                    f"{where}, epoch {self._store.epoch}: {prefix}{name} has {len(surplus)} rows "
+                    f"too many and {len(missing)} too few for {text}"
+                )
+
+    def _differing_tables(self, name: str) -> Iterator[str]:
+        """Yield the internal tables that differ between a view created early and one late."""
+        state = self._store.state
+        pair = [state.view(prefix + name).definition.internal for prefix in ("v_", "w_")]
+        for early, late in zip(*pair, strict=True):
+            names = [state.name_of(one) for one in (early, late)]
+            rows = [self._rows(one) for one in names]
+            if difference(*rows) != ([], []):
+                yield f"{names[0]}: {difference(*rows)}"
+
+    def _rows(self, table: str) -> list[tuple[object, ...]]:
+        found: pa.Table = self._store.table(table).to_arrow()
+        return rows_of_table(found)

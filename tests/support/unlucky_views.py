@@ -1,0 +1,106 @@
+"""A driver program that keeps views, in which tasks fail and which is to be killed at any moment.
+
+    python -m support.unlucky_views STORE LIFE [end]
+
+A *life* begins with the views that earlier ones left behind, however far they were: it refreshes
+them and creates one more, part by part, while a thread of its own writes to their table and a
+stream keeps them up, until it is killed. With ``end`` it takes in what there is and ends by itself.
+Of the first attempts of tasks one in four fails when all is written.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+import relstate
+from relstate.connector.views import backfill, job
+from relstate.connector.views.task import FragmentTask
+from relstate.storage import Store
+
+VIEWS = (
+    "SELECT g, count(*) AS c, sum(v) AS s, max(v) AS m FROM t GROUP BY g",
+    "SELECT a.k, b.k AS next, b.v FROM t AS a LEFT JOIN t AS b ON a.k + 1 = b.k AND a.v < b.v",
+    "SELECT g, k, v FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY v DESC, k) <= 3",
+    "SELECT c, count(*) AS n FROM view0 GROUP BY c",
+)
+ROWS = 2_000
+
+
+class UnluckyTask(FragmentTask):
+    """A task of a fragment whose first attempt may fail at the very end."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Do what the task does, then fail or not."""
+        yield from super().__call__(batches)
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() == 0 and Random(context.taskAttemptId()).random() < 0.25:
+            raise RuntimeError("an accident")
+
+
+@dataclass
+class Writer:
+    """A thread that changes the table."""
+
+    store: Store
+    life: int
+    stopping: threading.Event
+
+    def run(self) -> None:
+        """Upsert and delete rows until told to stop."""
+        random = Random(self.life)
+        while not self.stopping.wait(0.05):
+            keys = random.sample(range(ROWS), 30)
+            values = [random.randrange(1000) for _ in keys[:20]]
+            rows = {"k": keys[:20], "g": [f"g{v % 7}" for v in values], "v": values}
+            self.store.write("t", pa.table(rows))
+            self.store.delete("t", pa.table({"k": keys[20:]}))
+
+
+def session() -> SparkSession:
+    """Return a session whose tasks are tried three times."""
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    spark = SparkSession.builder.master("local[2,3]").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def main(path: str, life: int, is_last: bool) -> None:
+    """Live until killed, or to the end."""
+    job.FragmentTask = UnluckyTask  # type: ignore[misc]
+    backfill.PART_ROWS = ROWS // 8
+    db = relstate.connect(session(), path)
+    stopping = threading.Event()
+    writer = threading.Thread(target=Writer(Store.open(path), life, stopping).run, daemon=True)
+    writer.start()
+    sys.stdout.write("alive\n")
+    sys.stdout.flush()
+    db.refresh()
+    for number in range(life + 1):
+        db.sql(f"CREATE MATERIALIZED VIEW IF NOT EXISTS view{number} AS {VIEWS[number]}")
+    stream = db.stream()
+    if is_last:
+        stopping.set()
+        writer.join()
+        stream.processAllAvailable()
+        stream.stop()
+    else:
+        stream.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ["end"])
