@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import lmdb
 import pyarrow as pa
@@ -27,6 +27,8 @@ from .session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Workbench:
         self.size = size
         self._stack = ExitStack()
         self._names = itertools.count()
+        self._kept: dict[object, Any] = {}
 
     def __enter__(self) -> Workbench:
         self._root = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="relstate-"))
@@ -71,6 +74,13 @@ class Workbench:
         with Store.create(folder) as store:
             yield store
         shutil.rmtree(folder)
+
+    def once(self, make: Callable[[Workbench], AbstractContextManager[Thing]]) -> Thing:
+        """Return what a block gives, the same to all who ask; it ends with the run."""
+        if make not in self._kept:
+            self._kept[make] = self._stack.enter_context(make(self))
+        kept: Thing = self._kept[make]
+        return kept
 
     @cached_property
     def spark(self) -> SparkSession:

@@ -24,6 +24,7 @@ from relstate.storage.segment.registry import registry
 _ROOT = Path(__file__).parents[1]
 _README = (_ROOT / "README.md").read_text()
 _HOW_TO = (_ROOT / "docs" / "how-to.md").read_text()
+_VIEWS = (_ROOT / "docs" / "views.md").read_text()
 _FORMAT = (_ROOT / "docs" / "format.md").read_text()
 
 
@@ -62,41 +63,49 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
 
 def test_the_how_to_runs(tmp_path: Path) -> None:
     """Its Python, in its order, prints what it says it prints, and ends with a whole store."""
-    blocks = re.findall(r"```python\n(.*?)```", _HOW_TO, re.DOTALL)
-    script = tmp_path / "how_to.py"
-    text = "\n".join(blocks).replace("/tmp/how-to", str(tmp_path / "store"))
-    script.write_text(text + "\nassert store.check().ok\n")
+    done = _run(_HOW_TO, "/tmp/how-to", tmp_path, "-W", "error")
 
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    _assert_kept_its_promises(_HOW_TO, done)
 
-    assert done.returncode == 0, done.stderr[-4000:]
-    printed = done.stdout.splitlines()
-    promised = re.findall(r"^\s*print\(.*\)\s+# (.*)$", "\n".join(blocks), re.MULTILINE)
-    for line in promised:
-        if not line.startswith("what "):
-            assert line in printed
+
+@pytest.mark.timeout(300)
+def test_the_document_of_views_runs(tmp_path: Path) -> None:
+    """As that of the how-to."""
+    done = _run(_VIEWS, "/tmp/views", tmp_path)
+
+    _assert_kept_its_promises(_VIEWS, done)
 
 
 @pytest.mark.timeout(300)
 def test_the_readme_s_tour_runs(tmp_path: Path) -> None:
-    """The Python of the README, in its order, runs and ends with a whole store."""
-    blocks = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
-    script = tmp_path / "tour.py"
-    text = "\n".join(blocks).replace("/tmp/shop", str(tmp_path / "shop"))
-    script.write_text(text + "\nassert store.check().ok\nspark.stop()\n")
+    """As that of the how-to."""
+    done = _run(_README, "/tmp/shop", tmp_path)
 
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=280, check=False
-    )
+    _assert_kept_its_promises(_README, done)
 
+
+def _code(document: str) -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", document, re.DOTALL))
+
+
+def _run(document: str, path: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the Python of a document, which makes a store at ``path``, with another path."""
+    script = folder / "script.py"
+    text = _code(document).replace(path, str(folder / "store"))
+    script.write_text(f"{text}\nassert store.check().ok\n")
+    command = [sys.executable, *options, str(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+
+def _assert_kept_its_promises(document: str, done: subprocess.CompletedProcess[str]) -> None:
+    """What ``print`` is said to print is printed."""
     assert done.returncode == 0, done.stderr[-4000:]
-    assert "Row(order_id=42, customer='customer 2', amount=Decimal('63.00'))" in done.stdout
+    printed = done.stdout.splitlines()
+    promised = re.findall(r"^ *print\(.*\)\s+# (.*)$", _code(document), re.MULTILINE)
+    assert promised
+    for line in promised:
+        if not line.startswith("what "):
+            assert line in printed
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ Does not know: how a part is computed (refresh).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,12 +29,13 @@ from relstate.storage import (
 from .lineage import upstream
 from .operators import scans
 from .plan.node import Materialize, Scan
-from .refresh import Refresher
+from .refresh import LASTING, PART_ROWS, Refresher
 from .source import ScanRead, columns_of
 
-# Rows that one part brings, about: what a few tasks hold in memory at once.
-PART_ROWS = 1 << 20
+_EVERYTHING = 1 << 62
 _ATTEMPTS = 20
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,20 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
         start = _start(refresher, view)
         position = _first_position(refresher.store, plan, start)
         state = refresher.store.state
-    part = _part(refresher.store, state, plan, start, position)
-    outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
+    part = _part(refresher.store, state, plan, start, position, PART_ROWS)
+    try:
+        outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
+    except LASTING:
+        raise
+    except Exception as error:
+        # Of a part of the rows a view may have values that it has of all of them never, and that
+        # its expressions do not take: then all that is left has to come at once.
+        whole = _part(refresher.store, state, plan, start, position, None)
+        if whole == part:
+            raise
+        _logger.warning("a part of a backfill failed, and is tried with all the rest: %s", error)
+        part = whole
+        outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
     is_last = part.after.place == len(part.after.order)
     backfill = None if is_last else part.after.to_json()
     progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill)
@@ -120,7 +134,7 @@ def parts(refresher: Refresher, state: StoreState, view_id: int) -> Iterator[tup
     plan, start = refresher.plan_of(view), _Start.of(view.progress)
     position = _first_position(refresher.store, plan, start)
     while position.place < len(position.order):
-        part = _part(refresher.store, state, plan, start, position)
+        part = _part(refresher.store, state, plan, start, position, PART_ROWS)
         position = part.after
         yield part.reads
 
@@ -176,21 +190,28 @@ class _Part:
 
 
 def _part(
-    store: Store, state: StoreState, plan: Materialize, start: _Start, position: Position
+    store: Store,
+    state: StoreState,
+    plan: Materialize,
+    start: _Start,
+    position: Position,
+    rows: int | None,
 ) -> _Part:
-    """Return the next part: of as many scans as fit, of the last one perhaps not all vnodes."""
+    """Return the next part, of so many rows, or of all that are left: of as many scans as fit, of
+    the last one perhaps not all vnodes.
+    """
     found = list(scans(plan))
     vnode_count = state.settings.vnode_count
     reads = [ScanRead(scan, None, range(vnode_count)) for scan in found]
-    room = PART_ROWS
+    room = _EVERYTHING if rows is None else rows
     while position.place < len(position.order) and room > 0:
         number = position.order[position.place]
         scan = found[number]
         snapshot = _snapshot(store, scan, start.epochs[scan.table_id])
-        vnodes, rows = _fitting(snapshot, position.vnode, room)
+        vnodes, fitting = _fitting(snapshot, position.vnode, room)
         reads[number] = ScanRead(scan, snapshot, vnodes)
-        room -= max(rows, 1)
-        position = _behind(position, vnodes, rows, vnode_count)
+        room -= max(fitting, 1)
+        position = _behind(position, vnodes, fitting, vnode_count)
         if position.vnode:
             break
     return _Part(tuple(reads), position)

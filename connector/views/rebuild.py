@@ -11,7 +11,7 @@ Does not know: whether executors are right: that is what the view's SELECT is fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import PlacedSegment, ReadPlan, SegmentRecord
+from relstate.storage import ReadPlan
 
 from .backfill import parts
 from .refresh import Refresher
@@ -35,33 +35,17 @@ def differences(refresher: Refresher, view_id: int) -> list[str]:
     store = refresher.store
     state = store.state
     run = refresher.run(state, view_id, ())
-    kept = run.job.states
-    rebuilt = tuple(replace(plan, segments=()) for plan in kept)
-    written: list[SegmentRecord] = []
+    empty = tuple(replace(plan, segments=()) for plan in run.job.states)
+    blank = replace(run, job=replace(run.job, states=empty))
+    *_, (rebuilt, outcome) = refresher.grown(blank, parts(refresher, state, view_id))
     try:
-        for number, reads in enumerate(parts(refresher, state, view_id), 1):
-            job = replace(run.job, states=rebuilt)
-            outcome = refresher.outcome(replace(run, job=job, reads=reads))
-            written += outcome.segments
-            rebuilt = tuple(_with(plan, outcome.segments, number) for plan in rebuilt)
         return [
             problem
-            for one, other in zip(kept, rebuilt, strict=True)
+            for one, other in zip(run.job.states, rebuilt.job.states, strict=True)
             for problem in _compared(one, other)
         ]
     finally:
-        store.discard(written)
-
-
-def _with(plan: ReadPlan, segments: Sequence[SegmentRecord], number: int) -> ReadPlan:
-    """Return a plan over segments, too, that were written last."""
-    table_id = plan.definition.table_id
-    placed = [
-        PlacedSegment(record, number, rank)
-        for rank, record in enumerate(segments)
-        if record.rows(table_id)
-    ]
-    return replace(plan, segments=(*reversed(placed), *plan.segments))
+        store.discard(outcome.segments)
 
 
 def _compared(kept: ReadPlan, rebuilt: ReadPlan) -> Iterator[str]:

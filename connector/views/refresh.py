@@ -12,9 +12,9 @@ Does not know: how views are created or filled first (backfill).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -25,7 +25,9 @@ from relstate.storage import (
     Committed,
     Entry,
     NewProgress,
+    PlacedSegment,
     Proposal,
+    ReadPlan,
     SegmentRecord,
     Store,
     StoreState,
@@ -44,6 +46,10 @@ from .task import Target
 
 # A conflict means that somebody else refreshes the same views; so many, that they never stop.
 _ATTEMPTS = 20
+# Rows that one job takes in, about: what a few tasks hold in memory at once.
+PART_ROWS = 1 << 20
+# What is no better when more rows come at once.
+LASTING = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
 ANSI = "spark.sql.ansi.enabled"
 
 _logger = logging.getLogger(__name__)
@@ -81,6 +87,14 @@ class Outcome:
     started: int
     rows: int
 
+    def then(self, later: Outcome) -> Outcome:
+        """Return what this and a later one wrote together."""
+        return Outcome(
+            self.segments + later.segments,
+            min(self.started, later.started),
+            self.rows + later.rows,
+        )
+
 
 class Refresher:
     """Moves the views of a store forward. For one thread at a time."""
@@ -109,7 +123,7 @@ class Refresher:
             wanted = upstream(state, view_ids(state, names))
             try:
                 return self.round(state, wanted)
-            except errors.ConflictError as error:
+            except _MOVED as error:
                 _logger.info("a refresh begins anew: %s", error)
         raise errors.ConflictError(
             f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "
@@ -119,7 +133,8 @@ class Refresher:
     def round(self, state: StoreState, wanted: frozenset[int]) -> Refreshed:
         """Refresh views, all that they read among them, once, from a state. Errors as `refresh`.
 
-        ConflictError, and nothing is committed, if one of them was refreshed meanwhile.
+        ConflictError, and nothing is committed, if one of them was refreshed meanwhile;
+        TableNotFoundError if one was dropped.
         """
         done = _Round(state)
         for level in levels(state, wanted):
@@ -135,7 +150,10 @@ class Refresher:
     def commit_outcomes(
         self, outcomes: Sequence[Outcome], progress: Sequence[NewProgress]
     ) -> Committed:
-        """Commit what tasks wrote, and how far views are then. ConflictError: it is thrown away."""
+        """Commit what tasks wrote, and how far views are then.
+
+        ConflictError, TableNotFoundError if one was dropped: what was written is thrown away.
+        """
         segments = tuple(one for outcome in outcomes for one in outcome.segments)
         proposal = Proposal(
             operation="refresh",
@@ -146,7 +164,7 @@ class Refresher:
         )
         try:
             done = self._store.commit(proposal)
-        except errors.ConflictError:
+        except _MOVED:
             self._store.discard(segments)
             raise
         assert isinstance(done, Committed)
@@ -179,11 +197,50 @@ class Refresher:
     # Jobs
 
     def outcome(self, run: ViewRun) -> Outcome:
-        """Compute a view in one job and return what was written.
+        """Compute a view and return what was written.
 
-        SessionError without pandas, LostMessageError, what executors and expressions raise.
+        Changes that tasks had better not hold all at once come in parts, each over what those
+        before it wrote. SessionError without pandas, LostMessageError, what executors and
+        expressions raise.
         """
         check_arrow_functions("materialized views", "views")
+        count = -(-sum(read.rows for read in run.reads) // PART_ROWS)
+        if count > 1:
+            parts = (tuple(one.part(n, count) for one in run.reads) for n in range(count))
+            try:
+                *_, (_, outcome) = self.grown(run, parts)
+                return outcome
+            except LASTING:
+                raise
+            except Exception as error:
+                # Between two parts there may be rows that no epoch has, which an expression of the
+                # view does not take: then all has to come at once.
+                _logger.warning(
+                    "a refresh in %d parts failed; it is tried in one: %s", count, error
+                )
+        return self._computed(run)
+
+    def grown(
+        self, run: ViewRun, parts: Iterable[tuple[ScanRead, ...]]
+    ) -> Iterator[tuple[ViewRun, Outcome]]:
+        """Compute parts of a view one over the other, and yield after each all that they wrote.
+
+        The run that is yielded reads it. If one fails, what was written is removed.
+        """
+        total = Outcome((), self._store.environment.now(), 0)
+        try:
+            for number, reads in enumerate(parts, 1):
+                outcome = self._computed(replace(run, reads=reads))
+                total = total.then(outcome)
+                epoch = self._store.epoch + number
+                states = (_grown(plan, outcome.segments, epoch) for plan in run.job.states)
+                run = replace(run, job=replace(run.job, states=tuple(states)))
+                yield run, total
+        except Exception:
+            self._store.discard(total.segments)
+            raise
+
+    def _computed(self, run: ViewRun) -> Outcome:
         session = self._sessions.of(run.view.definition.settings)
         sources = {id(read.scan): read for read in run.reads}
         fan = run.job.mapping.units
@@ -301,6 +358,17 @@ class _Round:
             (one, None if one in self.moved else epoch) for one, _ in before.progress.inputs
         )
         return NewProgress(before, epoch, inputs)
+
+
+def _grown(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> ReadPlan:
+    """Return a plan that reads segments, too, as if they had been committed last."""
+    table_id = plan.definition.table_id
+    placed = [
+        PlacedSegment(record, epoch, rank)
+        for rank, record in enumerate(segments)
+        if record.rows(table_id)
+    ]
+    return replace(plan, segments=(*reversed(placed), *plan.segments))
 
 
 def _outcome(run: ViewRun, messages: Sequence[TaskMessage]) -> Outcome:

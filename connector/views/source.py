@@ -7,8 +7,8 @@ Does not know: what becomes of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import reported_items
 from relstate.connector.types import struct_of
-from relstate.storage import FeedPlan, ReadPlan, types
+from relstate.storage import FeedPlan, PlacedSegment, ReadPlan, types
 
 from .plan.node import Scan
 from .sessions import parallelism
@@ -55,6 +55,24 @@ class ScanRead:
             return 0
         share = len(self.vnodes) / self.plan_vnodes
         return int(self.plan.stored_bytes * share)
+
+    @property
+    def rows(self) -> int:
+        """About how many stored rows it looks at."""
+        match self.plan:
+            case FeedPlan(before, _, _, steps):
+                found = _rows(before, [one for step in steps for one in step.segments])
+                if any(step.is_based for step in steps):
+                    found += _rows(before, before.segments)
+            case ReadPlan():
+                found = _rows(self.plan, self.plan.segments)
+            case None:
+                return 0
+        return found * len(self.vnodes) // self.plan_vnodes
+
+    def part(self, number: int, count: int) -> ScanRead:
+        """Return one of ``count`` parts of it, each of some of the vnodes."""
+        return replace(self, vnodes=_part(self.vnodes, number, count))
 
     @property
     def plan_vnodes(self) -> int:
@@ -111,13 +129,18 @@ class SourceTask:
         for number in (n for batch in batches for n in batch.column(0).to_pylist()):
             if number == 0:
                 yield control_rows(range(self.fan), b"", schema)
-            for chunk in self.read.chunks(self._part(number)):
+            for chunk in self.read.chunks(_part(self.read.vnodes, number, self.tasks)):
                 yield change_rows(chunk, schema)
 
-    def _part(self, number: int) -> range:
-        vnodes = self.read.vnodes
-        bounds = [vnodes.start + len(vnodes) * n // self.tasks for n in (number, number + 1)]
-        return range(*bounds)
+
+def _part(vnodes: range, number: int, count: int) -> range:
+    bounds = [vnodes.start + len(vnodes) * place // count for place in (number, number + 1)]
+    return range(*bounds)
+
+
+def _rows(plan: ReadPlan, segments: Sequence[PlacedSegment]) -> int:
+    table_id = plan.definition.table_id
+    return sum(placed.record.rows(table_id) for placed in segments)
 
 
 def _inserts(rows: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:

@@ -4,7 +4,8 @@
 
 A *life* begins with the views that earlier ones left behind, however far they were: it refreshes
 them and creates one more, part by part, while a thread of its own writes to their table and a
-stream keeps them up, until it is killed. With ``end`` it takes in what there is and ends by itself.
+stream keeps them up, until it is killed. With ``end`` it creates all there are to be, takes in what
+there is and ends by itself.
 Of the first attempts of tasks one in four fails when all is written.
 """
 
@@ -90,7 +91,7 @@ def main(path: str, life: int, is_last: bool) -> None:
     sys.stdout.write("alive\n")
     sys.stdout.flush()
     db.refresh()
-    for number in range(life + 1):
+    for number in range(len(VIEWS) if is_last else life + 1):
         db.sql(f"CREATE MATERIALIZED VIEW IF NOT EXISTS view{number} AS {VIEWS[number]}")
     stream = db.stream()
     if is_last:

@@ -29,12 +29,12 @@ def refresh(bench: Workbench) -> Iterator[Figure]:
     At 5 million rows the idle job is what is asked about; at 50 million, which take half an hour
     to fill and some gigabytes (``--rows 50000000``), the recompute.
     """
-    with followed(bench) as (database, changes):
-        for name in VIEWS:
-            database.refresh(name)
-            view = _Refreshing(database, changes, name)
-            for count, asked in _asked(bench).items():
-                yield from _measured(bench, view, count, asked)
+    database, changes = bench.once(followed)
+    for name in VIEWS:
+        database.refresh(name)
+        view = _Refreshing(database, changes, name)
+        for count, asked in _asked(bench).items():
+            yield from _measured(bench, view, count, asked)
 
 
 class _Refreshing:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).resolve().parents[2]
 # In each life a view is created, and how many seconds it lasts after the first sign of it at most.
-LIVES = 3
-LASTS = 5.0
+LIVES = 2
+LASTS = 4.0
 
 
-@pytest.mark.timeout(600)  # four sessions of Spark, each in a process of its own
+@pytest.mark.timeout(600)  # three sessions of Spark, each in a process of its own
 def test_views_are_right_however_often_their_driver_is_killed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -83,7 +83,7 @@ def life_of(path: str, life: int, *words: str) -> subprocess.Popen[str]:
 def check(spark: SparkSession, store: Store) -> None:
     """Check all views against their SELECTs, their state, and the store."""
     db = relstate.connect(spark, store.path)
-    assert store.state.view_names() == [f"view{number}" for number in range(len(VIEWS))]
+    assert store.state.view_names() == tuple(f"view{n}" for n in range(len(VIEWS)))
     db.refresh()
     for number, query in enumerate(VIEWS):
         expected = db.sql(query).toArrow()
