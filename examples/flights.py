@@ -5,9 +5,9 @@
 Every flight that left New York in 2013 appears with its schedule, is updated when it departs and
 again when it lands, and is deleted if it was cancelled. What happened before ``--since`` is loaded
 at once, and three views are created over it: delays by carrier and hour, a board of the flights to
-come, and the worst routes of each airport. Then a day passes every second, a micro-batch each, and
-the views follow. Meanwhile they are looked up and asked, and midway a view's parallelism changes.
-In the end tables and views hold what plain Spark computes from the source, row by row.
+come, and the worst routes of each airport. Then a day passes every two seconds, a micro-batch, and
+the views follow within one. Meanwhile they are looked up and asked, and midway the parallelism of
+one changes. In the end tables and views hold what plain Spark computes from the source, row by row.
 
 Run again, it goes on from where it was: after Ctrl-C, after kill -9, with more ``--days``. A replay
 that is complete is not repeated unless ``--reset`` starts over. The exit code is 0 only if all
@@ -38,8 +38,8 @@ from relstate import Database, Store
 
 DEFAULT_STORE = Path(__file__).parents[1] / "stores" / "flights"
 SINCE = "2013-11-01"
-DAYS = 30
-A_DAY_PASSES_IN = "1 second"
+DAYS = 20
+A_DAY_PASSES_IN = "2 seconds"
 YEAR = 365 * 24 * 3600
 DIMENSIONS = ("airlines", "airports")
 

@@ -24,6 +24,8 @@ from relstate.storage.segment.registry import registry
 _ROOT = Path(__file__).parents[1]
 _README = (_ROOT / "README.md").read_text()
 _HOW_TO = (_ROOT / "docs" / "how-to.md").read_text()
+# Spark looks at pandas wherever it is there.
+_OF_SPARK = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 _VIEWS = (_ROOT / "docs" / "views.md").read_text()
 _FORMAT = (_ROOT / "docs" / "format.md").read_text()
 
@@ -63,7 +65,7 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
 
 def test_the_how_to_runs(tmp_path: Path) -> None:
     """Its Python, in its order, prints what it says it prints, and ends with a whole store."""
-    done = _run(_HOW_TO, "/tmp/how-to", tmp_path, "-W", "error")
+    done = _run(_HOW_TO, "/tmp/how-to", tmp_path)
 
     _assert_kept_its_promises(_HOW_TO, done)
 
@@ -88,12 +90,12 @@ def _code(document: str) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", document, re.DOTALL))
 
 
-def _run(document: str, path: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def _run(document: str, path: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the Python of a document, which makes a store at ``path``, with another path."""
     script = folder / "script.py"
     text = _code(document).replace(path, str(folder / "store"))
     script.write_text(f"{text}\nassert store.check().ok\n")
-    command = [sys.executable, *options, str(script)]
+    command = [sys.executable, "-W", "error", "-W", _OF_SPARK, str(script)]
     return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
 
 

@@ -13,7 +13,7 @@ import pytest
 import relstate
 
 FLIGHTS = Path(__file__).parents[1] / "examples" / "flights.py"
-SINCE, DAYS = "2013-01-05", 10
+SINCE, DAYS = "2013-01-05", 6
 
 
 @pytest.mark.timeout(600)  # three times a Spark of its own

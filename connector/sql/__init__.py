@@ -1,9 +1,9 @@
 """The SQL door: a store as a database of a Spark session.
 
-Read in this order: database (what there is); statement, definition and change (texts to values);
-conjunct, pruning and relation (a query over the store's tables), explain; catalog and
-properties (tables defined); changerows, assignment, changing and conflict (rows changed); applying
-and debezium (changes from elsewhere).
+Read in this order: database (what there is); statement, definition, change and view (texts to
+values); conjunct, pruning, consistency and relation (a query over the store's tables), explain;
+catalog and properties (tables defined); changerows, assignment, changing and conflict (rows
+changed); applying and debezium (changes from elsewhere); viewing and verification (views).
 """
 
 from .database import Database

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from relstate.storage import KeyColumn, Store, TableDefinition
+from relstate.storage import KeyColumn, Store, StoreState, TableDefinition
 
 from . import history
 from .definition import (
@@ -64,8 +64,11 @@ class Catalog:
                 rows = [(name,) for name in self._store.tables() if matches(name, pattern)]
                 return Result(rows, "tableName STRING NOT NULL")
             case DescribeTable(name, extended):
-                definition = self._store.read_plan(name).definition
-                return _with_details(definition) if extended else _columns(definition)
+                state = self._store.state
+                definition = state.table(name).definition
+                if not extended:
+                    return _columns(definition)
+                return _with_details(definition, _view_details(state, definition.table_id))
             case DescribeHistory(name):
                 self._store.table(name)
                 return Result(history.history_rows(self._store, name), history.SCHEMA)
@@ -124,7 +127,25 @@ def _columns(definition: TableDefinition) -> Result:
     )
 
 
-def _with_details(definition: TableDefinition) -> Result:
+def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
+    """Return what there is to tell of a view beside its columns; nothing of a table."""
+    view = state.views.get(table_id)
+    if view is None:
+        return []
+    inputs = ", ".join(state.name_of(one.table_id) for one in view.definition.inputs)
+    settings = view.definition.settings.items()
+    return [
+        ("# Materialized view", ""),
+        ("Query", view.definition.query),
+        ("Reads", inputs),
+        ("Reflects epoch", str(view.progress.reflects)),
+        ("Parallelism", str(view.definition.mapping.units)),
+        ("State tables", str(len(view.definition.internal))),
+        *((name, value) for name, value in sorted(settings)),
+    ]
+
+
+def _with_details(definition: TableDefinition, view: list[tuple[str, str]]) -> Result:
     """Return the columns, then in rows of their own the properties and the schemas before.
 
     As Spark's DESCRIBE EXTENDED does: names and values stand where columns and types do.
@@ -134,7 +155,7 @@ def _with_details(definition: TableDefinition) -> Result:
     details += [("Name", definition.name), ("Created at epoch", str(definition.created_epoch))]
     details += [("Schema version", str(definition.schema.version))]
     details += [(f"Schema version {old.version}", _ddl(old.columns)) for old in _older(definition)]
-    details += [("# Properties", ""), *described(definition).items()]
+    details += [("# Properties", ""), *described(definition).items(), *view]
     rows = [*columns, *((name, value, None, None, None, None) for name, value in details)]
     return Result(
         rows,

@@ -6,7 +6,7 @@
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
         | ALTER COLUMN c TYPE type | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     SHOW TABLES [LIKE 'pattern']
-    DESCRIBE [TABLE] [EXTENDED] t
+    DESCRIBE [TABLE | MATERIALIZED VIEW] [EXTENDED] t
     DESCRIBE HISTORY t
 
 The primary key may name its distribution key first, in parentheses of its own, as in YugabyteDB:
@@ -173,7 +173,7 @@ def show_tables(reader: TokenReader) -> ShowTables:
 
 def describe(reader: TokenReader) -> DescribeTable:
     """Read what follows DESCRIBE."""
-    reader.accept("TABLE")
+    reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
     extended = reader.accept("EXTENDED")
     name = reader.name("the table's name")
     reader.finish()

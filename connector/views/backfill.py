@@ -29,7 +29,7 @@ from relstate.storage import (
 from .lineage import upstream
 from .operators import scans
 from .plan.node import Materialize, Scan
-from .refresh import LASTING, PART_ROWS, Refresher
+from .refresh import LASTING, MOVED, PART_ROWS, Refresher
 from .source import ScanRead, columns_of
 
 _EVERYTHING = 1 << 62
@@ -85,7 +85,7 @@ def fill(refresher: Refresher, view_id: int) -> None:
             while _fill_part(refresher, view_id):
                 pass
             return
-        except errors.ConflictError:
+        except MOVED:
             continue
     raise errors.ConflictError(
         f"{refresher.store.path}: others filled the same view {_ATTEMPTS} times meanwhile; let one "

@@ -31,7 +31,7 @@ from .plan.form import to_json
 from .plan.node import Materialize, Order
 from .plan.planner import plan_view
 from .plan.state import StateTableSpec
-from .sessions import Sessions, parallelism, remembered
+from .sessions import Sessions, parallelism, remembered, undisturbed
 from .source import columns_of
 
 
@@ -51,7 +51,8 @@ def new_view(
             f"there is a table or view {name!r} already: drop it, or take another name"
         )
     settings = remembered(spark)
-    plan = plan_view(Sessions(spark).of(settings), StoreTables(store), query)
+    with undisturbed(spark):
+        plan = plan_view(Sessions(spark).of(settings), StoreTables(store), query)
     mapping = VnodeMapping.balanced(store.settings.vnode_count, _units(spark, store, units))
     return NewView(
         NewTable(name, _schema_of(plan), TableProperties(append_only=plan.is_append_only)),

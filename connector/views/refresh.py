@@ -40,7 +40,7 @@ from .message import TaskMessage, checked
 from .operators import Fragment, fragments, scans
 from .plan.form import from_json
 from .plan.node import Materialize, Scan
-from .sessions import Sessions, parallelism
+from .sessions import Sessions, parallelism, undisturbed
 from .source import CHANGE_TYPE, ScanRead, columns_of, source_frame
 from .task import Target
 
@@ -50,6 +50,8 @@ _ATTEMPTS = 20
 PART_ROWS = 1 << 20
 # What is no better when more rows come at once.
 LASTING = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
+# What a commit is refused with where a view was refreshed, altered or dropped meanwhile.
+MOVED = (errors.ConflictError, errors.TableNotFoundError)
 ANSI = "spark.sql.ansi.enabled"
 
 _logger = logging.getLogger(__name__)
@@ -123,7 +125,7 @@ class Refresher:
             wanted = upstream(state, view_ids(state, names))
             try:
                 return self.round(state, wanted)
-            except _MOVED as error:
+            except MOVED as error:
                 _logger.info("a refresh begins anew: %s", error)
         raise errors.ConflictError(
             f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "
@@ -164,7 +166,7 @@ class Refresher:
         )
         try:
             done = self._store.commit(proposal)
-        except _MOVED:
+        except MOVED:
             self._store.discard(segments)
             raise
         assert isinstance(done, Committed)
@@ -244,7 +246,7 @@ class Refresher:
         session = self._sessions.of(run.view.definition.settings)
         sources = {id(read.scan): read for read in run.reads}
         fan = run.job.mapping.units
-        with unwrapped():
+        with unwrapped(), undisturbed(session):
             frame = message_frame(
                 run.job, lambda scan: source_frame(session, sources[id(scan)], fan)
             )

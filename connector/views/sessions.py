@@ -3,13 +3,15 @@
 A view is refreshed under the settings it was created under, whatever those of the session that
 asks for it; so it has a session of its own in the same Spark.
 
-Promises: the user's session keeps its settings and never sees a refresh's names.
+Promises: the user's session keeps its settings, stays the active one, and never sees a refresh's
+names.
 Does not know: views.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 
 from pyspark.sql import SparkSession
@@ -35,6 +37,26 @@ def parallelism(spark: SparkSession) -> int:
     """Return how many tasks Spark runs at once; Spark Connect does not tell, and has 4."""
     context = getattr(spark, "_sc", None)
     return 4 if context is None else int(context.defaultParallelism)
+
+
+@contextmanager
+def undisturbed(spark: SparkSession) -> Iterator[None]:
+    """Leave the active session of this thread active: Spark activates that which makes a frame.
+
+    ``spark``: a session of the same Spark.
+    """
+    if getattr(spark, "_sc", None) is None:  # Spark Connect activates nothing
+        yield
+        return
+    kind = SparkSession._get_j_spark_session_class(spark._jvm)
+    active = kind.getActiveSession()
+    seen = SparkSession._activeSession
+    try:
+        yield
+    finally:
+        if active.isDefined():
+            kind.setActiveSession(active.get())
+            SparkSession._activeSession = seen
 
 
 class Sessions:

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from relstate.connector.types import struct_of
 from relstate.storage import OP_COLUMN, arrow, types
 
 TARGET = "_target"
@@ -28,16 +27,6 @@ _CONTROL = (types.Field(TARGET, types.Int()), types.Field(MESSAGE, types.Binary(
 def wire_fields(fields: Sequence[types.Field]) -> tuple[types.Field, ...]:
     """Return the columns of rows that carry changes with these fields."""
     return (_OP, *fields, *_CONTROL)
-
-
-def wire_ddl(fields: Sequence[types.Field]) -> str:
-    """Return Spark's DDL of `wire_fields`."""
-    return ", ".join(f"{types.quoted(one.name)} {one.type}" for one in wire_fields(fields))
-
-
-def wire_struct(fields: Sequence[types.Field]) -> object:
-    """Return `wire_fields` as a schema of Spark, exact in what DDL cannot say."""
-    return struct_of(wire_fields(fields))
 
 
 def wire_schema(fields: Sequence[types.Field]) -> pa.Schema:

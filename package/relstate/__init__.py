@@ -22,6 +22,7 @@ if typing.TYPE_CHECKING:
     def open(path: str) -> Store:
         """Open the store at ``path``: see `Store.open`."""
 
+    AppendOnlyError = errors.AppendOnlyError
     ClockError = errors.ClockError
     ClosedError = errors.ClosedError
     CommitError = errors.CommitError
@@ -67,6 +68,7 @@ if typing.TYPE_CHECKING:
     ViewNotFoundError = errors.ViewNotFoundError
 
 __all__ = [
+    "AppendOnlyError",
     "ClockError",
     "ClosedError",
     "CommitError",

@@ -135,6 +135,8 @@ class FeedReader:
         if any(step.is_based for step in self._steps):
             blocks = self._source.read(self._before.segments, bounds)
             return resolved(blocks, self._encoding.values.fold)
+        if self._encoding.definition.properties.append_only:
+            return NOTHING  # no commit may write a key that is there
         keys = keys_in([block for blocks in written for block in blocks])
         return self._table.get_values(keys) if len(keys) else NOTHING
 

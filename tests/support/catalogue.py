@@ -103,7 +103,7 @@ CATALOGUE: dict[str, str] = {
 OVER_VIEWS: dict[str, str] = {
     "viewtop": "SELECT g, s FROM {v}values ORDER BY s DESC, g LIMIT 3",
     "viewgroup": "SELECT name, count(*) AS c, max(k) AS k FROM {v}left GROUP BY name",
-    "viewjoin": "SELECT a.g, a.c, b.a AS b FROM {v}values AS a JOIN {v}distincts AS b ON a.g <=> b.g",
+    "viewjoin": "SELECT a.g, a.c, b.a FROM {v}values AS a JOIN {v}distincts AS b ON a.g <=> b.g",
     "viewtable": "SELECT t.k, q.c FROM t LEFT JOIN {v}having AS q ON t.g = q.g AND t.n = q.n",
     "diamond": "SELECT a.g, a.c, b.k FROM {v}values AS a FULL JOIN {v}grouptop AS b ON a.g = b.g",
     "viewunion": "SELECT g, c FROM {v}values UNION ALL SELECT name, c FROM {v}viewgroup",

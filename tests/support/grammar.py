@@ -142,7 +142,9 @@ class Grammar:
             c, d = self._random.choice(pairs)
             condition += " AND " + self._random.choice(_COMPARED).format(c, d)
         both = left.columns if "LEFT " in kind else (*left.columns, *right.columns)
-        text = f"SELECT {', '.join(name for name, _ in both)} FROM ({left.sql}) AS l_{a} {kind} JOIN "
+        text = (
+            f"SELECT {', '.join(name for name, _ in both)} FROM ({left.sql}) AS l_{a} {kind} JOIN "
+        )
         return Shape(text + f"({right.sql}) AS r_{b} ON {condition}", both)
 
     def _distinct(self, depth: int) -> Shape:

@@ -163,4 +163,3 @@ class Moving:
         held.update(puts)
         if puts or gone:
             upsert(self._store, name, list(puts.values()), list(gone.values()))
-

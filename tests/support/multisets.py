@@ -49,7 +49,11 @@ def _close(one: Any, other: Any, tolerance: float) -> bool:
 
 
 def _exact(row: Row) -> Row:
-    return tuple("a float" if isinstance(one, float) else one for one in row)
+    return tuple("a float" if isinstance(one, float) else _hashable(one) for one in row)
+
+
+def _hashable(value: Any) -> Any:
+    return repr(value) if isinstance(value, list | dict) else value
 
 
 def _magnitude(row: Row) -> float:

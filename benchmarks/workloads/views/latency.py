@@ -25,6 +25,7 @@ def latency(bench: Workbench) -> Iterator[Figure]:
     The stream has no trigger interval; each view is followed alone, then all together.
     """
     database, changes = bench.once(followed)
+    database.maintain()
     count = max(min(_CHANGES, bench.size.rows // _LEAST_PART), 1)
     for names in (*((name,) for name in VIEWS), tuple(VIEWS)):
         yield Figure(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relstate.storage import LocalEnvironment, Store
+from relstate.storage import LocalEnvironment, StorageTable, Store
 from relstate.storage.errors import CorruptionError, OptionError
 from support.clock import ManualClock
 from support.feeds import Change, applied, changes_of, told
@@ -237,6 +237,22 @@ def test_a_truncate_deletes_every_row(orders: Store) -> None:
         Change("delete", epoch + 1, (1, "c")),
         Change("insert", epoch + 1, (2, "x")),
     ]
+
+
+def test_a_table_that_only_grows_tells_of_inserts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No old row is looked for, as there can be none."""
+    store.create_table("events", "id INT, v STRING", primary_key=["id"], append_only=True)
+    first = upsert(store, "events", [(1, "a"), (2, "a")])
+    second = upsert(store, "events", [(3, "b")])
+    rows = [(1, "a"), (2, "a"), (3, "b")]
+    epochs = (first, first, second)
+    inserted = [Change("insert", *one) for one in zip(epochs, rows, strict=True)]
+    with monkeypatch.context() as patched:
+        patched.setattr(StorageTable, "get_values", None)
+        assert told(store, "events", first, deduplication="netChanges") == inserted
+        assert told(store, "events", second) == inserted[2:]
 
 
 def test_columns_are_chosen_and_ordered(orders: Store) -> None:

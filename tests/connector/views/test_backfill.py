@@ -1,0 +1,176 @@
+"""A view over what was there before it: filled in parts, by whoever comes, then it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from relstate.connector.sql import Database
+from relstate.connector.views import backfill, refresh
+from relstate.connector.views.refresh import Outcome, Refresher
+from relstate.storage import Store, errors
+from support.multisets import difference, rows_of_table
+from support.stores import unsynced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+ROWS = 64
+TOTALS = "SELECT g, count(*) AS c, sum(v) AS s, max(v) AS m FROM t GROUP BY g"
+PAIRS = "SELECT t.k, d.name FROM t FULL JOIN d ON t.g = d.g AND t.v > d.least"
+
+
+class Interrupted(BaseException):
+    """As a KeyboardInterrupt, which pytest would take for its own."""
+
+
+@pytest.fixture
+def db(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """A store of 16 vnodes and two tables, whose views are filled by parts of few rows."""
+    for module in (backfill, refresh):
+        monkeypatch.setattr(module, "PART_ROWS", ROWS // 4)
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=16, shards=1, environment=unsynced(path)) as store:
+        store.create_table("t", "k BIGINT, g STRING, v BIGINT", primary_key=["k"])
+        store.create_table("d", "g STRING, name STRING, least INT", primary_key=["g"])
+        put(store, *range(ROWS))
+        names = [f"g{n}" for n in range(6)]
+        store.write("d", pa.table({"g": names, "name": names, "least": range(6)}))
+        yield Database(spark, store)
+        assert store.check().problems == ()
+
+
+def put(store: Store, *keys: int, factor: int = 1) -> None:
+    """Upsert rows whose values follow from their keys."""
+    values = [key * factor for key in keys]
+    groups = [None if key % 9 == 0 else f"g{value % 5}" for key, value in zip(keys, values)]  # noqa: B905
+    store.write("t", pa.table({"k": list(keys), "g": groups, "v": values}))
+
+
+def refreshes(store: Store) -> int:
+    """Return how many commits of refreshes there are."""
+    return sum(entry.operation == "refresh" for entry in store.history())
+
+
+def hold(db: Database, name: str, query: str) -> None:
+    """Fail unless a view is its SELECT over the latest rows, and its state theirs."""
+    expected = db.sql(query).toArrow()
+    found = db.store.table(name).to_arrow().select(expected.column_names)
+    assert difference(rows_of_table(found), rows_of_table(expected)) == ([], [])
+    (report,) = db.check_views(name)
+    assert report.ok, report
+
+
+def interrupted(db: Database, at: int, statement: str) -> None:
+    """Run a statement whose part ``at`` is not to end."""
+    real, count = Refresher.outcome, 0
+
+    def failing(self: Refresher, *args: Any) -> Outcome:
+        nonlocal count
+        count += 1
+        if count == at:
+            raise Interrupted
+        return real(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Refresher, "outcome", failing)
+        with pytest.raises(Interrupted):
+            db.sql(statement)
+
+
+@pytest.mark.parametrize(("name", "query"), [("totals", TOTALS), ("pairs", PAIRS)])
+def test_a_view_is_filled_in_parts(name: str, query: str, db: Database) -> None:
+    """Each part is a commit; in the end the view is its SELECT, and follows."""
+    db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+
+    assert refreshes(db.store) in (4, 5)
+    hold(db, name, query)
+    put(db.store, 1, 2, 3, factor=7)
+    db.refresh()
+    hold(db, name, query)
+
+
+def test_who_is_interrupted_goes_on_where_he_was(db: Database) -> None:
+    """Parts that are in stay in; what was written meanwhile comes after them, once."""
+    interrupted(db, 3, f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+
+    assert refreshes(db.store) == 2
+    (row,) = db.sql("SHOW MATERIALIZED VIEWS").collect()
+    assert row.viewName == "totals"
+    assert 0.3 < row.backfill < 0.7
+    assert row.is_behind
+    for read in ("SELECT * FROM totals", "SELECT t.k FROM t JOIN totals ON t.g = totals.g"):
+        with pytest.raises(errors.ViewNotFilledError, match="totals"):
+            db.sql(read).collect()
+
+    put(db.store, *range(50, 80), factor=3)
+    db.store.delete("t", pa.table({"k": [0, 1, 2, 40]}))
+    done = db.refresh()
+
+    assert done.views == ("totals",)
+    (row,) = db.sql("SHOW MATERIALIZED VIEWS").collect()
+    assert (row.backfill, row.is_behind, row.reflects) == (None, False, done.reflects)
+    hold(db, "totals", TOTALS)
+
+
+def test_another_database_may_go_on(db: Database) -> None:
+    """It is the store that knows how far a view is; its parallelism may change on the way."""
+    interrupted(db, 2, f"CREATE MATERIALIZED VIEW pairs AS {PAIRS}")
+
+    with Store.open(db.store.path) as store:
+        other = Database(db.spark, store)
+        other.sql("ALTER MATERIALIZED VIEW pairs SET PARALLELISM 3")
+        other.refresh("pairs")
+        hold(other, "pairs", PAIRS)
+
+
+def test_a_view_over_views_fills_them_first(db: Database) -> None:
+    """Neither of two is filled: a refresh of the upper one fills both, the lower one first."""
+    interrupted(db, 2, f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+    query = "SELECT c, count(*) AS n, max(g) AS g FROM totals GROUP BY c"
+    put(db.store, *range(5), factor=11)
+
+    db.sql(f"CREATE MATERIALIZED VIEW sizes AS {query}")
+
+    hold(db, "sizes", query)
+    hold(db, "totals", TOTALS)
+
+
+def test_a_first_fill_that_fails_leaves_no_view(db: Database) -> None:
+    """Rows that the SELECT cannot compute are told of, and there is no view, and no table of it."""
+    tables = set(db.store.state.tables)
+
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, 10 / (v - 33) AS q FROM t")
+
+    assert db.store.state.view_names() == ()
+    assert set(db.store.state.tables) == tables
+    assert db.sql("SHOW MATERIALIZED VIEWS").count() == 0
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, 10 / (v + 33) AS q FROM t")
+    hold(db, "v", "SELECT k, 10 / (v + 33) AS q FROM t")
+
+
+def test_a_part_may_have_values_that_all_rows_have_not(db: Database) -> None:
+    """An expression over groups that fails for half of one is computed over all of them."""
+    query = f"SELECT 1000 DIV (count(*) - {ROWS // 4}) AS q FROM t"
+
+    db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+
+    hold(db, "v", query)
+
+
+def test_nothing_is_there_to_be_filled_from(db: Database) -> None:
+    """A view over empty tables is filled at once: a global aggregate has its row."""
+    db.store.create_table("e", "k INT, v INT", primary_key=["k"])
+    for name, query in {
+        "one": "SELECT count(*) AS c, max(v) AS m FROM e",
+        "none": "SELECT k, v FROM e",
+    }.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        hold(db, name, query)

@@ -1,0 +1,248 @@
+"""Refreshing: one commit for all views, nothing for nothing, and nobody waits for who fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from relstate.connector.sql import Database
+from relstate.connector.views.rebuild import differences
+from relstate.storage import Store, errors
+from support.multisets import difference, rows_of_table
+from support.stores import unsynced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# A diamond over a table: both is over sums and tops, which are over t.
+DIAMOND = {
+    "sums": "SELECT g, count(*) AS c, sum(v) AS s FROM t GROUP BY g",
+    "tops": "SELECT g, k, v FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY v, k) <= 2",
+    "both": "SELECT sums.g, sums.c, tops.k FROM sums JOIN tops ON sums.g = tops.g",
+}
+
+
+@pytest.fixture
+def db(spark: SparkSession, tmp_path: Path) -> Iterator[Database]:
+    """A store with a table of 20 rows."""
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=8, shards=2, environment=unsynced(path)) as store:
+        store.create_table("t", "k BIGINT, g STRING, v BIGINT", primary_key=["k"])
+        put(store, *range(20))
+        yield Database(spark, store)
+        assert store.check().problems == ()
+
+
+def put(store: Store, *keys: int, factor: int = 1) -> int:
+    """Upsert rows whose values follow from their keys, in one epoch, and return it."""
+    values = [key * factor for key in keys]
+    return store.write("t", pa.table({"k": keys, "g": [f"g{v % 4}" for v in values], "v": values}))
+
+
+def create(db: Database, views: Mapping[str, str]) -> None:
+    """Create views."""
+    for name, query in views.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+
+
+def hold(db: Database, views: Mapping[str, str]) -> None:
+    """Fail unless views are their SELECTs over the latest rows, and their state theirs."""
+    for name, query in views.items():
+        expected = db.sql(query).toArrow()
+        found = db.store.table(name).to_arrow().select(expected.column_names)
+        assert difference(rows_of_table(found), rows_of_table(expected)) == ([], []), name
+        assert differences(db._views.refresher, db.store.state.view(name).view_id) == []
+
+
+def test_one_commit_moves_all_and_nothing_to_do_is_none(db: Database) -> None:
+    """All views of a DAG are in one commit; a view never shows half of an upstream's epoch."""
+    create(db, DIAMOND)
+    written = put(db.store, *range(15, 30), factor=3)
+
+    done = db.refresh()
+
+    assert (done.epoch, done.reflects) == (written + 1, written)
+    assert done.views == ("both", "sums", "tops")
+    hold(db, DIAMOND)
+    assert db.refresh().views == ()
+    assert db.store.epoch == done.epoch
+    put(db.store, 1)  # which is as it was
+    db.refresh()
+    again = db.store.epoch
+    assert db.refresh().epoch == again
+    hold(db, DIAMOND)
+
+
+def test_what_is_asked_for_moves_with_what_it_reads(db: Database) -> None:
+    """A view that is named moves with those it reads; others stay, and catch up later."""
+    create(db, DIAMOND)
+    others = {"all": "SELECT count(*) AS c FROM t"}
+    create(db, others)
+    put(db.store, 1, 2, factor=5)
+
+    assert db.refresh("sums").views == ("sums",)
+    put(db.store, 3, 4, factor=7)
+    assert db.refresh("both").views == ("both", "sums", "tops")
+    hold(db, DIAMOND)
+    assert db.refresh(["all", "sums"]).views == ("all",)
+    hold(db, others)
+    with pytest.raises(errors.ViewNotFoundError, match="nothing"):
+        db.refresh("nothing")
+    with pytest.raises(errors.ViewNotFoundError, match="t"):
+        db.refresh("t")
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("SELECT k, 100 DIV (v - 500) AS q FROM t", "DIVIDE_BY_ZERO"),
+        ("SELECT CAST(IF(v = 500, 'x', '1') AS INT) AS q, count(*) AS c FROM t GROUP BY 1", "CAST"),
+        ("SELECT g, sum(IF(v = 500, 9223372036854775807, 9)) AS s FROM t GROUP BY g", "(?i)overflow"),
+    ],
+)
+def test_a_view_that_fails_holds_nobody_else(query: str, problem: str, db: Database) -> None:
+    """Its error is raised when others are committed; it recovers when the row is corrected.
+
+    Views over it wait with it, and all come to be right.
+    """
+    failing = {"bad": query, "over": "SELECT count(*) AS c FROM bad"}
+    create(db, {**DIAMOND, **failing})
+    before = {name: rows_of_table(db.store.table(name).to_arrow()) for name in failing}
+    db.store.write("t", pa.table({"k": [100, 101], "g": ["g0", "g1"], "v": [500, 1]}))
+
+    for _ in range(2):
+        with pytest.raises((PySparkException, errors.RelstateError), match=problem):
+            db.refresh()
+        hold(db, DIAMOND)
+        assert {n: rows_of_table(db.store.table(n).to_arrow()) for n in failing} == before
+        put(db.store, 7, factor=9)
+    db.store.write("t", pa.table({"k": [100], "g": ["g0"], "v": [501]}))
+
+    assert db.refresh().views == ("bad", "both", "over", "sums", "tops")
+    hold(db, {**DIAMOND, **failing})
+
+
+def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
+    """Views are computed in sessions of their own, and what is the user's finds his again."""
+    create(db, {"sums": DIAMOND["sums"]})
+    active = db.spark.getActiveSession()
+    assert active is not None
+    put(db.store, 1, factor=3)
+
+    db.refresh()
+    found = db.spark.getActiveSession()
+
+    assert found is not None
+    assert found._jsparkSession.equals(active._jsparkSession)
+
+
+def test_what_a_view_is_yet_to_read_is_kept(db: Database) -> None:
+    """Vacuum, compaction and a view that nobody refreshes: it catches up over many epochs."""
+    create(db, DIAMOND)
+    for number in range(12):
+        put(db.store, *range(number, number + 6), factor=number + 2)
+        if number % 3 == 0:
+            db.refresh("sums")
+        if number % 4 == 1:
+            db.maintain()
+        db.store.vacuum(retention=0)
+    db.store.delete("t", pa.table({"k": [1, 2]}))
+    db.maintain()
+    db.store.vacuum(retention=0)
+
+    db.refresh()
+    hold(db, DIAMOND)
+    db.maintain()
+    db.refresh()
+    hold(db, DIAMOND)
+    assert [report for report in db.check_views("both") if not report.ok] == []
+
+
+def test_an_input_that_is_replaced(db: Database) -> None:
+    """Overwritten and truncated, the rows of before leave the views."""
+    create(db, DIAMOND)
+    rows = pa.table({"k": [1, 50, 51], "g": ["g1", "g1", None], "v": [1, 2, 3]})
+    db.store.write("t", rows, overwrite=True)
+    db.refresh()
+    hold(db, DIAMOND)
+
+    put(db.store, 60, 61)
+    db.sql("TRUNCATE TABLE t")
+    put(db.store, 1, 62)
+    db.refresh()
+    hold(db, DIAMOND)
+    db.sql("TRUNCATE TABLE t")
+    db.refresh()
+    hold(db, DIAMOND)
+    assert db.store.table("both").to_arrow().num_rows == 0
+
+
+def test_an_input_whose_columns_change(db: Database) -> None:
+    """A view takes no notice of columns that come, and guards those that it reads."""
+    create(db, DIAMOND)
+    db.sql("ALTER TABLE t ADD COLUMN note STRING")
+    db.sql("INSERT INTO t VALUES (70, 'g1', 7, 'new'), (1, 'g2', 3, 'changed')")
+    create(db, {"notes": "SELECT note, count(*) AS c FROM t GROUP BY note"})
+    db.refresh()
+    hold(db, {**DIAMOND, "notes": "SELECT note, count(*) AS c FROM t GROUP BY note"})
+    with pytest.raises(errors.DependentViewsError, match="notes"):
+        db.sql("ALTER TABLE t DROP COLUMN note")
+    with pytest.raises(errors.DependentViewsError, match=r"sums|tops"):
+        db.sql("ALTER TABLE t DROP COLUMN v")
+
+
+def test_who_is_read_is_not_dropped(db: Database) -> None:
+    """DROP names the views that read a table or view; CASCADE takes them, and their state, too."""
+    create(db, DIAMOND)
+    tables = len(db.store.state.tables)
+
+    with pytest.raises(errors.DependentViewsError, match="sums"):
+        db.sql("DROP TABLE t")
+    with pytest.raises(errors.DependentViewsError, match="both"):
+        db.sql("DROP MATERIALIZED VIEW sums")
+    assert len(db.store.state.tables) == tables
+    db.sql("DROP MATERIALIZED VIEW tops CASCADE")
+
+    assert db.store.state.view_names() == ("sums",)
+    put(db.store, 1, 2, factor=3)
+    assert db.refresh().views == ("sums",)
+    db.sql("DROP MATERIALIZED VIEW sums")
+    assert list(db.store.state.tables) == [db.store.read_plan("t").definition.table_id]
+    db.sql("DROP TABLE t")
+    assert db.refresh().views == ()
+
+
+def test_rescaling_moves_the_fewest_vnodes_and_no_state(db: Database) -> None:
+    """The commit has no segments; the mapping differs where it must; the next epochs are right."""
+    create(db, DIAMOND)
+    for units in (3, 4, 1, 8, 2):
+        before = db.store.state
+        mapping = before.view("sums").definition.mapping
+        db.sql(f"ALTER MATERIALIZED VIEW sums SET PARALLELISM {units}")
+        after = db.store.state
+        moved = after.view("sums").definition.mapping
+        surplus = sum(
+            max(mapping.owners.count(u) - moved.owners.count(u), 0) for u in range(max(8, units))
+        )
+        changed = sum(a != b for a, b in zip(mapping.owners, moved.owners, strict=True))
+        assert moved.units == units
+        assert changed == surplus
+        assert max(map(moved.owners.count, range(units))) <= -(-8 // units)
+        for table_id in (*after.view("sums").definition.internal, after.view("sums").view_id):
+            assert after.segments_of(table_id) == before.segments_of(table_id)
+        put(db.store, *range(units, units + 9), factor=units)
+        db.refresh()
+        hold(db, {"sums": DIAMOND["sums"]})
+    hold(db, DIAMOND)
+    epoch = db.store.epoch
+    db.sql("ALTER MATERIALIZED VIEW sums SET PARALLELISM 2")
+    assert db.store.epoch == epoch
+    for units in (0, 9):
+        with pytest.raises(errors.OptionError, match="1 to 8"):
+            db.sql(f"ALTER MATERIALIZED VIEW sums SET PARALLELISM {units}")
