@@ -48,5 +48,5 @@ def followed(bench: Workbench, *names: str) -> Iterator[tuple[Database, flights.
         database = relstate.connect(bench.spark, store.path)
         for name in names or VIEWS:
             create(database, name)
-        database.maintain()
+        database.store.compact()
         yield database, flights.Changes(count)

@@ -246,7 +246,7 @@ class Refresher:
         session = self._sessions.of(run.view.definition.settings)
         sources = {id(read.scan): read for read in run.reads}
         fan = run.job.mapping.units
-        with unwrapped(), undisturbed(session):
+        with unwrapped(), undisturbed(self._sessions.spark):
             frame = message_frame(
                 run.job, lambda scan: source_frame(session, sources[id(scan)], fan)
             )

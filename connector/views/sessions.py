@@ -43,20 +43,19 @@ def parallelism(spark: SparkSession) -> int:
 def undisturbed(spark: SparkSession) -> Iterator[None]:
     """Leave the active session of this thread active: Spark activates that which makes a frame.
 
-    ``spark``: a session of the same Spark.
+    ``spark``: the user's session, which is the one that Python's side says is active then.
     """
     if getattr(spark, "_sc", None) is None:  # Spark Connect activates nothing
         yield
         return
     kind = SparkSession._get_j_spark_session_class(spark._jvm)
     active = kind.getActiveSession()
-    seen = SparkSession._activeSession
     try:
         yield
     finally:
         if active.isDefined():
             kind.setActiveSession(active.get())
-            SparkSession._activeSession = seen
+            SparkSession._activeSession = spark
 
 
 class Sessions:
@@ -67,6 +66,11 @@ class Sessions:
         self._spark = spark
         self._made: dict[tuple[tuple[str, str], ...], SparkSession] = {}
         self._lock = Lock()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that it was made with."""
+        return self._spark
 
     def of(self, settings: Mapping[str, str]) -> SparkSession:
         """Return the session for some settings."""

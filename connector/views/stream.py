@@ -157,7 +157,6 @@ class ViewStream:
 
     def _refresh_once(self) -> None:
         if not self._is_behind():
-            self._message = "Waiting for data to arrive"
             return
         self._message = "Processing new data"
         started, now = self._environment.monotonic(), self._environment.now()
@@ -184,10 +183,12 @@ class ViewStream:
 
     def _wait(self, started: float) -> None:
         """Wait for the next trigger, or for a commit where there is no interval."""
+        interval = self._trigger.interval
+        self._message = f"Waiting for {'next trigger' if interval else 'data to arrive'}"
         self._idle.set()
-        if self._trigger.interval:
+        if interval:
             elapsed = self._environment.monotonic() - started
-            self._stopping.wait(max(self._trigger.interval - elapsed, 0))
+            self._stopping.wait(max(interval - elapsed, 0))
         else:
             while not self._stopping.is_set() and not self._is_behind():
                 self._stopping.wait(_POLL)

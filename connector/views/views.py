@@ -71,7 +71,8 @@ class Views:
         Views that are not filled yet are filled first. Errors as of `Refresher.refresh`.
         """
         with self._turn:
-            failures = self._fill(self._store.state, view_ids(self._store.state, names))
+            state = self._store.state
+            failures = self._fill(state, view_ids(state, names))
             done = self._refresher.refresh(names)
             if failures:
                 raise failures[0]

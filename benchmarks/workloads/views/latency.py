@@ -25,7 +25,7 @@ def latency(bench: Workbench) -> Iterator[Figure]:
     The stream has no trigger interval; each view is followed alone, then all together.
     """
     database, changes = bench.once(followed)
-    database.maintain()
+    database.store.compact()
     count = max(min(_CHANGES, bench.size.rows // _LEAST_PART), 1)
     for names in (*((name,) for name in VIEWS), tuple(VIEWS)):
         yield Figure(

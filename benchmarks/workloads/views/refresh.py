@@ -26,7 +26,7 @@ _LEAST_PART = 20
 def refresh(bench: Workbench) -> Iterator[Figure]:
     """Measure whole refreshes of one view each, from the plan of the feeds to the commit.
 
-    The store is maintained before each: what a commit tends by itself stops at some megabytes.
+    The store is compacted before each: what a commit tends by itself stops at some megabytes.
     At 5 million rows the idle job is what is asked about, at 50 million the recompute: they are
     asked for by ``--rows 50000000``, and take long to fill and tens of gigabytes.
     """
@@ -35,7 +35,7 @@ def refresh(bench: Workbench) -> Iterator[Figure]:
         database.refresh(name)
         view = _Refreshing(database, changes, name)
         for count, asked in _asked(bench).items():
-            database.maintain()
+            database.store.compact()
             yield from _measured(bench, view, count, asked)
 
 

@@ -1,0 +1,234 @@
+"""Views that follow their tables by themselves, with the life cycle of a StreamingQuery."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from relstate.connector.sql import Database
+from relstate.connector.views.stream import ViewStream
+from relstate.storage import Store, errors
+from support.stores import unsynced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SUMS = "SELECT g, sum(v) AS s FROM t GROUP BY g"
+SIZES = "SELECT s, count(*) AS c FROM sums GROUP BY s"
+
+
+@pytest.fixture
+def db(spark: SparkSession, tmp_path: Path) -> Iterator[Database]:
+    """A store with a table of 20 rows, and a view over it."""
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=8, shards=1, environment=unsynced(path)) as store:
+        store.create_table("t", "k BIGINT, g STRING, v BIGINT", primary_key=["k"])
+        put(store, *range(20))
+        db = Database(spark, store)
+        db.sql(f"CREATE MATERIALIZED VIEW sums AS {SUMS}")
+        yield db
+        assert store.check().problems == ()
+
+
+def put(store: Store, *keys: int, factor: int = 1) -> int:
+    """Upsert rows whose values follow from their keys, in one epoch, and return it."""
+    values = [key * factor for key in keys]
+    return store.write("t", pa.table({"k": keys, "g": [f"g{k % 3}" for k in keys], "v": values}))
+
+
+def sums(store: Store) -> dict[str, int]:
+    """Return what the view says."""
+    return {row["g"]: row["s"] for row in store.table("sums").to_arrow().to_pylist()}
+
+
+def expected(store: Store) -> dict[str, int]:
+    """Return what the view should say of the latest rows."""
+    found: dict[str, int] = {}
+    for row in store.table("t").to_arrow().to_pylist():
+        found[row["g"]] = found.get(row["g"], 0) + row["v"]
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 60) -> float:
+    """Wait until something holds, and return how long that was; fail if it never does."""
+    started = time.monotonic()
+    while not holds():
+        assert time.monotonic() - started < seconds, "waited in vain"
+        time.sleep(0.01)
+    return time.monotonic() - started
+
+
+@pytest.fixture
+def stream(db: Database) -> Iterator[ViewStream]:
+    """A stream of all views, which is stopped in the end."""
+    stream = db.stream(query_name="follow")
+    yield stream
+    stream.stop()
+
+
+def test_what_is_written_is_soon_seen(db: Database, stream: ViewStream) -> None:
+    """Without a trigger interval a change is in the view within a second."""
+    waits = []
+    for number in range(2, 8):
+        put(db.store, *range(number, number + 10), factor=number)
+        wanted = expected(db.store)
+        waits.append(wait_until(lambda wanted=wanted: sums(db.store) == wanted))  # type: ignore[misc]
+
+    assert min(waits) < 1
+    assert stream.isActive
+    assert stream.exception() is None
+
+
+def test_a_stream_tells_what_it_does(db: Database, stream: ViewStream) -> None:
+    """Names, status, progress, and an end."""
+    assert (stream.name, len(stream.id) > 8) == ("follow", True)
+    stream.processAllAvailable()
+    assert stream.lastProgress is None
+    assert stream.recentProgress == []
+    first = put(db.store, 1, 2, factor=5)
+    stream.processAllAvailable()
+    assert sums(db.store) == expected(db.store)
+    put(db.store, 3, factor=5)
+    stream.processAllAvailable()
+
+    wait_until(lambda: len(stream.recentProgress) == 2)
+    one, other = stream.recentProgress
+    assert stream.lastProgress == other
+    assert (one["batchId"], other["batchId"]) == (0, 1)
+    assert (one["reflects"], one["epoch"]) == (first, first + 1)
+    assert one["views"] == ["sums"]
+    assert one["numInputRows"] >= 2
+    assert (one["id"], one["name"]) == (stream.id, "follow")
+    wait_until(lambda: stream.status["message"] == "Waiting for data to arrive")
+    wait_until(lambda: not stream.status["isTriggerActive"])
+    assert not stream.status["isDataAvailable"]
+    assert stream.awaitTermination(0.05) is False
+    with pytest.raises(errors.OptionError, match="timeout"):
+        stream.awaitTermination(0)
+    stream.stop()
+    stream.stop()
+    assert not stream.isActive
+    assert stream.awaitTermination(1) is True
+    assert stream.awaitTermination() is None
+    assert stream.status == {
+        "message": "Stopped", "isDataAvailable": False, "isTriggerActive": False,
+    }  # fmt: skip
+    put(db.store, 3, factor=6)
+    stream.processAllAvailable()
+    assert sums(db.store) != expected(db.store)
+
+
+def test_views_come_change_and_go_while_it_runs(db: Database, stream: ViewStream) -> None:
+    """Created, rescaled and dropped in between, by the same database and by another."""
+    with Store.open(db.store.path) as store:
+        other = Database(db.spark, store)
+        db.sql(f"CREATE MATERIALIZED VIEW sizes AS {SIZES}")
+        put(db.store, 5, 6, factor=9)
+        other.sql("ALTER MATERIALIZED VIEW sums SET PARALLELISM 5")
+        other.sql("CREATE MATERIALIZED VIEW ones AS SELECT k FROM t WHERE v = 1")
+        put(db.store, 7, 8, factor=9)
+        stream.processAllAvailable()
+        assert sums(db.store) == expected(db.store)
+        other.sql("DROP MATERIALIZED VIEW ones")
+        put(db.store, 9, 8, factor=2)
+        db.sql("ALTER MATERIALIZED VIEW sums SET PARALLELISM 1")
+        db.sql("DROP MATERIALIZED VIEW sizes")
+        put(db.store, 9, factor=3)
+        stream.processAllAvailable()
+
+    assert sums(db.store) == expected(db.store)
+    assert stream.isActive
+    assert db.store.view("sums").definition.mapping.units == 1
+
+
+def test_a_commit_that_changes_nothing_does_not_keep_it_busy(
+    db: Database, stream: ViewStream
+) -> None:
+    """Truncating what is empty, overwriting with nothing, a row as it was."""
+    for _ in range(2):
+        db.sql("TRUNCATE TABLE t")
+        stream.processAllAvailable()
+        assert sums(db.store) == {}
+    nothing = pa.table({"k": pa.array([], pa.int64()), "g": pa.array([], pa.string()),
+                        "v": pa.array([], pa.int64())})  # fmt: skip
+    db.store.write("t", nothing, overwrite=True)
+    stream.processAllAvailable()
+    put(db.store, 1)
+    put(db.store, 1)
+    stream.processAllAvailable()
+    wait_until(lambda: not stream.status["isDataAvailable"])
+    epoch = db.store.epoch
+    time.sleep(0.2)
+
+    assert db.store.epoch == epoch
+    assert sums(db.store) == expected(db.store)
+
+
+def test_a_view_that_fails_ends_it(db: Database) -> None:
+    """The error is raised to who waits; the other views are moved; a new stream goes on."""
+    db.sql("CREATE MATERIALIZED VIEW bad AS SELECT k, 1 DIV (v - 500) AS q FROM t")
+    stream = db.stream()
+    db.store.write("t", pa.table({"k": [1], "g": ["g1"], "v": [500]}))
+
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        stream.awaitTermination(120)
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        stream.processAllAvailable()
+    assert not stream.isActive
+    assert "DIVIDE_BY_ZERO" in str(stream.exception())
+    assert stream.status["message"].startswith("Terminated with exception")
+    assert sums(db.store) == expected(db.store)
+
+    put(db.store, 1)
+    again = db.stream(available_now=True)
+    assert again.awaitTermination(120) is True
+    assert again.exception() is None
+    assert again.lastProgress is not None
+    assert again.lastProgress["views"] == ["bad", "sums"]
+
+
+def test_what_is_there_now_and_no_more(db: Database) -> None:
+    """available_now takes in what is committed, then ends; with nothing to do, too."""
+    put(db.store, 1, factor=5)
+
+    assert db.stream(available_now=True).awaitTermination(120) is True
+
+    assert sums(db.store) == expected(db.store)
+    idle = db.stream("sums", available_now=True)
+    assert idle.awaitTermination(60) is True
+    assert idle.recentProgress == []
+
+
+def test_a_trigger_interval_is_waited_for(db: Database) -> None:
+    """Changes between two triggers are one epoch of the view; stopping does not wait for one."""
+    stream = db.stream(["sums"], trigger="2 seconds")
+    wait_until(lambda: stream.status["message"] == "Waiting for next trigger")
+    for number in range(3):
+        put(db.store, number, factor=7)
+    assert stream.lastProgress is None
+    wait_until(lambda: stream.lastProgress is not None)
+    started = time.monotonic()
+    stream.stop()
+
+    assert time.monotonic() - started < 1.5
+    assert len(stream.recentProgress) == 1
+    assert sums(db.store) == expected(db.store)
+
+
+def test_a_stream_that_cannot_be(db: Database) -> None:
+    """Unknown views, and triggers that are none, are refused at once."""
+    with pytest.raises(errors.ViewNotFoundError, match="nothing"):
+        db.stream("nothing")
+    with pytest.raises(errors.OptionError, match="trigger"):
+        db.stream(trigger="now and then")
+    with pytest.raises(errors.OptionError, match="trigger"):
+        db.stream(trigger=-1)
+    with pytest.raises(errors.OptionError, match="available_now"):
+        db.stream(trigger=1, available_now=True)

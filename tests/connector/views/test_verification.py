@@ -1,0 +1,143 @@
+"""The check of views finds what is wrong with rows and with state, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.connector.sql import Database
+from relstate.storage import Kind, NewProgress, Store, errors
+from support.stores import unsynced
+from support.views import refresh
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+VIEWS = {
+    "sums": "SELECT g, sum(v) AS s, max(v) AS m, avg(x) AS a FROM t GROUP BY g",
+    "pairs": "SELECT a.k, b.x FROM t AS a LEFT JOIN t AS b ON a.k + 1 = b.k",
+}
+
+
+@pytest.fixture
+def db(spark: SparkSession, tmp_path: Path) -> Iterator[Database]:
+    """A store with a table of 20 rows and views over it, some epochs old."""
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=8, shards=1, environment=unsynced(path)) as store:
+        store.create_table("t", "k BIGINT, g STRING, v BIGINT, x DOUBLE", primary_key=["k"])
+        put(store, *range(20))
+        db = Database(spark, store)
+        for name, query in VIEWS.items():
+            db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        put(store, *range(5, 25), factor=3)
+        db.refresh()
+        yield db
+
+
+def put(store: Store, *keys: int, factor: int = 1) -> None:
+    """Upsert rows whose values follow from their keys."""
+    values = [key * factor for key in keys]
+    groups = [f"g{value % 4}" for value in values]
+    store.write("t", pa.table({"k": keys, "g": groups, "v": values, "x": [v / 7 for v in values]}))
+
+
+def corrupt(store: Store, view: str, table: str, kind: Kind, **changed: Any) -> None:
+    """Write the first row of a table that a view keeps, changed, or delete it, as a refresh does.
+
+    That it is wrong is nothing that a commit could know.
+    """
+    row = store.table(table).to_arrow().slice(0, 1).to_pylist()[0]
+    schema = store.table(table).schema.arrow_schema
+    writer = store.view_target(table).open(store.environment)
+    rows = pa.RecordBatch.from_pylist([{**row, **changed}], schema=schema)
+    writer.write(rows, np.array([kind], np.uint8))
+    found = store.view(view)
+    progress = NewProgress(found, found.progress.reflects, found.progress.inputs)
+    refresh(store, progress, segments=writer.finish())
+
+
+def problems(db: Database) -> dict[str, str]:
+    """Return what is wrong with each view that has something wrong."""
+    reports = db.check_views()
+    assert [report.view for report in reports] == ["sums", "pairs"]
+    return {report.view: "; ".join(report.problems) for report in reports if not report.ok}
+
+
+def test_what_is_right_is_right_while_tables_move_on(db: Database) -> None:
+    """A view is compared with its inputs as of the epochs it reflects, not with the latest."""
+    put(db.store, *range(30), factor=5)
+
+    assert problems(db) == {}
+    (report,) = db.check_views("sums")
+    assert (report.view, report.reflects) == ("sums", db.store.view("sums").progress.reflects)
+    with pytest.raises(errors.ViewNotFoundError, match="t"):
+        db.check_views("t")
+
+
+def test_a_wrong_value_is_found(db: Database) -> None:
+    """A row of a view that is not what the SELECT says, and not what the state makes."""
+    corrupt(db.store, "sums", "sums", Kind.PUT, s=-1)
+
+    found = problems(db)
+
+    assert list(found) == ["sums"]
+    assert "1 rows of its SELECT are missing and 1 are there" in found["sums"]
+    assert "-1" in found["sums"]
+
+
+def test_a_slightly_wrong_float_is_found_and_rounding_is_not(db: Database) -> None:
+    """Floats are compared at 1e-9 of the greatest magnitude."""
+    right = db.store.table("sums").to_arrow().column("a")[0].as_py()
+    corrupt(db.store, "sums", "sums", Kind.PUT, a=right + 1e-12)
+    assert problems(db) == {}
+    corrupt(db.store, "sums", "sums", Kind.PUT, a=right + 1e-3)
+    assert list(problems(db)) == ["sums"]
+
+
+def test_a_missing_and_a_surplus_row_are_found(db: Database) -> None:
+    """A group that is not there, and one that should not be."""
+    corrupt(db.store, "sums", "sums", Kind.DELETE)
+    corrupt(db.store, "pairs", "pairs", Kind.PUT, x=-1.0, k=1_000)
+
+    found = problems(db)
+
+    assert "1 rows of its SELECT are missing and 0" in found["sums"]
+    assert "0 rows of its SELECT are missing and 1" in found["pairs"]
+
+
+@pytest.mark.parametrize(("view", "kind"), [("sums", Kind.PUT), ("pairs", Kind.DELETE)])
+def test_a_wrong_state_is_found_though_the_rows_are_right(
+    view: str, kind: Kind, db: Database
+) -> None:
+    """The state is compared with the inputs: what it would do to later rows is seen before."""
+    table = db.store.state.name_of(db.store.view(view).definition.internal[0])
+    row = db.store.table(table).to_arrow().slice(0, 1).to_pylist()[0]
+    key = {column.name for column in db.store.table(table).schema.key_columns}
+    value = next((n for n, v in row.items() if n not in key and isinstance(v, int)), None)
+    changed = {value: row[value] + 1} if kind is Kind.PUT and value is not None else {}
+    assert changed or kind is Kind.DELETE
+
+    corrupt(db.store, view, table, kind, **changed)
+    found = problems(db)
+
+    assert list(found) == [view]
+    assert table in found[view]
+    assert "its SELECT" not in found[view]
+
+
+def test_checking_leaves_nothing_behind(db: Database) -> None:
+    """No commit, and no file."""
+    epoch = db.store.epoch
+    files = set(db.store.environment.list("segments"))
+
+    assert problems(db) == {}
+
+    assert db.store.epoch == epoch
+    assert set(db.store.environment.list("segments")) == files
+    assert db.store.check().problems == ()
