@@ -31,7 +31,7 @@ def maintain(spark: SparkSession, store: Store, table: str | None) -> Compaction
     """Compact a table, or all, and return what was done: see `Database.maintain`."""
     spark.dataSource.register(MaintenanceSource)
     report = CompactionReport(store.epoch)
-    for name in store.tables() if table is None else (store.table(table).name,):
+    for name in _names(store) if table is None else (store.table(table).name,):
         done = _maintained(spark, store, name)
         sums = {
             field.name: getattr(report, field.name) + getattr(done, field.name)
@@ -39,6 +39,11 @@ def maintain(spark: SparkSession, store: Store, table: str | None) -> Compaction
         }
         report = CompactionReport(**sums | {"epoch": store.epoch})
     return report
+
+
+def _names(store: Store) -> tuple[str, ...]:
+    """Return the names of all tables, those that views keep included."""
+    return tuple(one.definition.name for one in store.state.tables.values())
 
 
 def _maintained(spark: SparkSession, store: Store, table: str) -> CompactionReport:

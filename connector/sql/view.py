@@ -110,7 +110,8 @@ def drop_view(reader: TokenReader) -> DropView:
     if_exists = reader.accept("IF", "EXISTS")
     name = reader.name("the view's name")
     cascade = reader.accept("CASCADE")
-    reader.accept("RESTRICT")
+    if not cascade:
+        reader.accept("RESTRICT")
     reader.finish()
     return DropView(name, if_exists, cascade)
 

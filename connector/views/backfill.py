@@ -78,17 +78,22 @@ class Position:
 def fill(refresher: Refresher, view_id: int) -> None:
     """Bring a view's backfill to its end, beginning it if it has not begun; those it reads first.
 
-    Nothing if it is filled. ConflictError where others keep filling it, the errors of a refresh.
+    Nothing if it is filled. ConflictError where others keep altering it, the errors of a refresh.
     """
-    for _ in range(_ATTEMPTS):
+    attempts, seen = 0, None
+    while attempts < _ATTEMPTS:
         try:
             while _fill_part(refresher, view_id):
                 pass
             return
         except MOVED:
-            continue
+            # Where others bring it to its end, there is no reason to give up.
+            view = refresher.store.state.views.get(view_id)
+            progress = None if view is None else view.progress
+            attempts = attempts + 1 if progress == seen else 0
+            seen = progress
     raise errors.ConflictError(
-        f"{refresher.store.path}: others filled the same view {_ATTEMPTS} times meanwhile; let one "
+        f"{refresher.store.path}: others altered the same view {_ATTEMPTS} times meanwhile; let one "
         "refresh at a time"
     )
 

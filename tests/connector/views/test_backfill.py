@@ -130,6 +130,24 @@ def test_another_database_may_go_on(db: Database) -> None:
         hold(other, "pairs", PAIRS)
 
 
+def test_two_who_fill_a_view_get_along(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is beaten to every part goes on, too: the view is filled once, and stays."""
+    monkeypatch.setattr(backfill, "_ATTEMPTS", 2)
+    with Store.open(db.store.path) as store:
+        other, real = Refresher(db.spark, store), Refresher.commit_outcomes
+
+        def beaten(self: Refresher, *args: Any) -> Any:
+            if self is not other:
+                backfill._fill_part(other, store.view("totals").view_id)
+            return real(self, *args)
+
+        monkeypatch.setattr(Refresher, "commit_outcomes", beaten)
+        db.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
+
+        assert refreshes(store) in (4, 5)
+        hold(db, "totals", TOTALS)
+
+
 def test_a_view_over_views_fills_them_first(db: Database) -> None:
     """Neither of two is filled: a refresh of the upper one fills both, the lower one first."""
     interrupted(db, 2, f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).resolve().parents[2]
 # In each life a view is created, and how many seconds it lasts after the first sign of it at most.
 LIVES = 2
-LASTS = 4.0
+LASTS = 3.0
 
 
 @pytest.mark.timeout(600)  # three sessions of Spark, each in a process of its own

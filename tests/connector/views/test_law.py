@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SEEDS = range(*map(int, os.environ.get("RELSTATE_LAW_SEEDS", "0:3").split(":")))
 VNODE_COUNTS = (1, 256, 7)
 EPOCHS = 2
-COMPOSITIONS = 6
+COMPOSITIONS = 3
 # Of the session that says what is right: the rows are few, and to compile costs more than to run.
 INTERPRETED = {
     "spark.sql.adaptive.enabled": "false",
@@ -50,7 +50,7 @@ def test_a_view_equals_its_select_after_every_epoch(
     random = Random(seed)
     if seed % 3 == 2:
         for module in (refresh, backfill):
-            monkeypatch.setattr(module, "PART_ROWS", 9)
+            monkeypatch.setattr(module, "PART_ROWS", 25)
     store = make_store(vnode_count=VNODE_COUNTS[seed % len(VNODE_COUNTS)], shards=1)
     Law(spark, store, random, views_of(seed, random)).hold(f"seed {seed}")
 
@@ -85,29 +85,33 @@ class Law:
         self._views = views
         self._tables = Moving(store, random)
         self._units = store.settings.vnode_count > 1
+        late = set(random.sample(list(views), len(views) // 3))
+        bases = {base for name in late for base in views if f"{{v}}{base} " in f"{views[name]} "}
+        bases |= {b for name in bases for b in views if f"{{v}}{b} " in f"{views[name]} "}
+        self._late = {name: query for name, query in views.items() if name in late | bases}
 
     def hold(self, where: str) -> None:
         """Check the law over some epochs; ``where`` tells which case this is."""
-        self._create("v_")
+        self._create("v_", self._views)
         for number in range(EPOCHS):
             self._tables.step()
             if number == 1:
                 self._rescale()
             self._db.refresh()
             self._check(("v_",), f"{where}, epoch {number}")
-        self._create("w_")
+        self._create("w_", self._late)
         self._check(("w_",), f"{where}, created late")
         self._tables.step()
         self._db.refresh()
         self._check(("v_", "w_"), f"{where}, the last epoch")
-        for name, query in self._views.items():
+        for name, query in self._late.items():
             assert list(self._differing_tables(name)) == [], f"{where}: {name}: {query}"
-        some = self._random.sample(list(self._views), 2)
-        reports = self._db.check_views([f"v_{name}" for name in some])
+        some = self._random.choice(list(self._views))
+        reports = self._db.check_views(f"v_{some}")
         assert [report for report in reports if not report.ok] == [], where
 
-    def _create(self, prefix: str) -> None:
-        for name, query in self._views.items():
+    def _create(self, prefix: str, views: Mapping[str, str]) -> None:
+        for name, query in views.items():
             units = self._random.randint(1, 3) if self._units else 1
             self._db.sql(
                 f"CREATE MATERIALIZED VIEW {prefix}{name} TBLPROPERTIES ('parallelism' = '{units}')"
@@ -125,8 +129,9 @@ class Law:
         for name, query in self._views.items():
             text = query.format(v="") if name in OVER_VIEWS else query
             self._batch.sql(text).createOrReplaceTempView(f"`{name}`")
-            expected = self._batch.table(f"`{name}`").toArrow()
-            for prefix in prefixes:
+            held = [one for one in prefixes if one == "v_" or name in self._late]
+            expected = self._batch.table(f"`{name}`").toArrow() if held else None
+            for prefix in held:
                 found = self._store.table(prefix + name).to_arrow().select(expected.column_names)
                 surplus, missing = difference(rows_of_table(found), rows_of_table(expected))
                 assert (surplus[:3], missing[:3]) == ([], []), (
