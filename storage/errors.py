@@ -18,6 +18,7 @@
     │   │   └── ViewNotFoundError
     │   ├── EpochNotFoundError
     │   ├── EpochExpiredError
+    │   ├── ViewNotFilledError
     │   └── SegmentMissingError
     ├── ExistsError                       what was to be created is already there
     │   ├── StoreExistsError
@@ -30,6 +31,7 @@
     │   ├── UnknownOperationError
     │   ├── DuplicateKeyError
     │   ├── AppendOnlyError
+    │   ├── ViewFailedError
     │   └── ConsistencyError
     ├── CommitError                       a commit did not happen, or may not have
     │   ├── ConflictError
@@ -95,6 +97,8 @@ __all__ = [
     "UnsupportedTypeError",
     "UsageError",
     "ValueRangeError",
+    "ViewFailedError",
+    "ViewNotFilledError",
     "ViewNotFoundError",
 ]
 
@@ -233,6 +237,10 @@ class DuplicateKeyError(DataError):
 
 class AppendOnlyError(DataError):
     """A write would change, delete or replace rows of a table that only takes new ones."""
+
+
+class ViewFailedError(DataError):
+    """A row of a view's inputs cannot be taken in: an expression of its SELECT fails on it."""
 
 
 class ConsistencyError(DataError):

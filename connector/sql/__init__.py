@@ -6,8 +6,10 @@ catalog and properties (tables defined); changerows, assignment, changing and co
 changed); applying and debezium (changes from elsewhere); viewing and verification (views).
 """
 
+from relstate.connector.views.stream import ViewStream
+
 from .database import Database
 from .debezium import debezium
 from .session import connect
 
-__all__ = ["Database", "connect", "debezium"]
+__all__ = ["Database", "ViewStream", "connect", "debezium"]

@@ -20,7 +20,7 @@ from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.node import Materialize, TopN, walk
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.refresh import Refresher
-from relstate.connector.views.sessions import Sessions
+from relstate.connector.views.sessions import batch_session
 from relstate.storage import CatalogView, Store, StoreState
 
 from .relation import QueryPlanner
@@ -71,7 +71,7 @@ def _against_select(
 ) -> Iterator[str]:
     """Yield how the rows of a view differ from those of its SELECT."""
     store, name = refresher.store, state.name_of(view.view_id)
-    session = Sessions(spark).of(view.definition.settings)
+    session = batch_session(spark, view.definition.settings)
     inputs = QueryPlanner(session, store, dict(view.progress.inputs))
     expected = inputs.frame(inputs.plan(view.definition.query))
     own = QueryPlanner(session, store, {view.view_id: state.epoch})

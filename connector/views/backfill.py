@@ -93,7 +93,7 @@ def fill(refresher: Refresher, view_id: int) -> None:
             attempts = attempts + 1 if progress == seen else 0
             seen = progress
     raise errors.ConflictError(
-        f"{refresher.store.path}: others altered the same view {_ATTEMPTS} times meanwhile; let one "
+        f"{refresher.store.path}: others altered the same view {_ATTEMPTS} times; let one "
         "refresh at a time"
     )
 

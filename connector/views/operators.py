@@ -86,6 +86,8 @@ def wanted_distribution(node: Node) -> Names:
     if isinstance(node, Materialize):
         found = node.child.distribution
         return node.child.key if found is None else found
+    if isinstance(node, Join):
+        return tuple(key.field.name for key in node.keys)
     assert node.distribution is not None
     return node.distribution
 

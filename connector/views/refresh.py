@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -106,6 +106,7 @@ class Refresher:
         self._sessions = Sessions(spark)
         self._plans: dict[int, Materialize] = {}
         self._threads = ThreadPoolExecutor(parallelism(spark), "relstate refresh")
+        self._tending: Future[None] | None = None
 
     @property
     def store(self) -> Store:
@@ -164,13 +165,22 @@ class Refresher:
             segments=segments,
             progress=tuple(progress),
         )
+        self.settle()
         try:
-            done = self._store.commit(proposal)
+            done = self._store.commit(proposal, tends=False)
         except MOVED:
             self._store.discard(segments)
             raise
         assert isinstance(done, Committed)
+        # Nobody waits for it: what was committed is seen already.
+        self._tending = self._threads.submit(self._store.tend, proposal)
         return done
+
+    def settle(self) -> None:
+        """Wait for the upkeep that the last commit has left to be done."""
+        if self._tending is not None:
+            self._tending.exception()
+            self._tending = None
 
     def plan_of(self, view: CatalogView) -> Materialize:
         """Return the plan of a view, the same object each time."""
@@ -263,7 +273,7 @@ class Refresher:
         try:
             return self.outcome(run)
         except Exception as error:
-            return error
+            return failure_of(run.name, error)
 
     # What a view reads
 
@@ -360,6 +370,19 @@ class _Round:
             (one, None if one in self.moved else epoch) for one, _ in before.progress.inputs
         )
         return NewProgress(before, epoch, inputs)
+
+
+def failure_of(view: str, error: Exception) -> Exception:
+    """Return what says that a view could not be computed: relstate's own errors say it already."""
+    if isinstance(error, errors.RelstateError):
+        return error
+    reason = str(error).split("== SQL", 1)[0].split("JVM stacktrace", 1)[0].strip()
+    failure = errors.ViewFailedError(
+        f"view {view!r}: an expression of its SELECT does not take a row of its inputs; correct "
+        f"the row, or create the view anew with an expression that takes it. Spark says: {reason}"
+    )
+    failure.__cause__ = error
+    return failure
 
 
 def _grown(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> ReadPlan:

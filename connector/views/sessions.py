@@ -58,6 +58,18 @@ def undisturbed(spark: SparkSession) -> Iterator[None]:
             SparkSession._activeSession = spark
 
 
+def batch_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a new session under some settings for large queries, whose stages Spark sizes."""
+    session = spark.newSession()
+    own = {
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.shuffle.partitions": str(4 * parallelism(spark)),
+    }
+    for name, value in {**own, **settings}.items():
+        session.conf.set(name, value)
+    return session
+
+
 class Sessions:
     """Sessions by settings, each made when first asked for. Safe between threads."""
 

@@ -17,7 +17,7 @@ from relstate.storage import Store, StoreState, errors
 from .backfill import fill
 from .creation import check_parallelism, create_view, new_view
 from .lineage import levels, upstream, view_ids
-from .refresh import Refreshed, Refresher
+from .refresh import Refreshed, Refresher, failure_of
 
 # A conflict means that somebody else refreshed the view in between.
 _ATTEMPTS = 100
@@ -60,9 +60,9 @@ class Views:
             )
             try:
                 fill(self._refresher, view_id)
-            except Exception:
+            except Exception as error:
                 self._store.drop_view(name, if_exists=True)
-                raise
+                raise failure_of(name, error) from error
             return self._store.epoch
 
     def refresh(self, names: Sequence[str] | None = None) -> Refreshed:
@@ -106,5 +106,5 @@ class Views:
                     try:
                         fill(self._refresher, view_id)
                     except Exception as error:
-                        failures.append(error)
+                        failures.append(failure_of(state.name_of(view_id), error))
         return failures

@@ -65,6 +65,8 @@ if typing.TYPE_CHECKING:
     UnsupportedTypeError = errors.UnsupportedTypeError
     UsageError = errors.UsageError
     ValueRangeError = errors.ValueRangeError
+    ViewFailedError = errors.ViewFailedError
+    ViewNotFilledError = errors.ViewNotFilledError
     ViewNotFoundError = errors.ViewNotFoundError
 
 __all__ = [
@@ -114,7 +116,10 @@ __all__ = [
     "UnsupportedTypeError",
     "UsageError",
     "ValueRangeError",
+    "ViewFailedError",
+    "ViewNotFilledError",
     "ViewNotFoundError",
+    "ViewStream",
     "__version__",
     "connect",
     "create",
@@ -133,7 +138,7 @@ def __getattr__(name: str) -> object:
 def _found(name: str) -> object:
     if name == "__version__":
         return _version()
-    if name in ("connect", "Database", "debezium"):
+    if name in ("connect", "Database", "ViewStream", "debezium"):
         from relstate.connector import sql
 
         return getattr(sql, name)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from relstate.storage import types
 
@@ -359,15 +359,35 @@ class Join(Node):
 
     @cached_property
     def key(self) -> Names:
-        """The keys' fields and the keys of the inputs."""
-        keys = tuple(key.field.name for key in self.keys)
-        right = self.right.key if self.kind.gives_pairs else ()
-        return (*keys, *(self.presence or ()), *self.left.key, *right)
+        """The distribution and the keys of the inputs, but for what these tell already.
+
+        A row whose partner is found by all of the partner's key has one at most.
+        """
+        left, right = self.left.key, self.right.key if self.kind.gives_pairs else ()
+        if self.kind in (JoinKind.INNER, JoinKind.LEFT) and self._is_one(self.right, "right"):
+            right = ()
+        elif self.kind in (JoinKind.INNER, JoinKind.RIGHT) and self._is_one(self.left, "left"):
+            left = ()
+        found = (*self._distribution, *(self.presence or ()), *left, *right)
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def distribution(self) -> Names | None:
-        """The keys' fields."""
-        return tuple(key.field.name for key in self.keys)
+        """The fields that hold the keys' values in every row."""
+        return self._distribution
+
+    @property
+    def _distribution(self) -> Names:
+        # Of a side whose rows are all there the fields say what the keys' own would.
+        is_right = self.kind is JoinKind.RIGHT
+        names = tuple(key.right if is_right else key.left for key in self.keys)
+        if self.kind is JoinKind.FULL or len(set(names)) < len(names):
+            return tuple(key.field.name for key in self.keys)
+        return names
+
+    def _is_one(self, side: Node, name: Literal["left", "right"]) -> bool:
+        """Return whether the keys hold all of a side's key, so that one row at most has them."""
+        return set(side.key) <= {getattr(key, name) for key in self.keys}
 
     @property
     def is_append_only(self) -> bool:
