@@ -1,7 +1,7 @@
 # relstate: every target makes what it needs by itself, in .venv beside this file.
 #
 #   make demo        run the main example on real data
-#   make test        run the tests            (ARGS="-k log -x" goes to pytest)
+#   make test        run the tests            (ARGS="-k log -x" goes to pytest, WORKERS=2)
 #   make bench       run the benchmarks       (ARGS goes to them)
 #   make lint        check style and types
 #   make format      rewrite the sources in the project's style
@@ -17,6 +17,8 @@ SHELL := /bin/sh
 
 PYTHON ?= python3
 ARGS ?=
+# How many processes run the tests; each starts a Spark of its own when it needs one.
+WORKERS ?= 2
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
@@ -34,7 +36,7 @@ demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
 
 test: $(STAMP)
-	$(RUN) -P -m pytest $(ARGS)
+	$(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=loadfile $(ARGS)
 
 bench: $(STAMP)
 	$(RUN) -m benchmarks $(ARGS)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill, refresh
@@ -164,7 +163,7 @@ def test_a_first_fill_that_fails_leaves_no_view(db: Database) -> None:
     """Rows that the SELECT cannot compute are told of, and there is no view, and no table of it."""
     tables = set(db.store.state.tables)
 
-    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(errors.RelstateError, match="DIVIDE_BY_ZERO"):
         db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, 10 / (v - 33) AS q FROM t")
 
     assert db.store.state.view_names() == ()

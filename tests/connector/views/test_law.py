@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import relstate
-from relstate.connector.views import backfill, refresh, sessions
+from relstate.connector.views import backfill, refresh
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS
 from support.grammar import Grammar
@@ -29,7 +29,7 @@ SEEDS = range(*map(int, os.environ.get("RELSTATE_LAW_SEEDS", "0:3").split(":")))
 VNODE_COUNTS = (1, 256, 7)
 EPOCHS = 2
 COMPOSITIONS = 3
-# Rows are few here, and to compile expressions costs more than to run them.
+# Of the session that says what is right: the rows are few, and to compile costs more than to run.
 INTERPRETED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -44,12 +44,10 @@ def test_a_view_equals_its_select_after_every_epoch(
 ) -> None:
     """Views created before the first row and after several epochs are both right, and alike.
 
-    Every operator, and random compositions of them; parallelism changes on the way. Of three cases
-    one has its expressions compiled, as users have, and one takes its rows in by parts.
+    Every operator, and random compositions of them; parallelism changes on the way. Every third
+    case takes its rows in by parts.
     """
     random = Random(seed)
-    if seed % 3:
-        monkeypatch.setattr(sessions, "_OWN", {**sessions._OWN, **INTERPRETED})
     if seed % 3 == 2:
         for module in (refresh, backfill):
             monkeypatch.setattr(module, "PART_ROWS", 25)

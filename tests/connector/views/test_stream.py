@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 
 from relstate.connector.sql import Database
 from relstate.connector.views.stream import ViewStream
@@ -177,9 +176,9 @@ def test_a_view_that_fails_ends_it(db: Database) -> None:
     stream = db.stream()
     db.store.write("t", pa.table({"k": [1], "g": ["g1"], "v": [500]}))
 
-    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(errors.ViewFailedError, match="DIVIDE_BY_ZERO"):
         stream.awaitTermination(120)
-    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(errors.ViewFailedError, match="DIVIDE_BY_ZERO"):
         stream.processAllAvailable()
     assert not stream.isActive
     assert "DIVIDE_BY_ZERO" in str(stream.exception())

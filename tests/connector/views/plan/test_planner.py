@@ -35,7 +35,7 @@ Materialize [count_x AS c, stddev_samp_x AS s] key [_all_rows] hidden [_all_rows
     Project [id, x, CAST(x AS DOUBLE) AS x_2, g = 'a' AS g_2, CAST(0 AS TINYINT) AS all_rows]
       Scan t [id, g, x] key [id]""",
     "SELECT t.id, u.name FROM t LEFT JOIN u ON t.x = u.x AND u.k > 3 AND t.id > 2 WHERE t.g = 'a'": """
-Materialize [id, name] key [_x_key, id, _k, _g_2] hidden [_x_key, _k, _g_2]
+Materialize [id, name] key [_x_3, id, _k, _g_2] hidden [_x_3, _k, _g_2]
   Join left ON x_3 = x_2 AND (id > 2)
     Project [id, CAST(x AS BIGINT) AS x_3]
       Filter g = 'a'
@@ -43,7 +43,7 @@ Materialize [id, name] key [_x_key, id, _k, _g_2] hidden [_x_key, _k, _g_2]
     Filter k > 3
       Scan u [k, g AS g_2, x AS x_2, name] key [k, g_2]""",
     "SELECT a.id, b.id AS bid FROM t a, t b WHERE a.x = b.x AND a.id < b.id AND b.g = 'a'": """
-Materialize [id, id_2 AS bid] key [_x_key, id, bid] hidden [_x_key]
+Materialize [id, id_2 AS bid] key [_x, id, bid] hidden [_x]
   Filter id < id_2
     Join inner ON x = x_2
       Scan t [id, x] key [id]
