@@ -37,8 +37,13 @@ class Snapshot:
         return self.state.table_names()
 
     def table(self, name: str) -> Table:
-        """Return a table as it was. TableNotFoundError if there was none of this name."""
+        """Return a table as it was.
+
+        TableNotFoundError if there was none of this name, ViewNotFilledError for a view that had
+        not all its rows.
+        """
         plan = plan_at(self._store, self.state, self.state.time, name, None)
+        self.state.check_filled(plan.definition.table_id)
         reader = plan.open(self._store.environment)
 
         def open_reader() -> StorageTable:
@@ -63,12 +68,16 @@ class LatestReader:
         return self._found[0].epoch
 
     def __call__(self) -> StorageTable:
-        """Return the reader of the table as it is now. TableNotFoundError if it was dropped."""
+        """Return the reader of the table as it is now.
+
+        TableNotFoundError if it was dropped, ViewNotFilledError for a view without all its rows.
+        """
         state = self._store.state
         found = self._found
         if found is not None and found[0] is state:
             return found[1]
         plan = plan_at(self._store, state, self._store.environment.now(), self._name, None)
+        state.check_filled(plan.definition.table_id)
         reader = None if found is None else found[1]
         if reader is None or not reader.reads(plan.definition, plan.segments):
             reader = plan.open(self._store.environment, self._store.environment.now)

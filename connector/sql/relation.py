@@ -33,7 +33,6 @@ from relstate.storage import (
     Predicate,
     ReadPlan,
     Store,
-    StoreState,
     errors,
     iso_time,
     moment_of,
@@ -213,7 +212,7 @@ class QueryPlanner:
         if reference.as_of is not None:
             return self._store.read_plan(reference.name, epoch=self._epoch_of(reference.as_of))
         table_id = self._id_of(reference)
-        _check_filled(self._state, table_id)
+        self._state.check_filled(table_id)
         epoch = self._epochs.get(table_id)
         if epoch is not None:
             return self._store.read_plan(reference.name, epoch=epoch)
@@ -247,16 +246,6 @@ class QueryPlanner:
             return None
         text = accepted[0] if len(accepted) == 1 else " AND ".join(f"({one})" for one in accepted)
         return Predicate.parse(text, schema, zone)
-
-
-def _check_filled(state: StoreState, table_id: int) -> None:
-    """ViewNotFilledError if a table is that of a view which does not hold all its rows yet."""
-    view = state.views.get(table_id)
-    if view is not None and not view.progress.is_filled:
-        raise errors.ViewNotFilledError(
-            f"the view {state.name_of(table_id)!r} is still being filled (SHOW MATERIALIZED VIEWS "
-            "tells how far it is); if nobody does, REFRESH MATERIALIZED VIEW goes on"
-        )
 
 
 def _is_lookup(plan: ReadPlan, where: Predicate) -> bool:

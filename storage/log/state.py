@@ -19,6 +19,7 @@ from ..errors import (
     EpochExpiredError,
     EpochNotFoundError,
     TableNotFoundError,
+    ViewNotFilledError,
     ViewNotFoundError,
 )
 from .entry import Entry, SegmentRecord, Settings, TableDefinition, Transaction
@@ -192,6 +193,16 @@ class StoreState:
     def view_names(self) -> tuple[str, ...]:
         """Return the names of the views, sorted."""
         return self._names(self.views)
+
+    def check_filled(self, table_id: int) -> None:
+        """Raise ViewNotFilledError if a table is that of a view that does not hold all rows yet."""
+        view = self.views.get(table_id)
+        if view is not None and not view.progress.is_filled:
+            raise ViewNotFilledError(
+                f"the view {self.name_of(table_id)!r} is still being filled at epoch {self.epoch} "
+                "(SHOW MATERIALIZED VIEWS tells how far it is); if nobody does, REFRESH "
+                "MATERIALIZED VIEW goes on"
+            )
 
     def keeper_of(self, table_id: int) -> CatalogView | None:
         """Return the view whose rows or state a table holds; None for a user's table."""

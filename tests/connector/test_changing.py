@@ -428,7 +428,7 @@ def test_without_pandas_a_change_says_what_is_missing(
     db: Database, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark's own word on it would not name what to install."""
-    monkeypatch.setattr("relstate.connector.sql.changing.find_spec", lambda _: None)
+    monkeypatch.setattr("relstate.connector.arrow_function.find_spec", lambda _: None)
     epoch = db.store.epoch
 
     with pytest.raises(SessionError, match=r"relstate\[dml\]"):
