@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from relstate.connector.views.job import ViewJob, message_frame
 from relstate.connector.views.operators import Operator, scans
-from relstate.connector.views.plan.node import Materialize
+from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.refresh import Refresher
 from relstate.connector.views.sessions import Sessions
 from relstate.connector.views.source import CHANGE_TYPE, ScanRead, columns_of, source_frame

@@ -22,6 +22,14 @@ from support.sources import (
 
 MOST_LINES = 800
 SPARK_FOLDERS = ("connector", "package/relstate", "package/pyspark_relstate")
+# Plain Python over Arrow, tested without Spark.
+SPARKLESS = (
+    "connector/views/executor/",
+    *(
+        f"connector/views/plan/{name}.py"
+        for name in ("node", "aggregate", "join", "topn", "materialize", "state", "form")
+    ),
+)
 LMDB_FILE = "storage/segment/segment.py"
 # What a store is made of has one door. What the command line finds around its own process (Spark
 # starts programs by it) is no part of a store, and has another.
@@ -133,6 +141,7 @@ def test_the_public_face_is_light() -> None:
         ("inner_imports", "package/relstate/__init__.py", "import relstate.storage.store"),
         ("misplaced_spark", "storage/schema/types.py", "import pyspark.sql"),
         ("misplaced_spark", "vnode/hash.py", "from pyspark import sql"),
+        ("misplaced_spark", "connector/views/executor/join.py", "from pyspark import sql"),
         ("misplaced_lmdb", "storage/log.py", "import lmdb"),
         ("misplaced_lmdb", "connector/sink.py", "from lmdb import open"),
         ("side_doors", "storage/log.py", "open('x')"),
@@ -220,8 +229,8 @@ def inner_imports(source: Source) -> Iterator[Finding]:
 
 
 def misplaced_spark(source: Source) -> Iterator[Finding]:
-    """Find imports of pyspark below the connector."""
-    if source.folder not in SPARK_FOLDERS:
+    """Find imports of pyspark below the connector, and in what a view's executors are."""
+    if source.folder not in SPARK_FOLDERS or source.path.startswith(SPARKLESS):
         yield from imports_below(source, "pyspark")
 
 

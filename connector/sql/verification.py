@@ -17,7 +17,9 @@ from pyspark.sql.window import Window
 
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.views.lineage import view_ids
-from relstate.connector.views.plan.node import Materialize, TopN, walk
+from relstate.connector.views.plan.materialize import Materialize
+from relstate.connector.views.plan.node import walk
+from relstate.connector.views.plan.topn import TopN
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.refresh import Refresher
 from relstate.connector.views.sessions import batch_session

@@ -28,7 +28,8 @@ from relstate.storage import (
 
 from .lineage import upstream
 from .operators import scans
-from .plan.node import Materialize, Scan
+from .plan.materialize import Materialize
+from .plan.node import Scan
 from .refresh import LASTING, MOVED, PART_ROWS, Refresher
 from .source import ScanRead, columns_of
 

@@ -28,7 +28,8 @@ from relstate.vnode import VnodeMapping
 from .operators import Operator, fragments, operators, scans
 from .plan.catalog import StoreTables
 from .plan.form import to_json
-from .plan.node import Materialize, Order
+from .plan.materialize import Materialize
+from .plan.node import Order
 from .plan.planner import plan_view
 from .plan.state import StateTableSpec
 from .sessions import Sessions, parallelism, remembered, undisturbed

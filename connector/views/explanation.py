@@ -15,7 +15,8 @@ from relstate.vnode import VnodeMapping
 from .operators import Fragment, Operator, fragments
 from .plan.described import described
 from .plan.form import from_json
-from .plan.node import Materialize, Scan
+from .plan.materialize import Materialize
+from .plan.node import Scan
 from .plan.state import StateTableSpec
 
 

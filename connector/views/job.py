@@ -23,7 +23,9 @@ from relstate.vnode import VnodeMapping
 from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
 from .operators import Operator, is_placed, operators, wanted_distribution
-from .plan.node import Filter, Join, Materialize, Names, Node, Output, Project, Scan, Union
+from .plan.join import Join
+from .plan.materialize import Materialize
+from .plan.node import Filter, Names, Node, Output, Project, Scan, Union
 from .task import ExecutorStep, FragmentTask, SelectStep, Step, Target
 from .wire import MESSAGE, TARGET, guarded, passing, wire_fields
 

@@ -17,8 +17,12 @@ from .executor.executor import Executor
 from .executor.join import JoinExecutor
 from .executor.materialize import MaterializeExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
-from .plan.node import Aggregate, Join, JoinKind, Materialize, Names, Node, Scan, TopN, walk
+from .plan.aggregate import Aggregate
+from .plan.join import Join, JoinKind
+from .plan.materialize import Materialize
+from .plan.node import Names, Node, Scan, walk
 from .plan.state import StateTableSpec
+from .plan.topn import TopN
 
 ExecutorType: TypeAlias = type[Executor[Any]]
 

@@ -39,7 +39,8 @@ from .lineage import inputs_of, levels, upstream, view_ids
 from .message import TaskMessage, checked
 from .operators import Fragment, fragments, scans
 from .plan.form import from_json
-from .plan.node import Materialize, Scan
+from .plan.materialize import Materialize
+from .plan.node import Scan
 from .sessions import Sessions, parallelism, undisturbed
 from .source import CHANGE_TYPE, ScanRead, columns_of, source_frame
 from .task import Target

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.node import Join, JoinKind, Node
+from relstate.connector.views.plan.join import Join, JoinKind
+from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
 

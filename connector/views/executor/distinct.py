@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.node import Aggregate, Order
+from relstate.connector.views.plan.aggregate import Aggregate
+from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.node import Aggregate, Order
+from relstate.connector.views.plan.aggregate import Aggregate
+from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import KeyCodec, errors, ragged, types
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from relstate.connector.views.plan.node import Join, JoinKey, JoinKind, Node, Order
+from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
+from relstate.connector.views.plan.node import Node, Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import types
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, partial
 
-from relstate.connector.views.plan.node import Aggregate, Call, Function, Order
+from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
+from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from relstate.connector.views.plan.node import Materialize
+from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import arrow
 

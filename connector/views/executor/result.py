@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.node import Call, Function
+from relstate.connector.views.plan.aggregate import Call, Function
 from relstate.storage import arrow, errors, types
 
 from . import doubledouble, exact

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from relstate.connector.views.plan.node import Order, TopN
+from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
+from relstate.connector.views.plan.topn import TopN
 from relstate.storage import RowCodec, arrow, errors
 
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from relstate.storage import types
 
+from .aggregate import Aggregate, Call, Function
 from .dialect import (
     Tree,
     bare,
@@ -25,7 +26,7 @@ from .dialect import (
     with_fields,
 )
 from .function import AGGREGATES, OF_VARIANCE, refused
-from .node import Aggregate, Call, Function, Node
+from .node import Node
 from .relation import Builder, check_keyable
 
 _NUMBERS = (

@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from .dialect import Tree, bare, is_column
 from .function import refused
-from .node import Filter, Node, Project, TopN
+from .node import Filter, Node, Project
+from .topn import TopN
 
 UNBOUNDED = 1 << 62
 """The limit of a TopN that ranks rows which a condition above it has yet to bound."""

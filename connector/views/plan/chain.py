@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from .dialect import Tree, column, columns_of
 from .function import refused
+from .join import JoinKind
 from .joining import is_equality, joined
-from .node import JoinKind, Node
+from .node import Node
 from .relation import Builder, Item, Relation
 from .scope import Scope
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from .node import (
-    Aggregate,
-    Call,
-    Filter,
-    Function,
-    Join,
-    Materialize,
-    Node,
-    Order,
-    Output,
-    Project,
-    Scan,
-    TopN,
-    Union,
-)  # fmt: skip
+from .aggregate import Aggregate, Call, Function
+from .join import Join
+from .materialize import Materialize
+from .node import Filter, Node, Order, Output, Project, Scan, Union
+from .topn import TopN
 
 
 def described(node: Node) -> tuple[str, ...]:

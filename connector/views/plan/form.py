@@ -11,24 +11,11 @@ from typing import Any, TypeAlias
 
 from relstate.storage import errors, type_json, types
 
-from .node import (
-    Aggregate,
-    Call,
-    Filter,
-    Function,
-    Join,
-    JoinKey,
-    JoinKind,
-    Materialize,
-    Node,
-    Order,
-    Output,
-    Project,
-    Scan,
-    ScanColumn,
-    TopN,
-    Union,
-)  # fmt: skip
+from .aggregate import Aggregate, Call, Function
+from .join import Join, JoinKey, JoinKind
+from .materialize import Materialize
+from .node import Filter, Node, Order, Output, Project, Scan, ScanColumn, Union
+from .topn import TopN
 
 Json: TypeAlias = dict[str, Any]
 

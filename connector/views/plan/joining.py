@@ -15,7 +15,8 @@ from relstate.storage import types
 
 from .dialect import Tree, bare, column, columns_of, conjunction, is_column, text_of
 from .function import refused
-from .node import Join, JoinKey, JoinKind, Node
+from .join import Join, JoinKey, JoinKind
+from .node import Node
 from .relation import Builder, check_keyable, covers
 
 

@@ -21,7 +21,8 @@ from .bound import check_bounded
 from .catalog import Tables
 from .dialect import Tree, parse
 from .function import check_expressions, refused
-from .node import Materialize, Order
+from .materialize import Materialize
+from .node import Order
 from .query import QueryPlanner
 from .relation import Builder, Relation
 from .simplify import simplified

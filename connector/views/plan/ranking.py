@@ -12,8 +12,9 @@ from relstate.storage import types
 from .bound import UNBOUNDED
 from .dialect import Tree, meaning
 from .function import refused
-from .node import Node, TopN
+from .node import Node
 from .relation import Builder
+from .topn import TopN
 
 
 def windows_of(expressions: list[Tree]) -> list[Tree]:

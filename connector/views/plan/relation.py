@@ -17,7 +17,8 @@ from .bound import bounded
 from .dialect import Tree, cast_text, columns_of, conjunction, is_column, meaning, text_of
 from .function import refused
 from .naming import Namer
-from .node import Filter, Node, Order, Output, Project, TopN
+from .node import Filter, Node, Order, Output, Project
+from .topn import TopN
 
 _ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthInterval, types.Void
 

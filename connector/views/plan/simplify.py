@@ -12,19 +12,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from .aggregate import Aggregate
 from .dialect import Tree, columns_of, conjunction, enclosed, parse_expression, substituted, text_of
-from .node import (
-    Aggregate,
-    Filter,
-    Join,
-    Materialize,
-    Node,
-    Output,
-    Project,
-    Scan,
-    TopN,
-    Union,
-)
+from .join import Join
+from .materialize import Materialize
+from .node import Filter, Node, Output, Project, Scan, Union
+from .topn import TopN
 
 
 def simplified(root: Materialize) -> Materialize:

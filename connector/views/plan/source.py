@@ -20,7 +20,8 @@ from .catalog import Table, Tables
 from .chain import Chain, Step
 from .dialect import Tree, conjuncts, text_of
 from .function import refused
-from .node import JoinKind, Scan, ScanColumn
+from .join import JoinKind
+from .node import Scan, ScanColumn
 from .relation import Builder, Item, Relation
 
 _KINDS = {

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.aggregate import AggregateExecutor
-from relstate.connector.views.plan.node import Aggregate, Call, Function
+from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
 from relstate.storage import arrow
 from relstate.storage import types as t
 from support.aggregates import group_of, groups_of, output_type, same, value_of

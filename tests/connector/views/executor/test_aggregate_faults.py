@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from relstate.connector.views.executor.aggregate import AggregateExecutor
-from relstate.connector.views.plan.node import Aggregate, Call, Function
+from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
 from relstate.storage import Op
 from relstate.storage import types as t
 from relstate.storage.errors import ConsistencyError, UnsupportedTypeError, ValueRangeError

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from relstate.connector.views.executor.materialize import MaterializeExecutor
-from relstate.connector.views.plan.node import Materialize, Order
+from relstate.connector.views.plan.materialize import Materialize
+from relstate.connector.views.plan.node import Order
 from relstate.storage import Op, errors, types
 from support.changes import Row, chunk_of, net_changes, next_content, scan, shown, shuffled
 from support.memory_state import MemoryState

@@ -15,15 +15,11 @@ from relstate.connector.views.executor.join import JoinExecutor
 from relstate.connector.views.executor.materialize import MaterializeExecutor
 from relstate.connector.views.executor.state import State, StoredState
 from relstate.connector.views.executor.topn import TopNExecutor
-from relstate.connector.views.plan.node import (
-    Join,
-    JoinKey,
-    JoinKind,
-    Materialize,
-    Order,
-    TopN,
-)
+from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
+from relstate.connector.views.plan.materialize import Materialize
+from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
+from relstate.connector.views.plan.topn import TopN
 from relstate.storage import NewTable, Proposal, Store, TableSchema, types
 from support.changes import Change, Row, chunk_of, net_changes, next_content, scan, shown, shuffled
 from support.memory_state import MemoryState

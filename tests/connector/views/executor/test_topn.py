@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from relstate.connector.views.executor.topn import TopNExecutor
-from relstate.connector.views.plan.node import Order, TopN
+from relstate.connector.views.plan.node import Order
+from relstate.connector.views.plan.topn import TopN
 from relstate.storage import Op, errors, types
 from support.changes import (
     Mirror,

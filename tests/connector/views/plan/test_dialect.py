@@ -19,7 +19,7 @@ from relstate.connector.views.plan.dialect import (
 from relstate.storage.schema.ddl import parse_type
 
 if TYPE_CHECKING:
-    from relstate.connector.views.plan.node import Materialize
+    from relstate.connector.views.plan.materialize import Materialize
 
 # Of many kinds: what has a syntax of its own, what other dialects call otherwise, literals.
 EXPRESSIONS = """
