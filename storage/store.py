@@ -304,18 +304,18 @@ class Store(Catalog):
         """Return a writer of segments for this store."""
         return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
 
-    def commit(self, proposal: Proposal, *, tends: bool = True) -> Committed | Skipped:
+    def commit(self, proposal: Proposal) -> Committed | Skipped:
         """Commit a proposal: see `transaction.commit`.
 
-        ``tends``: merge a little of what it wrote to right away; who does not, calls `tend`.
         AppendOnlyError if it would change a row of an append-only table, or has one with a key
         that is there.
         """
         appends = AppendCheck(self.environment, proposal)
         done = commit(self._log, self.state, proposal, appends)
         self._state = done.state
-        if tends:
-            self.tend(proposal)
+        if proposal.segments and proposal.data_change:
+            tables = {table.table_id for one in proposal.segments for table in one.tables}
+            self._state = compaction.tend(self._log, done.state, tables)
         return done
 
     def discard(self, segments: Sequence[SegmentRecord]) -> None:
@@ -324,12 +324,6 @@ class Store(Catalog):
             self.environment.remove(segment_path(record.name))
 
     # Upkeep
-
-    def tend(self, proposal: Proposal) -> None:
-        """Merge a little, where it is due, of the tables that a committed proposal wrote to."""
-        if proposal.segments and proposal.data_change:
-            tables = {table.table_id for one in proposal.segments for table in one.tables}
-            self._state = compaction.tend(self._log, self.state, tables)
 
     def compact(
         self, table: str | None = None, progress: Callable[[int, int], None] | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -107,7 +107,6 @@ class Refresher:
         self._sessions = Sessions(spark)
         self._plans: dict[int, Materialize] = {}
         self._threads = ThreadPoolExecutor(parallelism(spark), "relstate refresh")
-        self._tending: Future[None] | None = None
 
     @property
     def store(self) -> Store:
@@ -166,22 +165,13 @@ class Refresher:
             segments=segments,
             progress=tuple(progress),
         )
-        self.settle()
         try:
-            done = self._store.commit(proposal, tends=False)
+            done = self._store.commit(proposal)
         except MOVED:
             self._store.discard(segments)
             raise
         assert isinstance(done, Committed)
-        # Nobody waits for it: what was committed is seen already.
-        self._tending = self._threads.submit(self._store.tend, proposal)
         return done
-
-    def settle(self) -> None:
-        """Wait for the upkeep that the last commit has left to be done."""
-        if self._tending is not None:
-            self._tending.exception()
-            self._tending = None
 
     def plan_of(self, view: CatalogView) -> Materialize:
         """Return the plan of a view, the same object each time."""

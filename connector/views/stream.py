@@ -143,7 +143,6 @@ class ViewStream:
             self._failure = error
             self._message = f"Terminated with exception: {error}"
         finally:
-            self._views.refresher.settle()
             self._ended.set()
 
     def _catch_up(self, epoch: int) -> None:
