@@ -36,7 +36,7 @@ demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
 
 test: $(STAMP)
-	$(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=loadfile $(ARGS)
+	$(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
 
 bench: $(STAMP)
 	$(RUN) -m benchmarks $(ARGS)

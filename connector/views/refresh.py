@@ -48,7 +48,7 @@ from .task import Target
 # A conflict means that somebody else refreshes the same views; so many, that they never stop.
 _ATTEMPTS = 20
 # Rows that one job takes in, about: what a few tasks hold in memory at once.
-PART_ROWS = 1 << 20
+PART_ROWS = 1 << 21
 # What is no better when more rows come at once.
 LASTING = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
 # What a commit is refused with where a view was refreshed, altered or dropped meanwhile.
