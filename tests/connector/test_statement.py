@@ -89,7 +89,7 @@ def test_a_statement_says_what_it_asks_for(
         ("CREATE OR REPLACE TABLE t (a INT PRIMARY KEY)", "relstate runs"),
         ("DROP TABLE", "the table's name"),
         ("DROP TABLE 't'", "the table's name"),
-        ("DROP TABLE t CASCADE", "'CASCADE'"),
+        ("DROP TABLE t RESTRICT", "'RESTRICT'"),
         ("SHOW VIEWS", "expected TABLES"),
         ("SHOW TABLES IN shop", "a pattern in quotes"),
         ("DESCRIBE EXTENDED t x", "end of the statement"),
