@@ -77,9 +77,12 @@ def test_an_interrupt_is_130(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_interrupt_ends_the_process_with_130(store: Store) -> None:
     """The signal itself, sent while a command works, shows no traceback."""
+    # One long pause could miss a signal that comes right before it.
     waiting = (
-        "import signal, sys; from relstate.connector.cli import main, tables\n"
-        "def wait(*_, **__): print('working', flush=True); signal.pause()\n"
+        "import sys, time; from relstate.connector.cli import main, tables\n"
+        "def wait(*_, **__):\n"
+        "    print('working', flush=True)\n"
+        "    while True: time.sleep(0.05)\n"
         "tables.summarize_tables = wait; sys.exit(main())"
     )
     command = [sys.executable, "-c", waiting, "tables", store.path]
@@ -88,7 +91,10 @@ def test_an_interrupt_ends_the_process_with_130(store: Store) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "working\n"
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        try:
+            output, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
 
     assert (process.returncode, output, errors) == (130, "", "")
 
