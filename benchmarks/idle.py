@@ -6,18 +6,19 @@ tasks and sends as many messages; nothing is looked up, computed, written, or pa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import fields
 
 import pyarrow as pa
 
+from relstate.connector.views.executor.changes import chunk_schema, empty_chunk
 from relstate.connector.views.job import ViewJob, message_frame
 from relstate.connector.views.operators import Operator, scans
+from relstate.connector.views.plan.aggregate import Aggregate
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.refresh import Refresher
 from relstate.connector.views.sessions import Sessions
 from relstate.connector.views.source import CHANGE_TYPE, ScanRead, columns_of, source_frame
-from relstate.connector.views.task import Writers
-from relstate.connector.views.wire import chunk_schema
+from relstate.connector.views.task import ExecutorStep, Writers
 from relstate.storage import CatalogView, Store, StoreState
 
 
@@ -26,38 +27,35 @@ def run_idle(refresher: Refresher, sessions: Sessions, state: StoreState, name: 
     store, view = refresher.store, state.view(name)
     reads = _reads(store, state, view, refresher.plan_of(view))
     given = refresher.run(state, view.view_id, reads).job
-    job = IdleJob(
-        given.view_id, given.plan, given.mapping, given.target, given.states, given.is_ansi
-    )
+    job = IdleJob(**{field.name: getattr(given, field.name) for field in fields(given)})
     sources = {id(read.scan): read for read in reads}
     session = sessions.of(view.definition.settings)
     units = job.mapping.units
-    frame = message_frame(job, lambda scan: source_frame(session, sources[id(scan)], units))
+    rows = sum(read.rows for read in reads)
+    frame = message_frame(
+        job, lambda scan, steps: source_frame(session, sources[id(scan)], steps, units), rows
+    )
     assert len(frame.collect()) >= units
 
 
 class IdleJob(ViewJob):
     """The job of a view, but for its executors."""
 
-    def step(self, operator: Operator) -> IdleStep:  # type: ignore[override]
+    def combines(self, node: Aggregate) -> bool:
+        """Return False: to add up is an executor's work, wherever it is done."""
+        return False
+
+    def step(self, operator: Operator) -> ExecutorStep:
         """Return what stands for an executor."""
-        return IdleStep(operator)
+        return IdleStep(operator, (), self.is_ansi)
 
 
-@dataclass(frozen=True, slots=True)
-class IdleStep:
+class IdleStep(ExecutorStep):
     """Stands for an executor: drops what comes."""
-
-    operator: Operator
-
-    @property
-    def executors(self) -> tuple[int, ...]:
-        """The executor's number."""
-        return (self.operator.number,)
 
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
         """Return no rows, of the fields of the operator."""
-        return pa.RecordBatch.from_pylist([], chunk_schema(self.operator.node.fields))
+        return empty_chunk(chunk_schema(self.operator.node.fields))
 
 
 def _reads(store: Store, state: StoreState, view: CatalogView, plan: Materialize) -> list[ScanRead]:

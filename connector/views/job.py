@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -20,14 +21,24 @@ from relstate.connector.types import struct_of
 from relstate.storage import OP_COLUMN, ReadPlan, types
 from relstate.vnode import VnodeMapping
 
+from .executor.aggregate import MergingAggregateExecutor
 from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
+from .executor.layout import Layout
 from .operators import Operator, is_placed, operators, wanted_distribution
+from .plan.aggregate import Aggregate
 from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Filter, Names, Node, Output, Project, Scan, Union
-from .task import ExecutorStep, FragmentTask, SelectStep, Step, Target
+from .steps import CombineStep, SelectStep, Step
+from .task import ExecutorStep, FragmentTask, StatelessTask, Target
 from .wire import MESSAGE, TARGET, guarded, passing, wire_fields
+
+Source: TypeAlias = Callable[[Scan, Sequence[Step]], DataFrame]
+"""Gives the changed rows of a scan, after some steps, as rows of the wire."""
+
+# From so many changes on, to add rows up before a shuffle takes less than a task of its own costs.
+_MANY_ROWS = 1 << 16
 
 _SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
 _PART = types.Field(PART_COLUMN, types.TinyInt())
@@ -62,45 +73,60 @@ class ViewJob:
             (one.number, self.units_of(wanted_distribution(one.node))) for one in self.operators
         ]
 
+    def combines(self, node: Aggregate) -> bool:
+        """Return whether rows may be added up before they are shuffled to an aggregate."""
+        return Layout(node).adds_up
+
     def step(self, operator: Operator) -> ExecutorStep:
         """Return an executor with its state."""
         states = self.states[-1:] if operator.is_root else [self.states[i] for i in operator.tables]
         return ExecutorStep(operator, tuple(states), self.is_ansi)
 
 
-def message_frame(job: ViewJob, source: Callable[[Scan], DataFrame]) -> DataFrame:
+def message_frame(job: ViewJob, source: Source, rows: int) -> DataFrame:
     """Return the frame of the messages of all tasks of a view's refresh, in one column.
 
-    ``source`` gives the rows of a scan.
+    ``rows``: how many changes there are, about.
     """
-    flow = _Builder(job, source).flow(job.plan)
-    return flow.frame.where(f"{MESSAGE} IS NOT NULL AND length({MESSAGE}) > 0").select(MESSAGE)
+    flow = _Builder(job, source, rows).flow(job.plan)
+    return _frame(flow).where(f"{MESSAGE} IS NOT NULL AND length({MESSAGE}) > 0").select(MESSAGE)
 
 
 @dataclass(frozen=True)
 class _Flow:
-    """Rows of an operator on their way: a frame, and steps that its tasks are yet to run.
+    """Rows of an operator on their way: a frame or a scan, and steps that are yet to be run.
 
     ``fields``: of the frame's rows; ``result``: of what the steps make of them. ``units``: in how
     many partitions the rows lie since the last shuffle.
     """
 
-    frame: DataFrame
+    rows: DataFrame | Scan
     fields: tuple[types.Field, ...]
     result: tuple[types.Field, ...]
     units: int
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ExecutorStep | Step, ...] = ()
 
-    def then(self, step: Step, result: tuple[types.Field, ...]) -> _Flow:
+    @property
+    def is_in_hand(self) -> bool:
+        """Whether a task of ours is about to have the rows."""
+        return bool(self.steps) or isinstance(self.rows, Scan)
+
+    def then(self, step: Step) -> _Flow:
+        """Return the rows after a step."""
+        return replace(self, steps=(*self.steps, step), result=step.fields)
+
+    def executed(self, step: ExecutorStep, result: tuple[types.Field, ...]) -> _Flow:
+        """Return the rows that an executor gives."""
         return replace(self, steps=(*self.steps, step), result=result)
 
 
 class _Builder:
     """Builds the frame of one job."""
 
-    def __init__(self, job: ViewJob, source: Callable[[Scan], DataFrame]) -> None:
+    def __init__(self, job: ViewJob, source: Source, rows: int) -> None:
         self._job = job
         self._source = source
+        self._are_many = rows >= _MANY_ROWS
         self._own: dict[int, list[Operator]] = {}
         for operator in job.operators:
             self._own.setdefault(id(operator.node), []).append(operator)
@@ -109,12 +135,12 @@ class _Builder:
         """Return the rows of an operator."""
         match node:
             case Scan():
-                return _Flow(self._source(node), node.fields, node.fields, 1)
+                return _Flow(node, node.fields, node.fields, 1)
             case Project():
                 return self._project(node)
             case Filter():
                 below = self._run(self.flow(node.child))
-                return replace(below, frame=below.frame.where(passing(node.condition)))
+                return replace(below, rows=_frame(below).where(passing(node.condition)))
             case Union():
                 return self._union([self._run(self.flow(one)) for one in node.inputs])
             case Join():
@@ -124,9 +150,9 @@ class _Builder:
 
     def _project(self, node: Project) -> _Flow:
         below = self.flow(node.child)
-        if node.is_selection and below.steps:
-            chosen = tuple((str(one.source), one.field.name) for one in node.outputs)
-            return below.then(SelectStep(chosen, node.fields), node.fields)
+        if node.is_selection and below.is_in_hand:
+            chosen = tuple(str(one.source) for one in node.outputs)
+            return below.then(SelectStep(chosen, node.fields))
         below = self._run(below)
         columns = [_projected(output) for output in node.outputs]
         return self._selected(below, columns, node.fields)
@@ -134,11 +160,16 @@ class _Builder:
     def _executed(self, node: Node) -> _Flow:
         (child,) = node.children
         below = self.flow(child)
-        if not is_placed(node):
-            below = self._shuffled(self._run(below), wanted_distribution(node))
         (operator,) = self._own[id(node)]
+        if not is_placed(node):
+            # A task that has the rows adds them up by the way, else it takes a task more.
+            is_worth = below.is_in_hand or self._are_many
+            if is_worth and isinstance(node, Aggregate) and self._job.combines(node):
+                below = below.then(CombineStep(node))
+                operator = replace(operator, executor=MergingAggregateExecutor)
+            below = self._shuffled(self._run(below), wanted_distribution(node))
         result = () if isinstance(node, Materialize) else node.fields
-        flow = below.then(self._job.step(operator), result)
+        flow = below.executed(self._job.step(operator), result)
         return self._run(flow) if isinstance(node, Materialize) else flow
 
     # Joins
@@ -149,16 +180,16 @@ class _Builder:
         first, *rest = self._own[id(node)]
         assert issubclass(first.executor, JoinExecutor)
         if not rest:
-            return flow.then(self._job.step(first), node.fields)
+            return flow.executed(self._job.step(first), node.fields)
         keys = tuple(key.field for key in node.keys)
         candidates = (_PART, *keys, *node.left.fields, *node.right.fields)
-        flow = flow.then(self._job.step(first), candidates)
+        flow = flow.executed(self._job.step(first), candidates)
         if node.condition is not None:
             flow = self._run(flow)
             kept = passing(f"{PART_COLUMN} <> {PAIR} OR ({node.condition})")
-            flow = replace(flow, frame=flow.frame.where(kept))
+            flow = replace(flow, rows=_frame(flow).where(kept))
         (degree,) = rest
-        return flow.then(self._job.step(degree), node.fields)
+        return flow.executed(self._job.step(degree), node.fields)
 
     def _side(self, node: Join, number: int) -> _Flow:
         """Return the rows of an input of a join with the columns of both."""
@@ -182,31 +213,46 @@ class _Builder:
 
     def _union(self, flows: Sequence[_Flow]) -> _Flow:
         first, *rest = flows
-        frame = first.frame
+        frame = _frame(first)
         for other in rest:
-            frame = frame.unionAll(other.frame)
-        return replace(first, frame=frame)
+            frame = frame.unionAll(_frame(other))
+        return replace(first, rows=frame)
 
     def _selected(
         self, flow: _Flow, columns: Sequence[str], fields: tuple[types.Field, ...]
     ) -> _Flow:
-        frame = flow.frame.selectExpr(OP_COLUMN, *columns, TARGET, MESSAGE)
-        return replace(flow, frame=frame, fields=fields, result=fields)
+        frame = _frame(flow).selectExpr(OP_COLUMN, *columns, TARGET, MESSAGE)
+        return replace(flow, rows=frame, fields=fields, result=fields)
 
     def _shuffled(self, flow: _Flow, distribution: Names) -> _Flow:
         """Return rows each in the unit that owns its vnode."""
-        units = self._job.units_of(distribution)
+        frame, units = _frame(flow), self._job.units_of(distribution)
         if units == 1:
-            return replace(flow, frame=flow.frame.repartition(1), units=1)
+            return replace(flow, rows=frame.repartition(1), units=1)
         owner = owner_expression(self._job.mapping, distribution)
         unit = f"CASE WHEN {MESSAGE} IS NOT NULL THEN {TARGET} ELSE {owner} END"
-        return replace(flow, frame=flow.frame.repartitionById(units, f.expr(unit)), units=units)
+        return replace(flow, rows=frame.repartitionById(units, f.expr(unit)), units=units)
 
     def _run(self, flow: _Flow) -> _Flow:
-        """Return a flow whose steps have been run by its tasks."""
-        if not flow.steps:
+        """Return a flow of a frame, whose steps have been run by its tasks."""
+        stateless = [step for step in flow.steps if not isinstance(step, ExecutorStep)]
+        if isinstance(flow.rows, Scan):
+            assert len(stateless) == len(flow.steps)
+            frame = self._source(flow.rows, stateless)
+        elif not flow.steps:
             return flow
-        task = FragmentTask(
+        else:
+            is_stateless = len(stateless) == len(flow.steps)
+            task = (
+                StatelessTask(flow.fields, tuple(stateless))
+                if is_stateless
+                else self._fragment(flow)
+            )
+            frame = flow.rows.mapInArrow(task, struct_of(wire_fields(flow.result)))
+        return _Flow(frame, flow.result, flow.result, flow.units)
+
+    def _fragment(self, flow: _Flow) -> FragmentTask:
+        return FragmentTask(
             self._job.view_id,
             self._job.target,
             self._job.mapping,
@@ -214,10 +260,14 @@ class _Builder:
             flow.steps,
             flow.result,
             flow.units,
-            self._job.mapping.units,
         )
-        frame = flow.frame.mapInArrow(task, struct_of(wire_fields(flow.result)))
-        return _Flow(frame, flow.result, flow.result, flow.units)
+
+
+def _frame(flow: _Flow) -> DataFrame:
+    """Return the frame of a flow that was run."""
+    assert not isinstance(flow.rows, Scan)
+    assert not flow.steps
+    return flow.rows
 
 
 def owner_expression(mapping: VnodeMapping, columns: Sequence[str]) -> str:

@@ -81,6 +81,11 @@ class ViewRun:
     job: ViewJob
     reads: tuple[ScanRead, ...]
 
+    @property
+    def rows(self) -> int:
+        """About how many stored rows the scans look at."""
+        return sum(read.rows for read in self.reads)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -207,7 +212,7 @@ class Refresher:
         expressions raise.
         """
         check_arrow_functions("materialized views", "views")
-        count = -(-sum(read.rows for read in run.reads) // PART_ROWS)
+        count = -(-run.rows // PART_ROWS)
         if count > 1:
             parts = (tuple(one.part(n, count) for one in run.reads) for n in range(count))
             try:
@@ -249,7 +254,9 @@ class Refresher:
         fan = run.job.mapping.units
         with unwrapped(), undisturbed(self._sessions.spark):
             frame = message_frame(
-                run.job, lambda scan: source_frame(session, sources[id(scan)], fan)
+                run.job,
+                lambda scan, steps: source_frame(session, sources[id(scan)], steps, fan),
+                run.rows,
             )
             rows = frame.collect()
         return _outcome(run, [TaskMessage.decode(bytes(row[0])) for row in rows])

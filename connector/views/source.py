@@ -19,9 +19,11 @@ from relstate.connector.failure import reported_items
 from relstate.connector.types import struct_of
 from relstate.storage import FeedPlan, PlacedSegment, ReadPlan, types
 
+from .executor.changes import chunk_schema
 from .plan.node import Scan
 from .sessions import parallelism
-from .wire import change_rows, chunk_schema, control_rows, wire_fields, wire_schema
+from .steps import Step, after
+from .wire import change_batches, control_rows, wire_fields, wire_schema
 
 CHANGE_TYPE = "_change_type"
 
@@ -97,19 +99,20 @@ def columns_of(scan: Scan) -> tuple[str, ...]:
     return tuple(column.column for column in scan.columns)
 
 
-def source_frame(spark: SparkSession, read: ScanRead, fan: int) -> DataFrame:
-    """Return the changes of a scan as rows of the wire, with a control row for each of ``fan``."""
-    fields = read.scan.fields
-    schema = wire_schema(fields)
-    is_plain = all(map(_is_plain, fields))
-    struct = struct_of(wire_fields(fields))
+def source_frame(spark: SparkSession, read: ScanRead, steps: Sequence[Step], fan: int) -> DataFrame:
+    """Return the changes of a scan, after some steps, as rows of the wire.
+
+    A control row for each of ``fan`` units is among them.
+    """
+    task = SourceTask(read, tuple(steps), 1, fan)
+    struct = struct_of(wire_fields(task.fields))
+    is_plain = all(map(_is_plain, task.fields))
     if read.plan is None or (is_plain and read.stored_bytes <= _LOCAL_BYTES):
-        rows = [change_rows(chunk, schema) for chunk in read.chunks(read.vnodes)]
-        rows.append(control_rows(range(fan), b"", schema))
-        return spark.createDataFrame(pa.Table.from_batches(rows, schema), struct)
+        rows = pa.Table.from_batches(task.part(0), wire_schema(task.fields))
+        return spark.createDataFrame(rows, struct)
     tasks = max(parallelism(spark), -(-read.stored_bytes // _TASK_BYTES))
     tasks = min(tasks, len(read.vnodes))
-    return spark.range(0, tasks, 1, tasks).mapInArrow(SourceTask(read, tasks, fan), struct)
+    return spark.range(0, tasks, 1, tasks).mapInArrow(replace(task, tasks=tasks), struct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +120,35 @@ class SourceTask:
     """Reads a scan's part. Travels to the tasks, where it is called with their numbers."""
 
     read: ScanRead
+    steps: tuple[Step, ...]
     tasks: int
     fan: int
 
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """Of the changes that it gives."""
+        return self.steps[-1].fields if self.steps else self.read.scan.fields
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the changes of the parts whose numbers come; part 0 brings the control rows."""
-        return reported_items(self._rows(batches))
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        return reported_items(row for number in numbers for row in self.part(number))
 
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = wire_schema(self.read.scan.fields)
-        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
-            if number == 0:
-                yield control_rows(range(self.fan), b"", schema)
-            for chunk in self.read.chunks(_part(self.read.vnodes, number, self.tasks)):
-                yield change_rows(chunk, schema)
+    def part(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one of the parts, all of whose changes the steps get at once."""
+        schema = wire_schema(self.fields)
+        if number == 0:
+            yield control_rows(range(self.fan), b"", schema)
+        chunks = self.read.chunks(_part(self.read.vnodes, number, self.tasks))
+        if self.steps:
+            chunks = self._stepped(chunks)
+        for chunk in chunks:
+            yield from change_batches(chunk, schema)
+
+    def _stepped(self, chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = list(chunks)
+        if found:
+            yield after(self.steps, pa.concat_batches(found))
 
 
 def _part(vnodes: range, number: int, count: int) -> range:

@@ -1,5 +1,7 @@
 """What a task of a refresh does: it runs the executors of a fragment in one unit, for one epoch.
 
+Before a shuffle a task may also run steps that have no state, over whatever rows it has.
+
 Promises: what it writes is durable before the driver hears of it, and nobody else does; a task
 that fails or is run again leaves files behind, never rows.
 Does not know: Spark's frames, or who commits.
@@ -7,9 +9,8 @@ Does not know: Spark's frames, or who commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +27,12 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
+from .executor.changes import chunk_schema, empty_chunk
 from .executor.state import StoredState
 from .message import TaskMessage
 from .operators import Operator
-from .wire import change_rows, chunk_schema, control_rows, wire_schema
-
-# Rows handed to Spark at once.
-_BATCH_ROWS = 65_536
+from .steps import Step, after
+from .wire import change_batches, control_rows, wire_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,6 @@ class Writers:
             writer.abort()
 
 
-class Step(Protocol):
-    """A part of a fragment, from chunk to chunk."""
-
-    @property
-    def executors(self) -> tuple[int, ...]:
-        """The numbers of the executors it runs."""
-
-    def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
-        """Return what the changes of a chunk make."""
-
-
 @dataclass(frozen=True, slots=True)
 class ExecutorStep:
     """An executor, and its state tables as they are read."""
@@ -92,11 +81,6 @@ class ExecutorStep:
     states: tuple[ReadPlan, ...]
     is_ansi: bool
 
-    @property
-    def executors(self) -> tuple[int, ...]:
-        """Its number."""
-        return (self.operator.number,)
-
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
         """Return what the executor gives, its changes of state written."""
         writer = writers.writer(is_root=self.operator.is_root)
@@ -104,44 +88,50 @@ class ExecutorStep:
         executor = self.operator.executor(self.operator.node, states, is_ansi=self.is_ansi)
         return executor.run(chunk)
 
+    def rows_in(self, chunk: pa.RecordBatch) -> int:
+        """Return how many changed rows a chunk that it takes stands for."""
+        return self.operator.executor.rows_in(self.operator.node, chunk)
+
 
 @dataclass(frozen=True, slots=True)
-class SelectStep:
-    """Columns chosen, ordered and named: for each a field of the chunk, and its new name."""
+class StatelessTask:
+    """Steps over the rows of a task, wherever they lie. Travels to the tasks.
 
-    columns: tuple[tuple[str, str], ...]
+    ``fields``: of the rows that come. Control rows go through as they are.
+    """
+
     fields: tuple[types.Field, ...]
+    steps: tuple[Step, ...]
 
-    @property
-    def executors(self) -> tuple[int, ...]:
-        """None."""
-        return ()
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the steps over all rows at once, and yield what they give."""
+        return reported_items(self._rows(batches))
 
-    def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
-        """Return the chunk with these columns."""
-        columns = [chunk.column(source) for source, _ in self.columns]
-        return pa.RecordBatch.from_arrays(
-            [chunk.column(0), *columns], schema=chunk_schema(self.fields)
-        )
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        received = Received.of(batches, self.fields)
+        chunk = after(self.steps, received.chunk)
+        schema = wire_schema(self.steps[-1].fields)
+        yield from change_batches(chunk, schema)
+        for target, message in received.control:
+            yield control_rows([target], message, schema)
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentTask:
     """The steps of a fragment. Travels to the tasks, where it is called with their rows.
 
-    ``fields``: of the rows that come; ``result``: of those that go. ``fan``: how many units the
-    next fragment may have, each of which gets a control row. ``units``: in how many units it runs,
-    of which ``mapping`` tells who owns which vnode where there are several.
+    ``fields``: of the rows that come; ``result``: of those that go. ``units``: in how many units it
+    runs; ``mapping`` tells who owns which vnode where these are several, and how many units the
+    next fragment may have, each of which gets a control row.
     """
 
     view_id: int
     target: Target
     mapping: VnodeMapping
     fields: tuple[types.Field, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ExecutorStep | Step, ...]
     result: tuple[types.Field, ...]
     units: int
-    fan: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps in the unit of this task, and yield changes and control rows."""
@@ -149,46 +139,32 @@ class FragmentTask:
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         started = LocalEnvironment(self.target.path).now()
-        chunk, messages, unit = self._received(batches)
-        rows = chunk.num_rows
+        received = Received.of(batches, self.fields)
+        unit = self._unit({target for target, _ in received.control})
+        first, chunk = self.steps[0], received.chunk
+        assert isinstance(first, ExecutorStep)
+        rows = first.rows_in(chunk)
         writers = Writers(self.target, self._owned(unit))
         try:
             for step in self.steps:
-                chunk = step.run(chunk, writers)
+                if isinstance(step, ExecutorStep):
+                    chunk = step.run(chunk, writers)
+                else:
+                    chunk = step.of(chunk)
             segments = writers.finish()
         except BaseException:
             writers.abort()
             raise
         schema = wire_schema(self.result)
-        for start in range(0, chunk.num_rows, _BATCH_ROWS):
-            yield change_rows(chunk.slice(start, _BATCH_ROWS), schema)
-        executors = tuple(number for step in self.steps for number in step.executors)
-        own = TaskMessage(self.view_id, executors, unit, rows, started, segments)
-        for message in (*messages, own.encode()):
+        yield from change_batches(chunk, schema)
+        own = TaskMessage(self.view_id, self._executors, unit, rows, started, segments)
+        for message in (*received.messages, own.encode()):
             yield control_rows([unit], message, schema)
-        yield control_rows(range(unit, self.fan, self.units), b"", schema)
+        yield control_rows(range(unit, self.mapping.units, self.units), b"", schema)
 
-    def _received(
-        self, batches: Iterator[pa.RecordBatch]
-    ) -> tuple[pa.RecordBatch, list[bytes], int]:
-        """Return the changes and the messages among the rows of a task, and which unit it is.
-
-        The control rows tell: the task's own number does not, where a union stands behind it.
-        """
-        schema = chunk_schema(self.fields)
-        messages: list[bytes] = []
-        targets: set[int] = set()
-        chunks: list[pa.RecordBatch] = []
-        for batch in batches:
-            target, control = batch.columns[-2:]
-            if control.null_count < len(control):
-                messages += [one for one in control.drop_null().to_pylist() if one]
-                targets.update(target.drop_null().to_pylist())
-                batch = batch.filter(control.is_null())
-            if batch.num_rows:
-                chunks.append(_in_schema(batch.select(range(len(schema))), schema))
-        chunk = pa.concat_batches(chunks) if chunks else _empty(schema)
-        return chunk, messages, self._unit(targets)
+    @property
+    def _executors(self) -> tuple[int, ...]:
+        return tuple(one.operator.number for one in self.steps if isinstance(one, ExecutorStep))
 
     def _owned(self, unit: int) -> NDArray[np.bool_]:
         if self.units == 1:
@@ -209,8 +185,37 @@ class FragmentTask:
         return targets.pop()
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, one.type) for one in schema], schema=schema)
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came to a task: its changes, and the control rows, each a target and a message.
+
+    The control rows tell which unit a task is: its own number does not, where a union stands
+    behind it.
+    """
+
+    chunk: pa.RecordBatch
+    control: tuple[tuple[int, bytes], ...]
+
+    @classmethod
+    def of(cls, batches: Iterator[pa.RecordBatch], fields: Sequence[types.Field]) -> Received:
+        """Return what rows of the wire that hold changes with these fields are."""
+        schema = chunk_schema(fields)
+        control: list[tuple[int, bytes]] = []
+        chunks = [empty_chunk(schema)]
+        for batch in batches:
+            target, message = batch.columns[-2:]
+            if message.null_count < len(message):
+                pairs = zip(target.drop_null(), message.drop_null(), strict=True)
+                control += [(one.as_py(), other.as_py()) for one, other in pairs]
+                batch = batch.filter(message.is_null())
+            if batch.num_rows:
+                chunks.append(_in_schema(batch.select(range(len(schema))), schema))
+        return cls(pa.concat_batches(chunks), tuple(control))
+
+    @property
+    def messages(self) -> list[bytes]:
+        """The messages."""
+        return [message for _, message in self.control if message]
 
 
 def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -11,11 +11,14 @@ Does not know: what messages say (message), or executors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from relstate.storage import OP_COLUMN, arrow, types
+
+# Rows handed to Spark at once.
+_BATCH_ROWS = 65_536
 
 TARGET = "_target"
 MESSAGE = "_message"
@@ -34,16 +37,12 @@ def wire_schema(fields: Sequence[types.Field]) -> pa.Schema:
     return pa.schema([arrow.arrow_field(field) for field in wire_fields(fields)])
 
 
-def chunk_schema(fields: Sequence[types.Field]) -> pa.Schema:
-    """Return the Arrow schema of chunks with these fields."""
-    return pa.schema([arrow.arrow_field(field) for field in (_OP, *fields)])
-
-
-def change_rows(chunk: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a chunk as rows of a wire schema."""
-    rows = chunk.num_rows
-    columns = [*chunk.columns, pa.nulls(rows, pa.int32()), pa.nulls(rows, pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+def change_batches(chunk: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield a chunk as rows of a wire schema, as many as Spark should get at once."""
+    for start in range(0, chunk.num_rows, _BATCH_ROWS):
+        part = chunk.slice(start, _BATCH_ROWS)
+        control = pa.nulls(len(part), pa.int32()), pa.nulls(len(part), pa.binary())
+        yield pa.RecordBatch.from_arrays([*part.columns, *control], schema=schema)
 
 
 def control_rows(targets: Sequence[int], message: bytes, schema: pa.Schema) -> pa.RecordBatch:

@@ -82,17 +82,18 @@ class FeedReader:
         self._times = np.array([step.time for step in steps], np.int64)
 
     def batches(self, vnodes: range) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of the rows in a range of vnodes, which are held all at once.
+        """Yield the changes of the rows in a range of vnodes, which are held all at once, or, of a
+        table that only grows, one file after another.
 
         In the order of the steps; images of an update stand one behind the other. OptionError if
         rows expire, which no commit tells of; CorruptionError for damage.
         """
         try:
-            history = self._history(self._encoding.vnode_bounds(vnodes))
-            same = partial(same_rows, self._encoding)
-            is_net = self._shape.is_net
-            changes = history.net_changes(same) if is_net else history.changes(same)
-            yield from self._batches(changes)
+            bounds = self._encoding.vnode_bounds(vnodes)
+            if self._only_grows:
+                yield from self._inserts(bounds)
+            else:
+                yield from self._changes(bounds)
         except RelstateError:
             raise
         except (ValueError, IndexError) as error:
@@ -100,6 +101,25 @@ class FeedReader:
                 f"{self._environment.local_path(SEGMENTS)}: a row of table "
                 f"{self._encoding.name} cannot be decoded ({error}); run check to find the file"
             ) from error
+
+    @property
+    def _only_grows(self) -> bool:
+        """Whether no key is written twice: no commit may write one that is there."""
+        return self._encoding.definition.properties.append_only
+
+    def _inserts(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+        for number, step in enumerate(self._steps):
+            for block in self._source.read(step.segments, bounds):
+                self._check_expiry([block])
+                types = np.full(len(block), INSERT, np.int8)
+                yield from self._batches(block, types, np.full(len(block), number, np.int64))
+
+    def _changes(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+        history = self._history(bounds)
+        same = partial(same_rows, self._encoding)
+        changes = history.net_changes(same) if self._shape.is_net else history.changes(same)
+        types, places, steps = self._images(changes)
+        yield from self._batches(changes.entries.take(places), types, steps)
 
     # Entries
 
@@ -135,8 +155,6 @@ class FeedReader:
         if any(step.is_based for step in self._steps):
             blocks = self._source.read(self._before.segments, bounds)
             return resolved(blocks, self._encoding.values.fold)
-        if self._encoding.definition.properties.append_only:
-            return NOTHING  # no commit may write a key that is there
         keys = keys_in([block for blocks in written for block in blocks])
         return self._table.get_values(keys) if len(keys) else NOTHING
 
@@ -151,12 +169,12 @@ class FeedReader:
 
     # Batches
 
-    def _batches(self, changes: Changes) -> Iterator[pa.RecordBatch]:
-        types, places, steps = self._images(changes)
-        window = Window((changes.entries.take(places),), None)
+    def _batches(
+        self, entries: Block, types: NDArray[np.int8], steps: Positions
+    ) -> Iterator[pa.RecordBatch]:
         columns = stored_columns(self._encoding.schema, self._shape.columns)
         start = 0
-        for piece in pieces(window, _BATCH):
+        for piece in pieces(Window((entries,), None), _BATCH):
             (block,) = piece.blocks
             part = slice(start, start + len(block))
             rows = self._encoding.decode(block, columns)

@@ -10,7 +10,7 @@ Does not know: expressions; Spark has computed arguments and filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -25,15 +25,23 @@ from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import KeyCodec, arrow, errors, types
 
 from .changes import chunk_schema, chunk_with, empty_chunk
-from .deltas import Deltas, deltas_of
+from .deltas import Deltas
 from .distinct import distinct_deltas
-from .executor import Executor, inserts_of
+from .executor import Executor
 from .extreme import Extreme, ExtremeTable
 from .group import Groups, grouped
 from .layout import Layout
-from .part import Columns, Part, Source, numbers
+from .part import Columns, Source, numbers
+from .partial import (
+    GroupChanges,
+    changes_of,
+    group_keys,
+    merged,
+    rows_in,
+    source_deltas,
+    weights_of,
+)
 from .result import Overflow
-from .rowkeys import RowKeys
 from .state import State
 
 Mask = NDArray[np.bool_]
@@ -53,7 +61,7 @@ class AggregateExecutor(Executor[Aggregate]):
         super().__init__(node, states)
         self._layout = Layout(node)
         self._schema = chunk_schema(node.fields)
-        self._row_keys = RowKeys(node.fields, [Order(name) for name in node.group])
+        self._row_keys = group_keys(node)
         self._is_ansi = is_ansi
 
     @classmethod
@@ -73,13 +81,16 @@ class AggregateExecutor(Executor[Aggregate]):
         if not len(groups):
             return empty_chunk(self._schema)
         before, existed = self._before(groups)
-        weights = np.where(inserts_of(chunk), 1, -1)
-        deltas = self._deltas(chunk, groups, weights)
-        lives = self._lives(groups, before, deltas[self._layout.row_count.source])
-        after = self._after(chunk, groups, before, deltas, lives)
+        changes = self._changes(chunk, groups)
+        lives = self._lives(groups, before, changes)
+        after = self._after(before, changes)
+        for part, spec, state in self._extremes:
+            table, deltas = ExtremeTable(part, spec, state), changes.deltas[part.source]
+            column = part.column(part.suffix)
+            after[column] = table.advance(before, deltas, chunk, groups, lives)
         self._check_counts(groups, after)
         self._write(groups, before, after, existed, lives)
-        return self._changes(groups, before, after, existed, lives)
+        return self._output(groups, before, after, existed, lives)
 
     def _groups(self, chunk: pa.RecordBatch) -> Groups:
         if not self.node.is_global:
@@ -103,49 +114,32 @@ class AggregateExecutor(Executor[Aggregate]):
         picked = pa.array(places, mask=places < 0)
         return {f.name: rows.column(f.name).take(picked) for f in fields}, places >= 0
 
-    def _deltas(
-        self, chunk: pa.RecordBatch, groups: Groups, weights: NDArray[np.int64]
-    ) -> dict[Source, Deltas]:
+    def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
+        """Return what changes of the groups; the distinct values are written."""
+        weights = weights_of(chunk)
         found: dict[Source, Deltas] = {}
         distincts = self._layout.distincts
         for table, state in zip(distincts, self.states[-len(distincts) :], strict=False):
             found |= distinct_deltas(table, state, chunk, groups, weights)
-        for source in {part.source: None for part in self._layout.parts}:
-            if not source.is_distinct:
-                found[source] = deltas_of(chunk, groups, weights, source.argument, source.filter)
-        return found
+        for source in self._layout.sources:
+            found[source] = source_deltas(chunk, groups, weights, source)
+        return changes_of(self._layout, found)
 
-    def _lives(self, groups: Groups, before: Columns, rows: Deltas) -> Mask:
+    def _lives(self, groups: Groups, before: Columns, changes: GroupChanges) -> Mask:
         """Return which groups have a row after the epoch."""
-        count = self._layout.row_count.of(before)
-        deleted = -rows.totals(np.minimum(rows.weights, 0))
+        row_count, deleted = self._layout.row_count, changes.deleted
+        count = row_count.of(before)
         if (deleted > count).any():
             group = int(np.flatnonzero(deleted > count)[0])
             self._fail(groups, group, f"has {count[group]} rows, but {deleted[group]} are deleted")
-        lives: Mask = (count + rows.counts > 0) | self.node.is_global
+        lives: Mask = (count + row_count.of(changes.columns) > 0) | self.node.is_global
         return lives
 
-    def _after(
-        self,
-        chunk: pa.RecordBatch,
-        groups: Groups,
-        before: Columns,
-        deltas: Mapping[Source, Deltas],
-        lives: Mask,
-    ) -> Columns:
+    def _after(self, before: Columns, changes: GroupChanges) -> dict[str, pa.Array]:
         found: dict[str, pa.Array] = {}
-        tables: dict[Part, ExtremeTable] = {
-            part: ExtremeTable(part, spec, state) for part, spec, state in self._extremes
-        }
-        for part in self._layout.parts:
-            change = deltas[part.source]
-            table = tables.get(part)
-            if table is None:
-                columns = part.advance(before, change)
-            else:
-                columns = [table.advance(before, change, chunk, groups, lives)]
+        for part in self._layout.adding:
             names = (field.name for field in part.fields)
-            found |= zip(names, columns, strict=True)
+            found |= zip(names, part.advance(before, changes.columns), strict=True)
         return found
 
     @property
@@ -182,7 +176,7 @@ class AggregateExecutor(Executor[Aggregate]):
         deleted = ~lives[changed]
         self.states[0].write(rows, deleted if deleted.any() else None)
 
-    def _changes(
+    def _output(
         self, groups: Groups, before: Columns, after: Columns, existed: Mask, lives: Mask
     ) -> pa.RecordBatch:
         new = self._outputs(groups, after, self._is_ansi)
@@ -204,6 +198,18 @@ class AggregateExecutor(Executor[Aggregate]):
         return {
             result.call.output.name: result.of(columns, overflow) for result in self._layout.results
         }
+
+
+class MergingAggregateExecutor(AggregateExecutor):
+    """An aggregate whose rows were added up before they came: a chunk holds changes of groups."""
+
+    @classmethod
+    def rows_in(cls, node: Aggregate, chunk: pa.RecordBatch) -> int:
+        """Return how many rows were added up."""
+        return rows_in(node, chunk)
+
+    def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
+        return merged(self._layout, chunk, groups)
 
 
 def _rows(groups: Groups, outputs: Columns, fields: Sequence[types.Field]) -> pa.RecordBatch:

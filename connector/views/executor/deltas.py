@@ -21,27 +21,17 @@ from .state import Positions
 
 
 @dataclass(frozen=True)
-class Deltas:
-    """Values that come and go.
+class Runs:
+    """Things that stand group by group.
 
-    ``groups``: how many groups there are. Of every value: ``codes``, its group, never falling;
-    ``weights``: 1 where it comes, -1 where it goes; ``rows``: the row of the chunk that it is of.
-    ``values`` is None where only rows are counted.
+    ``groups``: how many groups there are. ``codes``: of every thing its group, never falling.
     """
 
     groups: int
     codes: Positions
-    weights: NDArray[np.int64]
-    rows: Positions
-    values: pa.Array
-
-    @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """Of every group how many more values it has."""
-        return self.totals(self.weights)
 
     def totals(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of one number a value over each group; 0 where there is none."""
+        """Return the sum of one number a thing over each group; 0 where there is none."""
         found = np.zeros(self.groups, numbers.dtype)
         if len(numbers):
             starts = self._starts
@@ -51,6 +41,29 @@ class Deltas:
     @cached_property
     def _starts(self) -> Positions:
         return firsts_of(self.codes)
+
+
+@dataclass(frozen=True)
+class Deltas(Runs):
+    """Values that come and go.
+
+    Of every value: ``weights``: 1 where it comes, -1 where it goes; ``rows``: the row of the chunk
+    that it is of. ``values`` is None where only rows are counted.
+    """
+
+    weights: NDArray[np.int64]
+    rows: Positions
+    values: pa.Array
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Of every group how many more values it has."""
+        return self.totals(self.weights)
+
+    @property
+    def deleted(self) -> NDArray[np.int64]:
+        """Of every group how many values go."""
+        return -self.totals(np.minimum(self.weights, 0))
 
 
 def deltas_of(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .deltas import Deltas
+from .deltas import Runs
 
 Exact: TypeAlias = NDArray[Any]
 
@@ -28,19 +28,23 @@ _WORD = 64
 _WORD_MASK = (1 << _WORD) - 1
 
 
-def totals(deltas: Deltas) -> Exact:
-    """Return the exact sum of a change's values, integers or decimals, over each group."""
-    low, high = _words_of(deltas.values)
+def totals(runs: Runs, values: pa.Array, weights: NDArray[np.int64] | None = None) -> Exact:
+    """Return the exact sum of values, integers or decimals, over each group.
+
+    ``weights``: 1 for values that are added, -1 for those taken away; by default all are added.
+    """
+    low, high = _words_of(values)
+    signs = np.int64(1) if weights is None else weights
     if high is None:
         if _magnitude(low) * max(len(low), 1) < _SAFE:
-            return deltas.totals(low * deltas.weights)
+            return runs.totals(low * signs)
         limbs = [low & _LIMB_MASK, low >> _LIMB]
     else:
         limbs = [low & _LIMB_MASK, low >> _LIMB & _LIMB_MASK, high & _LIMB_MASK, high >> _LIMB]
     # A limb's sum needs 32 bits beside those of the number of rows.
-    found = np.zeros(deltas.groups, object)
+    found = np.zeros(runs.groups, object)
     for limb in reversed(limbs):
-        found = (found << _LIMB) + deltas.totals(limb * deltas.weights).astype(object)
+        found = (found << _LIMB) + runs.totals(limb * signs).astype(object)
     return narrowed(found)
 
 

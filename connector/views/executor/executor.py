@@ -53,6 +53,11 @@ class Executor(ABC, Generic[NodeT]):
     def tables(cls, node: NodeT) -> tuple[StateTableSpec, ...]:
         """Return the state tables that the operator needs."""
 
+    @classmethod
+    def rows_in(cls, node: NodeT, chunk: pa.RecordBatch) -> int:
+        """Return how many changed rows a chunk that `run` takes stands for."""
+        return int(chunk.num_rows)
+
     @abstractmethod
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Apply the epoch's changes, all of them at once, and return those that they make.

@@ -22,7 +22,7 @@ from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import KeyCodec, errors, ragged, types
 
-from .deltas import Deltas
+from .deltas import Deltas, Runs
 from .group import Groups
 from .matching import Codes, firsts_of
 from .part import Columns, Part
@@ -58,9 +58,20 @@ class Extreme(Part):
         """The value."""
         return (self._field(self.suffix, self.type),)
 
-    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+    def changed(self, deltas: Deltas) -> list[pa.Array]:
+        """Return the best that comes; nothing goes where this is asked for."""
+        return [self.decode(self.best(deltas))]
+
+    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
+        """Return the best of each group."""
+        values = self.of(changes)
+        rows = np.flatnonzero(np.asarray(values.is_valid()))
+        found = values.take(pa.array(rows))
+        return self.changed(Deltas(runs.groups, runs.codes[rows], np.ones_like(rows), rows, found))
+
+    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Return the better of what was and what comes."""
-        return [self.decode(_better(self.standing(before), self.best(deltas)))]
+        return [self.decode(_better(self.standing(before), self.standing(change)))]
 
     def of(self, columns: Columns) -> pa.Array:
         """Return the values."""

@@ -71,6 +71,23 @@ class Layout:
         )
 
     @cached_property
+    def adding(self) -> tuple[Part, ...]:
+        """The parts whose changes add up: all but the extremes that a table keeps."""
+        tabled = {part for part, _ in self.extremes}
+        return tuple(part for part in self.parts if part not in tabled)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether what changes of a group adds up, so that no row of it need be seen."""
+        return len(self.tables) == 1
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The values that the parts read as they come, each once; distinct ones are told apart."""
+        found = dict.fromkeys(part.source for part in self.parts)
+        return tuple(source for source in found if not source.is_distinct)
+
+    @cached_property
     def distincts(self) -> tuple[Distinct, ...]:
         """The tables of distinct values, one an argument."""
         filters: dict[str, dict[str | None, None]] = {}

@@ -7,7 +7,8 @@
     ├── SquareSum       the sum of the squares of the finite floats
     └── Extreme         the least or greatest value (extreme)
 
-Several calls share a part where they read the same values.
+Several calls share a part where they read the same values. What an epoch changes of a part has
+columns like the part's and adds up, so that tasks which see some of the rows each may tell it.
 Promises: a part depends on the values alone, not on the epochs in which they came and went; of
 sums of floats this holds but for their last bits.
 Does not know: calls, and what Spark gives for them (result).
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from relstate.storage import ragged, types
 
 from . import doubledouble, exact
-from .deltas import Deltas
+from .deltas import Deltas, Runs
 from .doubledouble import Doubles, Pair
 
 Columns: TypeAlias = Mapping[str, pa.Array]
@@ -77,8 +78,16 @@ class Part(ABC):
         return ()
 
     @abstractmethod
-    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
-        """Return the columns as an epoch leaves them."""
+    def changed(self, deltas: Deltas) -> list[pa.Array]:
+        """Return what values that come and go change of each group, in columns like the part's."""
+
+    @abstractmethod
+    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
+        """Return what several changes of each group, which stand group by group, come to."""
+
+    @abstractmethod
+    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
+        """Return the columns as a change leaves them."""
 
     def column(self, suffix: str) -> str:
         """Return the name of a column."""
@@ -101,9 +110,17 @@ class Count(Part):
         """It."""
         return (self.column("count"),)
 
-    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+    def changed(self, deltas: Deltas) -> list[pa.Array]:
+        """Return how many more there are."""
+        return [pa.array(deltas.counts)]
+
+    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
+        """Return the sums."""
+        return [pa.array(runs.totals(self.of(changes)))]
+
+    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Add what comes and goes."""
-        return [pa.array(numbers(before[self.column("count")]) + deltas.counts)]
+        return [pa.array(self.of(before) + self.of(change))]
 
     def of(self, columns: Columns) -> NDArray[np.int64]:
         """Return the counts."""
@@ -122,24 +139,32 @@ class WholeSum(Part):
         low = self._field("sum", types.Decimal(exact.DIGITS, 0))
         return (low, self._field("sum_high", types.BigInt())) if self.is_long else (low,)
 
-    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
+    def changed(self, deltas: Deltas) -> list[pa.Array]:
+        """Return the sums of what comes less what goes."""
+        return self._columns(exact.totals(deltas, deltas.values, deltas.weights))
+
+    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
+        """Return the sums."""
+        total = exact.totals(runs, changes[self.column("sum")])
+        if self.is_long:
+            high = runs.totals(numbers(changes[self.column("sum_high")]))
+            total = _joined(total, high)
+        return self._columns(total)
+
+    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Add what comes and goes."""
-        total = exact.add(self.of(before), exact.totals(deltas))
-        low, high = (total, None) if not self.is_long else _divided(total)
-        never_null = np.zeros(len(total), np.bool_)
-        columns = [exact.to_arrow(low, pa.decimal128(exact.DIGITS, 0), never_null)]
-        return columns if high is None else [*columns, pa.array(high)]
+        return self._columns(exact.add(self.of(before), self.of(change)))
 
     def of(self, columns: Columns) -> exact.Exact:
         """Return the sums; 0 where there are no values."""
         low = exact.from_arrow(columns[self.column("sum")])
-        if not self.is_long:
-            return low
-        high = numbers(columns[self.column("sum_high")])
-        if not high.any():
-            return low
-        whole: exact.Exact = low.astype(object) + high.astype(object) * 10**exact.DIGITS
-        return whole
+        return low if not self.is_long else _joined(low, numbers(columns[self.column("sum_high")]))
+
+    def _columns(self, total: exact.Exact) -> list[pa.Array]:
+        low, high = (total, None) if not self.is_long else _divided(total)
+        never_null = np.zeros(len(total), np.bool_)
+        columns = [exact.to_arrow(low, pa.decimal128(exact.DIGITS, 0), never_null)]
+        return columns if high is None else [*columns, pa.array(high)]
 
 
 class FloatSum(Part):
@@ -156,21 +181,28 @@ class FloatSum(Part):
         """The counts of each kind of values."""
         return tuple(map(self.column, _KINDS_OF_FLOATS))
 
-    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
-        """Add what comes and goes."""
+    def changed(self, deltas: Deltas) -> list[pa.Array]:
+        """Return the sums of what comes less what goes, and the counts."""
         values = doubles(deltas.values)
         kinds = (np.isfinite(values), np.isnan(values), values == np.inf, values == -np.inf)
-        counts = [
-            numbers(before[name]) + deltas.totals(deltas.weights * kind)
-            for name, kind in zip(self.counts, kinds, strict=True)
-        ]
+        counts = [deltas.totals(deltas.weights * kind) for kind in kinds]
         finite = kinds[0]
         signed = in_order(values[finite] * deltas.weights[finite], deltas.codes[finite])
-        change = doubledouble.totals(
+        pair = doubledouble.totals(
             (signed, np.zeros_like(signed)), deltas.codes[finite], deltas.groups
         )
-        pair = doubledouble.add(self.pair(before), change)
-        return [*_settled(pair, counts[0]), *map(pa.array, counts)]
+        return list(map(pa.array, (*pair, *counts)))
+
+    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
+        """Return the sums of the pairs, and of the counts."""
+        counts = (runs.totals(count) for count in self.kinds(changes))
+        return list(map(pa.array, (*_total(self.pair(changes), runs), *counts)))
+
+    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
+        """Add what comes and goes."""
+        pair = doubledouble.add(self.pair(before), self.pair(change))
+        counts = [a + b for a, b in zip(self.kinds(before), self.kinds(change), strict=True)]
+        return list(map(pa.array, (*_settled(pair, counts[0]), *counts)))
 
     def pair(self, columns: Columns) -> Pair:
         """Return the sums of the finite values."""
@@ -196,8 +228,8 @@ class SquareSum(Part):
         """The count of the finite values."""
         return (self.column("squares_count"),)
 
-    def advance(self, before: Columns, deltas: Deltas) -> list[pa.Array]:
-        """Add what comes and goes."""
+    def changed(self, deltas: Deltas) -> list[pa.Array]:
+        """Return the sums of the squares of what comes less those of what goes, and the count."""
         values = doubles(deltas.values)
         finite = np.isfinite(values)
         codes, weights = deltas.codes[finite], deltas.weights[finite]
@@ -205,15 +237,26 @@ class SquareSum(Part):
         sized = in_order(np.copysign(values[finite], weights), codes)
         high, low = doubledouble.product(sized, sized)
         signs = np.copysign(1.0, sized)
-        change = doubledouble.totals((high * signs, low * signs), codes, deltas.groups)
-        pair = doubledouble.add(self.pair(before), change)
-        count = numbers(before[self.column("squares_count")])
-        count = count + deltas.totals(deltas.weights * finite)
-        return [*_settled(pair, count), pa.array(count)]
+        pair = doubledouble.totals((high * signs, low * signs), codes, deltas.groups)
+        return list(map(pa.array, (*pair, deltas.totals(deltas.weights * finite))))
+
+    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
+        """Return the sums of the pairs, and of the count."""
+        count = runs.totals(self._count(changes))
+        return list(map(pa.array, (*_total(self.pair(changes), runs), count)))
+
+    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
+        """Add what comes and goes."""
+        pair = doubledouble.add(self.pair(before), self.pair(change))
+        count = self._count(before) + self._count(change)
+        return list(map(pa.array, (*_settled(pair, count), count)))
 
     def pair(self, columns: Columns) -> Pair:
         """Return the sums of the squares."""
         return pair_of(columns, self.column("squares"), self.column("squares_rest"))
+
+    def _count(self, columns: Columns) -> NDArray[np.int64]:
+        return numbers(columns[self.column("squares_count")])
 
 
 def whole_sum(source: Source, name: str, data_type: types.DataType) -> WholeSum:
@@ -255,6 +298,20 @@ def _divided(total: exact.Exact) -> tuple[exact.Exact, NDArray[np.int64]]:
     return exact.narrowed(total - high * 10**exact.DIGITS), high.astype(np.int64)
 
 
-def _settled(pair: Pair, counts: NDArray[np.int64]) -> list[pa.Array]:
+def _joined(low: exact.Exact, high: NDArray[np.int64]) -> exact.Exact:
+    if not high.any():
+        return low
+    whole: exact.Exact = low.astype(object) + high.astype(object) * 10**exact.DIGITS
+    return whole
+
+
+def _total(pair: Pair, runs: Runs) -> Pair:
+    """Return the sums of pairs over each group, whatever their order within it."""
+    order = np.lexsort((pair[1], pair[0], runs.codes))
+    return doubledouble.totals((pair[0][order], pair[1][order]), runs.codes, runs.groups)
+
+
+def _settled(pair: Pair, counts: NDArray[np.int64]) -> Pair:
     # Where no value is left, no error of rounding is left either.
-    return [pa.array(np.where(counts == 0, 0.0, part)) for part in pair]
+    high, low = (np.where(counts == 0, 0.0, part) for part in pair)
+    return high, low

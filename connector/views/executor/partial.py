@@ -1,0 +1,111 @@
+"""What changes of each group, in a form that adds up: the tasks that groups come from may tell it.
+
+A task that holds some of an epoch's rows adds them up before they travel (`combined`): one row a
+group that it has seen, with the columns of the parts and of how many rows went. Where the group
+lives, these rows are added up once more (`merged`).
+
+Promises: the order in which rows and tasks come makes no difference.
+Does not know: state tables. Values that these keep one by one do not add up (`Layout.adds_up`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.connector.views.plan.aggregate import Aggregate
+from relstate.connector.views.plan.node import Order
+from relstate.storage import types
+
+from .changes import chunk_schema, chunk_with
+from .deltas import Deltas, Runs, deltas_of
+from .executor import inserts_of
+from .group import Groups, grouped
+from .layout import Layout
+from .part import Columns, Source, numbers
+from .rowkeys import RowKeys
+
+DELETED = "_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChanges:
+    """What changes of each group.
+
+    ``columns``: of the parts that add up; ``deleted``: how many rows go; ``deltas``: the values
+    themselves, for parts that have to see each.
+    """
+
+    columns: Columns
+    deleted: NDArray[np.int64]
+    deltas: Mapping[Source, Deltas]
+
+
+def partial_fields(node: Aggregate) -> tuple[types.Field, ...]:
+    """Return the fields of rows that tell what changes of groups."""
+    groups = Layout(node).groups.fields
+    return (*groups, types.Field(DELETED, types.BigInt()))
+
+
+def combined(node: Aggregate, chunk: pa.RecordBatch) -> pa.RecordBatch:
+    """Return, for the changes of a chunk, what they change of each group, as a chunk of inserts."""
+    layout = Layout(node)
+    groups = grouped(chunk, group_keys(node))
+    weights = weights_of(chunk)
+    changes = changes_of(
+        layout, {one: source_deltas(chunk, groups, weights, one) for one in layout.sources}
+    )
+    columns = {**dict(zip(node.group, groups.keys.columns, strict=True)), **changes.columns}
+    columns[DELETED] = pa.array(changes.deleted)
+    rows = pa.RecordBatch.from_pydict(columns)
+    schema = chunk_schema(partial_fields(node))
+    return chunk_with(schema, rows, np.ones(rows.num_rows, np.bool_))
+
+
+def merged(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
+    """Return what the rows that `combined` made come to in each group."""
+    runs = Runs(len(groups), groups.codes)
+    rows = chunk.take(pa.array(groups.order))
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    found: dict[str, pa.Array] = {}
+    for part in layout.parts:
+        names = (field.name for field in part.fields)
+        found |= zip(names, part.summed(columns, runs), strict=True)
+    return GroupChanges(found, runs.totals(numbers(columns[DELETED])), {})
+
+
+def changes_of(layout: Layout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
+    """Return what values that come and go change."""
+    found: dict[str, pa.Array] = {}
+    for part in layout.adding:
+        names = (field.name for field in part.fields)
+        found |= zip(names, part.changed(deltas[part.source]), strict=True)
+    return GroupChanges(found, deltas[layout.row_count.source].deleted, deltas)
+
+
+def source_deltas(
+    chunk: pa.RecordBatch, groups: Groups, weights: NDArray[np.int64], source: Source
+) -> Deltas:
+    """Return what a chunk changes of the values, not distinct, of a source."""
+    return deltas_of(chunk, groups, weights, source.argument, source.filter)
+
+
+def weights_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return for every row 1 where it is inserted, -1 where it is deleted."""
+    return np.where(inserts_of(chunk), 1, -1)
+
+
+def rows_in(node: Aggregate, chunk: pa.RecordBatch) -> int:
+    """Return how many changes the rows that `combined` made stand for."""
+    columns = {name: chunk.column(name) for name in chunk.schema.names}
+    more = Layout(node).row_count.of(columns)
+    return int(more.sum() + 2 * numbers(columns[DELETED]).sum())
+
+
+def group_keys(node: Aggregate) -> RowKeys:
+    """Return the keys of an aggregate's groups."""
+    return RowKeys(node.fields, [Order(name) for name in node.group])

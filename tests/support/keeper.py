@@ -1,0 +1,201 @@
+"""An aggregate over random rows of many types, kept over epochs and compared with what they say."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from relstate.connector.views.executor.aggregate import AggregateExecutor
+from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
+from relstate.storage import arrow
+from relstate.storage import types as t
+
+from .aggregates import group_of, groups_of, output_type, same, value_of
+from .changes import Row, chunk_of, net_changes, scan
+from .memory_state import MemoryState
+
+FIELDS = (
+    t.Field("k", t.BigInt()),
+    t.Field("g", t.String()),
+    t.Field("h", t.Double()),
+    t.Field("p", t.Boolean()),
+    t.Field("q", t.Boolean()),
+    t.Field("n", t.TinyInt()),
+    t.Field("i", t.BigInt()),
+    t.Field("d", t.Decimal(10, 2)),
+    t.Field("w", t.Decimal(38, 4)),
+    t.Field("f", t.Float()),
+    t.Field("x", t.Double()),
+    t.Field("s", t.String()),
+    t.Field("a", t.Array(t.Int())),
+    t.Field("one", t.TinyInt()),
+)
+WHOLE = ("n", "i", "d", "w")
+FLOATS = ("f", "x")
+ALL = (*WHOLE, *FLOATS, "s", "a", "p", "g", "k")
+VARIANCES = (
+    Function.VAR_POP,
+    Function.VAR_SAMP,
+    Function.STDDEV_POP,
+    Function.STDDEV_SAMP,
+)
+ARGUMENTS = {
+    Function.COUNT: ALL,
+    Function.SUM: (*WHOLE, *FLOATS),
+    Function.AVG: (*WHOLE, *FLOATS),
+    Function.MIN: ALL,
+    Function.MAX: ALL,
+    **dict.fromkeys(VARIANCES, ("x",)),
+}
+UNIVERSE = [
+    (function, argument, is_distinct, condition)
+    for function, arguments in ARGUMENTS.items()
+    for argument in arguments
+    for is_distinct in (False, True)
+    for condition in (None, "p", "q")
+]
+_TYPES = {field.name: field.type for field in FIELDS}
+_POOLS: dict[str, Sequence[Any]] = {
+    "g": [None, "", "a", "b"],
+    "h": [None, 0.0, -0.0, math.nan, 1.5],
+    "p": [None, True, False],
+    "q": [None, True, True, False],
+    "n": [None, -128, 127, 0, 3],
+    "i": [None, 2**63 - 1, -(2**63), 0, 7, 2**40],
+    "d": [None, Decimal("0.01"), Decimal("-99999999.99"), Decimal("3.33"), Decimal("0.00")],
+    "w": [None, Decimal("9" * 34 + ".9999"), Decimal("-" + "9" * 34), Decimal("0.0001")],
+    "f": [None, 0.0, -0.0, 0.10000000149011612, -1.5, math.inf, math.nan],
+    "x": [None, 0.0, -0.0, 0.1, 1e10, -1e-3, 12345.678, math.inf, -math.inf, math.nan],
+    "s": [None, "", "a", "ab", "é"],
+    "a": [None, [], [1], [1, None], [2]],
+}
+
+
+def call(
+    number: int, function: Function, argument: str | None, is_distinct: bool, condition: str | None
+) -> Call:
+    """Return a call of the type that Spark gives it."""
+    data_type = output_type(function, None if argument is None else _TYPES[argument])
+    return Call(function, argument, t.Field(f"o{number}", data_type), is_distinct, condition)
+
+
+def aggregate(
+    calls: Sequence[Call], group: Sequence[str] = ("g",), *, grows_only: bool = False
+) -> Aggregate:
+    """Return an aggregate over rows with all the fields."""
+    child = scan(FIELDS, ["k"], grows_only=grows_only)
+    return Aggregate(child, tuple(group) or ("one",), tuple(calls), is_global=not group)
+
+
+class Keeper:
+    """An executor's tables over epochs, and all that came out of it."""
+
+    def __init__(self, node: Aggregate, *, is_ansi: bool = False) -> None:
+        self.node = node
+        self.is_ansi = is_ansi
+        self.states = [MemoryState(spec) for spec in AggregateExecutor.tables(node)]
+        self.rows: dict[Any, Row] = {}
+        self.live: dict[int, Row] = {}
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Run an epoch; nothing is committed."""
+        return AggregateExecutor(self.node, self.states, is_ansi=self.is_ansi).run(chunk)
+
+    def move(self, new: dict[int, Row]) -> pa.RecordBatch:
+        """Run and commit the epoch that makes the live rows these; check that its output fits."""
+        chunk = self.run(chunk_of(FIELDS, net_changes(self.live, new)))
+        for state in self.states:
+            state.commit()
+        self.live = dict(new)
+        self._apply(chunk)
+        return chunk
+
+    def _apply(self, chunk: pa.RecordBatch) -> None:
+        assert chunk.schema.names == ["_op", *self.node.names]
+        assert chunk.schema.types[1:] == arrow.arrow_schema(self.node.fields).types
+        rows = chunk.to_pylist()
+        for row in (row for row in rows if row["_op"] == 2):
+            old = self.rows.pop(group_of(self.node, row))
+            assert repr({**row, "_op": 1}) == repr(old), "what goes is not what came"
+        for row in (row for row in rows if row["_op"] == 1):
+            assert group_of(self.node, row) not in self.rows
+            self.rows[group_of(self.node, row)] = row
+
+    def check(self) -> None:
+        """Compare what came out with what the live rows say."""
+        expected = groups_of(self.node, self.live.values())
+        found = {() if self.node.is_global else key: row for key, row in self.rows.items()}
+        assert found.keys() == expected.keys()
+        for key, rows in expected.items():
+            for one in self.node.calls:
+                wanted = value_of(self.node, one, rows)
+                value = found[key][one.output.name]
+                if one.function in VARIANCES:
+                    assert _same_variance(one, value, wanted, rows), (one, value, wanted, rows)
+                else:
+                    assert same(value, wanted, _largest(one, rows)), (one, value, wanted, rows)
+
+    def check_state(self) -> None:
+        """Compare the tables with those that the live rows make in one epoch."""
+        fresh = type(self)(self.node)
+        fresh.move(self.live)
+        for state, wanted in zip(self.states, fresh.states, strict=True):
+            assert len(state.rows) == len(wanted.rows)
+            for one, other in zip(state.rows, wanted.rows, strict=True):
+                assert _alike(one, other), (state.spec.role, one, other)
+
+
+def _alike(one: Row, other: Row) -> bool:
+    pairs = [(one[name], other[name]) for name in one if not name.endswith("_rest")]
+    return all(_near(a, b) if isinstance(a, float) else a == b for a, b in pairs)
+
+
+def _near(one: float, other: float) -> bool:
+    # Of the square of 1e10 the last of 106 bits is about 1e-12.
+    return same(one, other, max(abs(one), abs(other))) or abs(one - other) < 1e-10
+
+
+def _largest(one: Call, rows: Sequence[Row]) -> float:
+    """Return the magnitude at which a result may be off by a billionth."""
+    values = [row[one.argument] for row in rows if one.argument and row[one.argument] is not None]
+    numbers = [abs(float(v)) for v in values if isinstance(v, int | float | Decimal)]
+    return max((number for number in numbers if math.isfinite(number)), default=0.0)
+
+
+def _same_variance(one: Call, value: Any, wanted: Any, rows: Sequence[Row]) -> bool:
+    """Compare variances; of values that went, up to 1e10, the last of 106 bits may have stayed."""
+    if one.function in (Function.STDDEV_POP, Function.STDDEV_SAMP) and wanted is not None:
+        value, wanted = value * value, wanted * wanted
+    return same(value, wanted, _largest(one, rows) ** 2 + 1e10**2 * 1e-19)
+
+
+def drawn(source: random.Random, key: int) -> Row:
+    """Return a random row."""
+    picked = {name: source.choice(pool) for name, pool in _POOLS.items()}
+    return {"k": key, **picked, "one": 0}
+
+
+def next_rows(
+    source: random.Random, live: dict[int, Row], *, grows_only: bool = False
+) -> dict[int, Row]:
+    """Return what the rows may be an epoch later."""
+    start = max(live, default=0) + 1
+    added = {key: drawn(source, key) for key in range(start, start + source.randrange(12))}
+    if grows_only:
+        return {**live, **added}
+    share = source.choice([0, 0.2, 0.5, 1])
+    kept = {key: row for key, row in live.items() if source.random() >= share}
+    for key in kept:
+        if source.random() < 0.2:
+            other = drawn(source, key)
+            names = source.sample(sorted(other), source.randrange(1, len(other)))
+            kept[key] = {**kept[key], **{name: other[name] for name in names}}
+    if source.random() < 0.3:
+        # What went comes back under its old key.
+        added |= {key: live[key] for key in live if key not in kept and source.random() < 0.5}
+    return {**kept, **added}
