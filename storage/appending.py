@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import pyarrow as pa
+
 from .codec.ragged import Bytes
 from .environment import Environment
 from .log.entry import TableDefinition
 from .log.proposal import Proposal
 from .log.state import PlacedSegment, StoreState
+from .segment import longkey
+from .segment.key import vnodes_in
 from .table.appendonly import change_refused, key_taken
 from .table.encoding import RowEncoding
 from .table.storagetable import StorageTable
@@ -64,15 +69,33 @@ class AppendCheck:
             if older.is_empty:
                 continue
             for keys in self._open(encoding, [placed]).full_keys():
-                _check_new(older, keys)
+                _check_new(older, _doubtful(older, keys))
 
     def _open(self, encoding: RowEncoding, segments: Sequence[PlacedSegment]) -> StorageTable:
         now = self._environment.now
         return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
 
 
+def _doubtful(older: StorageTable, keys: Bytes) -> Bytes:
+    """Return those of some sorted keys that a table may have.
+
+    Of vnodes in which it has none between the first and the last of the keys no key is looked up:
+    where keys grow with time that is all of them.
+    """
+    if not len(keys) or longkey.has_long(keys):
+        return keys
+    vnodes = vnodes_in(keys)
+    starts = np.flatnonzero(np.append(True, vnodes[1:] != vnodes[:-1]))
+    counts = np.diff(np.append(starts, len(keys)))
+    lows, highs = (keys.take(pa.array(places)) for places in (starts, starts + counts - 1))
+    is_met = older.reaches(lows, highs)
+    return keys if is_met.all() else keys.filter(pa.array(np.repeat(is_met, counts)))
+
+
 def _check_new(older: StorageTable, keys: Bytes) -> None:
     """AppendOnlyError if a table has a row with one of some full keys."""
+    if not len(keys):
+        return
     _, found = older.find(keys, older.encoding.key_names)
     if found.num_rows:
         raise key_taken(older.encoding, found)

@@ -1,4 +1,4 @@
-"""Many prefixes of keys, looked for in the pages of one file at once.
+"""Many prefixes of keys, or ranges, looked for in the pages of one file at once.
 
 A cursor finds one place a call, which is some microseconds of Python each. Here all prefixes are
 searched in step: first among the keys with which leaf pages begin, then by halving inside of their
@@ -63,6 +63,21 @@ def search(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> Foun
     if most is not None:
         counts = np.minimum(counts, most // _ENTRIES_A_LEAF + _SPARE_LEAVES)
     return _read(pages, (first, begins), (last, ends), counts, most)
+
+
+def reaches(pages: Pages, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
+    """Return of each pair, low <= high, whether there is an entry from the one to the other.
+
+    Entries whose keys begin with ``highs[i]`` count. ValueError or IndexError if a page is damaged.
+    """
+    if not len(pages.first_keys) or not len(lows):
+        return np.zeros(len(lows), np.bool_)
+    (first, _), (_, last) = _leaves_of(pages, lows), _leaves_of(pages, highs)
+    begins = _begins(pages, first, _Wanted.of(lows))
+    ends = _ends(pages, (first, begins), last, _Wanted.of(highs))
+    # A later leaf is reached only where its first key does not lie behind the high end.
+    found: NDArray[np.bool_] = (first < last) | (begins < ends)
+    return found
 
 
 def _read(

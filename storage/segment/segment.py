@@ -22,6 +22,7 @@ from typing import Any, cast
 import lmdb
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..codec.ragged import Buffer, Bytes, Positions, content_of, lengths_of
 from ..environment import Environment
@@ -30,7 +31,7 @@ from ..paths import segment_path
 from .block import Block
 from .key import successor
 from .page import LayoutError, Pages
-from .search import Found, search
+from .search import Found, reaches, search
 
 _ROWS_A_CALL = 65_536
 _BYTES_A_CALL = 8 << 20
@@ -297,6 +298,17 @@ class SegmentFile:
             return self._under_by_cursor(prefixes)
         with _damage_told(self.path):
             return search(pages, prefixes, most)
+
+    def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
+        """Return of each pair of keys whether there may be an entry between them: see `search`.
+
+        CorruptionError, naming the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            return np.ones(len(lows), np.bool_)
+        with _damage_told(self.path):
+            return reaches(pages, lows, highs)
 
     def _under_by_cursor(self, prefixes: Bytes) -> Found:
         """Return what `under` does of all entries, through LMDB's own cursor."""

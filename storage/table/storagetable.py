@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, first_of_each
 from ..environment import Environment
@@ -305,6 +306,16 @@ class StorageTable:
         for run in self._runs:
             for block in run.source(bounds, _LEAVES_OF_KEYS, False):
                 yield block.key_bytes()
+
+    def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
+        """Return of each pair of full keys, low <= high, whether there may be an entry between.
+
+        Neither may be a long one's.
+        """
+        found = np.zeros(len(lows), np.bool_)
+        for file in self._files:
+            found |= file.reaches(lows, highs)
+        return found
 
     def count(
         self, vnodes: Sequence[range] | None = None, *, where: Predicate | None = None

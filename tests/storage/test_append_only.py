@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +60,29 @@ def test_a_key_that_comes_twice_is_refused(log: Store) -> None:
     with pytest.raises(AppendOnlyError, match=r"\(name = 'c', n = 1\)"):
         committed(log, [segment for part in parts for segment in part])
     assert contents(log, "log") == _ROWS
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_keys_are_refused_that_are_there(make_store: StoreMaker, seed: int) -> None:
+    """Keys that grow with time or come anyhow, short and long: a write goes in if all are new."""
+    source = random.Random(seed)
+    store = make_store(vnode_count=3)
+    store.create_table("log", "k STRING", primary_key=["k"], append_only=True)
+    there: set[str] = set()
+    for number in range(40):
+        end = "x" * source.choice([0, 0, 0, 600])
+        first, step = source.choice([(10 * number, 1), (source.randrange(400), 7)])
+        keys = {f"{key:04d}{end}" for key in range(first, first + 8 * step, step)}
+        try:
+            store.write("log", pa.table({"k": sorted(keys)}))
+        except AppendOnlyError:
+            assert keys & there
+        else:
+            assert not keys & there
+            there |= keys
+        if source.random() < 0.1:
+            store.compact("log")
+    assert {key for (key,) in contents(store, "log")} == there
 
 
 def test_rows_are_not_changed_or_removed(log: Store) -> None:

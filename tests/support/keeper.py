@@ -142,7 +142,7 @@ class Keeper:
 
     def check_state(self) -> None:
         """Compare the tables with those that the live rows make in one epoch."""
-        fresh = type(self)(self.node)
+        fresh = Keeper(self.node)
         fresh.move(self.live)
         for state, wanted in zip(self.states, fresh.states, strict=True):
             assert len(state.rows) == len(wanted.rows)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +72,29 @@ def test_an_unknown_page_layout_is_read_by_cursor(
     assert found[0] == [
         pair for pair in _PAIRS if (low or b"") <= pair[0] and (high is None or pair[0] < high)
     ]
+
+
+_ENDS = st.integers(0, 3100).map(lambda number: b"%04d" % number) | st.binary(
+    min_size=1, max_size=5
+)
+
+
+@given(st.lists(st.tuples(_ENDS, _ENDS).map(sorted), min_size=1, max_size=20))
+def test_what_lies_between_keys(
+    both_ways: tuple[SegmentFile, SegmentFile], ranges: list[list[bytes]]
+) -> None:
+    """A file tells of each range whether it has an entry in it; if it cannot, that it may."""
+    lows, highs = (pa.array(ends, pa.large_binary()) for ends in zip(*ranges, strict=True))
+    keys = [key for key, _ in _PAIRS]
+    first = [bisect_left(keys, low) for low, _ in ranges]
+    expected = [
+        place < len(keys) and (keys[place] <= high or keys[place].startswith(high))
+        for place, (_, high) in zip(first, ranges, strict=True)
+    ]
+    known, unknown = both_ways
+
+    assert known.reaches(lows, highs).tolist() == expected
+    assert unknown.reaches(lows, highs).all()
 
 
 @pytest.mark.parametrize("descending", [False, True])
