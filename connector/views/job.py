@@ -38,7 +38,7 @@ Source: TypeAlias = Callable[[Scan, Sequence[Step]], DataFrame]
 """Gives the changed rows of a scan, after some steps, as rows of the wire."""
 
 # From so many changes on, to add rows up before a shuffle takes less than a task of its own costs.
-_MANY_ROWS = 1 << 16
+MANY_ROWS = 1 << 16
 
 _SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
 _PART = types.Field(PART_COLUMN, types.TinyInt())
@@ -126,7 +126,7 @@ class _Builder:
     def __init__(self, job: ViewJob, source: Source, rows: int) -> None:
         self._job = job
         self._source = source
-        self._are_many = rows >= _MANY_ROWS
+        self._are_many = rows >= MANY_ROWS
         self._own: dict[int, list[Operator]] = {}
         for operator in job.operators:
             self._own.setdefault(id(operator.node), []).append(operator)
