@@ -277,11 +277,6 @@ class Store(Catalog):
         definition = self.free_table(name, "written")
         return WriteTarget(self.path, definition, self.settings.vnode_count, self.settings.shards)
 
-    def view_target(self, name: str) -> WriteTarget:
-        """Return what a view's refresh needs to write one of the tables that the view keeps."""
-        definition = self.state.table(name).definition
-        return WriteTarget(self.path, definition, self.settings.vnode_count, self.settings.shards)
-
     def write(
         self, table: str, rows: Rows, *, overwrite: bool = False, ttls: pa.Array | None = None
     ) -> int:

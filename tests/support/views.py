@@ -15,6 +15,7 @@ from relstate.storage import (
     Store,
     TableSchema,
     ViewInput,
+    WriteTarget,
     types,
 )
 from relstate.vnode import VnodeMapping
@@ -56,6 +57,12 @@ def refresh(store: Store, *progress: NewProgress, **parts: Any) -> int:
 
 def view_rows(store: Store, name: str, *keys: int | None) -> tuple[SegmentRecord, ...]:
     """Write rows of a table that a view keeps; return the segments for a commit."""
-    writer = store.view_target(name).open(store.environment)
+    writer = kept_target(store, name).open(store.environment)
     writer.write(pa.RecordBatch.from_pydict({"k": pa.array(keys, pa.int64())}))
     return writer.finish()
+
+
+def kept_target(store: Store, name: str) -> WriteTarget:
+    """Return what it needs to write a table that a view keeps, as its refresh alone does."""
+    definition, settings = store.state.table(name).definition, store.settings
+    return WriteTarget(store.path, definition, settings.vnode_count, settings.shards)

@@ -12,7 +12,7 @@ import pytest
 from relstate.connector.sql import Database
 from relstate.storage import Kind, NewProgress, Store, errors
 from support.stores import unsynced
-from support.views import refresh
+from support.views import kept_target, refresh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def corrupt(store: Store, view: str, table: str, kind: Kind, **changed: Any) -> 
     """
     row = store.table(table).to_arrow().slice(0, 1).to_pylist()[0]
     schema = store.table(table).schema.arrow_schema
-    writer = store.view_target(table).open(store.environment)
+    writer = kept_target(store, table).open(store.environment)
     rows = pa.RecordBatch.from_pylist([{**row, **changed}], schema=schema)
     writer.write(rows, np.array([kind], np.uint8))
     found = store.view(view)

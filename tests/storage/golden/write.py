@@ -24,6 +24,7 @@ from relstate.storage import (
     Table,
     TableSchema,
     ViewInput,
+    WriteTarget,
     chunk_of,
     types,
 )
@@ -185,7 +186,8 @@ def write_view(store: Store) -> None:
     )
     segments = []
     for name, part in (("view", batch), ("__internal_view_1", batch.select([0, 1]))):
-        writer = store.view_target(name).open(store.environment)
+        kept = store.read_plan(name).definition
+        writer = WriteTarget(store.path, kept, 5, store.settings.shards).open(store.environment)
         writer.write(part)
         segments += writer.finish()
     epoch = store.epoch
