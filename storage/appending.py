@@ -2,7 +2,7 @@
 
 Promises: whatever door a write came by, no row of an append-only table is changed, deleted or
 replaced; the check is made against the very state that a commit follows, and a state that follows
-a checked one costs only what came since. A view's tables are its refresh's own affair.
+a checked one costs only what came since.
 Does not know: the race for an epoch, or whether a write is a retry of one that is committed.
 """
 
@@ -35,7 +35,7 @@ class AppendCheck:
     def __init__(self, environment: Environment, proposal: Proposal) -> None:
         self._environment = environment
         self._proposal = proposal
-        self._seen: set[str] = set()
+        self._checked: StoreState | None = None
 
     def __call__(self, state: StoreState) -> None:
         """AppendOnlyError if the proposal would change a row of an append-only table in a state.
@@ -46,9 +46,9 @@ class AppendCheck:
             return
         for table_id in sorted(self._proposal.written):
             definition = state.tables[table_id].definition
-            if definition.properties.append_only and state.keeper_of(table_id) is None:
+            if definition.properties.append_only:
                 self._check(state, definition)
-        self._seen.update(state.segments)
+        self._checked = state
 
     def _check(self, state: StoreState, definition: TableDefinition) -> None:
         table_id = definition.table_id
@@ -58,11 +58,10 @@ class AppendCheck:
         ):
             raise change_refused(definition, self._proposal.operation)
         added = [PlacedSegment(one, state.epoch + 1, at) for at, one in enumerate(records)]
-        committed = [
-            one for one in state.segments_of(table_id) if one.record.name not in self._seen
-        ]
+        seen = {} if self._checked is None else self._checked.segments
+        committed = [one for one in state.segments_of(table_id) if one.name not in seen]
         # What the tasks wrote does not change from one attempt to the next.
-        beside = added if not self._seen else []
+        beside = added if self._checked is None else []
         encoding = RowEncoding(definition, state.settings.vnode_count)
         for at, placed in enumerate(added):
             older = self._open(encoding, [*reversed(beside[:at]), *committed])
