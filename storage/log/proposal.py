@@ -15,7 +15,7 @@ from relstate.vnode import VnodeMapping
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .entry import Entry, SegmentRecord, TableDefinition, Transaction
-from .view import CatalogView, ViewDefinition, ViewInput
+from .view import CatalogView, ViewDefinition, ViewInput, ViewProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,11 @@ class NewProgress:
     def view_id(self) -> int:
         """The id of the view."""
         return self.before.view_id
+
+    def at(self, epoch: int) -> ViewProgress:
+        """Return the progress that it is in a commit of some epoch."""
+        inputs = tuple((one, epoch if at is None else at) for one, at in self.inputs)
+        return ViewProgress(self.view_id, self.reflects, inputs, self.backfill)
 
 
 @dataclass(frozen=True, slots=True)

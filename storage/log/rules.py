@@ -21,7 +21,7 @@ from ..errors import (
 from .entry import TableDefinition
 from .proposal import AlteredTable, NewProgress, NewView, Proposal, Required
 from .state import StoreState
-from .view import CatalogView, ViewProgress
+from .view import CatalogView
 
 
 def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
@@ -197,11 +197,10 @@ def _check_progress(state: StoreState, progress: NewProgress) -> None:
             f"the view {name!r} was refreshed or altered meanwhile; nothing was committed: look "
             "at it again"
         )
-    inputs = tuple((one, state.epoch if at is None else at) for one, at in progress.inputs)
+    after = progress.at(state.epoch)
     expected = {one.table_id for one in progress.before.definition.inputs}
-    assert {table_id for table_id, _ in inputs} == expected
-    assert all(epoch <= state.epoch for _, epoch in inputs)
-    after = ViewProgress(progress.view_id, progress.reflects, inputs, progress.backfill)
+    assert {table_id for table_id, _ in after.inputs} == expected
+    assert all(epoch <= state.epoch for _, epoch in after.inputs)
     needed = state.needed_by(after)
     if needed is not None and needed < state.oldest_epoch:
         raise EpochExpiredError(
@@ -242,8 +241,10 @@ def needed_by_views(state: StoreState) -> int | None:
 
 
 def _check_oldest(state: StoreState, oldest: int | None) -> None:
-    needed = None if oldest is None else needed_by_views(state)
-    if oldest is not None and needed is not None and needed < oldest:
+    if oldest is None:
+        return
+    needed = needed_by_views(state)
+    if needed is not None and needed < oldest:
         raise ConflictError(
             f"a view has to read epoch {needed}, so that {oldest} cannot become the oldest that "
             "is kept; nothing was committed: look at the store again"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -28,7 +28,7 @@ from ..paths import SEGMENTS, segment_path
 from .entry import MAX_SEGMENTS, Entry, SegmentRecord, TableDefinition, Transaction
 from .frame import canonical
 from .log import Log
-from .proposal import NewProgress, NewTable, Proposal, Reads
+from .proposal import NewTable, Proposal, Reads
 from .rules import check_catalog, name_of
 from .state import StoreState
 from .time import iso_time
@@ -69,9 +69,9 @@ def commit(
 
     ``check`` is asked at every attempt, and raises unless the proposal can follow a state.
     What cannot be committed raises and changes nothing: the errors of `check_catalog`,
-    ConflictError, SegmentMissingError, CorruptionError, RepeatedWriteError,
-    StaleJobError, ClockError, StorageFullError, FilesystemError. After UnknownOutcomeError the
-    commit may be in the log or not.
+    ConflictError, SegmentMissingError, CorruptionError, RepeatedWriteError, StaleJobError,
+    ClockError, StorageFullError, FilesystemError. After UnknownOutcomeError the commit may be in
+    the log or not.
     """
     if proposal.is_empty:
         return Skipped(state.epoch, state)
@@ -206,7 +206,7 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
         based_tables=proposal.based_tables,
         created_views=tuple(_view_definitions(proposal, created)),
         altered_views=tuple(altered.after for altered in proposal.altered_views),
-        progress=tuple(_progress(one, epoch) for one in proposal.progress),
+        progress=tuple(_stored(one.at(epoch)) for one in proposal.progress),
         transactions=proposal.transactions,
         oldest_epoch=proposal.oldest_epoch,
     )
@@ -234,10 +234,8 @@ def _view_definitions(
         )
 
 
-def _progress(progress: NewProgress, epoch: int) -> ViewProgress:
-    inputs = tuple((one, epoch if at is None else at) for one, at in progress.inputs)
-    backfill = _as_stored(progress.backfill)
-    return ViewProgress(progress.view_id, progress.reflects, inputs, backfill)
+def _stored(progress: ViewProgress) -> ViewProgress:
+    return replace(progress, backfill=_as_stored(progress.backfill))
 
 
 def _as_stored(value: Any) -> Any:
