@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
 from .errors import RelstateError
-from .log.entry import RESERVED_PREFIX, Entry, SegmentRecord, TableDefinition
+from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.log import Log
 from .log.state import StoreState
 from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
@@ -29,6 +29,7 @@ from .segment.registry import registry
 from .segment.writer import statistics
 from .table.encoding import RowEncoding
 from .table.head import Heads
+from .upkeep.layout import is_internal
 
 _LEAVES_A_BLOCK = 512
 
@@ -138,9 +139,8 @@ def _view_problems(state: StoreState) -> Iterator[str]:
         newest = max((progress.reflects, *(epoch for _, epoch in progress.inputs)))
         if newest > state.epoch:
             yield f"view {view_id}: it reflects epoch {newest}, but {state.epoch} is the newest"
-    kept = {table_id for view in state.views.values() for table_id in view.definition.table_ids}
     for table_id, table in state.tables.items():
-        if table.definition.name.startswith(RESERVED_PREFIX) and table_id not in kept:
+        if is_internal(table.definition) and state.keeper_of(table_id) is None:
             yield f"table {table.definition.name}: it holds state, but no view keeps it"
 
 
