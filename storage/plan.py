@@ -18,6 +18,7 @@ from .environment import Environment, LocalEnvironment
 from .log.entry import TableDefinition
 from .log.state import PlacedSegment
 from .predicate.predicate import Predicate
+from .schema.arrow import arrow_schema
 from .table.encoding import RowEncoding
 from .table.pruning import Pruning, matching_vnodes, told
 from .table.storagetable import StorageTable
@@ -107,7 +108,7 @@ class ReadPlan:
         columns = schema.visible_columns
         if self.columns is not None:
             columns = tuple(map(schema.column, self.columns))
-        return self._encoding().arrow_schema(columns)
+        return arrow_schema(column.field for column in columns)
 
     def _encoding(self) -> RowEncoding:
         return RowEncoding(self.definition, self.vnode_count)

@@ -141,7 +141,7 @@ class Pages:
         unnamed = unnamed[unnamed > 0]
         starts, _ = self.leaves(unnamed)
         nodes[unnamed] = self.nodes(starts, np.zeros_like(starts))
-        keys = gather(self._buffer, nodes + _NODE_HEADER, self.key_lengths(nodes))
+        keys = gather(self._buffer, self.key_starts(nodes), self.key_lengths(nodes))
         return padded(keys, int(lengths_of(keys).max()))
 
     def leaves(self, indices: Positions) -> tuple[Positions, Positions]:

@@ -127,11 +127,9 @@ class RowEncoding:
         """
         count = batch.num_columns
         names = self.key_names[:count]
-        if (
-            not count
-            or {name.lower() for name in batch.schema.names} != {name.lower() for name in names}
-            or count <= max(self._hashed, default=0)
-        ):
+        if {name.lower() for name in batch.schema.names} != {
+            name.lower() for name in names
+        } or count <= max(self._hashed, default=0):
             raise SchemaMismatchError(
                 f"table {self.name}: ({', '.join(batch.schema.names)}) is not the begin of the "
                 f"primary key ({', '.join(self.key_names)}), or not all of the distribution key "

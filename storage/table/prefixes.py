@@ -100,21 +100,19 @@ class PrefixReader:
         entries = Block.joined([part.entries for part in parts])
         owners = np.concatenate([part.owners for part in parts])
         order, firsts = _versions(parts, entries)
+        rows, fold = entries, self.resolver.fold
         if order is not None:
-            entries, owners = entries.take(order), owners[order]
-        fold = self.resolver.fold
-        rows = entries if order is None else entries.take(firsts)
-        if fold is not None and order is not None:
-            rows = fold(entries, firsts)
+            winners = order[firsts]
+            owners = owners[winners]
+            rows = entries.take(winners) if fold is None else fold(entries.take(order), firsts)
         kept = self.resolver.keep(rows)
-        owners_of_rows = owners if order is None else owners[firsts]
         is_settled = np.ones(len(prefixes), np.bool_)
         if most is not None:
             limits = _limits(parts, order, firsts, len(prefixes))
             is_settled = ~np.logical_or.reduce([part.is_cut for part in parts])
-            kept = kept & (np.arange(len(rows)) < limits[owners_of_rows])
+            kept = kept & (np.arange(len(rows)) < limits[owners])
         places = np.flatnonzero(kept)
-        return _Read(owners_of_rows[places], rows.take(places), is_settled)
+        return _Read(owners[places], rows.take(places), is_settled)
 
     def _parts(self, prefixes: Bytes, most: Positions | None) -> Iterator[Found]:
         """Yield what each file holds beneath some of the prefixes, rows for entries."""
