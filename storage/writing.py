@@ -1,6 +1,7 @@
 """Rows written to a table of a store by one process, as one epoch.
 
-Promises: all rows become visible at once or none does; what was not committed is removed.
+Promises: all rows become visible at once or none does; of rows that the table does not take no
+file stays.
 Does not know: Spark.
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from .errors import AppendOnlyError
 from .log.entry import SegmentRecord
 from .log.proposal import Proposal
 from .log.rules import check_unread
@@ -47,9 +49,12 @@ def write_rows(
     segments = _segments(store, target, rows, kind, ttls)
     based = (target.definition.table_id,) if overwrite else ()
     operation = "overwrite" if overwrite else "write"
-    return store.commit(
-        Proposal(operation=operation, started=started, segments=segments, based_tables=based)
-    ).epoch
+    proposal = Proposal(operation=operation, started=started, segments=segments, based_tables=based)
+    try:
+        return store.commit(proposal).epoch
+    except AppendOnlyError:
+        store.discard(segments)
+        raise
 
 
 def _segments(

@@ -41,7 +41,10 @@ def test_rows_of_new_keys_come_in(log: Store) -> None:
 @pytest.mark.parametrize("key", [("a", 1), (_KEY, 1)])
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_key_that_is_there_is_refused(log: Store, key: tuple[Any, ...], compacted: bool) -> None:
-    """One row with a key that is there refuses the whole write, and the key is named."""
+    """One row with a key that is there refuses the whole write, and the key is named.
+
+    Nothing of it stays behind.
+    """
     if compacted:
         log.compact("log")
     epoch = log.epoch
@@ -49,6 +52,7 @@ def test_a_key_that_is_there_is_refused(log: Store, key: tuple[Any, ...], compac
     with pytest.raises(AppendOnlyError, match=rf"'log' .*\(name = '{key[0]}', n = 1\)"):
         log.write("log", rows)
     assert (log.epoch, contents(log, "log")) == (epoch, _ROWS)
+    assert log.check().orphans == 0
 
 
 def test_a_key_that_comes_twice_is_refused(log: Store) -> None:
