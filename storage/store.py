@@ -29,6 +29,7 @@ from .feed.snapshot import FeedSnapshot, snapshot_of
 from .log.entry import Entry, SegmentRecord, Settings
 from .log.log import Log
 from .log.proposal import Proposal
+from .log.rules import check_unread
 from .log.state import StoreState
 from .log.time import micros_of
 from .log.transaction import Committed, Skipped, commit
@@ -272,9 +273,15 @@ class Store(Catalog):
             moment = self.environment.now() if epoch is None else state.time
         return plan_at(self, state, max(moment, state.time), name, columns)
 
-    def write_target(self, name: str) -> WriteTarget:
-        """Return what other processes need to write rows of a table. KeptTableError."""
+    def write_target(self, name: str, *, expiring: bool = False) -> WriteTarget:
+        """Return what other processes need to write rows of a table. KeptTableError.
+
+        ``expiring``: rows that expire, though the table has no TTL. DependentViewsError if a view
+        reads it: no commit would tell the view that they are gone.
+        """
         definition = self.free_table(name, "written")
+        if expiring:
+            check_unread(self.state, definition.table_id, "written with rows that expire")
         return WriteTarget(self.path, definition, self.settings.vnode_count, self.settings.shards)
 
     def write(

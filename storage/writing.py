@@ -15,7 +15,6 @@ import pyarrow as pa
 from .errors import AppendOnlyError
 from .log.entry import SegmentRecord
 from .log.proposal import Proposal
-from .log.rules import check_unread
 from .plan import WriteTarget
 from .segment.kind import Kind
 from .table.appendonly import change_refused
@@ -41,9 +40,7 @@ def write_rows(
     ``ttls``: see `TableWriter.write`, whose errors and those of `transaction.commit` are raised.
     """
     started = store.environment.now()
-    target = store.write_target(table)
-    if ttls is not None:
-        check_unread(store.state, target.definition.table_id, "written with rows that expire")
+    target = store.write_target(table, expiring=ttls is not None)
     if target.definition.properties.append_only and (overwrite or kind is Kind.DELETE):
         raise change_refused(target.definition, "overwrite" if overwrite else "delete")
     segments = _segments(store, target, rows, kind, ttls)

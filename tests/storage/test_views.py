@@ -305,6 +305,7 @@ def test_what_a_view_reads_stays_as_it_reads_it(store: Store) -> None:
         lambda: store.widen_column("t", "a", "BIGINT"),
         lambda: store.set_ttl("t", 60),
         lambda: store.write("t", pa.table({"k": [1]}), ttls=pa.array([5])),
+        lambda: store.write_target("t", expiring=True),
     ):
         with pytest.raises(
             DependentViewsError, match=r"'t' cannot be .*: it is read by the views v"
