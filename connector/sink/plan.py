@@ -53,7 +53,8 @@ def plan_stream(given: Mapping[str, str], schema: StructType, *, overwrite: bool
 
 def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:
     with Store.open(options.path) as store:
-        target = store.write_target(options.table)
+        expiring = options.ttl is not None or options.ttl_column is not None
+        target = store.write_target(options.table, expiring=expiring)
         if overwrite and target.definition.properties.append_only:
             raise errors.AppendOnlyError(
                 f"the table {target.definition.name!r} is append-only: its rows are not replaced, "

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.types import LongType, StringType, StructType
 
 from relstate.storage import Store
+from relstate.storage.errors import DependentViewsError
 from support.spark import customers, load, orders_of, save
+from support.views import new_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -198,6 +201,25 @@ def test_two_writers_at_once_both_land(spark: SparkSession, store: Store, orders
     assert store.epoch == epoch + 3
     assert found.pop(9) in ("writer 1", "writer 2", "writer 3")
     assert found == {1: "both", 2: "both", 3: "both"}
+
+
+@pytest.mark.parametrize("option", [{"ttl": "5"}, {"ttlColumn": "seconds"}, {}])
+def test_rows_that_expire_are_not_written_to_what_a_view_reads(
+    store: Store, orders: str, option: dict[str, str]
+) -> None:
+    """The view could not follow them: no commit tells that they are gone. Others are."""
+    from relstate.connector.sink.plan import plan_batch
+
+    store.create_view(new_view(store, "v", orders))
+    options = {"path": store.path, "table": orders, **option}
+    rows = StructType().add("id", LongType()).add("customer", StringType())
+    rows = rows.add("seconds", LongType()) if "ttlColumn" in option else rows
+
+    if not option:
+        plan_batch(options, rows, overwrite=False)
+        return
+    with pytest.raises(DependentViewsError, match="read by the views v: a view cannot follow"):
+        plan_batch(options, rows, overwrite=False)
 
 
 def test_a_table_dropped_under_a_writer_gets_nothing(
