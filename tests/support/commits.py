@@ -6,9 +6,11 @@ import os
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+import pytest
 import xxhash
 
 from relstate.storage.environment import Clock, Disk, Environment, LocalEnvironment
+from relstate.storage.errors import RelstateError
 from relstate.storage.log.entry import SegmentRecord, Settings, TableStatistics, Transaction
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import NewTable, Proposal
@@ -86,6 +88,16 @@ def upsert(
         segments=(published(environment, *(table_ids or (TABLE,))),),
         transactions=() if transaction is None else (transaction,),
     )
+
+
+def refused(
+    log: Log, state: StoreState, proposal: Proposal, error: type[RelstateError], words: str
+) -> None:
+    """Check that a proposal is refused with these words, and that nothing was committed."""
+    newest = log.refresh(state)
+    with pytest.raises(error, match=words):
+        commit(log, state, proposal)
+    assert Log(log.environment).load() == newest
 
 
 def published(environment: Environment, *table_ids: int) -> SegmentRecord:

@@ -7,63 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import (
     ClockError,
     ConflictError,
     CorruptionError,
     OptionError,
-    RelstateError,
-    RepeatedWriteError,
     SegmentMissingError,
     StaleJobError,
     TableExistsError,
     TableNotFoundError,
 )
-from relstate.storage.log.entry import Entry, Transaction
+from relstate.storage.log.entry import Transaction
 from relstate.storage.log.log import Log
-from relstate.storage.log.proposal import NewTable, Proposal, Reads
+from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.state import StoreState
 from relstate.storage.log.transaction import Committed, Skipped, commit
 from relstate.storage.paths import segment_path
 from support.clock import ManualClock
 from support.commits import (
     SCHEMA,
-    advanced,
     committed,
     creation,
     new_store,
     published,
     quick_environment,
+    refused,
     truncation,
     upsert,
 )
 from support.faulty_environment import FaultyEnvironment
 
 DAY = 24 * 3600
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    """The clock of `store`."""
-    return ManualClock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: ManualClock) -> tuple[Log, StoreState]:
-    """A store with the tables orders (id 1, epoch 2) and items (id 2, epoch 3)."""
-    environment = quick_environment(tmp_path / "store", clock)
-    return new_store(environment, "orders", "items")
-
-
-def refused(
-    log: Log, state: StoreState, proposal: Proposal, error: type[RelstateError], words: str
-) -> None:
-    """Check that a proposal is refused with these words, and that nothing was committed."""
-    newest = log.refresh(state)
-    with pytest.raises(error, match=words):
-        commit(log, state, proposal)
-    assert Log(log.environment).load() == newest
 
 
 def test_a_commit_is_the_next_epoch(store: tuple[Log, StoreState]) -> None:
@@ -133,93 +107,6 @@ def test_an_overwrite_without_rows_is_a_commit(store: tuple[Log, StoreState]) ->
     state = committed(log, state, upsert(log.environment))
 
     assert committed(log, state, truncation(log.environment)).segments_of(1) == ()
-
-
-# Transactions
-
-
-def transacted(log: Log, batch: int, run: str | None = "run", writer: str = "query") -> Proposal:
-    """Propose an upsert of table 1 as a batch of a writer."""
-    return upsert(log.environment, 1, transaction=Transaction(writer, 1, batch, run))
-
-
-def test_a_batch_that_is_there_is_skipped(store: tuple[Log, StoreState]) -> None:
-    """After a restart the same batch, or an older one, comes again: it is not written twice."""
-    log, state = store
-    state = committed(log, state, transacted(log, 5))
-
-    for batch in (5, 4, 0):
-        assert commit(log, state, transacted(log, batch, "restarted")) == Skipped(4, state)
-    assert Log(log.environment).load() == state
-
-
-def test_batch_ids_may_have_gaps(store: tuple[Log, StoreState]) -> None:
-    """Any later batch is new: empty ones in between were never committed."""
-    log, state = store
-    for batch in (0, 1, 7):
-        state = committed(log, state, transacted(log, batch))
-
-    assert state.transactions["query", 1].batch == 7
-
-
-def test_writers_and_tables_count_apart(store: tuple[Log, StoreState]) -> None:
-    """A batch of one writer in one table says nothing of others."""
-    log, state = store
-    state = committed(log, state, transacted(log, 5))
-    state = committed(log, state, transacted(log, 5, writer="another"))
-    other_table = upsert(log.environment, 2, transaction=Transaction("query", 2, 5, "run"))
-
-    assert committed(log, state, other_table).epoch == 6
-
-
-def test_a_second_write_by_one_run_and_batch_is_an_error(store: tuple[Log, StoreState]) -> None:
-    """It cannot be a retry, and skipping it would lose rows."""
-    log, state = store
-    state = committed(log, state, transacted(log, 5))
-
-    refused(
-        log,
-        state,
-        transacted(log, 5),
-        RepeatedWriteError,
-        "a second write of table 'orders' by one run and batch",
-    )
-
-
-def test_an_older_batch_of_the_same_run_is_skipped(store: tuple[Log, StoreState]) -> None:
-    """Only the last batch can be a second write: what is older is a replay."""
-    log, state = store
-    state = committed(log, committed(log, state, transacted(log, 5)), transacted(log, 6))
-
-    assert isinstance(commit(log, state, transacted(log, 5)), Skipped)
-
-
-def test_without_runs_a_repetition_is_a_retry(store: tuple[Log, StoreState]) -> None:
-    """A batch job that names itself but has no runs may be retried at will."""
-    log, state = store
-    state = committed(log, state, transacted(log, 5, None))
-
-    assert isinstance(commit(log, state, transacted(log, 5, None)), Skipped)
-
-
-def test_a_retry_from_an_old_state_is_seen(store: tuple[Log, StoreState]) -> None:
-    """The check is made against the newest state, not the one the writer brought."""
-    log, state = store
-    committed(log, state, transacted(log, 5))
-
-    assert commit(log, state, transacted(log, 5, "restarted")).epoch == 4
-
-
-def test_a_batch_that_is_in_some_tables_only_is_a_conflict(store: tuple[Log, StoreState]) -> None:
-    """One batch is one commit: half of it can be neither skipped nor written again."""
-    log, state = store
-    state = committed(log, state, transacted(log, 5))
-    both = upsert(log.environment, 1, 2)
-    both = replace(
-        both, transactions=tuple(Transaction("query", table, 5, "again") for table in (1, 2))
-    )
-
-    refused(log, state, both, ConflictError, "in table 'orders', but not in all tables")
 
 
 # The catalog
@@ -355,78 +242,6 @@ def test_the_segments_names_are_durable_before_the_entry(tmp_path: Path) -> None
     assert order[3:] == ["link _log/00000000000000000003.json", "sync _log"]
 
 
-# What was read
-
-
-def test_a_proposal_that_read_conflicts_with_a_change_of_it(store: tuple[Log, StoreState]) -> None:
-    """It is asked of every data commit since, and of nothing else."""
-    log, state = store
-    asked: list[int] = []
-
-    def conflicts(entry: Entry) -> bool:
-        asked.append(entry.epoch)
-        return 1 in entry.based_tables
-
-    for table_id in (2, 2):
-        newest = committed(log, state, truncation(log.environment, table_id))
-    upkeep = replace(truncation(log.environment, 1), data_change=False)
-    newest = committed(log, newest, upkeep)
-    reading = replace(upsert(log.environment), reads=Reads(state.epoch, conflicts))
-    assert committed(log, state, reading).epoch == 7
-    assert asked == [4, 5]
-
-    committed(log, newest, truncation(log.environment, 1))
-    again = replace(upsert(log.environment), reads=Reads(state.epoch, conflicts))
-    refused(
-        log, state, again, ConflictError, r"epoch 8 \(truncate\) changed what was read at epoch 3"
-    )
-
-
-def test_what_was_read_is_checked_through_the_archive(store: tuple[Log, StoreState]) -> None:
-    """However much was committed and folded since."""
-    log, state = store
-    committed(log, state, truncation(log.environment, 2))
-    advanced(log, log.refresh(state), 100)
-    reading = replace(
-        upsert(log.environment), reads=Reads(state.epoch, lambda entry: 2 in entry.based_tables)
-    )
-
-    refused(log, state, reading, ConflictError, r"epoch 4 ")
-
-
-def test_what_was_read_is_checked_once_an_epoch(store: tuple[Log, StoreState]) -> None:
-    """After a lost race only what is new is asked of."""
-    log, state = store
-    committed(log, state, truncation(log.environment, 2))
-    asked: list[int] = []
-    reading = replace(
-        upsert(log.environment),
-        reads=Reads(state.epoch, lambda entry: asked.append(entry.epoch) is not None),
-    )
-    late = FaultyEnvironment(
-        log.environment.location(""),
-        clock=ManualClock(),
-        before=lambda touch: _rival(log, touch),
-    )
-
-    assert committed(Log(late), state, reading).epoch == 6
-    assert asked == [4, 5]
-
-
-def _rival(log: Log, touch: str) -> None:
-    if touch == "link _log/00000000000000000005.json":
-        committed(log, log.load(), truncation(log.environment, 2))
-
-
-def test_blind_writes_never_conflict(store: tuple[Log, StoreState]) -> None:
-    """Any number of writers with the same old state all land."""
-    log, old = store
-    states = [committed(log, old, upsert(log.environment)) for _ in range(10)]
-
-    assert [state.epoch for state in states] == list(range(4, 14))
-    assert len(states[-1].segments_of(1)) == 10
-
-
 # Time
 
 
@@ -490,22 +305,3 @@ def test_upkeep_says_what_can_no_longer_be_read(store: tuple[Log, StoreState]) -
 
     assert committed(log, state, upkeep).oldest_epoch == 3
     assert Log(log.environment).load().oldest_epoch == 3
-
-
-# No hang
-
-
-def test_a_race_that_never_ends_is_given_up(
-    store: tuple[Log, StoreState], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file system that always says the slot is taken does not hang its writer."""
-    log, state = store
-    monkeypatch.setattr("relstate.storage.log.transaction._ATTEMPTS", 5)
-
-    class Taken(LocalEnvironment):
-        def put_if_absent(self, name: str, data: bytes) -> None:
-            raise FileExistsError(name)
-
-    stuck = Log(Taken(log.environment.location(""), clock=clock))
-    with pytest.raises(ConflictError, match="lost the race for the next epoch 5 times"):
-        commit(stuck, state, truncation(log.environment))
