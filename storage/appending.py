@@ -42,8 +42,6 @@ class AppendCheck:
 
         The tables it writes are there.
         """
-        if not self._proposal.data_change:
-            return
         for table_id in sorted(self._proposal.written):
             definition = state.tables[table_id].definition
             if definition.properties.append_only:
