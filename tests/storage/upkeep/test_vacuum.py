@@ -23,11 +23,12 @@ from relstate.storage.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from relstate.storage.paths import ARCHIVE, LOG, SEGMENTS
+from relstate.storage.paths import ARCHIVE, LOG, SEGMENTS, entry_path
 from relstate.storage.segment.registry import registry
 from relstate.storage.upkeep.vacuum import VacuumReport
 from support.clock import ManualClock
 from support.faulty_environment import FaultyEnvironment
+from support.races import Before
 from support.stores import Rows, UnsyncedDisk, contents, upsert, written
 from support.views import new_view, progressed, refresh, view_rows
 
@@ -448,3 +449,19 @@ def test_a_vacuum_and_a_view_that_begins_do_not_cross(viewed: Store, clock: Manu
     viewed.commit(expiring)
     with pytest.raises(EpochExpiredError, match=f"go on from epoch {begun}, but"):
         refresh(viewed, progressed(viewed, "w", begun, backfill=1))
+
+
+def test_a_vacuum_under_which_a_view_begins_looks_again(viewed: Store, clock: ManualClock) -> None:
+    """Its commit is refused, as it would take what the view reads; the next attempt keeps it."""
+    viewed.create_view(new_view(viewed, "w", "t"))
+    begun = viewed.epoch
+    rest(viewed, clock)
+    progress = progressed(viewed, "w", begun, backfill=1)
+    others = Before(f"link {entry_path(begun + 2)}", lambda: refresh(viewed, progress))
+    slow = Store.open(
+        viewed.path, environment=FaultyEnvironment(viewed.path, clock=clock, before=others)
+    )
+
+    assert slow.vacuum(retention=0).oldest_epoch == begun
+    assert others.happened
+    assert contents(viewed, "t", begun) == _ROWS
