@@ -26,6 +26,8 @@ from relstate.storage.errors import (
 )
 from relstate.storage.log.proposal import AlteredTable, NewProgress
 from relstate.vnode import VnodeMapping
+from support.faulty_environment import FaultyEnvironment
+from support.races import Before
 from support.stores import StoreMaker, contents, unsynced, upsert
 from support.views import new_view, progressed, refresh, view_rows
 
@@ -379,6 +381,34 @@ def test_what_was_planned_before_the_view_is_refused_at_its_commit(store: Store)
     store.drop_table("u", cascade=True)
     with pytest.raises(TableNotFoundError, match=r"dropped meanwhile|never was"):
         proposed(store, new_views=(view,))
+
+
+def late(store: Store, act: Callable[[], object]) -> Store:
+    """Return another handle of a store; others act right before its first commit."""
+    environment = FaultyEnvironment(store.path, before=Before("link _log/*", act))
+    return Store.open(store.path, environment=environment)
+
+
+def test_a_drop_finds_the_view_that_is_made_under_it(store: Store) -> None:
+    """It is refused then; with CASCADE that view goes, too."""
+    first, second = (new_view(store, name, "u") for name in ("w", "x"))
+    with pytest.raises(DependentViewsError, match="read by the views w"):
+        late(store, lambda: store.create_view(first)).drop_table("u")
+    assert store.views() == ("v", "w")
+
+    late(store, lambda: store.create_view(second)).drop_table("u", cascade=True)
+    assert (store.tables(), store.views()) == (("t",), ("v",))
+
+
+def test_of_two_mappings_at_once_the_later_stays(store: Store) -> None:
+    """Whoever lost the race gives the vnodes away again."""
+    first, second = (VnodeMapping.balanced(8, units) for units in (3, 5))
+    handle = late(store, lambda: store.alter_view_mapping("v", first))
+
+    epoch = handle.alter_view_mapping("v", second)
+
+    assert store.view("v").definition.mapping == second
+    assert store.at(epoch - 1).state.view("v").definition.mapping == first
 
 
 def test_a_catalog_that_all_change_at_once_stays_whole(make_store: StoreMaker) -> None:
