@@ -24,7 +24,7 @@ from relstate.storage.errors import (
     ViewNotFilledError,
     ViewNotFoundError,
 )
-from relstate.storage.log.proposal import AlteredTable, NewProgress
+from relstate.storage.log.proposal import AlteredTable, AlteredView, NewProgress
 from relstate.vnode import VnodeMapping
 from support.faulty_environment import FaultyEnvironment
 from support.races import Before
@@ -409,6 +409,16 @@ def test_of_two_mappings_at_once_the_later_stays(store: Store) -> None:
 
     assert store.view("v").definition.mapping == second
     assert store.at(epoch - 1).state.view("v").definition.mapping == first
+
+
+def test_an_alteration_of_another_definition_conflicts(store: Store) -> None:
+    """What it would put in place was made from one that is gone."""
+    before = store.view("v").definition
+    altered = AlteredView(before, replace(before, mapping=VnodeMapping.balanced(8, 5)))
+    store.alter_view_mapping("v", VnodeMapping.balanced(8, 3))
+
+    with pytest.raises(ConflictError, match="view 'v' was altered meanwhile"):
+        proposed(store, altered_views=(altered,))
 
 
 def test_a_catalog_that_all_change_at_once_stays_whole(make_store: StoreMaker) -> None:
