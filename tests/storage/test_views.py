@@ -69,6 +69,16 @@ def test_a_view_is_what_it_was_created_as(store: Store) -> None:
     assert view.progress == ViewProgress(view.view_id, 0, ((id_of(store, "t"), 0),), None)
 
 
+def test_what_a_view_says_in_json_is_at_once_as_it_is_read_later(store: Store) -> None:
+    """Its plan, and what is left of its backfill: the values, not the types of who made them."""
+    store.create_view(replace(new_view(store, "w", "u"), plan={"fields": (1, None)}))
+    refresh(store, progressed(store, "w", backfill=(1, 2)))
+
+    made, read = store.view("w"), Store.open(store.path, environment=unsynced(store.path)).view("w")
+    assert made.definition.plan == read.definition.plan == {"fields": [1, None]}
+    assert made.progress.backfill == read.progress.backfill == [1, 2]
+
+
 def test_tables_views_and_state_are_told_apart(store: Store) -> None:
     """Each is listed in its place and can be read, a view once it is filled."""
     assert (store.tables(), store.views()) == (("t", "u"), ("v",))
@@ -87,7 +97,7 @@ def test_tables_views_and_state_are_told_apart(store: Store) -> None:
 def test_the_catalog_of_views_survives_checkpoints(store: Store) -> None:
     """Opened anew, and at older epochs, after the log was folded, there are the same views."""
     upsert(store, "t", [(1, 1, 1)])
-    refresh(store, progressed(store, "v", backfill={"at": [1, None]}))
+    refresh(store, progressed(store, "v", backfill={"at": (1, None)}))
     epoch, before = store.epoch, store.view("v")
     while store.epoch < 100:
         store.truncate("u")

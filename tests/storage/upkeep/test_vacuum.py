@@ -397,6 +397,8 @@ def test_a_view_without_changes_to_take_in_holds_nothing_back(
     viewed: Store, clock: ManualClock
 ) -> None:
     """Its inputs are now as they were: changes that come can be read from the oldest epoch on."""
+    upsert(viewed, "t", [(2, "last")])
+    refresh(viewed, progressed(viewed, "v"))
     rest(viewed, clock)
     oldest = viewed.vacuum(retention=0).oldest_epoch
 
