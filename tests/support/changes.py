@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -82,3 +82,13 @@ def next_content(chance: random.Random, rows: Rows, keys: Sequence[Any], row_of:
         else:
             new[key] = row_of(chance, key)
     return new
+
+
+def epochs(
+    chance: random.Random, count: int, keys: Sequence[Any], row_of: Any
+) -> Iterator[tuple[Rows, list[Change]]]:
+    """Yield a table's content after each of some epochs, and in any order what made it so."""
+    rows: Rows = {}
+    for _ in range(count):
+        old, rows = rows, next_content(chance, rows, keys, row_of)
+        yield rows, shuffled(chance, net_changes(old, rows))

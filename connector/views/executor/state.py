@@ -15,10 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from relstate.storage import (
-    Environment,
     Kind,
-    ReadPlan,
-    RowEncoding,
     SegmentWriter,
     StorageTable,
     errors,
@@ -84,18 +81,6 @@ class StoredState:
         self._writer = writer
         self._owned = owned
 
-    @classmethod
-    def open(
-        cls, plan: ReadPlan, writer: SegmentWriter, environment: Environment | None = None
-    ) -> StoredState:
-        """Return the state that a table of a store is in at the epoch of a plan."""
-        return cls(plan.open(environment), writer)
-
-    @property
-    def encoding(self) -> RowEncoding:
-        """The codec of the table."""
-        return self._table.encoding
-
     @property
     def is_empty(self) -> bool:
         """Whether there are no committed rows at all, so that nothing need be looked up."""
@@ -129,7 +114,7 @@ class StoredState:
         kinds = None
         if deleted is not None and deleted.any():
             kinds = np.where(deleted, Kind.DELETE, Kind.PUT).astype(np.uint8)
-        keys, values = self.encoding.encode(rows, kinds)
+        keys, values = self._table.encoding.encode(rows, kinds)
         if self._owned is not None:
             self._check_owned(keys, self._owned)
         self._writer.add(keys, values)
@@ -139,6 +124,6 @@ class StoredState:
         if strays.any():
             key = keys[int(np.flatnonzero(strays)[0])].as_py()
             raise errors.ConsistencyError(
-                f"{self.encoding.describe(key)}: its vnode belongs to another unit; the rows were "
-                "not shuffled by the view's vnode mapping, and nothing was committed"
+                f"{self._table.encoding.describe(key)}: its vnode belongs to another unit; the "
+                "rows were not shuffled by the view's vnode mapping, and nothing was committed"
             )

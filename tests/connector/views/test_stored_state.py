@@ -27,7 +27,7 @@ def states(make_store: StoreMaker) -> Store:
 
 def opened(store: Store, name: str, writer: SegmentWriter) -> State:
     """Return a table as it is now as a state."""
-    return StoredState.open(store.read_plan(name), writer, store.environment)
+    return StoredState(store.read_plan(name).open(store.environment), writer)
 
 
 def groups(*rows: tuple[int, int | None]) -> pa.RecordBatch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -16,11 +15,12 @@ from relstate.connector.views.executor import join as join_module
 from relstate.connector.views.executor.degree import DegreeExecutor
 from relstate.connector.views.executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from relstate.connector.views.executor.join import JoinExecutor
+from relstate.connector.views.operators import executors_of
 from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
 from relstate.storage import Op, errors, types
+from support.bench import Bench
 from support.changes import (
     Change,
-    Mirror,
     Row,
     Rows,
     chunk_of,
@@ -60,33 +60,18 @@ def join_of(kind: JoinKind, *, is_null_safe: bool = False, is_conditional: bool 
     return Join(scan(LEFT, ["l_id"]), scan(RIGHT, ["r_id"]), kind, keys, condition)
 
 
-@dataclass
-class Bench:
-    """The executors of a join over states in memory, and a mirror of what they gave."""
+class JoinBench(Bench):
+    """The executors of a join; where it has a condition, Spark tells it between them."""
 
-    node: Join
+    def __init__(self, node: Join) -> None:
+        super().__init__(node, *executors_of(node))
 
-    def __post_init__(self) -> None:
-        self.join_states = [MemoryState(spec) for spec in JoinExecutor.tables(self.node)]
-        self.degree_states = [MemoryState(spec) for spec in DegreeExecutor.tables(self.node)]
-        self.mirror = Mirror(self.node.key)
-
-    def run(self, lefts: list[Change], rights: list[Change]) -> pa.RecordBatch:
-        """Return what an epoch's changes make, without a commit."""
-        for state in (*self.join_states, *self.degree_states):
-            state.forget()
-        chunk = JoinExecutor(self.node, self.join_states).run(join_chunk(self.node, lefts, rights))
-        if self.node.kind is JoinKind.INNER:
+    def between(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the candidates without the pairs that the condition refuses."""
+        if self.node.condition is None:
             return chunk
-        if self.node.condition is not None:
-            kept = [row[PART_COLUMN] != PAIR or condition(row) for row in chunk.to_pylist()]
-            chunk = chunk.filter(pa.array(kept, pa.bool_()))
-        return DegreeExecutor(self.node, self.degree_states).run(chunk)
-
-    def commit(self) -> None:
-        """Make what was written visible."""
-        for state in (*self.join_states, *self.degree_states):
-            state.commit()
+        kept = [row[PART_COLUMN] != PAIR or condition(row) for row in chunk.to_pylist()]
+        return chunk.filter(pa.array(kept, pa.bool_()))
 
 
 def join_chunk(node: Join, lefts: list[Change], rights: list[Change]) -> pa.RecordBatch:
@@ -167,13 +152,12 @@ def test_what_it_gave_is_the_join(
         if seed % 2:
             monkeypatch.setattr(join_module, "KEYS_AT_ONCE", 2)
             monkeypatch.setattr(join_module, "PAIRS_AT_ONCE", 3)
-        bench, lefts, rights = Bench(node), dict[Any, Row](), dict[Any, Row]()
+        bench, lefts, rights = JoinBench(node), dict[Any, Row](), dict[Any, Row]()
         for _ in range(7):
             old = lefts, rights
             lefts, rights = follow(chance, lefts, rights)
             changes = net_changes(old[0], lefts), net_changes(old[1], rights)
-            bench.mirror.apply(bench.run(*(shuffled(chance, side) for side in changes)))
-            bench.commit()
+            bench.step(join_chunk(node, *(shuffled(chance, side) for side in changes)))
 
             assert bench.mirror.content() == sorted(map(shown, model(node, lefts, rights)))
             check_states(bench, lefts, rights)
@@ -189,17 +173,18 @@ def follow(chance: random.Random, lefts: Rows, rights: Rows) -> tuple[Rows, Rows
     return lefts, rights
 
 
-def check_states(bench: Bench, lefts: Rows, rights: Rows) -> None:
+def check_states(bench: JoinBench, lefts: Rows, rights: Rows) -> None:
     """Assert that the states hold the rows that can match, and the degrees above 0."""
     node = bench.node
-    for side, (rows, state) in enumerate(zip((lefts, rights), bench.join_states, strict=True)):
+    for side, (rows, state) in enumerate(zip((lefts, rights), bench.states[0], strict=True)):
         keyed = [{**keys_of(node, row, side), **row} for row in rows.values()]
         kept = [row for row in keyed if can_match(node, row)]
         assert sorted(map(shown, state.rows)) == sorted(map(shown, kept))
     kept_sides = [
         side for side, kept in ((0, node.kind.keeps_left), (1, node.kind.keeps_right)) if kept
     ]
-    for side, state in zip(kept_sides, bench.degree_states, strict=True):
+    degree_states = bench.states[1] if kept_sides else ()
+    for side, state in zip(kept_sides, degree_states, strict=True):
         assert sorted(map(shown, state.rows)) == sorted(degrees(node, side, lefts, rights))
 
 
@@ -227,18 +212,17 @@ def test_the_order_of_changes_says_nothing(kind: JoinKind) -> None:
     node = join_of(kind, is_null_safe=True)
     for seed in range(20):
         chance = random.Random(seed)
-        bench, other = Bench(node), Bench(node)
+        bench, other = JoinBench(node), JoinBench(node)
         lefts, rights = follow(chance, {}, {})
         for attempt in (bench, other):
-            attempt.run(net_changes({}, lefts), net_changes({}, rights))
-            attempt.commit()
+            attempt.step(join_chunk(node, net_changes({}, lefts), net_changes({}, rights)))
         more = follow(chance, lefts, rights)
         changes = net_changes(lefts, more[0]), net_changes(rights, more[1])
         results = []
         for attempt in (bench, other):
-            given = attempt.run(*(shuffled(chance, side) for side in changes))
+            given = attempt.run(join_chunk(node, *(shuffled(chance, side) for side in changes)))
             attempt.commit()
-            states = [state.rows for state in (*attempt.join_states, *attempt.degree_states)]
+            states = [state.rows for own in attempt.states for state in own]
             results.append((sorted(map(shown, given.to_pylist())), states))
 
         assert results[0] == results[1]
@@ -246,11 +230,11 @@ def test_the_order_of_changes_says_nothing(kind: JoinKind) -> None:
 
 def test_equal_floats_are_one_value() -> None:
     """-0 and 0 are partners, and what comes with either is given and stored as 0."""
-    bench = Bench(join_of(JoinKind.LEFT))
+    node = join_of(JoinKind.LEFT)
     left = {"l_id": 1, "l_a": 1, "l_b": -0.0, "l_v": None}
     right = {"r_id": "a", "r_a": 1, "r_b": 0.0, "r_w": None}
 
-    given = bench.run([(Op.INSERT, left)], [(Op.INSERT, right)])
+    given = JoinBench(node).run(join_chunk(node, [(Op.INSERT, left)], [(Op.INSERT, right)]))
 
     assert given.column("f").to_pylist() == [0.0]
     assert str(given.column("f")[0].as_py()) == "0.0"
@@ -259,27 +243,27 @@ def test_equal_floats_are_one_value() -> None:
 
 def test_only_the_partners_of_what_changed_are_read() -> None:
     """An epoch reads as many rows as its pairs need, not those beneath other keys."""
-    bench = Bench(join_of(JoinKind.INNER))
+    node = join_of(JoinKind.INNER)
+    bench = JoinBench(node)
     lefts = {i: {"l_id": i, "l_a": i, "l_b": 0.0, "l_v": None} for i in range(100)}
     rights = {str(i): {"r_id": str(i), "r_a": i, "r_b": 0.0, "r_w": i} for i in range(100)}
-    bench.run(net_changes({}, lefts), net_changes({}, rights))
-    bench.commit()
+    bench.step(join_chunk(node, net_changes({}, lefts), net_changes({}, rights)))
 
-    bench.run([(Op.DELETE, lefts[7])], [])
+    bench.run(join_chunk(node, [(Op.DELETE, lefts[7])], []))
 
-    assert [state.reads for state in bench.join_states] == [0, 1]
+    assert [state.reads for state in bench.states[0]] == [0, 1]
 
 
 def test_pairs_come_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many partners a row has, no chunk of `batches` has more pairs than allowed."""
     monkeypatch.setattr(join_module, "PAIRS_AT_ONCE", 7)
     node = join_of(JoinKind.INNER)
-    bench = Bench(node)
+    bench = JoinBench(node)
     lefts = {i: {"l_id": i, "l_a": 1, "l_b": 0.0, "l_v": None} for i in range(10)}
     rights = {str(i): {"r_id": str(i), "r_a": 1, "r_b": 0.0, "r_w": i} for i in range(10)}
     chunk = join_chunk(node, net_changes({}, lefts), net_changes({}, rights))
 
-    found = list(JoinExecutor(node, bench.join_states).batches(chunk))
+    found = list(JoinExecutor(node, bench.states[0]).batches(chunk))
 
     assert [batch.num_rows for batch in found] == [7] * 14 + [2]
     assert len({shown(row) for batch in found for row in batch.to_pylist()}) == 100
@@ -290,7 +274,7 @@ def test_no_changes_give_no_rows(kind: JoinKind) -> None:
     """An empty chunk gives an empty one with the columns of the node."""
     node = join_of(kind)
 
-    given = Bench(node).run([], [])
+    given = JoinBench(node).run(join_chunk(node, [], []))
 
     assert given.num_rows == 0
     assert given.schema.names == ["_op", *node.names]
@@ -299,10 +283,12 @@ def test_no_changes_give_no_rows(kind: JoinKind) -> None:
 @pytest.mark.parametrize("op", [Op.INSERT, Op.DELETE])
 def test_a_chunk_that_is_not_net_is_refused(op: Op) -> None:
     """Two inserts, or deletes, of one row's key say that the plan beneath has the wrong key."""
+    node = join_of(JoinKind.INNER)
     row = {"l_id": 1, "l_a": 1, "l_b": 0.0, "l_v": None}
+    chunk = join_chunk(node, [(op, row), (op, {**row, "l_v": "x"})], [])
 
     with pytest.raises(errors.ConsistencyError, match=r"l_id = 1 is (inserted|deleted) twice"):
-        Bench(join_of(JoinKind.INNER)).run([(op, row), (op, {**row, "l_v": "x"})], [])
+        JoinBench(node).run(chunk)
 
 
 def degree_chunk(node: Join, rows: list[tuple[Op, int, Row]]) -> pa.RecordBatch:
@@ -331,7 +317,7 @@ def test_degrees_that_do_not_add_up_are_refused() -> None:
 def test_a_row_with_many_partners_costs_what_it_gives() -> None:
     """One changed dimension row meets its hundred thousand facts once each."""
     node = join_of(JoinKind.INNER)
-    bench = Bench(node)
+    bench = JoinBench(node)
     count = 100_000
     lefts = pa.RecordBatch.from_pydict(
         {
@@ -343,10 +329,10 @@ def test_a_row_with_many_partners_costs_what_it_gives() -> None:
             "l_v": pa.nulls(count, pa.string()),
         }
     )
-    bench.join_states[0].write(lefts)
-    bench.join_states[0].commit()
+    bench.states[0][0].write(lefts)
+    bench.commit()
     right = {"r_id": "a", "r_a": 1, "r_b": 0.0, "r_w": None}
 
-    given = bench.run([], [(Op.INSERT, right)])
+    given = bench.run(join_chunk(node, [], [(Op.INSERT, right)]))
 
     assert np.array_equal(np.sort(np.asarray(given.column("l_id"))), np.arange(count))

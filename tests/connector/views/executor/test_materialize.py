@@ -11,7 +11,7 @@ from relstate.connector.views.executor.materialize import MaterializeExecutor
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
 from relstate.storage import Op, errors, types
-from support.changes import Row, chunk_of, net_changes, next_content, scan, shown, shuffled
+from support.changes import Row, chunk_of, epochs, scan, shown
 from support.memory_state import MemoryState
 
 FIELDS = (
@@ -41,12 +41,9 @@ def test_the_table_holds_the_rows_of_the_root() -> None:
     assert [field.name for field in spec.fields] == ["Name", "again", "_o", "_id"]
     assert spec.primary_key == (Order("_o", True, False), Order("_id"))
     for seed in range(50):
-        chance, state, rows = random.Random(seed), MemoryState(spec), dict[Any, Row]()
-        for _ in range(5):
-            old = rows
-            rows = dict(next_content(chance, rows, range(8), row_of))
-            chunk = chunk_of(FIELDS, shuffled(chance, net_changes(old, rows)))
-            given = MaterializeExecutor(NODE, [state]).run(chunk)
+        state = MemoryState(spec)
+        for rows, changes in epochs(random.Random(seed), 5, range(8), row_of):
+            given = MaterializeExecutor(NODE, [state]).run(chunk_of(FIELDS, changes))
             state.commit()
 
             assert given.num_rows == 0

@@ -9,20 +9,27 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from relstate.connector.views.executor.degree import DegreeExecutor
-from relstate.connector.views.executor.executor import SIDE_COLUMN, Executor
-from relstate.connector.views.executor.join import JoinExecutor
-from relstate.connector.views.executor.materialize import MaterializeExecutor
-from relstate.connector.views.executor.state import State, StoredState
-from relstate.connector.views.executor.topn import TopNExecutor
+from relstate.connector.views.executor.executor import SIDE_COLUMN
+from relstate.connector.views.executor.state import StoredState
+from relstate.connector.views.operators import executors_of
 from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.connector.views.plan.topn import TopN
 from relstate.storage import NewTable, Proposal, Store, TableSchema, types
-from support.changes import Change, Row, chunk_of, net_changes, next_content, scan, shown, shuffled
-from support.memory_state import MemoryState
+from support.bench import Bench
+from support.changes import (
+    Change,
+    Row,
+    chunk_of,
+    epochs,
+    net_changes,
+    next_content,
+    scan,
+    shown,
+    shuffled,
+)
 from support.stores import committed
 
 LEFT = (
@@ -38,15 +45,13 @@ JOIN_FIELDS = (SIDE, KEY.field, *LEFT, *RIGHT)
 TOP = TopN(LEFTS, ("a",), (Order("v", True, False),), 2, 1, types.Field("rn", types.Int()))
 
 
-class Bench:
+class StoredBench:
     """An operator's executors over states in memory and over tables of a store, side by side."""
 
-    def __init__(self, store: Store, node: Any, kinds: Sequence[type[Executor[Any]]]) -> None:
+    def __init__(self, store: Store, node: Any) -> None:
         self.store = store
-        self.node = node
-        self.kinds = kinds
-        self.specs = [kind.tables(node) for kind in kinds]
-        self.memory = [[MemoryState(spec) for spec in specs] for specs in self.specs]
+        self.memory = Bench(node, *executors_of(node))
+        self.specs = [kind.tables(node) for kind in self.memory.executors]
         tables = tuple(
             NewTable(_name(executor, place), _schema(spec))
             for executor, specs in enumerate(self.specs)
@@ -66,17 +71,17 @@ class Bench:
             ]
             for executor, specs in enumerate(self.specs)
         ]
-        results = self._passed(self.memory, chunk), self._passed(stored, chunk)
-        for state in (state for states in self.memory for state in states):
-            state.commit()
+        made = self.memory.run(chunk), self.memory.passed(stored, chunk)
+        self.memory.commit()
         segments = writer.finish()
         if segments:
             committed(self.store, segments)
-        return results
+        over_memory, over_store = (sorted(map(shown, rows.to_pylist())) for rows in made)
+        return over_memory, over_store
 
     def contents(self) -> tuple[list[list[str]], list[list[str]]]:
         """Return the rows of all tables, in memory and in the store."""
-        memory = [sorted(map(shown, state.rows)) for states in self.memory for state in states]
+        memory = [sorted(map(shown, state.rows)) for own in self.memory.states for state in own]
         stored = [
             sorted(
                 shown(row)
@@ -86,11 +91,6 @@ class Bench:
             for place in range(len(specs))
         ]
         return memory, stored
-
-    def _passed(self, states: Sequence[Sequence[State]], chunk: pa.RecordBatch) -> list[str]:
-        for kind, own in zip(self.kinds, states, strict=True):
-            chunk = kind(self.node, own).run(chunk)
-        return sorted(map(shown, chunk.to_pylist()))
 
 
 def _name(executor: int, place: int) -> str:
@@ -131,10 +131,8 @@ def _renamed(row: Row) -> Row:
 @pytest.mark.parametrize("kind", list(JoinKind))
 def test_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
     """Rows beneath a key, and degrees, are found again, with keys longer than LMDB's too."""
-    node = Join(LEFTS, RIGHTS, kind, (KEY,))
-    kinds: list[type[Executor[Any]]] = [JoinExecutor]
-    kinds += [] if kind is JoinKind.INNER else [DegreeExecutor]
-    bench, chance = Bench(any_store, node, kinds), random.Random(kind.value)
+    bench = StoredBench(any_store, Join(LEFTS, RIGHTS, kind, (KEY,)))
+    chance = random.Random(kind.value)
     contents: list[dict[Any, Row]] = [{}, {}]
     for _ in range(6):
         changes: list[Change] = []
@@ -151,14 +149,9 @@ def test_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
 @pytest.mark.parametrize("node", [TOP, Materialize(LEFTS, (("x", "v"),), (Order("v", True),))])
 def test_others_over_a_store(any_store: Store, node: Any) -> None:
     """The first rows of a group are found in their order; the view's table has the root's rows."""
-    kind = TopNExecutor if isinstance(node, TopN) else MaterializeExecutor
-    bench, chance = Bench(any_store, node, [kind]), random.Random(7)
-    rows: dict[Any, Row] = {}
-    for _ in range(10):
-        old, rows = rows, dict(next_content(chance, rows, range(20), row_of))
-        over_memory, over_store = bench.run(
-            chunk_of(LEFT, shuffled(chance, net_changes(old, rows)))
-        )
+    bench = StoredBench(any_store, node)
+    for _, changes in epochs(random.Random(7), 10, range(20), row_of):
+        over_memory, over_store = bench.run(chunk_of(LEFT, changes))
 
         assert over_store == over_memory
     memory, stored = bench.contents()

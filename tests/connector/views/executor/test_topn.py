@@ -7,24 +7,25 @@ from dataclasses import replace
 from functools import cmp_to_key
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.topn import TopNExecutor
 from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.topn import TopN
 from relstate.storage import Op, errors, types
+from support.bench import Bench
 from support.changes import (
-    Mirror,
+    Change,
     Row,
     Rows,
     chunk_of,
+    epochs,
     net_changes,
-    next_content,
     scan,
     shown,
     shuffled,
 )
-from support.memory_state import MemoryState
 
 FIELDS = (
     types.Field("id", types.Int()),
@@ -106,24 +107,17 @@ def only_growing(node: TopN) -> TopN:
     return replace(node, child=scan(FIELDS, node.child.key, grows_only=True))
 
 
-class Bench:
-    """A top n over a state in memory, and a mirror of what it gave."""
+class TopBench(Bench):
+    """A top n over a state in memory."""
 
     def __init__(self, node: TopN) -> None:
-        self.node = node
-        (spec,) = TopNExecutor.tables(node)
-        self.state = MemoryState(spec)
-        self.mirror = Mirror(node.key)
+        super().__init__(node, TopNExecutor)
+        ((self.state,),) = self.states
 
-    def run(self, changes: list[tuple[Op, Row]]) -> Any:
-        """Return what an epoch's changes make, without a commit."""
-        self.state.forget()
-        return TopNExecutor(self.node, [self.state]).run(chunk_of(FIELDS, changes))
 
-    def step(self, changes: list[tuple[Op, Row]]) -> None:
-        """Apply an epoch's changes."""
-        self.mirror.apply(self.run(changes))
-        self.state.commit()
+def chunk(changes: list[Change]) -> pa.RecordBatch:
+    """Return changes of the child's rows as a chunk."""
+    return chunk_of(FIELDS, changes)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -134,13 +128,9 @@ def test_what_it_gave_is_the_windows(case: str) -> None:
     """
     node = CASES[case]
     for seed in range(40):
-        chance = random.Random(seed)
-        bench, rows = Bench(node), dict[Any, Row]()
-        for _ in range(8):
-            old = rows
-            keys = chance.sample(IDS, chance.randint(0, 12))
-            rows = dict(next_content(chance, rows, keys, row_of))
-            bench.step(shuffled(chance, net_changes(old, rows)))
+        chance, bench = random.Random(seed), TopBench(node)
+        for rows, changes in epochs(chance, 10, IDS, row_of):
+            bench.step(chunk(changes))
 
             assert bench.mirror.content() == sorted(map(shown, model(node, rows)))
             stored = rows.values() if node.limit else ()
@@ -154,12 +144,12 @@ def test_over_rows_that_only_come_it_keeps_the_first(case: str) -> None:
     until_end = replace(node, limit=node.offset + node.limit, offset=0, rank=None)
     for seed in range(25):
         chance = random.Random(seed)
-        bench, rows = Bench(node), dict[Any, Row]()
+        bench, rows = TopBench(node), dict[Any, Row]()
         for _ in range(6):
             old = rows
             new = [key for key in IDS if key not in old and chance.random() < 0.3]
             rows = {**old, **{key: row_of(chance, key) for key in new}}
-            bench.step(shuffled(chance, net_changes(old, rows)))
+            bench.step(chunk(shuffled(chance, net_changes(old, rows))))
 
             assert bench.mirror.content() == sorted(map(shown, model(node, rows)))
             kept = model(until_end, rows) if node.limit else []
@@ -179,62 +169,62 @@ def test_one_group_for_all_lies_in_vnode_0() -> None:
 
 def test_what_stays_is_silent() -> None:
     """A row whose values and place stay is not told of, nor one that was written anew as it was."""
-    bench = Bench(CASES["rank"])
+    bench = TopBench(CASES["rank"])
     rows = {i: {"id": i, "g": "x", "o": 0.0, "p": i, "v": [NAN]} for i in range(4)}
-    bench.step(net_changes({}, rows))
+    bench.step(chunk(net_changes({}, rows)))
 
-    assert bench.run([(Op.DELETE, rows[3]), (Op.INSERT, rows[3])]).num_rows == 0
-    assert bench.run([(Op.DELETE, rows[0])]).num_rows == 0
-    changed = bench.run([(Op.DELETE, rows[1]), (Op.INSERT, {**rows[1], "v": []})])
+    assert bench.run(chunk([(Op.DELETE, rows[3]), (Op.INSERT, rows[3])])).num_rows == 0
+    assert bench.run(chunk([(Op.DELETE, rows[0])])).num_rows == 0
+    changed = bench.run(chunk([(Op.DELETE, rows[1]), (Op.INSERT, {**rows[1], "v": []})]))
     assert [row["id"] for row in changed.to_pylist()] == [1, 1]
 
 
 def test_it_reads_heads_only() -> None:
     """Of a large group no more is read than the window and one row for each that goes."""
-    bench = Bench(CASES["plain"])
+    bench = TopBench(CASES["plain"])
     rows = {i: {"id": i, "g": "x", "o": float(i), "p": 0, "v": None} for i in range(200)}
-    bench.step(net_changes({}, rows))
+    bench.step(chunk(net_changes({}, rows)))
 
-    bench.run([(Op.DELETE, rows[1]), (Op.DELETE, rows[100])])
+    bench.run(chunk([(Op.DELETE, rows[1]), (Op.DELETE, rows[100])]))
 
     assert bench.state.reads == 3 + 2
 
 
 def test_the_order_of_changes_says_nothing() -> None:
     """Two attempts whose rows come in other orders give the same chunk."""
-    bench, chance = Bench(CASES["rank"]), random.Random(1)
+    bench, chance = TopBench(CASES["rank"]), random.Random(1)
     rows = {key: row_of(chance, key) for key in IDS}
-    bench.step(net_changes({}, rows))
+    bench.step(chunk(net_changes({}, rows)))
     changes = net_changes(rows, {key: row_of(chance, key) for key in IDS})
 
-    given = [repr(bench.run(shuffled(chance, changes)).to_pylist()) for _ in range(5)]
+    given = [repr(bench.run(chunk(shuffled(chance, changes))).to_pylist()) for _ in range(5)]
 
     assert len(set(given)) == 1
 
 
 def test_floats_go_as_they_came() -> None:
     """-0 comes back from the state as 0, so it is given as 0 in the first place."""
-    bench = Bench(CASES["plain"])
+    bench = TopBench(CASES["plain"])
     row = {"id": 1, "g": "x", "o": -0.0, "p": 0, "v": None}
-    bench.step([(Op.INSERT, row)])
+    bench.step(chunk([(Op.INSERT, row)]))
 
     assert "-0.0" not in repr(bench.mirror.rows)
-    bench.step([(Op.DELETE, row)])
+    bench.step(chunk([(Op.DELETE, row)]))
     assert bench.mirror.rows == {}
 
 
 def test_what_does_not_fit_is_refused() -> None:
     """A delete of no row, an insert over one, and a delete where rows only come."""
     row = {"id": 1, "g": "x", "o": 0.0, "p": 0, "v": None}
-    bench, growing = Bench(CASES["plain"]), Bench(only_growing(CASES["plain"]))
+    bench, growing = TopBench(CASES["plain"]), TopBench(only_growing(CASES["plain"]))
     with pytest.raises(errors.ConsistencyError, match="id = 1 is not there to delete"):
-        bench.run([(Op.DELETE, row)])
-    bench.step([(Op.INSERT, row)])
-    growing.step([(Op.INSERT, row)])
+        bench.run(chunk([(Op.DELETE, row)]))
+    bench.step(chunk([(Op.INSERT, row)]))
+    growing.step(chunk([(Op.INSERT, row)]))
 
     with pytest.raises(errors.ConsistencyError, match="id = 1 was there before"):
-        bench.run([(Op.INSERT, row)])
+        bench.run(chunk([(Op.INSERT, row)]))
     with pytest.raises(errors.ConsistencyError, match="id = 1 is not there to delete"):
-        growing.run([(Op.DELETE, row)])
+        growing.run(chunk([(Op.DELETE, row)]))
     with pytest.raises(errors.ConsistencyError, match="id = 2 is inserted twice"):
-        bench.run([(Op.INSERT, {**row, "id": 2}), (Op.INSERT, {**row, "id": 2})])
+        bench.run(chunk([(Op.INSERT, {**row, "id": 2}), (Op.INSERT, {**row, "id": 2})]))
