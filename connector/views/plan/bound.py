@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from .dialect import Tree, bare, is_column
+from .dialect import Tree, bare, is_column, whole_number
 from .function import refused
 from .node import Filter, Node, Project
 from .topn import TopN
@@ -63,7 +63,7 @@ def _range(condition: Tree) -> tuple[str, int, int] | None:
     """Return the field and the places that a condition allows it, from 1."""
     condition = bare(condition)
     if isinstance(condition, exp.Between):
-        low, high = _number(condition.args["low"]), _number(condition.args["high"])
+        low, high = whole_number(condition.args["low"]), whole_number(condition.args["high"])
         if is_column(condition.this) and low is not None and high is not None:
             return condition.this.name, low, high
         return None
@@ -72,7 +72,7 @@ def _range(condition: Tree) -> tuple[str, int, int] | None:
         return None
     if is_column(bare(right)):
         kind, left, right = _FLIPPED[kind], right, left
-    number = _number(right)
+    number = whole_number(right)
     if number is None or not is_column(bare(left)):
         return None
     places: dict[type[Tree], tuple[int, int]] = {
@@ -83,8 +83,3 @@ def _range(condition: Tree) -> tuple[str, int, int] | None:
         exp.GTE: (number, UNBOUNDED),
     }
     return (bare(left).name, *places[kind])
-
-
-def _number(tree: Tree) -> int | None:
-    tree = bare(tree)
-    return int(tree.this) if isinstance(tree, exp.Literal) and tree.is_int else None

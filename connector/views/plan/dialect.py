@@ -138,6 +138,12 @@ def bare(tree: Tree) -> Tree:
     return tree
 
 
+def whole_number(tree: Tree) -> int | None:
+    """Return the number that a literal is, in parentheses or not; None if it is anything else."""
+    tree = bare(tree)
+    return int(tree.this) if isinstance(tree, exp.Literal) and tree.is_int else None
+
+
 def conjuncts(condition: Tree) -> Iterator[Tree]:
     """Yield the conditions all of which must hold, in their order."""
     condition = bare(condition)

@@ -22,6 +22,7 @@ from .dialect import (
     is_column,
     meaning,
     text_of,
+    whole_number,
     with_fields,
 )
 from .function import refused
@@ -239,7 +240,7 @@ def _group_of(tree: exp.Select, columns: Sequence[_Column], scope: Scope) -> lis
         return [one.value for one in columns if not has_aggregates([one.value])]
     found = []
     for one in clause.expressions:
-        place = _ordinal(one)
+        place = whole_number(one)
         if place is not None:
             value = columns[place - 1].value
         elif isinstance(one, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple):
@@ -261,14 +262,10 @@ def _order_keys(
             isinstance(value, exp.Column) and value.name.upper() == "ALL" and not value.table
         ):
             raise refused("ORDER BY ALL", "name the columns", clause)
-        place = _ordinal(value)
+        place = whole_number(value)
         resolved = scope.resolved(value) if place is None else columns[place - 1].value
         found.append((bare(resolved), descending, nulls_first))
     return found
-
-
-def _ordinal(tree: Tree) -> int | None:
-    return int(tree.this) if isinstance(tree, exp.Literal) and tree.is_int else None
 
 
 def _limit_of(tree: Tree) -> tuple[int | None, int]:
@@ -286,7 +283,7 @@ def _is_all(tree: Tree) -> bool:
 
 
 def _constant(tree: Tree) -> int:
-    found = _ordinal(bare(tree))
+    found = whole_number(tree)
     if found is None:
         raise refused(f"LIMIT {text_of(tree)}", "write a number")
     return found

@@ -22,6 +22,8 @@ SELECT * FROM t
 SELECT id, x+1 AS b, b*2 AS c FROM t WHERE x > 1 AND g = 'a'
 SELECT x AS id, id AS x FROM t ORDER BY id, x LIMIT 4
 SELECT -x AS x, id FROM t WHERE x > 2 ORDER BY x, id
+SELECT x, id FROM t ORDER BY (2) DESC LIMIT 3
+SELECT g, count(*) FROM t GROUP BY (1)
 SELECT st.a, st.b bb, t.st.b, arr[0] a0, m['a'], struct(x, g, st.a), struct(t.*) FROM t
 SELECT transform(arr, e -> e + x) tr, aggregate(arr, 0, (q, e) -> q + e) FROM t
 SELECT date'2020-01-02' dd, interval 1 day + ts, 1L + x, 1.5D FROM t WHERE ts > timestamp'2020-01-02'
