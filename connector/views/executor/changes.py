@@ -114,6 +114,11 @@ def chunk_with(schema: pa.Schema, rows: pa.RecordBatch, inserts: Mask) -> pa.Rec
     return pa.RecordBatch.from_arrays([ops, *columns], schema=schema)
 
 
+def with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a schema, as it has them, of rows that a state gave."""
+    return pa.RecordBatch.from_arrays(rows.select(schema.names).columns, schema=schema)
+
+
 def empty_chunk(schema: pa.Schema) -> pa.RecordBatch:
     """Return a chunk without rows."""
     return pa.RecordBatch.from_pylist([], schema)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from relstate.connector.views.plan.join import Join, JoinKind
+from relstate.connector.views.plan.naming import free_name
 from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
@@ -27,7 +28,6 @@ from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, repla
 from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, inserts_of
 from .join import key_fields, null_keys, row_keys, row_order
 from .matching import Rows, codes_of, marked, places_of
-from .rowkeys import RowKeys
 from .state import State
 
 
@@ -181,16 +181,12 @@ def _kept(node: Join) -> list[tuple[str, Node, int]]:
 
 
 def _table(role: str, node: Join, side: Node) -> StateTableSpec:
-    keys = RowKeys((*key_fields(node), *side.fields), row_order(node, side))
     degree = types.Field(_degree_name(node, side), types.BigInt())
+    fields = (*row_keys(node, side).fields, degree)
     distribution = tuple(field.name for field in key_fields(node))
-    return StateTableSpec(role, (*keys.fields, degree), row_order(node, side), distribution)
+    return StateTableSpec(role, fields, row_order(node, side), distribution)
 
 
 def _degree_name(node: Join, side: Node) -> str:
-    """Return a name for the degree that no column of the key has, whatever its case."""
-    taken = {order.name.lower() for order in row_order(node, side)}
-    name = "degree"
-    while name in taken:
-        name = f"_{name}"
-    return name
+    """Return a name for the degree that no column of the key has."""
+    return free_name("degree", {order.name.lower() for order in row_order(node, side)})

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from relstate.connector.views.plan.aggregate import Aggregate
+from relstate.connector.views.plan.naming import free_name
 from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
@@ -47,10 +48,7 @@ def distinct_table(
     columns = []
     for number, condition in enumerate(filters):
         name = "rows" if condition is None else f"rows_{number}"
-        while name.lower() in taken:
-            name += "_"
-        taken.add(name.lower())
-        columns.append((condition, name))
+        columns.append((condition, free_name(name, taken)))
     fields = (
         *(types.Field(name, node.child.type_of(name)) for name in key),
         *(types.Field(name, types.BigInt()) for _, name in columns),

@@ -25,7 +25,7 @@ from relstate.connector.views.plan.node import Node, Order
 from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import types
 
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk
+from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
 from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, SIDE_COLUMN, Executor, inserts_of
 from .matching import Codes, Matches, codes_of, firsts_of, marked, ranks_of
 from .rowkeys import RowKeys
@@ -48,8 +48,7 @@ class JoinExecutor(Executor[Join]):
         super().__init__(node, states, is_ansi)
         self._keys = key_fields(node)
         self._join_keys = RowKeys(self._keys, [Order(field.name) for field in self._keys])
-        self._sides = (node.left, node.right)
-        self._row_keys = tuple(row_keys(node, side) for side in self._sides)
+        self._row_keys = tuple(row_keys(node, side) for side in node.children)
         self._schema = self._output_schema()
 
     @classmethod
@@ -77,7 +76,7 @@ class JoinExecutor(Executor[Join]):
         yield from self._pairs(matching)
 
     def _changes(self, chunk: pa.RecordBatch, side: int) -> Changes:
-        names = [field.name for field in (*self._keys, *self._sides[side].fields)]
+        names = [field.name for field in (*self._keys, *self.node.children[side].fields)]
         own = np.asarray(chunk.column(SIDE_COLUMN)) == side
         rows, inserts = chunk.select(names), inserts_of(chunk)
         if not own.all():
@@ -211,9 +210,7 @@ class _Rows:
         if gone is not None:
             kept[changed:] = ~gone
         if len(codes):
-            found = standing.select(rows.schema.names).columns
-            alike = pa.RecordBatch.from_arrays(found, schema=rows.schema)
-            rows = pa.concat_batches([rows, alike])
+            rows = pa.concat_batches([rows, with_schema(standing, rows.schema)])
         every = np.concatenate([span.codes, codes])
         return cls(rows, every, ~inserted & ~stands, inserted, stands, kept)
 

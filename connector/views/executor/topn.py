@@ -20,7 +20,7 @@ from relstate.connector.views.plan.state import StateTableSpec
 from relstate.connector.views.plan.topn import TopN
 from relstate.storage import RowCodec, arrow, errors
 
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk
+from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
 from .executor import Executor, inserts_of
 from .matching import Codes, Rows, codes_of, firsts_of, marked, ranks_of
 from .rowkeys import RowKeys
@@ -81,8 +81,7 @@ class TopNExecutor(Executor[TopN]):
         wanted = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
         schema = changes.rows.schema
         found, head = state.heads(groups, wanted, schema.names)
-        head = pa.RecordBatch.from_arrays(head.select(schema.names).columns, schema=schema)
-        return head, found, np.bincount(found, minlength=len(firsts)) < wanted
+        return with_schema(head, schema), found, np.bincount(found, minlength=len(firsts)) < wanted
 
     def _check(self, touched: _Touched) -> None:
         # Rows after a head that is not whole are not known, nor, if they only come, kept.

@@ -19,7 +19,6 @@ from .dialect import (
     bare,
     columns_of,
     enclosed,
-    is_column,
     meaning,
     parse_expression,
     text_of,
@@ -27,7 +26,7 @@ from .dialect import (
 )
 from .function import AGGREGATES, OF_VARIANCE, refused
 from .node import Node
-from .relation import Builder, check_keyable
+from .relation import Builder, check_keyable, title_of
 
 _NUMBERS = (
     types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float, types.Double,
@@ -87,7 +86,7 @@ def distinct(node: Node, fields: Sequence[str]) -> Node:
 
 
 def _group(builder: Builder, node: Node, group: Sequence[Tree]) -> tuple[Node, tuple[str, ...]]:
-    node, groups = builder.computed(node, group, [_title(one) for one in group])
+    node, groups = builder.computed(node, group, [title_of(one) for one in group])
     for name in groups:
         check_keyable(node.type_of(name), "GROUP BY")
     return node, groups
@@ -97,7 +96,7 @@ def _calls(
     builder: Builder, node: Node, written: Sequence[_Written]
 ) -> tuple[Node, tuple[Call, ...]]:
     inputs = [each for one in written for each in (one.argument, one.filter) if each is not None]
-    node, names = builder.computed(node, inputs, [_title(one) for one in inputs])
+    node, names = builder.computed(node, inputs, [title_of(one) for one in inputs])
     fields = {meaning(one): name for one, name in zip(inputs, names, strict=True)}
     found = [
         (
@@ -162,7 +161,7 @@ def _written(call: Tree) -> _Written:
     title = (
         str(function)
         if isinstance(bare(several[0]), exp.Star)
-        else (f"{function}_{_title(several[0])}")
+        else (f"{function}_{title_of(several[0])}")
     )
     argument = _argument(function, several, is_distinct)
     if function in (Function.MIN, Function.MAX):
@@ -194,12 +193,3 @@ def _all_of(several: Sequence[Tree], is_distinct: bool) -> Tree:
     parts = ", ".join(f"'c{n}', {text_of(one)}" for n, one in enumerate(several))
     value = f"named_struct({parts})" if is_distinct else "TRUE"
     return parse_expression(f"CASE WHEN {there} THEN {value} END")
-
-
-def _title(tree: Tree) -> str:
-    tree = bare(tree)
-    if is_column(tree):
-        return tree.name
-    if isinstance(tree, exp.Literal | exp.Boolean):
-        return "value"
-    return "_".join(sorted(columns_of(tree)))[:30] or "value"

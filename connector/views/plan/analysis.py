@@ -47,12 +47,11 @@ class Analysis:
         own = {row[0].lower() for row in self._spark.sql(_BUILTIN).collect()}
         return frozenset(own - {row[0].lower() for row in self._spark.sql(_USERS).collect()})
 
-    def columns(self, text: str) -> tuple[types.Field, ...]:
-        """Return the columns of a query. Errors are Spark's."""
-        return fields_of(self._query(text).schema)
+    def columns(self, text: str, tree: Tree) -> tuple[types.Field, ...]:
+        """Return the columns of a query; what is wrong with it is Spark's error.
 
-    def check(self, text: str, tree: Tree) -> None:
-        """UnsupportedStatementError unless ``tree`` means to Spark what the text does."""
+        UnsupportedStatementError unless ``tree`` means to Spark what the text does.
+        """
         original = self._query(text)
         try:
             again = self._query(text_of(tree))
@@ -72,6 +71,7 @@ class Analysis:
             raise errors.UnsupportedStatementError(
                 f"{shown(text)} is not deterministic: a view must follow from its rows"
             )
+        return fields_of(original.schema)
 
     def types_of(
         self, fields: Sequence[types.Field], expressions: Sequence[str]

@@ -5,10 +5,10 @@ Does not know: where their rows are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from relstate.storage import Store, types
+from relstate.storage import Store, errors, types
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Table:
     columns: tuple[types.Field, ...]
     primary_key: tuple[str, ...]
     is_append_only: bool = False
-    hidden: tuple[types.Field, ...] = field(default=())
+    hidden: tuple[types.Field, ...] = ()
 
 
 class Tables(Protocol):
@@ -54,3 +54,11 @@ class StoreTables:
             definition.properties.append_only,
             tuple(column.field for column in columns if column.hidden),
         )
+
+
+def not_found(name: str) -> errors.TableNotFoundError:
+    """Return the error for a name that is no table's."""
+    return errors.TableNotFoundError(
+        f"there is no table {name!r} in the store; a view reads tables and views of its own store "
+        "only"
+    )

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from .dialect import Tree, column, columns_of
+from .dialect import Tree, column
 from .function import refused
 from .join import JoinKind
 from .joining import is_equality, joined
 from .node import Node
-from .relation import Builder, Item, Relation
+from .relation import Builder, Item, Relation, covers
 from .scope import Scope
 
 _MOVING = (JoinKind.RIGHT, JoinKind.FULL)
@@ -71,8 +71,7 @@ class Chain:
         return [Scope(items).resolved(one) for one in where] if now else []
 
     def _filtered(self, relation: Relation, waiting: Sequence[Tree]) -> tuple[Relation, list[Tree]]:
-        names = set(relation.node.names)
-        now = [one for one in waiting if columns_of(one) and columns_of(one) <= names]
+        now = [one for one in waiting if covers(relation.node.names, one)]
         node = self.builder.filtered(relation.node, now)
         return replace(relation, node=node), [one for one in waiting if one not in now]
 
@@ -86,9 +85,13 @@ class Chain:
         right = step.relation.node
         taken: list[Tree] = []
         if step.kind is JoinKind.INNER:
-            taken = [one for one in waiting if _belongs(one, left.node, right)]
+            taken = [
+                one
+                for one in waiting
+                if is_equality(one, left.node, right) or covers(right.names, one)
+            ]
         elif step.kind is JoinKind.RIGHT:
-            taken = [one for one in waiting if _reads_only(one, right)]
+            taken = [one for one in waiting if covers(right.names, one)]
             right = self.builder.filtered(right, taken)
         conditions = [*on, *taken] if step.kind is JoinKind.INNER else on
         node, above = joined(self.builder, left.node, right, step.kind, conditions, step.tree)
@@ -102,15 +105,6 @@ class Chain:
             ]
             items = (*merged, *items[count:])
         return Relation(result, items), taken
-
-
-def _belongs(condition: Tree, left: Node, right: Node) -> bool:
-    return is_equality(condition, left, right) or _reads_only(condition, right)
-
-
-def _reads_only(condition: Tree, node: Node) -> bool:
-    read = columns_of(condition)
-    return bool(read) and read <= set(node.names)
 
 
 def _items(left: tuple[Item, ...], step: Step) -> tuple[tuple[Item, ...], list[Tree]]:

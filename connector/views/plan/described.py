@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .aggregate import Aggregate, Call, Function
+from .aggregate import Aggregate, Call
 from .join import Join
 from .materialize import Materialize
 from .node import Filter, Node, Order, Output, Project, Scan, Union
@@ -67,10 +67,9 @@ def _output(output: Output) -> str:
 
 
 def _call(call: Call) -> str:
-    function = Function(call.function)
     inner = f"{'DISTINCT ' if call.is_distinct else ''}{call.argument or '*'}"
     chosen = f" FILTER {call.filter}" if call.filter else ""
-    return f"{function}({inner}){chosen} AS {call.output.name}"
+    return f"{call.function}({inner}){chosen} AS {call.output.name}"
 
 
 def _order(order: Order) -> str:

@@ -131,6 +131,12 @@ def is_column(tree: Tree) -> bool:
     return isinstance(tree, exp.Column)
 
 
+def is_star(tree: Tree) -> bool:
+    """Tell whether an expression is ``*`` or ``alias.*``."""
+    inner = tree.this if isinstance(tree, exp.Column) else tree
+    return isinstance(inner, exp.Star)
+
+
 def bare(tree: Tree) -> Tree:
     """Return an expression without parentheses around all of it."""
     while isinstance(tree, exp.Paren):

@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from relstate.storage import types
 
-from .dialect import Tree, bare, column, columns_of, conjunction, is_column, text_of
+from .dialect import Tree, bare, column, conjunction, is_column, text_of
 from .function import refused
 from .join import Join, JoinKey, JoinKind
 from .node import Node
-from .relation import Builder, check_keyable, covers
+from .relation import Builder, check_keyable, covers, title_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,8 @@ def _keys(
 
 
 def _title(equality: _Equality) -> str:
-    for side in (equality.left, equality.right):
-        if is_column(side):
-            return side.name
-    return "_".join(sorted(columns_of(equality.left)))[:30]
+    sides = equality.left, equality.right
+    return title_of(next(filter(is_column, sides), equality.left))
 
 
 def _common_type(

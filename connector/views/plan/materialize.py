@@ -10,6 +10,7 @@ from functools import cached_property
 
 from relstate.storage import types
 
+from .naming import free_name
 from .node import Names, Node, Order
 
 
@@ -40,7 +41,7 @@ class Materialize(Node):
         seen = {field for _, field in self.visible}
         wanted = dict.fromkeys((*(one.name for one in self.order), *self.child.key))
         taken = {name.lower() for name, _ in self.visible}
-        hidden = [(_free(f"_{name}", taken), name) for name in wanted if name not in seen]
+        hidden = [(free_name(f"_{name}", taken), name) for name in wanted if name not in seen]
         return (*self.visible, *hidden)
 
     @property
@@ -78,12 +79,3 @@ class Materialize(Node):
 
     def _column_of(self, field: str) -> str:
         return next(name for name, stored in self.stored if stored == field)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken, ``name`` itself where it can be, and take it."""
-    found, number = name, 2
-    while found.lower() in taken:
-        found, number = f"{name}_{number}", number + 1
-    taken.add(found.lower())
-    return found

@@ -1,4 +1,4 @@
-"""The names of a plan's fields: each is there once, and reads as the column that it holds."""
+"""Names that are there once: those of a plan's fields, which read as what they hold, and others."""
 
 from __future__ import annotations
 
@@ -37,3 +37,12 @@ class Namer:
             found, number = f"{base}_{number}", number + 1
         self._taken.add(found)
         return found
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return ``name``, with a number where it is taken, and take it; ``taken``: in lower case."""
+    found, number = name, 2
+    while found.lower() in taken:
+        found, number = f"{name}_{number}", number + 1
+    taken.add(found.lower())
+    return found

@@ -18,7 +18,7 @@ from relstate.storage import errors, types
 
 from .analysis import Analysis, loosened
 from .bound import check_bounded
-from .catalog import Tables
+from .catalog import Tables, not_found
 from .dialect import Tree, parse
 from .function import check_expressions, refused
 from .materialize import Materialize
@@ -43,8 +43,7 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
         )
     check_expressions(tree, analysis.functions())
     _check_tables(tree, query, tables)
-    columns = analysis.columns(query)
-    analysis.check(query, tree)
+    columns = analysis.columns(query, tree)
     relation = QueryPlanner(Builder(analysis), tables, tree, query).plan(tree, {})
     check_bounded(relation.node)
     return simplified(_materialized(relation, columns))
@@ -53,10 +52,7 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
 def _check_tables(tree: Tree, query: str, tables: Tables) -> None:
     for one in table_references(tree, query, lambda name, as_of: True):
         if tables.find(one.name) is None:
-            raise errors.TableNotFoundError(
-                f"there is no table {one.name!r} in the store; a view reads tables and views of "
-                "its own store only"
-            )
+            raise not_found(one.name)
 
 
 def _materialized(relation: Relation, columns: Sequence[types.Field]) -> Materialize:

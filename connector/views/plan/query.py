@@ -20,6 +20,7 @@ from .dialect import (
     columns_of,
     conjuncts,
     is_column,
+    is_star,
     meaning,
     text_of,
     whole_number,
@@ -189,7 +190,7 @@ def _columns(tree: exp.Select, scope: Scope) -> list[_Column]:
     found: list[_Column] = []
     for one in tree.expressions:
         value = one.this if isinstance(one, exp.Alias) else one
-        if _is_star(value):
+        if is_star(value):
             found += [_Column(item.name, column(item.field)) for item in scope.starred(value)]
             continue
         if isinstance(one, exp.Aliases):
@@ -198,12 +199,6 @@ def _columns(tree: exp.Select, scope: Scope) -> list[_Column]:
         # A constant in a SELECT is one in ORDER BY 1 too, so parentheses stay away.
         found.append(_Column(_name(one), bare(resolved)))
     return found
-
-
-def _is_star(tree: Tree) -> bool:
-    return isinstance(tree, exp.Star) or (
-        isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)
-    )
 
 
 def _name(tree: Tree) -> str | None:

@@ -14,7 +14,7 @@ from relstate.storage import types
 
 from .analysis import Analysis
 from .bound import bounded
-from .dialect import Tree, cast_text, columns_of, conjunction, is_column, meaning, text_of
+from .dialect import Tree, bare, cast_text, columns_of, conjunction, is_column, meaning, text_of
 from .function import refused
 from .naming import Namer
 from .node import Filter, Node, Order, Output, Project
@@ -133,6 +133,12 @@ class Builder:
 def passing(one: types.Field, name: str | None = None) -> Output:
     """Return the output of a projection that is a field of its child, perhaps renamed."""
     return Output(replace(one, name=name or one.name), types.quoted(one.name), one.name)
+
+
+def title_of(tree: Tree) -> str:
+    """Return what to call a field that holds an expression: after the fields that it reads."""
+    tree = bare(tree)
+    return tree.name if is_column(tree) else "_".join(sorted(columns_of(tree)))[:30] or "value"
 
 
 def check_keyable(data_type: types.DataType, what: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from .dialect import Tree, column, columns_of, enclosed, substituted, with_parts
+from .dialect import Tree, column, columns_of, enclosed, is_star, substituted, with_parts
 from .function import check_resolved, function_name, refused
 from .relation import Item
 
@@ -38,7 +38,7 @@ class Scope:
 
     def starred(self, star: Tree) -> tuple[Item, ...]:
         """Return the columns that ``*`` or ``alias.*`` stands for."""
-        qualifier = star.table.lower() if isinstance(star, exp.Column) else None
+        qualifier = star.table if isinstance(star, exp.Column) else None
         inner = star.this if isinstance(star, exp.Column) else star
         if inner.args.get("replace") or inner.args.get("rename"):
             raise refused("a star that replaces or renames", "name the columns", star)
@@ -46,7 +46,7 @@ class Scope:
         found = tuple(
             item
             for item in self.items
-            if _is_of_star(item, qualifier) and (item.name or "").lower() not in left_out
+            if _is_under(item, qualifier) and (item.name or "").lower() not in left_out
         )
         if not found:
             raise refused("a star of no columns", "name columns of the tables in FROM", star)
@@ -60,33 +60,30 @@ class Scope:
     def _replacement(self, node: Tree) -> Tree | None:
         if not isinstance(node, exp.Column):
             return None
-        if isinstance(node.this, exp.Star):
+        if is_star(node):
             raise refused("a star here", "name the columns", node)
         alias_wins = self.aliases_first and not _is_aggregated(node)
         return self._reference(node, [part.name for part in node.parts], alias_wins)
 
     def _reference(self, node: Tree, parts: Sequence[str], alias_wins: bool) -> Tree:
-        if alias_wins and parts[0].lower() in self.aliases:
-            return with_parts(enclosed(self.aliases[parts[0].lower()]), parts[1:])
+        alias = self.aliases.get(parts[0].lower())
+        if alias is not None and alias_wins:
+            return with_parts(enclosed(alias), parts[1:])
         if len(parts) > 1 and (found := self._found(parts[1], parts[0])):
             return with_parts(self._only(found, node), parts[2:])
         if found := self._found(parts[0], None):
             return with_parts(self._only(found, node), parts[1:])
-        if parts[0].lower() in self.aliases:
-            return with_parts(enclosed(self.aliases[parts[0].lower()]), parts[1:])
+        if alias is not None:
+            return with_parts(enclosed(alias), parts[1:])
         raise refused("an unknown column", "no table in FROM has it", node)
 
     def _found(self, name: str, qualifier: str | None) -> tuple[Item, ...]:
         return tuple(
             item
             for item in self.items
-            if item.name is not None
+            if _is_under(item, qualifier)
+            and item.name is not None
             and item.name.lower() == name.lower()
-            and (
-                not item.is_behind
-                if qualifier is None
-                else item.qualifier is not None and item.qualifier.lower() == qualifier.lower()
-            )
         )
 
     def _only(self, found: Sequence[Item], node: Tree) -> Tree:
@@ -112,19 +109,18 @@ class Scope:
 
     def _arguments(self, call: Tree) -> Iterator[Tree]:
         for one in call.expressions:
-            if isinstance(one, exp.Star) or (
-                isinstance(one, exp.Column) and isinstance(one.this, exp.Star)
-            ):
+            if is_star(one):
                 for item in self.starred(one):
                     yield exp.alias_(column(item.field), item.name or item.field, quoted=True)
             else:
                 yield one
 
 
-def _is_of_star(item: Item, qualifier: str | None) -> bool:
+def _is_under(item: Item, qualifier: str | None) -> bool:
+    """Tell whether a column can be meant by a name, or a star, with this before its dot."""
     if qualifier is None:
         return not item.is_behind
-    return item.qualifier is not None and item.qualifier.lower() == qualifier
+    return item.qualifier is not None and item.qualifier.lower() == qualifier.lower()
 
 
 def _named_part(argument: Tree) -> Tree:

@@ -73,11 +73,11 @@ def _pruned_project(child: Node, outputs: Iterable[Output], wanted: set[str]) ->
 
 def _only(node: Node, union: Node, wanted: set[str]) -> Node:
     """Return an input of a union with the fields that are wanted of it, in the union's order."""
-    outputs = {one.field.name: one for one in node.outputs} if isinstance(node, Project) else {}
-    child = node.children[0]
+    assert isinstance(node, Project), "what tells the inputs of a union apart is computed"
+    outputs = {one.field.name: one for one in node.outputs}
     kept = tuple(outputs[name] for name in union.names if name in wanted)
     inner = {name for one in kept for name in _read_by(one.expression)}
-    return Project(_pruned(child, inner), kept)
+    return Project(_pruned(node.child, inner), kept)
 
 
 def _read_by(expression: str) -> set[str]:

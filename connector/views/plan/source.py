@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from relstate.connector.syntax.reference import columns_read
 from relstate.connector.syntax.tokens import shown
-from relstate.storage import errors, types
+from relstate.storage import types
 
-from .catalog import Table, Tables
+from .catalog import Table, Tables, not_found
 from .chain import Chain, Step
 from .dialect import Tree, conjuncts, text_of
 from .function import refused
@@ -56,7 +56,7 @@ class SourcePlanner:
     tree: Tree
     text: str
     plan: QueryPlanner
-    _plain: dict[str, Sequence[str]] = field(default_factory=dict)
+    _read: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def source(self, select: Tree, around: Environment) -> Relation:
         """Return what a SELECT reads, and of it the rows that its WHERE leaves."""
@@ -105,10 +105,7 @@ class SourcePlanner:
             return found.called(title or tree.name, names)
         table = None if tree.args.get("db") else self.tables.find(tree.name)
         if table is None:
-            raise errors.TableNotFoundError(
-                f"the store has no table {text_of(tree)}, and a view reads tables and views of "
-                "its own store only"
-            )
+            raise not_found(text_of(tree))
         return self._scan(table).called(title or table.name, names)
 
     def _scan(self, table: Table) -> Relation:
@@ -127,10 +124,10 @@ class SourcePlanner:
 
     def _columns_read(self, table: Table) -> Sequence[str]:
         key = table.name.lower()
-        if key not in self._plain:
+        if key not in self._read:
             names = [one.name for one in table.columns]
-            self._plain[key] = columns_read(self.tree, self.text, names)
-        return self._plain[key]
+            self._read[key] = columns_read(self.tree, self.text, names)
+        return self._read[key]
 
     def _step(self, join: Tree, around: Environment) -> Step:
         method, side, kind = (str(join.args.get(one) or "").upper() for one in _JOIN_PARTS)

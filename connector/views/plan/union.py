@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from relstate.storage import types
 
@@ -29,8 +28,8 @@ def united(builder: Builder, inputs: Sequence[Relation]) -> Relation:
         for item, kind in zip(first.items, steps[-1], strict=True)
     ]
     node = _stacked(builder, [(one, steps[n:]) for n, one in enumerate(inputs)], fields)
-    items = [replace(item, field=one.name) for item, one in zip(first.items, fields, strict=True)]
-    return Relation(node, tuple(Item(one.name, one.field) for one in items))
+    items = (Item(item.name, one.name) for item, one in zip(first.items, fields, strict=True))
+    return Relation(node, tuple(items))
 
 
 def _stacked(

@@ -10,7 +10,7 @@ import pytest
 
 from relstate.connector.views.executor.state import State, StoredState
 from relstate.storage import SegmentWriter, Store
-from relstate.storage.errors import NullValueError
+from relstate.storage.errors import ConsistencyError, NullValueError
 from support.stores import StoreMaker, committed, contents, rows_of
 
 
@@ -112,3 +112,16 @@ def test_rows_must_fit_and_deletes_need_only_a_key(states: Store) -> None:
         state.write(groups((1, None)), flags(False))
     with pytest.raises(NullValueError, match="total"):
         state.write(groups((1, None)))
+
+
+def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
+    """Rows that were shuffled by another mapping are told of, and not written."""
+    writer = states.segment_writer()
+    table = states.read_plan("groups").open()
+    row = groups((1, 10))
+    mine = np.arange(5) == table.encoding.vnodes(row)[0]
+    with pytest.raises(ConsistencyError, match=r"row g=1: its vnode belongs to another unit"):
+        StoredState(table, writer, ~mine).write(row)
+    assert not writer.finish()
+
+    StoredState(table, states.segment_writer(), mine).write(row)

@@ -314,6 +314,17 @@ def test_degrees_that_do_not_add_up_are_refused() -> None:
         run(degree_chunk(node, [(Op.DELETE, PAIR, pair), (Op.DELETE, PAIR, {**pair, "r_id": "b"})]))
 
 
+def test_a_key_may_be_named_as_the_degree_is() -> None:
+    """The column of the degrees gives way to one of the key, whatever its case."""
+    left = (types.Field("Degree", types.Int()), types.Field("v", types.Int()))
+    key = JoinKey("v", "r_a", types.Field("k", types.Int()))
+    node = Join(scan(left, ["Degree"]), scan(RIGHT, ["r_id"]), JoinKind.LEFT, (key,))
+
+    (spec,) = DegreeExecutor.tables(node)
+
+    assert [field.name for field in spec.fields] == ["k", "Degree", "degree_2"]
+
+
 def test_a_row_with_many_partners_costs_what_it_gives() -> None:
     """One changed dimension row meets its hundred thousand facts once each."""
     node = join_of(JoinKind.INNER)

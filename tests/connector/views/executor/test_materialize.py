@@ -52,6 +52,14 @@ def test_the_table_holds_the_rows_of_the_root() -> None:
             assert sorted(map(shown, state.rows)) == wanted
 
 
+def test_hidden_columns_have_names_of_their_own() -> None:
+    """Where the SELECT names a column as a hidden one would be named, the hidden one gives way."""
+    node = Materialize(scan(FIELDS, ["id"]), (("_ID", "v"), ("_id_2", "o")))
+
+    assert node.names == ("_ID", "_id_2", "_id_3")
+    assert (node.key, node.hidden) == (("_id_3",), ("_id_3",))
+
+
 def test_two_rows_of_one_key_are_refused() -> None:
     """What tells rows apart beneath the root must do so in the table."""
     (spec,) = MaterializeExecutor.tables(NODE)
