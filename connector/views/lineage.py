@@ -53,12 +53,6 @@ def _depth(state: StoreState, view_id: int, views: Collection[int], depths: dict
     return depths[view_id]
 
 
-def base_tables(state: StoreState, views: Iterable[int]) -> frozenset[int]:
-    """Return the tables, none of them views, that some views rest on."""
-    read = (one for view_id in upstream(state, views) for one in inputs_of(state, view_id))
-    return frozenset(one for one in read if one not in state.views)
-
-
 def is_behind(state: StoreState, view_id: int) -> bool:
     """Return whether a view is not filled, or has changes of its inputs to take in."""
     progress = state.views[view_id].progress
