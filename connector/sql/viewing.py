@@ -68,8 +68,9 @@ class Viewing:
         raise AssertionError(statement)
 
     def _new(self, create: CreateView) -> NewView:
-        spark = self._views.spark
-        return new_view(spark, self._store, create.name, create.query, create.parallelism)
+        return new_view(
+            self._views.spark, self._store.state, create.name, create.query, create.parallelism
+        )
 
     def _create(self, statement: CreateView) -> int:
         try:

@@ -1,8 +1,7 @@
-"""Creating a view: from its SELECT to its entry in the catalog.
+"""A view that is to be: from its SELECT to what the catalog is to hold of it.
 
-Promises: what cannot be kept is refused before anything is committed; the view, its table and its
-state tables come to be in one commit.
-Does not know: how it is filled.
+Promises: what cannot be kept is refused; nothing is committed.
+Does not know: who creates it, or how it is filled.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from relstate.connector.syntax.tokens import quoted
 from relstate.storage import (
     NewTable,
     NewView,
-    Proposal,
-    Store,
     StoreState,
     TableProperties,
     TableSchema,
@@ -37,24 +35,24 @@ from .source import columns_of
 
 
 def new_view(
-    spark: SparkSession, store: Store, name: str, query: str, units: int | None = None
+    spark: SparkSession, state: StoreState, name: str, query: str, units: int | None = None
 ) -> NewView:
-    """Return a view that is to be created as what a SELECT says.
+    """Return a view that is to be created as what a SELECT says of the tables at a state.
 
     ``units``: in how many parallel units it is kept, by default as many tasks as the session
     runs at once. TableNameError, TableExistsError, OptionError; UnsupportedStatementError where
     the SELECT cannot be kept incrementally.
     """
     check_table_name(name)
-    state = store.state
     if name.lower() in state.table_ids:
         raise errors.TableExistsError(
             f"there is a table or view {name!r} already: drop it, or take another name"
         )
     settings = remembered(spark)
     with undisturbed(spark):
-        plan = plan_view(Sessions(spark).of(settings), StoreTables(store), query)
-    mapping = VnodeMapping.balanced(store.settings.vnode_count, _units(spark, store, units))
+        plan = plan_view(Sessions(spark).of(settings), StoreTables(state), query)
+    vnode_count = state.settings.vnode_count
+    mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, units))
     return NewView(
         NewTable(name, _schema_of(plan), TableProperties(append_only=plan.is_append_only)),
         tuple(internal_tables(name, plan)),
@@ -64,21 +62,6 @@ def new_view(
         settings,
         to_json(plan),
     )
-
-
-def create_view(store: Store, view: NewView) -> int:
-    """Commit a new view and return its id.
-
-    TableExistsError, ConflictError if what it reads was altered meanwhile.
-    """
-    started = store.environment.now()
-    state = store.state
-    read = (state.tables[one.table_id].definition for one in view.inputs)
-    proposal = Proposal(
-        operation="create view", started=started, new_views=(view,), requires=tuple(read)
-    )
-    done = store.commit(proposal)
-    return done.state.view(view.table.name).view_id
 
 
 def internal_tables(view: str, plan: Materialize) -> list[NewTable]:
@@ -118,9 +101,8 @@ def _schema_of(plan: Materialize) -> TableSchema:
 
 
 def _key_part(order: Order) -> str:
-    name = "`" + order.name.replace("`", "``") + "`"
     direction = "DESC" if order.descending else "ASC"
-    return f"{name} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
+    return f"{quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
 
 
 def _inputs(state: StoreState, plan: Materialize) -> tuple[ViewInput, ...]:
@@ -133,17 +115,16 @@ def _inputs(state: StoreState, plan: Materialize) -> tuple[ViewInput, ...]:
     return tuple(ViewInput(table_id, tuple(sorted(ids))) for table_id, ids in found.items())
 
 
-def _units(spark: SparkSession, store: Store, units: int | None) -> int:
+def _units(spark: SparkSession, vnode_count: int, units: int | None) -> int:
     if units is None:
-        return min(parallelism(spark), store.settings.vnode_count)
-    return check_parallelism(store, units)
-
-
-def check_parallelism(store: Store, units: int) -> int:
-    """Return a number of parallel units. OptionError unless it is 1 to the number of vnodes."""
-    most = store.settings.vnode_count
-    if not 1 <= units <= most:
-        raise errors.OptionError(
-            f"parallelism must be 1 to {most}, the number of vnodes, not {units}"
-        )
+        return min(parallelism(spark), vnode_count)
+    check_parallelism(vnode_count, units)
     return units
+
+
+def check_parallelism(vnode_count: int, units: int) -> None:
+    """OptionError unless a number of parallel units is 1 to the number of vnodes."""
+    if not 1 <= units <= vnode_count:
+        raise errors.OptionError(
+            f"parallelism must be 1 to {vnode_count}, the number of vnodes, not {units}"
+        )

@@ -12,15 +12,12 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from relstate.storage import Store, StoreState, errors
+from relstate.storage import Store, StoreState
 
 from .backfill import fill
-from .creation import check_parallelism, create_view, new_view
+from .creation import check_parallelism, new_view
 from .lineage import levels, upstream, view_ids
 from .refresh import Refreshed, Refresher, failure_of
-
-# A conflict means that somebody else refreshed the view in between.
-_ATTEMPTS = 100
 
 
 class Views:
@@ -55,11 +52,12 @@ class Views:
         goes on to fill.
         """
         with self._turn:
-            view_id = create_view(
-                self._store, new_view(self._spark, self._store, name, query, parallelism)
-            )
+            state = self._store.state
+            view = new_view(self._spark, state, name, query, parallelism)
+            read = [state.tables[one.table_id].definition for one in view.inputs]
+            created = self._store.create_view(view, read)
             try:
-                fill(self._refresher, view_id)
+                fill(self._refresher, created.view_id)
             except Exception as error:
                 self._store.drop_view(name, if_exists=True)
                 raise failure_of(name, error) from error
@@ -83,19 +81,11 @@ class Views:
 
         The fewest vnodes move, and no row of its state. ViewNotFoundError, OptionError.
         """
-        units = check_parallelism(self._store, parallelism)
-        for _ in range(_ATTEMPTS):
-            mapping = self._store.state.view(name).definition.mapping
-            if mapping.units == units:
-                return self._store.epoch
-            try:
-                return self._store.alter_view_mapping(name, mapping.rescale(units))
-            except errors.ConflictError:
-                continue
-        raise errors.ConflictError(
-            f"view {name!r} was altered by others {_ATTEMPTS} times meanwhile; nothing was "
-            "changed: try again"
-        )
+        check_parallelism(self._store.settings.vnode_count, parallelism)
+        mapping = self._store.view(name).definition.mapping
+        if mapping.units == parallelism:
+            return self._store.epoch
+        return self._store.alter_view_mapping(name, mapping.rescale(parallelism))
 
     def _fill(self, state: StoreState, wanted: Iterable[int]) -> list[Exception]:
         """Fill the views that are not, those they read first, and return what went wrong."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from relstate.storage import Store, errors, types
+from relstate.storage import StoreState, errors, types
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Tables(Protocol):
 
 
 class StoreTables:
-    """The tables and views of a store, as of its latest epoch. For one statement."""
+    """The tables and views of a store, as of one epoch."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._ids = store.state.table_ids
+    def __init__(self, state: StoreState) -> None:
+        self._state = state
 
     def find(self, name: str) -> Table | None:
         """Return the table of this name, whatever its case; None if there is none."""
-        if name.lower() not in self._ids:
+        table_id = self._state.table_ids.get(name.lower())
+        if table_id is None:
             return None
-        definition = self._store.read_plan(name).definition
+        definition = self._state.tables[table_id].definition
         columns = definition.schema.columns
         return Table(
             definition.table_id,

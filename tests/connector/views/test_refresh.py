@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database
+from relstate.connector.views import views
+from relstate.connector.views.creation import new_view
 from relstate.connector.views.rebuild import differences
-from relstate.storage import Store, errors
+from relstate.storage import NewView, Store, errors
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
 
@@ -197,6 +199,23 @@ def test_an_input_whose_columns_change(db: Database) -> None:
         db.sql("ALTER TABLE t DROP COLUMN note")
     with pytest.raises(errors.DependentViewsError, match=r"sums|tops"):
         db.sql("ALTER TABLE t DROP COLUMN v")
+
+
+def test_a_view_is_not_created_from_a_table_of_before(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is altered while a view over it is planned is not what the view was planned for."""
+
+    def altered_then(*args: Any) -> NewView:
+        planned = new_view(*args)
+        db.store.widen_column("t", "v", "DECIMAL(30, 0)")
+        return planned
+
+    monkeypatch.setattr(views, "new_view", altered_then)
+    with pytest.raises(errors.ConflictError, match="t"):
+        create(db, {"sums": DIAMOND["sums"]})
+
+    assert db.store.state.view_names() == ()
 
 
 def test_who_is_read_is_not_dropped(db: Database) -> None:

@@ -105,10 +105,10 @@ def test_a_view_of_views_reads_their_hidden_keys(spark: SparkSession, store: Sto
     from relstate.connector.views.plan.planner import plan_view
 
     store.create_table("Orders", "id BIGINT, name STRING", primary_key=["id"], append_only=True)
-    found = StoreTables(store).find("orders")
+    found = StoreTables(store.state).find("orders")
     assert found is not None
     assert (found.name, found.primary_key, found.is_append_only) == ("Orders", ("id",), True)
-    assert StoreTables(store).find("other") is None
+    assert StoreTables(store.state).find("other") is None
 
     class Views:
         """One view, whose key the query does not see."""
