@@ -28,7 +28,7 @@ from .log.entry import (
     check_table_name,
 )
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
-from .log.state import PlacedSegment, StoreState
+from .log.state import StoreState, placed_in
 from .log.time import iso_time, moment_of
 from .log.transaction import Committed, Skipped
 from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
@@ -78,7 +78,6 @@ __all__ = [
     "NewTable",
     "NewView",
     "Op",
-    "PlacedSegment",
     "Predicate",
     "Proposal",
     "Pruning",
@@ -117,6 +116,7 @@ __all__ = [
     "iso_time",
     "moment_of",
     "parse_instant",
+    "placed_in",
     "ragged",
     "type_json",
     "types",

@@ -15,7 +15,7 @@ from .codec.ragged import Bytes
 from .errors import UsageError
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.proposal import Proposal, Reads
-from .log.state import PlacedSegment
+from .log.state import placed_in
 from .snapshot import LatestReader
 from .table.encoding import RowEncoding
 from .table.statetable import StateTable
@@ -54,13 +54,9 @@ def open_state_table(
 def _changes_any(store: Store, encoding: RowEncoding, full_keys: Bytes, entry: Entry) -> bool:
     """Return whether a commit changed a table's row under one of some keys, or all its rows."""
     table_id = encoding.table_id
-    placed = [
-        PlacedSegment(record, entry.epoch, rank)
-        for rank, record in enumerate(entry.added)
-        if record.rows(table_id)
-    ]
     if table_id in entry.based_tables:
         return True
+    placed = placed_in(entry.added, entry.epoch, table_id)
     changed = StorageTable(store.environment, encoding, placed, lambda: 0)
     return len(changed.get_values(full_keys)) > 0
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from relstate.storage import (
     Entry,
-    PlacedSegment,
     ReadPlan,
     RowEncoding,
     SegmentRecord,
     StorageTable,
     Store,
     errors,
+    placed_in,
 )
 
 from .relation import Relation
@@ -60,7 +60,7 @@ class Created:
             return False
         names = [column.name for column in definition.schema.key_columns]
         encoding = RowEncoding(definition, self.plan.vnode_count)
-        placed = [PlacedSegment(one, entry.epoch, rank) for rank, one in enumerate(self.segments)]
+        placed = placed_in(self.segments, entry.epoch, definition.table_id)
         own = StorageTable(store.environment, encoding, placed, lambda: 0)
         changed = _changed_rows(store, self.plan, entry, names)
         return changed is None or any(

@@ -25,13 +25,13 @@ from relstate.storage import (
     Committed,
     Entry,
     NewProgress,
-    PlacedSegment,
     Proposal,
     ReadPlan,
     SegmentRecord,
     Store,
     StoreState,
     errors,
+    placed_in,
 )
 
 from .job import ViewJob, message_frame
@@ -385,13 +385,8 @@ def failure_of(view: str, error: Exception) -> Exception:
 
 def _grown(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> ReadPlan:
     """Return a plan that reads segments, too, as if they had been committed last."""
-    table_id = plan.definition.table_id
-    placed = [
-        PlacedSegment(record, epoch, rank)
-        for rank, record in enumerate(segments)
-        if record.rows(table_id)
-    ]
-    return replace(plan, segments=(*reversed(placed), *plan.segments))
+    placed = placed_in(segments, epoch, plan.definition.table_id)
+    return replace(plan, segments=(*placed, *plan.segments))
 
 
 def _outcome(run: ViewRun, messages: Sequence[TaskMessage]) -> Outcome:

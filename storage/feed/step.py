@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..log.entry import Entry
-from ..log.state import PlacedSegment
+from ..log.state import PlacedSegment, placed_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,6 @@ def steps_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:
     """Yield the steps of some commits, in their order."""
     for entry in entries:
         is_based = table_id in entry.based_tables
-        segments = tuple(
-            PlacedSegment(record, entry.epoch, rank)
-            for rank, record in enumerate(entry.added)
-            if record.rows(table_id)
-        )
+        segments = placed_in(entry.added, entry.epoch, table_id)
         if entry.data_change and (is_based or segments):
-            yield FeedStep(entry.epoch, entry.time, segments[::-1], is_based)
+            yield FeedStep(entry.epoch, entry.time, segments, is_based)

@@ -10,7 +10,7 @@ Does not know: files. (See checkpoint.py for a state's bytes, log.py for where e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -100,6 +100,14 @@ class PlacedSegment:
 
     def __repr__(self) -> str:
         return f"PlacedSegment({self.name!r}, epoch={self.epoch}, rank={self.rank})"
+
+
+def placed_in(
+    added: Sequence[SegmentRecord], epoch: int, table_id: int
+) -> tuple[PlacedSegment, ...]:
+    """Return the segments with rows of a table among those a commit adds, the newest first."""
+    placed = (PlacedSegment(one, epoch, rank) for rank, one in enumerate(added))
+    return tuple(one for one in placed if one.record.rows(table_id))[::-1]
 
 
 # The name tells apart what one compaction made: those segments share no row.
