@@ -57,6 +57,12 @@ class ReadPlan:
         table_id = self.definition.table_id
         return sum(placed.record.stored_bytes(table_id) for placed in self.segments)
 
+    @property
+    def stored_rows(self) -> int:
+        """How many entries of the table's rows are stored, older versions and deletes too."""
+        table_id = self.definition.table_id
+        return sum(placed.record.rows(table_id) for placed in self.segments)
+
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one a vnode).
 

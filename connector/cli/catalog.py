@@ -98,11 +98,10 @@ def summarize_tables(
 
 
 def _summary(store: Store, plan: ReadPlan, data_epoch: int, counted: bool) -> TableSummary:
-    table_id = plan.definition.table_id
-    records = [placed.record for placed in plan.segments]
     rows = _count(store, plan) if counted else _estimated_rows(plan)
-    stored = sum(record.stored_bytes(table_id) for record in records)
-    return TableSummary(plan.definition.name, rows, not counted, stored, len(records), data_epoch)
+    return TableSummary(
+        plan.definition.name, rows, not counted, plan.stored_bytes, len(plan.segments), data_epoch
+    )
 
 
 def _count(store: Store, plan: ReadPlan) -> int:

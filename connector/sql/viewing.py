@@ -90,11 +90,22 @@ class Viewing:
         state = self._store.state
         views = [state.view(view)] if view is not None else list(state.views.values())
         rows = [
-            _table(state, one, table_id)
+            self._table(state, one, table_id)
             for one in sorted(views, key=lambda one: one.view_id)
             for table_id in one.definition.internal
         ]
         return Result(rows, _INTERNAL)
+
+    def _table(self, state: StoreState, view: CatalogView, table_id: int) -> tuple[Any, ...]:
+        plan = self._store.read_plan(state.name_of(table_id), epoch=state.epoch)
+        return (
+            plan.definition.name,
+            state.name_of(view.view_id),
+            table_id,
+            [column.name for column in plan.definition.schema.key_columns],
+            plan.stored_rows,
+            plan.stored_bytes,
+        )
 
 
 def _row(state: StoreState, name: str) -> tuple[Any, ...]:
@@ -109,19 +120,6 @@ def _row(state: StoreState, name: str) -> tuple[Any, ...]:
         definition.mapping.units,
         [state.name_of(one.table_id) for one in definition.inputs],
         definition.query,
-    )
-
-
-def _table(state: StoreState, view: CatalogView, table_id: int) -> tuple[Any, ...]:
-    definition = state.tables[table_id].definition
-    records = [placed.record for placed in state.segments_of(table_id)]
-    return (
-        definition.name,
-        state.name_of(view.view_id),
-        table_id,
-        [column.name for column in definition.schema.key_columns],
-        sum(record.rows(table_id) for record in records),
-        sum(record.stored_bytes(table_id) for record in records),
     )
 
 

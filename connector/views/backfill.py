@@ -182,7 +182,7 @@ def _start(refresher: Refresher, view: CatalogView) -> _Start:
 
 def _first_position(store: Store, plan: Materialize, start: _Start) -> Position:
     plans = [_snapshot(store, scan, start.epochs[scan.table_id]) for scan in scans(plan)]
-    sizes = [_rows(one) for one in plans]
+    sizes = [one.stored_rows for one in plans]
     order = sorted(range(len(plans)), key=lambda number: (sizes[number], number))
     return Position(tuple(order), total=sum(sizes))
 
@@ -225,7 +225,7 @@ def _part(
 
 def _fitting(snapshot: ReadPlan, vnode: int, room: int) -> tuple[range, int]:
     """Return the vnodes from one on whose rows fit in ``room``, at least one, and how many rows."""
-    count, rows = snapshot.vnode_count, _rows(snapshot)
+    count, rows = snapshot.vnode_count, snapshot.stored_rows
     width = max(count * room // max(rows, 1), 1)
     vnodes = range(vnode, min(vnode + width, count))
     return vnodes, rows * len(vnodes) // count
@@ -240,8 +240,3 @@ def _behind(position: Position, vnodes: range, rows: int, vnode_count: int) -> P
 
 def _snapshot(store: Store, scan: Scan, epoch: int) -> ReadPlan:
     return store.read_plan(scan.table, epoch=epoch, columns=columns_of(scan))
-
-
-def _rows(plan: ReadPlan) -> int:
-    table_id = plan.definition.table_id
-    return sum(placed.record.rows(table_id) for placed in plan.segments)

@@ -7,7 +7,7 @@ Does not know: what becomes of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import reported_items
 from relstate.connector.types import struct_of
-from relstate.storage import FeedPlan, PlacedSegment, ReadPlan, types
+from relstate.storage import FeedPlan, ReadPlan, types
 
 from .executor.changes import chunk_schema
 from .plan.node import Scan
@@ -55,22 +55,14 @@ class ScanRead:
         """About how many stored bytes it looks at."""
         if self.plan is None:
             return 0
-        share = len(self.vnodes) / self.plan_vnodes
-        return int(self.plan.stored_bytes * share)
+        return self.plan.stored_bytes * len(self.vnodes) // self.plan_vnodes
 
     @property
     def rows(self) -> int:
         """About how many stored rows it looks at."""
-        match self.plan:
-            case FeedPlan(before, _, _, steps):
-                found = _rows(before, [one for step in steps for one in step.segments])
-                if any(step.is_based for step in steps):
-                    found += _rows(before, before.segments)
-            case ReadPlan():
-                found = _rows(self.plan, self.plan.segments)
-            case None:
-                return 0
-        return found * len(self.vnodes) // self.plan_vnodes
+        if self.plan is None:
+            return 0
+        return self.plan.stored_rows * len(self.vnodes) // self.plan_vnodes
 
     def part(self, number: int, count: int) -> ScanRead:
         """Return one of ``count`` parts of it, each of some of the vnodes."""
@@ -154,11 +146,6 @@ class SourceTask:
 def _part(vnodes: range, number: int, count: int) -> range:
     bounds = [vnodes.start + len(vnodes) * place // count for place in (number, number + 1)]
     return range(*bounds)
-
-
-def _rows(plan: ReadPlan, segments: Sequence[PlacedSegment]) -> int:
-    table_id = plan.definition.table_id
-    return sum(placed.record.rows(table_id) for placed in segments)
 
 
 def _inserts(rows: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:

@@ -55,11 +55,20 @@ class FeedPlan:
     @property
     def stored_bytes(self) -> int:
         """The stored bytes of the entries that are to be looked through."""
-        table_id = self.definition.table_id
-        written = (placed.record for step in self.steps for placed in step.segments)
-        size = sum(record.stored_bytes(table_id) for record in written)
-        reads_all = any(step.is_based for step in self.steps)
-        return size + self.before.stored_bytes if reads_all else size
+        return self._looked_through.stored_bytes
+
+    @property
+    def stored_rows(self) -> int:
+        """How many entries are to be looked through."""
+        return self._looked_through.stored_rows
+
+    @property
+    def _looked_through(self) -> ReadPlan:
+        """The table, of only the segments whose entries are to be looked through."""
+        segments = [placed for step in self.steps for placed in step.segments]
+        if any(step.is_based for step in self.steps):
+            segments += self.before.segments
+        return replace(self.before, segments=tuple(segments))
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one a vnode)."""
