@@ -17,9 +17,9 @@ from relstate.connector.views.plan.aggregate import Aggregate
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.refresh import Refresher
 from relstate.connector.views.sessions import Sessions
-from relstate.connector.views.source import CHANGE_TYPE, ScanRead, columns_of, source_frame
+from relstate.connector.views.source import ScanRead, columns_of, source_frame
 from relstate.connector.views.task import ExecutorStep, Writers
-from relstate.storage import CatalogView, Store, StoreState
+from relstate.storage import CHANGE_TYPE, CatalogView, Store, StoreState
 
 
 def run_idle(refresher: Refresher, sessions: Sessions, state: StoreState, name: str) -> None:

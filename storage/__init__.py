@@ -15,7 +15,7 @@ from .codec import ragged
 from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
 from .environment import Environment, LocalEnvironment
-from .feed.columns import FEED_FIELDS, feed_fields
+from .feed.columns import CHANGE_TYPE, FEED_FIELDS, adds_row, feed_fields
 from .feed.plan import DEDUPLICATIONS, FeedPlan
 from .feed.snapshot import FeedSnapshot
 from .instant import parse_instant
@@ -57,6 +57,7 @@ from .upkeep.job import CompactionJob
 from .upkeep.vacuum import VacuumReport
 
 __all__ = [
+    "CHANGE_TYPE",
     "DEDUPLICATIONS",
     "FEED_FIELDS",
     "OP_COLUMN",
@@ -107,6 +108,7 @@ __all__ = [
     "ViewInput",
     "ViewProgress",
     "WriteTarget",
+    "adds_row",
     "arrow",
     "cast",
     "check_table_name",

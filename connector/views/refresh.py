@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from relstate.connector.arrow_function import check_arrow_functions
 from relstate.connector.failure import unwrapped
 from relstate.storage import (
+    CHANGE_TYPE,
     CatalogView,
     Committed,
     Entry,
@@ -42,7 +43,7 @@ from .plan.form import from_json
 from .plan.materialize import Materialize
 from .plan.node import Scan
 from .sessions import Sessions, parallelism, undisturbed
-from .source import CHANGE_TYPE, ScanRead, columns_of, source_frame
+from .source import ScanRead, columns_of, source_frame
 from .task import Target
 
 # A conflict means that somebody else refreshes the same views; so many, that they never stop.

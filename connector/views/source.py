@@ -7,17 +7,17 @@ Does not know: what becomes of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import reported_items
 from relstate.connector.types import struct_of
-from relstate.storage import FeedPlan, ReadPlan, types
+from relstate.storage import FeedPlan, Op, ReadPlan, adds_row, types
 
 from .executor.changes import chunk_schema
 from .plan.node import Scan
@@ -25,12 +25,9 @@ from .sessions import parallelism
 from .steps import Step, after
 from .wire import change_batches, control_rows, wire_fields, wire_schema
 
-CHANGE_TYPE = "_change_type"
-
 # What is read on the driver at most, and what makes a task beyond that, in stored bytes.
 _LOCAL_BYTES = 8 << 20
 _TASK_BYTES = 32 << 20
-_INSERTS = pa.array(["insert", "update_postimage"])
 # What Spark takes from Arrow as it is.
 _PLAIN_TYPES = (
     types.Boolean, types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float,
@@ -149,19 +146,18 @@ def _part(vnodes: range, number: int, count: int) -> range:
 
 
 def _inserts(rows: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
-    ops = pa.array(np.ones(rows.num_rows, np.int8))
-    return _chunk(ops, rows.columns, scan)
+    return _chunk(np.full(rows.num_rows, Op.INSERT), rows.columns, scan)
 
 
 def _changes(feed: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
     """Return a batch of a feed, whose last column is the change type, as a chunk."""
     *columns, kinds = feed.columns
-    is_insert = np.asarray(pc.is_in(kinds, value_set=_INSERTS))
-    return _chunk(pa.array((2 - is_insert).astype(np.int8)), columns, scan)
+    return _chunk(np.where(adds_row(kinds), Op.INSERT, Op.DELETE), columns, scan)
 
 
-def _chunk(ops: pa.Array, columns: list[pa.Array], scan: Scan) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([ops, *columns], schema=chunk_schema(scan.fields))
+def _chunk(ops: NDArray[np.int64], columns: Sequence[pa.Array], scan: Scan) -> pa.RecordBatch:
+    arrays = [pa.array(ops, pa.int8()), *columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=chunk_schema(scan.fields))
 
 
 def _is_plain(field: types.Field) -> bool:

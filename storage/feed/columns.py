@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..codec.ragged import Positions
@@ -73,6 +74,12 @@ def stored_columns(schema: TableSchema, names: Sequence[str]) -> tuple[Column, .
     added = {field.name for field in FEED_FIELDS}
     found = tuple(schema.column(name) for name in names if name not in added)
     return found or schema.key_columns[:1]
+
+
+def adds_row(types: pa.Array) -> NDArray[np.bool_]:
+    """Return which rows of a feed are there after their change, by its column of change types."""
+    after: NDArray[np.bool_] = np.asarray(pc.is_in(types, _LABELS.take([INSERT, UPDATE_POSTIMAGE])))
+    return after
 
 
 def feed_batch(
