@@ -15,6 +15,11 @@ from pyspark.sql.types import StructType
 from relstate.storage import Column, TableSchema, arrow, errors, feed_fields, type_json
 from relstate.storage import types as t
 
+_PLAIN = (
+    t.Boolean, t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.Float, t.Double, t.Decimal, t.String,
+    t.Binary, t.Date, t.Timestamp, t.TimestampNtz,
+)  # fmt: skip
+
 
 def fields_of(schema: StructType) -> tuple[t.Field, ...]:
     """Return the fields of a schema of Spark. UnsupportedTypeError for a type not stored."""
@@ -24,6 +29,12 @@ def fields_of(schema: StructType) -> tuple[t.Field, ...]:
 def arrow_schema_of(schema: StructType) -> pa.Schema:
     """Return the Arrow schema in which Spark hands over, and takes, rows of ``schema``."""
     return pa.schema([arrow.arrow_field(field) for field in fields_of(schema)])
+
+
+def passes_as_is(data_type: t.DataType) -> bool:
+    """Tell whether Spark takes Arrow's values of a type just as they are when it makes a frame."""
+    is_collated = isinstance(data_type, t.String) and data_type.is_collated
+    return isinstance(data_type, _PLAIN) and not is_collated
 
 
 def struct_type(columns: Sequence[Column]) -> StructType:

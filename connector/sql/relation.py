@@ -28,7 +28,7 @@ from relstate.connector.syntax.reference import (
     table_references,
 )
 from relstate.connector.syntax.tokens import tokens_of
-from relstate.connector.types import named_columns, struct_type
+from relstate.connector.types import named_columns, passes_as_is, struct_type
 from relstate.storage import (
     Predicate,
     ReadPlan,
@@ -36,7 +36,6 @@ from relstate.storage import (
     errors,
     iso_time,
     moment_of,
-    types,
 )
 
 from .consistency import consistent_epochs
@@ -45,11 +44,6 @@ from .pruning import conditions
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_WHERE = 1 << 20
 _MOST_LOOKUPS = 64
-_PLAIN_TYPES = (
-    types.Boolean, types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float,
-    types.Double, types.Decimal, types.String, types.Binary, types.Date, types.Timestamp,
-    types.TimestampNtz,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +245,7 @@ class QueryPlanner:
 def _is_lookup(plan: ReadPlan, where: Predicate) -> bool:
     """Tell whether a read is one of a few keys, and of types that Spark takes as they are."""
     columns = named_columns(plan.definition.schema, plan.columns)
-    if not all(isinstance(column.type, _PLAIN_TYPES) for column in columns):
-        return False
-    if any(isinstance(one.type, types.String) and one.type.is_collated for one in columns):
+    if not all(passes_as_is(column.type) for column in columns):
         return False
     pruning = replace(plan, where=where).pruning()
     return pruning.ranges == 0 and pruning.points <= _MOST_LOOKUPS

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import reported_items
-from relstate.connector.types import struct_of
+from relstate.connector.types import passes_as_is, struct_of
 from relstate.storage import FeedPlan, Op, ReadPlan, adds_row, types
 
 from .executor.changes import chunk_schema
@@ -28,12 +28,6 @@ from .wire import change_batches, control_rows, wire_fields, wire_schema
 # What is read on the driver at most, and what makes a task beyond that, in stored bytes.
 _LOCAL_BYTES = 8 << 20
 _TASK_BYTES = 32 << 20
-# What Spark takes from Arrow as it is.
-_PLAIN_TYPES = (
-    types.Boolean, types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float,
-    types.Double, types.Decimal, types.String, types.Binary, types.Date, types.Timestamp,
-    types.TimestampNtz,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ def source_frame(spark: SparkSession, read: ScanRead, steps: Sequence[Step], fan
     """
     task = SourceTask(read, tuple(steps), 1, fan)
     struct = struct_of(wire_fields(task.fields))
-    is_plain = all(map(_is_plain, task.fields))
+    is_plain = all(passes_as_is(field.type) for field in task.fields)
     if read.plan is None or (is_plain and read.stored_bytes <= _LOCAL_BYTES):
         rows = pa.Table.from_batches(task.part(0), wire_schema(task.fields))
         return spark.createDataFrame(rows, struct)
@@ -158,8 +152,3 @@ def _changes(feed: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
 def _chunk(ops: NDArray[np.int64], columns: Sequence[pa.Array], scan: Scan) -> pa.RecordBatch:
     arrays = [pa.array(ops, pa.int8()), *columns]
     return pa.RecordBatch.from_arrays(arrays, schema=chunk_schema(scan.fields))
-
-
-def _is_plain(field: types.Field) -> bool:
-    is_collated = isinstance(field.type, types.String) and field.type.is_collated
-    return isinstance(field.type, _PLAIN_TYPES) and not is_collated
