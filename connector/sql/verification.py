@@ -22,7 +22,7 @@ from relstate.connector.views.plan.node import walk
 from relstate.connector.views.plan.topn import TopN
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.refresh import Refresher
-from relstate.connector.views.sessions import batch_session
+from relstate.connector.views.sessions import Sessions, batch_sessions, undisturbed
 from relstate.storage import CatalogView, Store, StoreState
 
 from .relation import QueryPlanner
@@ -49,31 +49,33 @@ def check_views(
 ) -> tuple[ViewReport, ...]:
     """Return what is wrong with views, by default with all. ViewNotFoundError."""
     state = store.state
-    refresher = Refresher(spark, store)
-    return tuple(
-        _report(spark, refresher, state, state.views[view_id]) for view_id in view_ids(state, names)
-    )
+    refresher, sessions = Refresher(spark, store), batch_sessions(spark)
+    with undisturbed(spark):
+        return tuple(
+            _report(sessions, refresher, state, state.views[view_id])
+            for view_id in view_ids(state, names)
+        )
 
 
 def _report(
-    spark: SparkSession, refresher: Refresher, state: StoreState, view: CatalogView
+    sessions: Sessions, refresher: Refresher, state: StoreState, view: CatalogView
 ) -> ViewReport:
     name = state.name_of(view.view_id)
     if not view.progress.is_filled:
         return ViewReport(name, view.progress.reflects, ("it is not filled yet: refresh it",))
     problems = [
-        *_against_select(spark, refresher, state, view),
+        *_against_select(sessions, refresher, state, view),
         *differences(refresher, view.view_id),
     ]
     return ViewReport(name, view.progress.reflects, tuple(problems))
 
 
 def _against_select(
-    spark: SparkSession, refresher: Refresher, state: StoreState, view: CatalogView
+    sessions: Sessions, refresher: Refresher, state: StoreState, view: CatalogView
 ) -> Iterator[str]:
     """Yield how the rows of a view differ from those of its SELECT."""
     store, name = refresher.store, state.name_of(view.view_id)
-    session = batch_session(spark, view.definition.settings)
+    session = sessions.of(view.definition.settings)
     inputs = QueryPlanner(session, store, dict(view.progress.inputs))
     expected = inputs.frame(inputs.plan(view.definition.query))
     own = QueryPlanner(session, store, {view.view_id: state.epoch})

@@ -22,7 +22,7 @@ REMEMBERED = {
     "spark.sql.ansi.enabled": "true",
 }
 # What only its speed hangs on: a refresh's stages are few and small, and known beforehand.
-_OWN = {
+_REFRESH = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
@@ -58,24 +58,13 @@ def undisturbed(spark: SparkSession) -> Iterator[None]:
             SparkSession._activeSession = spark
 
 
-def batch_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return a new session under some settings for large queries, whose stages Spark sizes."""
-    session = spark.newSession()
-    own = {
-        "spark.sql.adaptive.enabled": "true",
-        "spark.sql.shuffle.partitions": str(4 * parallelism(spark)),
-    }
-    for name, value in {**own, **settings}.items():
-        session.conf.set(name, value)
-    return session
-
-
 class Sessions:
     """Sessions by settings, each made when first asked for. Safe between threads."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        """``spark``: a session of the Spark to be used."""
+    def __init__(self, spark: SparkSession, own: Mapping[str, str] = _REFRESH) -> None:
+        """``spark``: a session of the Spark to be used. ``own``: what all of them are set to."""
         self._spark = spark
+        self._own = dict(own)
         self._made: dict[tuple[tuple[str, str], ...], SparkSession] = {}
         self._lock = Lock()
 
@@ -89,13 +78,20 @@ class Sessions:
         key = tuple(sorted(settings.items()))
         with self._lock:
             if key not in self._made:
-                self._made[key] = self._new(settings)
+                session = self._spark.newSession()
+                for name, value in {**self._own, **settings}.items():
+                    session.conf.set(name, value)
+                self._made[key] = session
             return self._made[key]
 
-    def _new(self, settings: Mapping[str, str]) -> SparkSession:
-        session = self._spark.newSession()
-        shuffled = self._spark.conf.get("spark.sql.shuffle.partitions")
-        kept = {} if shuffled is None else {"spark.sql.shuffle.partitions": str(shuffled)}
-        for name, value in {**_OWN, **kept, **settings}.items():
-            session.conf.set(name, value)
-        return session
+
+def batch_sessions(spark: SparkSession) -> Sessions:
+    """Return sessions for large queries, whose stages Spark sizes."""
+    partitions = 4 * parallelism(spark)
+    return Sessions(
+        spark,
+        {
+            "spark.sql.adaptive.enabled": "true",
+            "spark.sql.shuffle.partitions": str(partitions),
+        },
+    )

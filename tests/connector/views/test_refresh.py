@@ -139,11 +139,11 @@ def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
     assert active is not None
     put(db.store, 1, factor=3)
 
-    db.refresh()
-    found = db.spark.getActiveSession()
-
-    assert found is not None
-    assert found._jsparkSession.equals(active._jsparkSession)
+    for act in (db.refresh, db.check_views):
+        act()
+        found = db.spark.getActiveSession()
+        assert found is not None
+        assert found._jsparkSession.equals(active._jsparkSession), act
 
 
 def test_what_a_view_is_yet_to_read_is_kept(db: Database) -> None:
