@@ -240,7 +240,7 @@ class AppendOnlyError(DataError):
 
 
 class ViewFailedError(DataError):
-    """A row of a view's inputs cannot be taken in: an expression of its SELECT fails on it."""
+    """A view cannot be computed: mostly, an expression of its SELECT fails on a row it reads."""
 
 
 class ConsistencyError(DataError):

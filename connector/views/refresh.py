@@ -38,7 +38,7 @@ from relstate.storage import (
 from .job import ViewJob, message_frame
 from .lineage import inputs_of, levels, upstream, view_ids
 from .message import TaskMessage, checked
-from .operators import Fragment, fragments, scans
+from .operators import fragments, scans
 from .plan.form import from_json
 from .plan.materialize import Materialize
 from .plan.node import Scan
@@ -111,7 +111,7 @@ class Refresher:
     def __init__(self, spark: SparkSession, store: Store) -> None:
         self._store = store
         self._sessions = Sessions(spark)
-        self._plans: dict[int, Materialize] = {}
+        self._plans: dict[int, _KnownPlan] = {}
         self._threads = ThreadPoolExecutor(parallelism(spark), "relstate refresh")
 
     @property
@@ -125,8 +125,6 @@ class Refresher:
         ViewNotFoundError; ConflictError where others keep refreshing the same views; the error of
         a view that could not be computed, when all others are committed.
         """
-        state = self._store.state
-        view_ids(state, names)
         for _ in range(_ATTEMPTS):
             state = self._store.state
             wanted = upstream(state, view_ids(state, names))
@@ -181,12 +179,12 @@ class Refresher:
 
     def plan_of(self, view: CatalogView) -> Materialize:
         """Return the plan of a view, the same object each time."""
-        view_id = view.definition.view_id
-        if view_id not in self._plans:
-            plan = from_json(view.definition.plan)
-            assert isinstance(plan, Materialize)
-            self._plans[view_id] = plan
-        return self._plans[view_id]
+        return self._known(view).plan
+
+    def _known(self, view: CatalogView) -> _KnownPlan:
+        if view.view_id not in self._plans:
+            self._plans[view.view_id] = _KnownPlan.of(view)
+        return self._plans[view.view_id]
 
     def run(self, state: StoreState, view_id: int, reads: Sequence[ScanRead]) -> ViewRun:
         """Return a view's part of a refresh that reads its state as of ``state``."""
@@ -212,7 +210,6 @@ class Refresher:
         before it wrote. SessionError without pandas, LostMessageError, what executors and
         expressions raise.
         """
-        check_arrow_functions("materialized views", "views")
         count = -(-run.rows // PART_ROWS)
         if count > 1:
             parts = (tuple(one.part(n, count) for one in run.reads) for n in range(count))
@@ -250,6 +247,7 @@ class Refresher:
             raise
 
     def _computed(self, run: ViewRun) -> Outcome:
+        check_arrow_functions("materialized views", "views")
         session = self._sessions.of(run.view.definition.settings)
         sources = {id(read.scan): read for read in run.reads}
         fan = run.job.mapping.units
@@ -260,7 +258,8 @@ class Refresher:
                 run.rows,
             )
             rows = frame.collect()
-        return _outcome(run, [TaskMessage.decode(bytes(row[0])) for row in rows])
+        messages = [TaskMessage.decode(bytes(row[0])) for row in rows]
+        return _outcome(run, messages, self._known(run.view).readers)
 
     def _outcomes(self, runs: Sequence[ViewRun]) -> list[tuple[ViewRun, Outcome | Exception]]:
         """Compute the views of one level, side by side: small jobs leave room for each other."""
@@ -320,6 +319,24 @@ class Refresher:
         return self.commit_outcomes(list(done.moved.values()), progress).epoch
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownPlan:
+    """A view's plan, and the numbers of the executors that take in the rows of its scans."""
+
+    plan: Materialize
+    readers: frozenset[int]
+
+    @classmethod
+    def of(cls, view: CatalogView) -> _KnownPlan:
+        """Return what a view's definition says."""
+        plan = from_json(view.definition.plan)
+        assert isinstance(plan, Materialize)
+        reading = (
+            one for one in fragments(plan) if any(isinstance(each, Scan) for each in one.inputs)
+        )
+        return cls(plan, frozenset(one.operators[0].number for one in reading))
+
+
 class _Round:
     """A refresh under way: what views have been computed from a state so far."""
 
@@ -377,8 +394,9 @@ def failure_of(view: str, error: Exception) -> Exception:
         return error
     reason = str(error).split("== SQL", 1)[0].split("JVM stacktrace", 1)[0].strip()
     failure = errors.ViewFailedError(
-        f"view {view!r}: an expression of its SELECT does not take a row of its inputs; correct "
-        f"the row, or create the view anew with an expression that takes it. Spark says: {reason}"
+        f"view {view!r} could not be computed; if an expression of its SELECT does not take a row "
+        "of its inputs, correct the row, or create the view anew with an expression that takes "
+        f"it. What was raised: {type(error).__name__}: {reason}"
     )
     failure.__cause__ = error
     return failure
@@ -390,16 +408,11 @@ def _grown(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> Rea
     return replace(plan, segments=(*placed, *plan.segments))
 
 
-def _outcome(run: ViewRun, messages: Sequence[TaskMessage]) -> Outcome:
+def _outcome(run: ViewRun, messages: Sequence[TaskMessage], readers: frozenset[int]) -> Outcome:
     own = [message for message in messages if message.view_id == run.job.view_id]
     heard = checked(run.name, own, run.job.units())
-    firsts = {one.operators[0].number for one in fragments(run.job.plan) if _reads_scan(one)}
     return Outcome(
         tuple(segment for message in heard for segment in message.segments),
         min(message.started for message in heard),
-        sum(message.rows for message in heard if firsts.intersection(message.executors)),
+        sum(message.rows for message in heard if readers.intersection(message.executors)),
     )
-
-
-def _reads_scan(fragment: Fragment) -> bool:
-    return any(isinstance(one, Scan) for one in fragment.inputs)

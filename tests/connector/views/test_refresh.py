@@ -12,6 +12,7 @@ from relstate.connector.sql import Database
 from relstate.connector.views import views
 from relstate.connector.views.creation import new_view
 from relstate.connector.views.rebuild import differences
+from relstate.connector.views.refresh import failure_of
 from relstate.storage import NewView, Store, errors
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
@@ -130,6 +131,20 @@ def test_a_view_that_fails_holds_nobody_else(query: str, problem: str, db: Datab
 
     assert db.refresh().views == ("bad", "both", "over", "sums", "tops")
     hold(db, {**DIAMOND, **failing})
+
+
+def test_a_failure_tells_what_was_raised_and_no_more() -> None:
+    """What is relstate's own stays as it is; of all else only a guess at the reason is made."""
+    own = errors.ValueRangeError("too large")
+    assert failure_of("v", own) is own
+
+    raised = OSError("no space left")
+    failure = failure_of("v", raised)
+
+    assert isinstance(failure, errors.ViewFailedError)
+    assert str(failure).startswith("view 'v' could not be computed; if an expression")
+    assert str(failure).endswith("OSError: no space left")
+    assert failure.__cause__ is raised
 
 
 def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
