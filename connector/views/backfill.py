@@ -12,6 +12,7 @@ Does not know: how a part is computed (refresh).
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +34,6 @@ from .plan.node import Scan
 from .refresh import LASTING, MOVED, PART_ROWS, Refresher
 from .source import ScanRead, columns_of
 
-_EVERYTHING = 1 << 62
 _ATTEMPTS = 20
 
 _logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
         start = _start(refresher, view)
         position = _first_position(refresher.store, plan, start)
         state = refresher.store.state
-    part = _part(refresher.store, state, plan, start, position, PART_ROWS)
+    part = _part(refresher.store, plan, start, position, PART_ROWS)
     try:
         outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
     except LASTING:
@@ -121,7 +121,7 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
     except Exception as error:
         # Of a part of the rows a view may have values that it has of all of them never, and that
         # its expressions do not take: then all that is left has to come at once.
-        whole = _part(refresher.store, state, plan, start, position, None)
+        whole = _part(refresher.store, plan, start, position, sys.maxsize)
         if whole == part:
             raise
         _logger.warning("a part of a backfill failed, and is tried with all the rest: %s", error)
@@ -140,7 +140,7 @@ def parts(refresher: Refresher, state: StoreState, view_id: int) -> Iterator[tup
     plan, start = refresher.plan_of(view), _Start.of(view.progress)
     position = _first_position(refresher.store, plan, start)
     while position.place < len(position.order):
-        part = _part(refresher.store, state, plan, start, position, PART_ROWS)
+        part = _part(refresher.store, plan, start, position, PART_ROWS)
         position = part.after
         yield part.reads
 
@@ -195,21 +195,13 @@ class _Part:
     after: Position
 
 
-def _part(
-    store: Store,
-    state: StoreState,
-    plan: Materialize,
-    start: _Start,
-    position: Position,
-    rows: int | None,
-) -> _Part:
-    """Return the next part, of so many rows, or of all that are left: of as many scans as fit, of
-    the last one perhaps not all vnodes.
+def _part(store: Store, plan: Materialize, start: _Start, position: Position, room: int) -> _Part:
+    """Return the next part, of so many rows: of as many scans as fit, of the last one perhaps not
+    all vnodes.
     """
     found = list(scans(plan))
-    vnode_count = state.settings.vnode_count
+    vnode_count = store.settings.vnode_count
     reads = [ScanRead(scan, None, range(vnode_count)) for scan in found]
-    room = _EVERYTHING if rows is None else rows
     while position.place < len(position.order) and room > 0:
         number = position.order[position.place]
         scan = found[number]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from relstate.storage import CatalogView, NewView, StoreState, types
 from relstate.vnode import VnodeMapping
@@ -80,9 +79,7 @@ def _key(spec: StateTableSpec) -> str:
 def _mapping_lines(mapping: VnodeMapping) -> list[str]:
     lines = []
     for unit in range(mapping.units):
-        owned = mapping.vnodes_of(unit)
-        runs = groupby(enumerate(owned), key=lambda pair: pair[1] - pair[0])
-        ranges = [[vnode for _, vnode in run] for _, run in runs]
-        shown = ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges)
-        lines.append(f"unit {unit}: {len(owned)} vnodes: {shown}")
+        owned = mapping.ranges_of(unit)
+        shown = ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in owned)
+        lines.append(f"unit {unit}: {sum(map(len, owned))} vnodes: {shown}")
     return lines

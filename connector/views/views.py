@@ -60,7 +60,8 @@ class Views:
                 fill(self._refresher, created.view_id)
             except Exception as error:
                 self._store.drop_view(name, if_exists=True)
-                raise failure_of(name, error) from error
+                failure = failure_of(name, error)
+                raise failure from failure.__cause__
             return self._store.epoch
 
     def refresh(self, names: Sequence[str] | None = None) -> Refreshed:

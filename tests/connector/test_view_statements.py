@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -142,6 +143,15 @@ def test_explain_tells_how_a_view_is_kept(viewed: Database) -> None:
         assert part in row.plan
     for table in viewed.sql("SHOW INTERNAL TABLES FROM best").collect():
         assert f"{table.tableName} [{table.table_id}]" in row.plan
+
+    viewed.sql("ALTER MATERIALIZED VIEW named SET PARALLELISM 3")
+    (row,) = viewed.sql("EXPLAIN MATERIALIZED VIEW named").collect()
+    mapping = viewed.store.view("named").definition.mapping
+    for unit in range(3):
+        (told,) = re.findall(rf"^unit {unit}: (\d+) vnodes: (.*)$", row.plan, re.MULTILINE)
+        bounds = [list(map(int, one.split("-"))) for one in told[1].split(", ")]
+        owned = [vnode for one in bounds for vnode in range(one[0], one[-1] + 1)]
+        assert (int(told[0]), tuple(owned)) == (len(owned), mapping.vnodes_of(unit))
 
     epoch = viewed.store.epoch
     (new,) = viewed.sql(
