@@ -56,10 +56,10 @@ class Catalog:
         """Carry a statement out. Errors are the store's."""
         match statement:
             case CreateTable():
-                return _epoch(self._create(statement))
+                return epoch_result(self._create(statement))
             case DropTable(name, if_exists, cascade):
                 self._store.drop_table(name, if_exists=if_exists, cascade=cascade)
-                return _epoch(self._store.epoch)
+                return epoch_result(self._store.epoch)
             case ShowTables(pattern):
                 rows = [(name,) for name in self._store.tables() if matches(name, pattern)]
                 return Result(rows, "tableName STRING NOT NULL")
@@ -73,7 +73,7 @@ class Catalog:
                 self._store.table(name)
                 return Result(history.history_rows(self._store, name), history.SCHEMA)
             case _:
-                return _epoch(self._alter(statement))
+                return epoch_result(self._alter(statement))
 
     def _create(self, statement: CreateTable) -> int:
         self._store.create_table(
@@ -100,7 +100,8 @@ class Catalog:
                 return self._store.set_ttl(table, new_ttl(properties))
 
 
-def _epoch(epoch: int) -> Result:
+def epoch_result(epoch: int) -> Result:
+    """Return what a statement tells that makes an epoch: which."""
     return Result([(epoch,)], "epoch BIGINT NOT NULL")
 
 

@@ -28,22 +28,14 @@ from relstate.storage import CompactionReport, Store, errors, parse_instant
 from . import changing, explain, history
 from .applying import Application, Expression, changelog
 from .catalog import Catalog
-from .change import Delete, Insert, Merge, Truncate, Update
+from .change import Change
 from .changing import Changing
 from .debezium import debezium
 from .maintenance import maintain
 from .relation import QueryPlanner
 from .statement import Explain, Query, parse_statement
 from .verification import ViewReport, check_views
-from .view import (
-    CreateView,
-    DropView,
-    ExplainView,
-    RefreshView,
-    SetParallelism,
-    ShowInternalTables,
-    ShowViews,
-)
+from .view import ViewStatement
 from .viewing import Viewing
 
 
@@ -94,18 +86,10 @@ class Database:
                 return planner.frame(planner.plan(query, consistent=consistent))
             case Explain(query, mode):
                 return self._explain(query, mode)
-            case Insert() | Update() | Delete() | Truncate() | Merge() as change:
+            case change if isinstance(change, Change):
                 outcome = self._changing.run(change)
                 return self._rows([outcome.row()], changing.SCHEMA)
-            case (
-                CreateView()
-                | DropView()
-                | SetParallelism()
-                | RefreshView()
-                | ShowViews()
-                | ShowInternalTables()
-                | ExplainView()
-            ) as statement:
+            case statement if isinstance(statement, ViewStatement):
                 result = self._viewing.run(statement)
                 return self._rows(result.rows, result.schema)
             case definition:

@@ -12,9 +12,9 @@ from relstate.connector.views.creation import new_view
 from relstate.connector.views.explanation import explained, explained_new
 from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
-from relstate.storage import CatalogView, NewView, StoreState, errors
+from relstate.storage import CatalogView, StoreState, errors
 
-from .catalog import Result, matches
+from .catalog import Result, epoch_result, matches
 from .view import (
     CreateView,
     DropView,
@@ -48,29 +48,27 @@ class Viewing:
         """Carry a statement out. Errors are those of `Views` and of the store."""
         match statement:
             case CreateView():
-                return _epoch(self._create(statement))
+                return epoch_result(self._create(statement))
             case DropView(name, if_exists, cascade):
                 self._store.drop_view(name, if_exists=if_exists, cascade=cascade)
-                return _epoch(self._store.epoch)
+                return epoch_result(self._store.epoch)
             case SetParallelism(name, parallelism):
-                return _epoch(self._views.set_parallelism(name, parallelism))
+                return epoch_result(self._views.set_parallelism(name, parallelism))
             case RefreshView(name):
-                return _epoch(self._views.refresh([name]).epoch)
+                return epoch_result(self._views.refresh([name]).epoch)
             case ShowViews(pattern):
                 return self._show(pattern)
             case ShowInternalTables(view):
                 return self._internal(view)
-            case ExplainView(CreateView() as create):
-                return _text(explained_new(self._new(create)))
-            case ExplainView(str(name)):
-                state = self._store.state
-                return _text(explained(state, state.view(name)))
-        raise AssertionError(statement)
+            case ExplainView(view):
+                return Result([("\n".join(self._explained(view)),)], "plan STRING NOT NULL")
 
-    def _new(self, create: CreateView) -> NewView:
-        return new_view(
-            self._views.spark, self._store.state, create.name, create.query, create.parallelism
-        )
+    def _explained(self, view: str | CreateView) -> list[str]:
+        state = self._store.state
+        if isinstance(view, str):
+            return explained(state, state.view(view))
+        spark = self._views.spark
+        return explained_new(new_view(spark, state, view.name, view.query, view.parallelism))
 
     def _create(self, statement: CreateView) -> int:
         try:
@@ -121,11 +119,3 @@ def _row(state: StoreState, name: str) -> tuple[Any, ...]:
         [state.name_of(one.table_id) for one in definition.inputs],
         definition.query,
     )
-
-
-def _epoch(epoch: int) -> Result:
-    return Result([(epoch,)], "epoch BIGINT NOT NULL")
-
-
-def _text(lines: list[str]) -> Result:
-    return Result([("\n".join(lines),)], "plan STRING NOT NULL")
