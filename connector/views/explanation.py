@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from relstate.storage import CatalogView, NewView, StoreState, types
 from relstate.vnode import VnodeMapping
 
-from .operators import Fragment, Operator, fragments
+from .operators import Fragment, Operator, fragments, units_of
 from .plan.described import described
 from .plan.form import from_json
 from .plan.materialize import Materialize
@@ -60,7 +60,7 @@ def _fragment_lines(fragment: Fragment, mapping: VnodeMapping, tables: _Tables) 
         for one in fragment.inputs
     )
     where = ", ".join(map(types.quoted, fragment.distribution)) or "vnode 0 alone"
-    units = mapping.units if fragment.distribution else 1
+    units = units_of(mapping, fragment.distribution)
     lines = [f"Fragment {fragment.number}: from {sources}; distributed by {where}; units {units}"]
     for operator in fragment.operators:
         lines.append(f"  Executor {operator.number}: {operator.executor.label}")

@@ -25,7 +25,7 @@ from .executor.aggregate import MergingAggregateExecutor
 from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
 from .executor.layout import Layout
-from .operators import Operator, is_placed, operators, wanted_distribution
+from .operators import Operator, is_placed, operators, units_of, wanted_distribution
 from .plan.aggregate import Aggregate
 from .plan.join import Join
 from .plan.materialize import Materialize
@@ -63,14 +63,11 @@ class ViewJob:
         """The executors."""
         return operators(self.plan)
 
-    def units_of(self, distribution: Names) -> int:
-        """Return in how many units rows with a distribution lie."""
-        return self.mapping.units if distribution else 1
-
     def units(self) -> list[tuple[int, int]]:
         """Return for every executor its number and in how many units it runs."""
         return [
-            (one.number, self.units_of(wanted_distribution(one.node))) for one in self.operators
+            (one.number, units_of(self.mapping, wanted_distribution(one.node)))
+            for one in self.operators
         ]
 
     def combines(self, node: Aggregate) -> bool:
@@ -226,7 +223,7 @@ class _Builder:
 
     def _shuffled(self, flow: _Flow, distribution: Names) -> _Flow:
         """Return rows each in the unit that owns its vnode."""
-        frame, units = _frame(flow), self._job.units_of(distribution)
+        frame, units = _frame(flow), units_of(self._job.mapping, distribution)
         if units == 1:
             return replace(flow, rows=frame.repartition(1), units=1)
         owner = owner_expression(self._job.mapping, distribution)

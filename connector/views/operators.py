@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from relstate.vnode import VnodeMapping
+
 from .executor.aggregate import AggregateExecutor
 from .executor.degree import DegreeExecutor
 from .executor.executor import Executor
@@ -94,6 +96,11 @@ def wanted_distribution(node: Node) -> Names:
         return tuple(key.field.name for key in node.keys)
     assert node.distribution is not None
     return node.distribution
+
+
+def units_of(mapping: VnodeMapping, distribution: Names) -> int:
+    """Return in how many units rows with a distribution lie: those without one all in vnode 0."""
+    return mapping.units if distribution else 1
 
 
 def is_placed(node: Node) -> bool:
