@@ -139,8 +139,8 @@ class Database:
         """Return a table at an epoch, by default the latest now, at which the DataFrame stays.
 
         ``timestamp``: of what was committed then, in UTC unless it has a zone. OptionError where
-        both are given, TableNotFoundError, EpochNotFoundError or EpochExpiredError if it cannot be
-        read.
+        both are given, TableNotFoundError, EpochNotFoundError, EpochExpiredError or
+        ViewNotFilledError if it cannot be read.
         """
         if timestamp is not None:
             if version is not None:
@@ -149,7 +149,9 @@ class Database:
             version = self._store.epoch_at(time)
         planner = QueryPlanner(self._spark, self._store)
         epoch = planner.epoch if version is None else version
-        return planner.relation(self._store.read_plan(name, epoch=epoch))
+        plan = self._store.read_plan(name, epoch=epoch)
+        self._store.state_at(epoch).check_filled(plan.definition.table_id)
+        return planner.relation(plan)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
         """Return what every commit did, the newest first; of one table only those that touched it.

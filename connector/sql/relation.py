@@ -33,6 +33,7 @@ from relstate.storage import (
     Predicate,
     ReadPlan,
     Store,
+    StoreState,
     errors,
     iso_time,
     moment_of,
@@ -111,12 +112,13 @@ class QueryPlanner:
         self, spark: SparkSession, store: Store, epochs: Mapping[int, int] | None = None
     ) -> None:
         """``epochs``: of tables, by id, that are not to be read at the latest epoch."""
-        self._epochs = dict(epochs or {})
+        self._epochs = epochs or {}
         self._spark = spark
         self._store = store
         self._session = Session(spark)
         self._state = store.state
         self._time = moment_of(store.environment.now())
+        self._states: dict[AsOf, StoreState] = {}
 
     @property
     def epoch(self) -> int:
@@ -136,10 +138,11 @@ class QueryPlanner:
         """
         tree = parse_query(text)
         references = table_references(tree, text, self._is_table)
+        epochs = self._epochs
         if consistent:
             read = (self._id_of(reference) for reference in references if reference.as_of is None)
-            self._epochs = consistent_epochs(self._store, self._state, read)
-        plans = [self._read_plan(reference) for reference in references]
+            epochs = consistent_epochs(self._store, self._state, read)
+        plans = [self._read_plan(reference, epochs) for reference in references]
         wheres = self._wheres(references, plans, text)
         relations = tuple(
             Relation(
@@ -184,12 +187,17 @@ class QueryPlanner:
     # Which tables, and of when
 
     def _is_table(self, name: str, as_of: AsOf | None) -> bool:
-        state = self._state if as_of is None else self._store.state_at(self._epoch_of(as_of))
-        return name.lower() in state.table_ids or name.lower() in self._state.table_ids
+        states = (self._state, self._state_of(as_of))
+        return any(name.lower() in state.table_ids for state in states)
 
-    def _epoch_of(self, as_of: AsOf | None) -> int:
+    def _state_of(self, as_of: AsOf | None) -> StoreState:
         if as_of is None:
-            return self.epoch
+            return self._state
+        if as_of not in self._states:
+            self._states[as_of] = self._store.state_at(self._epoch_of(as_of))
+        return self._states[as_of]
+
+    def _epoch_of(self, as_of: AsOf) -> int:
         if as_of.version is not None:
             return as_of.version
         # Spark knows what the text means, and in which time zone.
@@ -200,16 +208,15 @@ class QueryPlanner:
         return self._store.epoch_at(_BEGINNING + timedelta(microseconds=micros))
 
     def _id_of(self, reference: TableReference) -> int:
-        return self._state.table(reference.name).definition.table_id
+        return self._state_of(reference.as_of).table(reference.name).definition.table_id
 
-    def _read_plan(self, reference: TableReference) -> ReadPlan:
+    def _read_plan(self, reference: TableReference, epochs: Mapping[int, int]) -> ReadPlan:
+        table_id, state = self._id_of(reference), self._state_of(reference.as_of)
+        state.check_filled(table_id)
         if reference.as_of is not None:
-            return self._store.read_plan(reference.name, epoch=self._epoch_of(reference.as_of))
-        table_id = self._id_of(reference)
-        self._state.check_filled(table_id)
-        epoch = self._epochs.get(table_id)
-        if epoch is not None:
-            return self._store.read_plan(reference.name, epoch=epoch)
+            return self._store.read_plan(reference.name, epoch=state.epoch)
+        if table_id in epochs:
+            return self._store.read_plan(reference.name, epoch=epochs[table_id])
         return self._store.read_plan(reference.name, epoch=self.epoch, time=self._time)
 
     # Which rows

@@ -104,9 +104,16 @@ def test_who_is_interrupted_goes_on_where_he_was(db: Database) -> None:
     assert row.viewName == "totals"
     assert 0.3 < row.backfill < 0.7
     assert row.is_behind
-    for read in ("SELECT * FROM totals", "SELECT t.k FROM t JOIN totals ON t.g = totals.g"):
+    before = db.store.epoch
+    for read in (
+        "SELECT * FROM totals",
+        "SELECT t.k FROM t JOIN totals ON t.g = totals.g",
+        f"SELECT * FROM totals VERSION AS OF {before} WHERE g = 'g1'",
+    ):
         with pytest.raises(errors.ViewNotFilledError, match="totals"):
-            db.sql(read).collect()
+            db.sql(read)
+    with pytest.raises(errors.ViewNotFilledError, match="totals"):
+        db.table("totals")
 
     put(db.store, *range(50, 80), factor=3)
     db.store.delete("t", pa.table({"k": [0, 1, 2, 40]}))
@@ -116,6 +123,8 @@ def test_who_is_interrupted_goes_on_where_he_was(db: Database) -> None:
     (row,) = db.sql("SHOW MATERIALIZED VIEWS").collect()
     assert (row.backfill, row.is_behind, row.reflects) == (None, False, done.reflects)
     hold(db, "totals", TOTALS)
+    with pytest.raises(errors.ViewNotFilledError, match="totals"):
+        db.table("totals", version=before)
 
 
 def test_another_database_may_go_on(db: Database) -> None:
