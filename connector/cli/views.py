@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from relstate.connector.views.lineage import is_behind
 from relstate.storage import Store, StoreState
 
 from .arguments import json_option, store_argument
@@ -16,8 +17,8 @@ from .screen import Heading, count, show_document, show_table
 class ViewSummary:
     """A view: the epoch of tables that it reflects, and what it reads.
 
-    ``is_filled``: whether it holds all that was there before it. ``is_behind``: whether its inputs
-    have changed since.
+    ``is_filled``: whether it holds all that was there before it. ``is_behind``: whether it has
+    that, or what has changed since, to take in.
     """
 
     name: str
@@ -72,7 +73,7 @@ def _summary(state: StoreState, name: str) -> ViewSummary:
         name,
         progress.reflects,
         progress.is_filled,
-        any(state.has_changed(*one) for one in progress.inputs),
+        is_behind(state, view.view_id),
         definition.mapping.units,
         tuple(state.name_of(one.table_id) for one in definition.inputs),
         len(definition.internal),

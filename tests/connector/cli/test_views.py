@@ -1,0 +1,87 @@
+"""The laws of ``views``, and of what ``check`` finds of views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import relstate
+from relstate.connector.sql import Database, verification
+from relstate.connector.sql.verification import ViewReport
+from relstate.storage import Store
+from support.commands import run
+from support.views import new_view, progressed, refresh
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def viewed(store: Store) -> Store:
+    """A table of two rows, a view over it that is being filled, and one over both."""
+    store.create_table("t", "k BIGINT, n BIGINT", primary_key=["k"])
+    store.write("t", pa.table({"k": [1, 2], "n": [10, 20]}))
+    store.create_view(new_view(store, "v", "t"))
+    refresh(store, progressed(store, "v", backfill={"place": 1}))
+    store.create_view(new_view(store, "w", "t", "v"))
+    return store
+
+
+def test_views_are_listed(viewed: Store) -> None:
+    """Each with what it reflects, reads and keeps, and whether it is filled and up to date."""
+    reflects = viewed.view("v").progress.reflects
+    filling = run("views", viewed.path, "--json").document
+    assert [(one["name"], one["is_filled"], one["is_behind"]) for one in filling] == [
+        ("v", False, True),
+        ("w", False, True),
+    ]
+    assert filling[0] == {
+        "name": "v",
+        "reflects": reflects,
+        "is_filled": False,
+        "is_behind": True,
+        "parallelism": 2,
+        "inputs": ["t"],
+        "internal_tables": 2,
+        "query": "SELECT k FROM t",
+    }
+    assert filling[1]["inputs"] == ["t", "v"]
+    assert run("views", viewed.path).output.count("being filled") == 2
+
+    refresh(viewed, progressed(viewed, "v"))
+    assert "up to date" in run("views", viewed.path).output
+    assert not run("views", viewed.path, "--json").document[0]["is_behind"]
+    viewed.write("t", pa.table({"k": [3], "n": [30]}))
+    assert "behind" in run("views", viewed.path).output
+    assert run("views", viewed.path, "--json").document[0]["is_behind"]
+
+
+def test_no_views_are_none(store: Store) -> None:
+    """A store without any has an empty list."""
+    assert run("views", store.path, "--json").document == []
+
+
+def test_views_are_checked(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong with a view ends the check with 1; the session of the process stays."""
+    db: Database = relstate.connect(spark, store.path)
+    db.sql("CREATE TABLE t (k BIGINT, n BIGINT, PRIMARY KEY (k))")
+    db.sql("INSERT INTO t VALUES (1, 10), (2, 20)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT sum(n) AS s FROM t")
+
+    assert "views" not in run("check", store.path, "--json").document
+    right = run("check", store.path, "--views", "--json")
+    assert right.code == 0
+    assert right.document["store"]["problems"] == []
+    (report,) = right.document["views"]
+    assert (report["view"], report["problems"]) == ("v", [])
+
+    wrong = ViewReport("v", 1, ("v: 1 rows are not right",))
+    monkeypatch.setattr(verification, "check_views", lambda *_: (wrong,))
+    found = run("check", store.path, "--views")
+    assert found.code == 1
+    assert "1 rows are not right" in found.output
+    assert spark.range(2).count() == 2
