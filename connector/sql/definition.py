@@ -164,11 +164,16 @@ def alter_table(reader: TokenReader) -> Alteration:
 
 def show_tables(reader: TokenReader) -> ShowTables:
     """Read what follows SHOW TABLES."""
+    return ShowTables(pattern_of(reader))
+
+
+def pattern_of(reader: TokenReader) -> str | None:
+    """Read the pattern that ends a statement, as ``LIKE 'a*'`` or without the LIKE, if any."""
     pattern = None
     if reader.accept("LIKE") or reader.token is not None:
         pattern = reader.string("a pattern in quotes")
     reader.finish()
-    return ShowTables(pattern)
+    return pattern
 
 
 def describe(reader: TokenReader) -> DescribeTable:

@@ -125,11 +125,10 @@ def _compared(found: DataFrame, expected: DataFrame) -> tuple[int, int, str]:
         )
         pairs = pairs & f.col(f"same_{name}")
     wrong = joined.where(~f.coalesce(pairs, f.lit(False)))
-    missing = wrong.where(f.col(f"r.{_PLACE}").isNotNull())
-    surplus = wrong.where(f.col(f"l.{_PLACE}").isNotNull())
-    counts = missing.count(), surplus.count()
-    example = wrong.first() if any(counts) else None
-    return (*counts, str(example))
+    sides = [f.count(f.col(f"{side}.{_PLACE}")) for side in ("r", "l")]
+    missing, surplus = wrong.select(*sides).collect()[0]
+    example = wrong.first() if missing or surplus else None
+    return missing, surplus, str(example)
 
 
 def _comparable(frame: DataFrame) -> DataFrame:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from relstate.connector.syntax.tokens import TokenReader
 from relstate.storage import errors
 
-from .definition import properties_of
+from .definition import pattern_of, properties_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,7 @@ def refresh_view(reader: TokenReader) -> RefreshView:
 
 def show_views(reader: TokenReader) -> ShowViews:
     """Read what follows SHOW MATERIALIZED VIEWS."""
-    pattern = None
-    if reader.accept("LIKE") or reader.token is not None:
-        pattern = reader.string("a pattern in quotes")
-    reader.finish()
-    return ShowViews(pattern)
+    return ShowViews(pattern_of(reader))
 
 
 def show_internal_tables(reader: TokenReader) -> ShowInternalTables:
