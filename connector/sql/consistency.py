@@ -38,7 +38,10 @@ def consistent_epochs(store: Store, state: StoreState, table_ids: Iterable[int])
 
 def _holds(store: Store, state: StoreState, view_id: int, epoch: int) -> bool:
     """Return whether a view, as it is at a state, is what its SELECT says of tables at an epoch."""
-    for table_id, seen in state.views[view_id].progress.inputs:
+    progress = state.views[view_id].progress
+    if progress.reflects == epoch:
+        return True
+    for table_id, seen in progress.inputs:
         is_view = table_id in state.views
         last = state.epoch if is_view else epoch
         if seen > last or any(store.data_epochs(table_id, seen, last)):
