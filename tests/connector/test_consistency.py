@@ -87,6 +87,18 @@ def test_views_of_two_epochs_are_refused(viewed: Store) -> None:
         epochs(viewed, "v", "x")
 
 
+def test_a_view_that_went_further_does_not_tell_what_it_was(viewed: Store) -> None:
+    """Its rows may be as they were, but of an epoch before the one that it reflects who knows."""
+    put(viewed, "t", 2)
+    put(viewed, "u", 2)
+    moved(viewed, "w", 2)
+    put(viewed, "t", 3)
+    refresh(viewed, progressed(viewed, "v"))
+
+    with pytest.raises(errors.EpochNotFoundError, match="'x' is not up to date"):
+        epochs(viewed, "w", "x")
+
+
 def test_a_view_reflects_its_epoch_though_one_that_it_reads_went_on(viewed: Store) -> None:
     """What is not in the query does not keep the query from being answered."""
     reflected = viewed.view("x").progress.reflects
