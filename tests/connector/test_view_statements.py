@@ -79,6 +79,8 @@ def test_a_statement_says(text: str, statement: object) -> None:
         "REFRESH MATERIALIZED VIEW",
         "REFRESH MATERIALIZED VIEW v, w",
         "SHOW MATERIALIZED VIEWS LIKE v",
+        "SHOW MATERIALIZED VIEWS LIKE 'v' w",
+        "SHOW TABLES LIKE 'v' w",
         "SHOW INTERNAL TABLES FROM",
         "EXPLAIN MATERIALIZED VIEW",
     ],

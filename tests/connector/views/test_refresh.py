@@ -161,6 +161,29 @@ def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
         assert found._jsparkSession.equals(active._jsparkSession), act
 
 
+def test_a_view_keeps_to_the_settings_it_was_created_under(db: Database) -> None:
+    """The time zone and ANSI mode of whoever refreshes or checks it do not matter."""
+    own = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
+    users = {name: db.spark.conf.get(name) for name in own}
+    hours = "date_format(timestamp_seconds(v * 3600), 'H')"
+    try:
+        for name, value in own.items():
+            db.spark.conf.set(name, value)
+        create(db, {"hours": f"SELECT v, {hours} AS hour, CAST(g AS INT) AS none FROM t"})
+    finally:
+        for name, value in users.items():
+            db.spark.conf.set(name, str(value))
+    put(db.store, *range(20, 30))
+
+    db.refresh()
+
+    rows = db.store.table("hours").to_arrow().select(["v", "hour", "none"])
+    expected = [(v, str((v + 9) % 24), None) for v in range(30)]
+    assert sorted(rows_of_table(rows)) == expected
+    (report,) = db.check_views("hours")
+    assert report.ok, report
+
+
 def test_what_a_view_is_yet_to_read_is_kept(db: Database) -> None:
     """Vacuum, compaction and a view that nobody refreshes: it catches up over many epochs."""
     create(db, DIAMOND)
