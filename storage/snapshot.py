@@ -42,7 +42,7 @@ class Snapshot:
         TableNotFoundError if there was none of this name, ViewNotFilledError for a view that had
         not all its rows.
         """
-        plan = plan_at(self._store, self.state, self.state.time, name, None)
+        plan = self.read_plan(name)
         self.state.check_filled(plan.definition.table_id)
         reader = plan.open(self._store.environment)
 
@@ -51,6 +51,10 @@ class Snapshot:
             return reader
 
         return Table(name, open_reader)
+
+    def read_plan(self, name: str, columns: Sequence[str] | None = None) -> ReadPlan:
+        """Return what `Store.read_plan` does for the epoch, without another look at the log."""
+        return plan_at(self._store, self.state, self.state.time, name, columns)
 
 
 class LatestReader:

@@ -212,7 +212,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         return SetProperties(table, {**properties_of(reader)})
     if reader.accept("UNSET", "TBLPROPERTIES"):
         reader.accept("IF", "EXISTS")
-        keys = [_property_key(reader.text, item) for item in reader.parenthesised()]
+        keys = [_property_key(item) for item in reader.parenthesised()]
         return SetProperties(table, dict.fromkeys(keys))
     raise reader.unexpected(
         "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, ALTER COLUMN c TYPE t, or [UN]SET "
@@ -235,14 +235,14 @@ def properties_of(reader: TokenReader) -> dict[str, str]:
             raise errors.UnsupportedStatementError(
                 f"a property is 'key' = 'value'; found {shown(reader.source(item))}"
             )
-        key = _property_key(reader.text, item[:equals])
+        key = _property_key(item[:equals])
         if key in found:
             raise errors.UnsupportedStatementError(f"the property {key!r} is given twice")
         found[key] = item[-1].text
     return found
 
 
-def _property_key(text: str, item: Sequence[Token]) -> str:
+def _property_key(item: Sequence[Token]) -> str:
     return "".join(token.text for token in item).strip().lower()
 
 

@@ -12,7 +12,7 @@ from relstate.connector.views.creation import new_view
 from relstate.connector.views.explanation import explained, explained_new
 from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
-from relstate.storage import CatalogView, StoreState, errors
+from relstate.storage import CatalogView, Snapshot, StoreState, errors
 
 from .catalog import Result, epoch_result, matches
 from .view import (
@@ -86,24 +86,14 @@ class Viewing:
 
     def _internal(self, view: str | None) -> Result:
         state = self._store.state
+        snapshot = Snapshot(self._store, state)
         views = [state.view(view)] if view is not None else list(state.views.values())
         rows = [
-            self._table(state, one, table_id)
+            _table(snapshot, one, table_id)
             for one in sorted(views, key=lambda one: one.view_id)
             for table_id in one.definition.internal
         ]
         return Result(rows, _INTERNAL)
-
-    def _table(self, state: StoreState, view: CatalogView, table_id: int) -> tuple[Any, ...]:
-        plan = self._store.read_plan(state.name_of(table_id), epoch=state.epoch)
-        return (
-            plan.definition.name,
-            state.name_of(view.view_id),
-            table_id,
-            [column.name for column in plan.definition.schema.key_columns],
-            plan.stored_rows,
-            plan.stored_bytes,
-        )
 
 
 def _row(state: StoreState, name: str) -> tuple[Any, ...]:
@@ -118,4 +108,16 @@ def _row(state: StoreState, name: str) -> tuple[Any, ...]:
         definition.mapping.units,
         [state.name_of(one.table_id) for one in definition.inputs],
         definition.query,
+    )
+
+
+def _table(snapshot: Snapshot, view: CatalogView, table_id: int) -> tuple[Any, ...]:
+    plan = snapshot.read_plan(snapshot.state.name_of(table_id))
+    return (
+        plan.definition.name,
+        snapshot.state.name_of(view.view_id),
+        table_id,
+        [column.name for column in plan.definition.schema.key_columns],
+        plan.stored_rows,
+        plan.stored_bytes,
     )

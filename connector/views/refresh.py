@@ -29,6 +29,7 @@ from relstate.storage import (
     Proposal,
     ReadPlan,
     SegmentRecord,
+    Snapshot,
     Store,
     StoreState,
     errors,
@@ -190,13 +191,13 @@ class Refresher:
         """Return a view's part of a refresh that reads its state as of ``state``."""
         view = state.views[view_id]
         tables = [state.name_of(one) for one in (*view.definition.internal, view_id)]
-        settings = state.settings
+        settings, snapshot = state.settings, Snapshot(self._store, state)
         job = ViewJob(
             view_id,
             self.plan_of(view),
             view.definition.mapping,
             Target(self._store.path, settings.vnode_count, settings.shards),
-            tuple(self._store.read_plan(name, epoch=state.epoch) for name in tables),
+            tuple(map(snapshot.read_plan, tables)),
             view.definition.settings[ANSI].lower() == "true",
         )
         return ViewRun(view, state.name_of(view_id), job, tuple(reads))
