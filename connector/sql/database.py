@@ -103,15 +103,14 @@ class Database:
         where others keep refreshing them, and the error of a view that cannot be computed, after
         the others are.
         """
-        return self._views.refresh([views] if isinstance(views, str) else views)
+        return self._views.refresh(_names(views))
 
     def check_views(self, views: str | Sequence[str] | None = None) -> tuple[ViewReport, ...]:
         """Compare views, by default all, with their SELECTs and their state with their inputs.
 
         What is computed for it costs as much as creating the views anew. ViewNotFoundError.
         """
-        names = [views] if isinstance(views, str) else views
-        return check_views(self._spark, self._store, names)
+        return check_views(self._spark, self._store, _names(views))
 
     def stream(
         self,
@@ -127,11 +126,11 @@ class Database:
         at all. ``available_now``: take in what is there, then end. ``query_name``: its name.
         ViewNotFoundError, OptionError.
         """
-        names = [views] if isinstance(views, str) else views
         if trigger is not None and available_now:
             raise errors.OptionError("trigger and available_now exclude each other; give one")
         interval = 0.0 if trigger is None else _interval(trigger)
-        return ViewStream(self._views, names, Trigger(interval, available_now), query_name).start()
+        when = Trigger(interval, available_now)
+        return ViewStream(self._views, _names(views), when, query_name).start()
 
     def table(
         self, name: str, *, version: int | None = None, timestamp: datetime | str | None = None
@@ -258,6 +257,10 @@ class Database:
 
     def _rows(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
         return self._spark.createDataFrame(rows, schema)
+
+
+def _names(views: str | Sequence[str] | None) -> Sequence[str] | None:
+    return [views] if isinstance(views, str) else views
 
 
 def _interval(trigger: str | float) -> float:
