@@ -17,7 +17,8 @@ from relstate.storage import errors, types
 
 from .distinct import Distinct, distinct_table
 from .extreme import Extreme, extreme_table
-from .part import Count, FloatSum, Part, Source, SquareSum, whole_sum
+from .floats import FloatSum, SquareSum
+from .part import Count, Part, Source, whole_sum
 from .result import Result
 
 _EXTREMES = (Function.MIN, Function.MAX)

@@ -3,8 +3,8 @@
     Part
     ├── Count           how many values there are
     ├── WholeSum        the exact sum of integers, decimals or intervals
-    ├── FloatSum        the sum of the finite floats, and how many of the others there are
-    ├── SquareSum       the sum of the squares of the finite floats
+    ├── FloatSum        the sum of the finite floats, and how many of each kind there are (floats)
+    ├── SquareSum       the sum of the squares of the finite floats (floats)
     └── Extreme         the least or greatest value (extreme)
 
 Several calls share a part where they read the same values. What an epoch changes of a part has
@@ -26,16 +26,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import ragged, types
+from relstate.storage import types
 
-from . import doubledouble, exact
+from . import exact
 from .deltas import Deltas, Runs
-from .doubledouble import Doubles, Pair
 
+Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = Mapping[str, pa.Array]
 """Columns of the groups' rows, by their names; NULL where there is no row."""
 
-_KINDS_OF_FLOATS = ("finite", "nan", "infinity", "minus_infinity")
 _SHORT_PRECISION = 28
 """Of decimals up to this precision 10 billion rows sum up to 38 digits."""
 
@@ -167,98 +166,6 @@ class WholeSum(Part):
         return columns if high is None else [*columns, pa.array(high)]
 
 
-class FloatSum(Part):
-    """The sum of the finite values as a pair, and how many values there are of each kind."""
-
-    @property
-    def fields(self) -> tuple[types.Field, ...]:
-        """The pair and four counts."""
-        pair = (self._field(suffix, types.Double()) for suffix in ("sum", "sum_rest"))
-        return (*pair, *(types.Field(name, types.BigInt()) for name in self.counts))
-
-    @property
-    def counts(self) -> tuple[str, ...]:
-        """The counts of each kind of values."""
-        return tuple(map(self.column, _KINDS_OF_FLOATS))
-
-    def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return the sums of what comes less what goes, and the counts."""
-        values = doubles(deltas.values)
-        kinds = (np.isfinite(values), np.isnan(values), values == np.inf, values == -np.inf)
-        counts = [deltas.totals(deltas.weights * kind) for kind in kinds]
-        finite = kinds[0]
-        signed = in_order(values[finite] * deltas.weights[finite], deltas.codes[finite])
-        pair = doubledouble.totals(
-            (signed, np.zeros_like(signed)), deltas.codes[finite], deltas.groups
-        )
-        return list(map(pa.array, (*pair, *counts)))
-
-    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
-        """Return the sums of the pairs, and of the counts."""
-        counts = (runs.totals(count) for count in self.kinds(changes))
-        return list(map(pa.array, (*_total(self.pair(changes), runs), *counts)))
-
-    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Add what comes and goes."""
-        pair = doubledouble.add(self.pair(before), self.pair(change))
-        counts = [a + b for a, b in zip(self.kinds(before), self.kinds(change), strict=True)]
-        return list(map(pa.array, (*_settled(pair, counts[0]), *counts)))
-
-    def pair(self, columns: Columns) -> Pair:
-        """Return the sums of the finite values."""
-        return pair_of(columns, self.column("sum"), self.column("sum_rest"))
-
-    def kinds(self, columns: Columns) -> tuple[NDArray[np.int64], ...]:
-        """Return how many values are finite, NaN, positive and negative infinities."""
-        finite, nan, positive, negative = (numbers(columns[name]) for name in self.counts)
-        return finite, nan, positive, negative
-
-
-class SquareSum(Part):
-    """The sum of the squares of the finite values as a pair."""
-
-    @property
-    def fields(self) -> tuple[types.Field, ...]:
-        """The pair, and how many values are in it."""
-        pair = (self._field(suffix, types.Double()) for suffix in ("squares", "squares_rest"))
-        return (*pair, self._field("squares_count", types.BigInt()))
-
-    @property
-    def counts(self) -> tuple[str, ...]:
-        """The count of the finite values."""
-        return (self.column("squares_count"),)
-
-    def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return the sums of the squares of what comes less those of what goes, and the count."""
-        values = doubles(deltas.values)
-        finite = np.isfinite(values)
-        codes, weights = deltas.codes[finite], deltas.weights[finite]
-        # Sorted by weight, then size: the weight is the sign that `in_order` sees.
-        sized = in_order(np.copysign(values[finite], weights), codes)
-        high, low = doubledouble.product(sized, sized)
-        signs = np.copysign(1.0, sized)
-        pair = doubledouble.totals((high * signs, low * signs), codes, deltas.groups)
-        return list(map(pa.array, (*pair, deltas.totals(deltas.weights * finite))))
-
-    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
-        """Return the sums of the pairs, and of the count."""
-        count = runs.totals(self._count(changes))
-        return list(map(pa.array, (*_total(self.pair(changes), runs), count)))
-
-    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Add what comes and goes."""
-        pair = doubledouble.add(self.pair(before), self.pair(change))
-        count = self._count(before) + self._count(change)
-        return list(map(pa.array, (*_settled(pair, count), count)))
-
-    def pair(self, columns: Columns) -> Pair:
-        """Return the sums of the squares."""
-        return pair_of(columns, self.column("squares"), self.column("squares_rest"))
-
-    def _count(self, columns: Columns) -> NDArray[np.int64]:
-        return numbers(columns[self.column("squares_count")])
-
-
 def whole_sum(source: Source, name: str, data_type: types.DataType) -> WholeSum:
     """Return the sum of values of a type."""
     is_long = isinstance(data_type, types.Decimal) and data_type.precision > _SHORT_PRECISION
@@ -268,27 +175,6 @@ def whole_sum(source: Source, name: str, data_type: types.DataType) -> WholeSum:
 def numbers(column: pa.Array) -> NDArray[np.int64]:
     """Return a column of counts as numbers; NULL is 0."""
     return np.asarray(pc.fill_null(column, 0))
-
-
-def doubles(column: pa.Array) -> Doubles:
-    """Return a column of floats without NULLs as doubles."""
-    return np.asarray(column).astype(np.float64, copy=False)
-
-
-def pair_of(columns: Columns, high: str, low: str) -> Pair:
-    """Return two columns as a pair; NULL is 0."""
-    return np.asarray(pc.fill_null(columns[high], 0.0)), np.asarray(pc.fill_null(columns[low], 0.0))
-
-
-def in_order(values: Doubles, codes: NDArray[np.int64]) -> Doubles:
-    """Return values sorted within their groups, so that equal ones give equal sums."""
-    if not len(values):
-        return values
-    bits = values.view(np.uint64)
-    words = np.empty(len(values), [("code", ">u4"), ("bits", ">u8")])
-    words["code"], words["bits"] = codes, bits
-    matrix = words.view(np.uint8).reshape(len(values), words.itemsize)
-    return values[ragged.sort_order(ragged.from_matrix(matrix))]
 
 
 def _divided(total: exact.Exact) -> tuple[exact.Exact, NDArray[np.int64]]:
@@ -303,15 +189,3 @@ def _joined(low: exact.Exact, high: NDArray[np.int64]) -> exact.Exact:
         return low
     whole: exact.Exact = low.astype(object) + high.astype(object) * 10**exact.DIGITS
     return whole
-
-
-def _total(pair: Pair, runs: Runs) -> Pair:
-    """Return the sums of pairs over each group, whatever their order within it."""
-    order = np.lexsort((pair[1], pair[0], runs.codes))
-    return doubledouble.totals((pair[0][order], pair[1][order]), runs.codes, runs.groups)
-
-
-def _settled(pair: Pair, counts: NDArray[np.int64]) -> Pair:
-    # Where no value is left, no error of rounding is left either.
-    high, low = (np.where(counts == 0, 0.0, part) for part in pair)
-    return high, low

@@ -18,9 +18,10 @@ from relstate.connector.views.plan.aggregate import Call, Function
 from relstate.storage import arrow, errors, types
 
 from . import doubledouble, exact
-from .doubledouble import Doubles
+from .doubledouble import Doubles, Pair
 from .extreme import Extreme
-from .part import Columns, Count, FloatSum, Part, SquareSum, WholeSum
+from .floats import SCALE, FloatSum, SquareSum
+from .part import Columns, Count, Part, WholeSum
 
 _SQUARE_ROOTS = (Function.STDDEV_POP, Function.STDDEV_SAMP)
 _SAMPLES = (Function.VAR_SAMP, Function.STDDEV_SAMP)
@@ -106,27 +107,42 @@ class Result:
         return exact.to_arrow(total, arrow.arrow_type(output), is_null)
 
     def _float(self, total: FloatSum, columns: Columns) -> pa.Array:
-        finite, nan, positive, negative = total.kinds(columns)
-        high, low = total.pair(columns)
+        finite, large, nan, positive, negative = total.kinds(columns)
+        (high, low), (large_high, large_low) = total.pairs(columns)
         with np.errstate(invalid="ignore", over="ignore"):
-            found = high + low
+            found = (large_high + large_low) * SCALE + (high + low)
         found[positive > 0] = np.inf
         found[negative > 0] = -np.inf
         found[(nan > 0) | ((positive > 0) & (negative > 0))] = np.nan
-        count = finite + nan + positive + negative
+        count = finite + large + nan + positive + negative
         if self.call.function is Function.AVG:
             found = found / np.maximum(count, 1)
         return _nullable(found, count == 0)
 
     def _variance(self, total: FloatSum, squares: SquareSum, columns: Columns) -> pa.Array:
-        finite, *others = total.kinds(columns)
+        finite, large, *others = total.kinds(columns)
         unusual = sum(others)
-        count = finite + unusual
+        count = finite + large + unusual
+        # Where there are large values all are divided by the scale, else none is.
+        scale = np.where(large > 0, SCALE, 1.0)
         is_sample = self.call.function in _SAMPLES
-        found = _variance(total.pair(columns), squares.pair(columns), finite, is_sample)
+        sums = _in_scale(total.pairs(columns), scale)
+        found = _variance(
+            sums, _in_scale(squares.pairs(columns), scale, 2), finite + large, is_sample
+        )
+        with np.errstate(over="ignore"):
+            found = found * scale * scale
         if self.call.function in _SQUARE_ROOTS:
             found = np.sqrt(found)
         return _nullable(np.where(unusual > 0, np.nan, found), count < (2 if is_sample else 1))
+
+
+def _in_scale(pairs: tuple[Pair, Pair], scale: Doubles, times: int = 1) -> Pair:
+    """Return the sums of ordinary values, divided some times, and of large ones, which are."""
+    (high, low), large = pairs
+    for _ in range(times):
+        high, low = high / scale, low / scale
+    return doubledouble.add((high, low), large)
 
 
 def _variance(

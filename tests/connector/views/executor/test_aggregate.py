@@ -133,6 +133,47 @@ def test_no_rounding_outlives_the_values(function: Function) -> None:
     assert keeper.rows[next(iter(keeper.rows))]["o0"] == (12 if function is Function.SUM else 1)
 
 
+@pytest.mark.parametrize("large", [[1e200], [1.7e308] * 2, [1e145, -1e200, 1.7e308, -1.7e308]])
+def test_what_overflows_leaves_nothing_behind(large: list[float]) -> None:
+    """Values whose sums or squares no double holds: infinite while they are there, then gone."""
+    functions = (Function.SUM, Function.AVG, Function.STDDEV_POP, Function.VAR_SAMP)
+    calls = [call(number, one, "x", False, None) for number, one in enumerate(functions)]
+    keeper = Keeper(aggregate(calls))
+    blank = drawn(random.Random(4), 0) | {"g": "a"}
+    few = {key: {**blank, "k": key, "x": x} for key, x in enumerate([1.0, 2.0, 4.5])}
+    more = {key: {**blank, "k": key, "x": x} for key, x in enumerate(large, 10)}
+    keeper.move(few)
+    (before,) = keeper.rows.values()
+    keeper.move({**few, **more})
+    (row,) = keeper.rows.values()
+    assert (row["o2"], row["o3"]) == (math.inf, math.inf)
+    assert row["o0"] == (math.inf if math.fsum(x / 2 for x in large) > 1e308 else math.fsum(large))
+    for key in more:
+        keeper.move({other: row for other, row in keeper.live.items() if other != key})
+    assert list(keeper.rows.values()) == [before]
+    keeper.move(more)
+    assert len(keeper.rows) == 1
+
+
+def test_large_values_have_a_variance() -> None:
+    """Where it fits a double: that of equal values is none, of one there is none."""
+    calls = [
+        call(0, Function.VAR_POP, "x", False, None),
+        call(1, Function.STDDEV_SAMP, "x", False, None),
+        call(2, Function.AVG, "x", False, None),
+    ]
+    blank = drawn(random.Random(4), 0) | {"g": "a"}
+    for values, expected in (
+        ([1e200], (0.0, None, 1e200)),
+        ([1e200, 1e200], (0.0, 0.0, 1e200)),
+        ([1e160, 0.0], (math.inf, math.inf, 5e159)),
+    ):
+        keeper = Keeper(aggregate(calls))
+        keeper.move({key: {**blank, "k": key, "x": x} for key, x in enumerate(values)})
+        (row,) = keeper.rows.values()
+        assert (row["o0"], row["o1"], row["o2"]) == expected
+
+
 def test_the_zero_of_a_sum_has_no_sign_and_one_value_no_variance() -> None:
     """As in Spark, whatever was in the group before."""
     calls = [
@@ -189,8 +230,20 @@ def test_tables_are_named_for_what_they_hold() -> None:
         "distinct_n",
     ]
     assert [field.name for field in tables[0].fields] == [
-        *("g", "row_count", "o0_sum", "o0_sum_rest", "o0_finite", "o0_nan", "o0_infinity"),
-        *("o0_minus_infinity", "o2_min", "o3_min", "o4_count", "o5_sum", "o5_count", "o6_count"),
+        *("g", "row_count", "o0_sum", "o0_sum_rest", "o0_large_sum", "o0_large_sum_rest"),
+        *(
+            "o0_finite",
+            "o0_large",
+            "o0_nan",
+            "o0_infinity",
+            "o0_minus_infinity",
+            "o2_min",
+            "o3_min",
+            "o4_count",
+            "o5_sum",
+            "o5_count",
+            "o6_count",
+        ),
     ]
     assert [order.name for order in tables[1].primary_key] == ["g", "i", "k"]
     assert [field.name for field in tables[3].fields] == ["g", "s", "rows", "rows_1"]

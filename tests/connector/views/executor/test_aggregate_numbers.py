@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from relstate.connector.views.executor import doubledouble, exact
 from relstate.connector.views.executor.deltas import Deltas
 from relstate.connector.views.executor.extreme import Extreme
-from relstate.connector.views.executor.part import Source, in_order
+from relstate.connector.views.executor.floats import in_order
+from relstate.connector.views.executor.part import Source
 from relstate.storage import types as t
 from support.aggregates import key_of
 from support.datatypes import array_of, key_types, values_of
