@@ -104,7 +104,7 @@ class _KeptSide:
         return found
 
     def _subjects(self, own: Changes, pairs: pa.RecordBatch) -> _Subjects:
-        partnered = self._keys.normal(pairs.select(self._names))
+        partnered = pairs.select(self._names)  # the join gives normal rows
         (own_codes, pair_codes), count = codes_of([own.keys, self._keys.encode(partnered)])
         signs = inserts_of(pairs)
         delta = np.bincount(pair_codes[signs], minlength=count)

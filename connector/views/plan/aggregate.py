@@ -11,7 +11,7 @@ from functools import cached_property
 
 from relstate.storage import types
 
-from .node import Names, Node
+from .node import Names, Unary
 
 
 class Function(StrEnum):
@@ -45,7 +45,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Aggregate(Node):
+class Aggregate(Unary):
     """One row a group: the group's fields, then the calls' outputs.
 
     ``group``: fields of the child. ``is_global``: the aggregate of a SELECT without GROUP BY, whose
@@ -53,15 +53,9 @@ class Aggregate(Node):
     DISTINCT is an aggregate without calls.
     """
 
-    child: Node
     group: Names
     calls: tuple[Call, ...]
     is_global: bool = False
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The child."""
-        return (self.child,)
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:

@@ -85,6 +85,7 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
 
     ``builtin``: the names of Spark's own functions, in lower case.
     """
+    spark = _SYNTAX | builtin
     for node in tree.walk():
         if isinstance(node, exp.TableSample):
             raise refused("TABLESAMPLE", "it takes other rows each time", node)
@@ -94,7 +95,7 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
         reason = _reason(name)
         if name in _NOW_WITHOUT_ARGUMENTS and not node.expressions:
             reason = _UNTIMELY
-        if reason is None and isinstance(node, exp.Anonymous) and name not in _SYNTAX | builtin:
+        if reason is None and isinstance(node, exp.Anonymous) and name not in spark:
             reason = "it is not one of Spark's own functions, and what it gives may change"
         if reason is None and isinstance(node, exp.AggFunc) and type(node) not in _KNOWN:
             reason = _NOT_KEPT

@@ -11,11 +11,11 @@ from functools import cached_property
 from relstate.storage import types
 
 from .naming import free_name
-from .node import Names, Node, Order
+from .node import Names, Order, Unary
 
 
 @dataclass(frozen=True)
-class Materialize(Node):
+class Materialize(Unary):
     """The root: the rows of the child as the view's table holds them.
 
     ``visible``: for each column of the SELECT its name and the child's field; what the key needs
@@ -23,14 +23,8 @@ class Materialize(Node):
     is sorted before its key, where the SELECT ends in ORDER BY.
     """
 
-    child: Node
     visible: tuple[tuple[str, str], ...]
     order: tuple[Order, ...] = ()
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The child."""
-        return (self.child,)
 
     @cached_property
     def stored(self) -> tuple[tuple[str, str], ...]:
@@ -71,11 +65,6 @@ class Materialize(Node):
         """The table's columns that hold the child's distribution; the key where it has none."""
         found = self.child.distribution
         return self.key if found is None else tuple(map(self._column_of, found))
-
-    @property
-    def is_append_only(self) -> bool:
-        """As the child."""
-        return self.child.is_append_only
 
     def _column_of(self, field: str) -> str:
         return next(name for name, stored in self.stored if stored == field)

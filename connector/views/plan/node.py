@@ -66,6 +66,33 @@ class Node(ABC):
         return next(field.type for field in self.fields if field.name == name)
 
 
+@dataclass(frozen=True)
+class Unary(Node):
+    """An operator with one input; what it does not say of itself is as of its child."""
+
+    child: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The child."""
+        return (self.child,)
+
+    @property
+    def key(self) -> Names:
+        """As the child."""
+        return self.child.key
+
+    @property
+    def distribution(self) -> Names | None:
+        """As the child."""
+        return self.child.distribution
+
+    @property
+    def is_append_only(self) -> bool:
+        """As the child."""
+        return self.child.is_append_only
+
+
 @dataclass(frozen=True, slots=True)
 class ScanColumn:
     """A column of a table, by its name there, and the field that holds it."""
@@ -128,20 +155,14 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Project(Node):
+class Project(Unary):
     """Columns computed from each row. All key fields of the child pass through it."""
 
-    child: Node
     outputs: tuple[Output, ...]
 
     def __post_init__(self) -> None:
         missing = set(self.child.key) - {output.source for output in self.outputs}
         assert not missing, f"a projection drops the key fields {missing}"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The child."""
-        return (self.child,)
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
@@ -160,11 +181,6 @@ class Project(Node):
         return None if found is None else tuple(self._names[name] for name in found)
 
     @property
-    def is_append_only(self) -> bool:
-        """As the child."""
-        return self.child.is_append_only
-
-    @property
     def is_selection(self) -> bool:
         """Whether all it does is to choose, order and name columns."""
         return all(output.source is not None for output in self.outputs)
@@ -177,36 +193,15 @@ class Project(Node):
 
 
 @dataclass(frozen=True)
-class Filter(Node):
+class Filter(Unary):
     """The rows for which ``condition``, in Spark's SQL over the child's fields, is true."""
 
-    child: Node
     condition: str
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The child."""
-        return (self.child,)
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
         """As the child."""
         return self.child.fields
-
-    @property
-    def key(self) -> Names:
-        """As the child."""
-        return self.child.key
-
-    @property
-    def distribution(self) -> Names | None:
-        """As the child."""
-        return self.child.distribution
-
-    @property
-    def is_append_only(self) -> bool:
-        """As the child."""
-        return self.child.is_append_only
 
 
 @dataclass(frozen=True, slots=True)

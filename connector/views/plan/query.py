@@ -31,7 +31,7 @@ from .node import Node
 from .ranking import ranked, sort_keys, windows_of
 from .relation import Builder, Item, Relation
 from .scope import Scope
-from .source import Environment, SourcePlanner, with_common_tables
+from .source import CommonTables, SourcePlanner, with_common_tables
 from .union import united
 
 _UNKEPT = {
@@ -64,7 +64,7 @@ class QueryPlanner:
         self._builder = builder
         self._sources = SourcePlanner(builder, tables, tree, text, self.plan)
 
-    def plan(self, tree: Tree, around: Environment) -> Relation:
+    def plan(self, tree: Tree, around: CommonTables) -> Relation:
         """Return the plan of a query. UnsupportedStatementError for what is not kept."""
         around = with_common_tables(tree, around)
         if isinstance(tree, exp.Subquery):
@@ -82,7 +82,7 @@ class QueryPlanner:
 
     # SELECT
 
-    def _select(self, tree: exp.Select, around: Environment) -> Relation:
+    def _select(self, tree: exp.Select, around: CommonTables) -> Relation:
         _check_clauses(tree)
         relation = self._sources.source(tree, around)
         columns = _columns(tree, Scope(relation.items))
@@ -167,14 +167,14 @@ class QueryPlanner:
 
     # UNION
 
-    def _union(self, tree: exp.Union, around: Environment) -> Relation:
+    def _union(self, tree: exp.Union, around: CommonTables) -> Relation:
         relation = united(self._builder, self._inputs(tree, around))
         if not tree.args.get("distinct"):
             return relation
         fields = [item.field for item in relation.items]
         return replace(relation, node=distinct(relation.node, fields))
 
-    def _inputs(self, tree: exp.Union, around: Environment) -> list[Relation]:
+    def _inputs(self, tree: exp.Union, around: CommonTables) -> list[Relation]:
         """Return the inputs of a UNION; those of a UNION ALL within one are its own."""
         if any(tree.args.get(one) for one in ("by_name", "side", "kind", "on")):
             raise refused("UNION BY NAME", "write the columns in one order", tree)

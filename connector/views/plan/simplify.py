@@ -16,7 +16,7 @@ from .aggregate import Aggregate
 from .dialect import Tree, columns_of, conjunction, enclosed, parse_expression, substituted, text_of
 from .join import Join
 from .materialize import Materialize
-from .node import Filter, Node, Output, Project, Scan, Union
+from .node import Filter, Node, Output, Project, Scan, Unary, Union
 from .topn import TopN
 
 
@@ -158,6 +158,6 @@ def _with_children(node: Node, children: list[Node]) -> Node:
             return replace(node, left=children[0], right=children[1])
         case Union():
             return replace(node, inputs=tuple(children))
-        case Project() | Filter() | Aggregate() | TopN() | Materialize():
+        case Unary():
             return replace(node, child=children[0])
     raise TypeError(f"{type(node).__name__} is no operator of a plan")

@@ -43,8 +43,8 @@ class CommonTable:
     around: Mapping[str, CommonTable]
 
 
-Environment: TypeAlias = Mapping[str, CommonTable]
-QueryPlanner: TypeAlias = Callable[[Tree, Environment], Relation]
+CommonTables: TypeAlias = Mapping[str, CommonTable]
+PlanQuery: TypeAlias = Callable[[Tree, CommonTables], Relation]
 
 
 @dataclass
@@ -55,10 +55,10 @@ class SourcePlanner:
     tables: Tables
     tree: Tree
     text: str
-    plan: QueryPlanner
+    plan: PlanQuery
     _read: dict[str, Sequence[str]] = field(default_factory=dict)
 
-    def source(self, select: Tree, around: Environment) -> Relation:
+    def source(self, select: Tree, around: CommonTables) -> Relation:
         """Return what a SELECT reads, and of it the rows that its WHERE leaves."""
         clause = select.args.get("from_")
         if clause is None:
@@ -71,7 +71,7 @@ class SourcePlanner:
     # Inputs
 
     def _joined(
-        self, first: Tree, joins: Sequence[Tree], where: Sequence[Tree], around: Environment
+        self, first: Tree, joins: Sequence[Tree], where: Sequence[Tree], around: CommonTables
     ) -> Relation:
         relation = self._input(first, around)
         every = (*_inner_joins(first), *joins)
@@ -79,7 +79,7 @@ class SourcePlanner:
         steps = [self._step(join, around) for join in every]
         return Chain(self.builder, relation, steps).joined(where)
 
-    def _input(self, tree: Tree, around: Environment) -> Relation:
+    def _input(self, tree: Tree, around: CommonTables) -> Relation:
         """Return one input of FROM, without the joins that sqlglot has put beneath it."""
         _check_input(tree)
         alias = tree.args.get("alias")
@@ -95,7 +95,7 @@ class SourcePlanner:
         return self._named(tree, title, names, around)
 
     def _named(
-        self, tree: exp.Table, title: str | None, names: Sequence[str], around: Environment
+        self, tree: exp.Table, title: str | None, names: Sequence[str], around: CommonTables
     ) -> Relation:
         if not isinstance(tree.this, exp.Identifier):
             raise refused("a function in FROM", "read tables, views and subqueries", tree)
@@ -129,7 +129,7 @@ class SourcePlanner:
             self._read[key] = columns_read(self.tree, self.text, names)
         return self._read[key]
 
-    def _step(self, join: Tree, around: Environment) -> Step:
+    def _step(self, join: Tree, around: CommonTables) -> Step:
         method, side, kind = (str(join.args.get(one) or "").upper() for one in _JOIN_PARTS)
         found = _KINDS.get((side, kind))
         if found is None or method not in ("", "NATURAL"):
@@ -149,7 +149,7 @@ class SourcePlanner:
 _JOIN_PARTS = ("method", "side", "kind")
 
 
-def with_common_tables(tree: Tree, around: Environment) -> Environment:
+def with_common_tables(tree: Tree, around: CommonTables) -> CommonTables:
     """Return what a query sees of common tables: its own, and those around it."""
     clause = tree.args.get("with_")
     if clause is None:

@@ -10,11 +10,11 @@ from functools import cached_property
 
 from relstate.storage import types
 
-from .node import Names, Node, Order
+from .node import Names, Order, Unary
 
 
 @dataclass(frozen=True)
-class TopN(Node):
+class TopN(Unary):
     """Of every group the rows at places ``offset`` to ``offset + limit`` in an order.
 
     Rows that the order does not tell apart come in that of their keys. ``group``: fields of the
@@ -22,18 +22,12 @@ class TopN(Node):
     field with a row's place in its group, from 1; None where nobody asks for it.
     """
 
-    child: Node
     group: Names
     order: tuple[Order, ...]
     limit: int
     offset: int = 0
     rank: types.Field | None = None
     is_global: bool = False
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The child."""
-        return (self.child,)
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:

@@ -213,6 +213,16 @@ def test_floats_go_as_they_came() -> None:
     assert bench.mirror.rows == {}
 
 
+def test_a_row_that_is_missing_within_a_head_is_told_of() -> None:
+    """Where a group goes on behind its head, a delete before the head's end must find its row."""
+    bench = TopBench(CASES["plain"])
+    rows = {i: {"id": i, "g": "x", "o": float(i), "p": 0, "v": None} for i in range(9)}
+    bench.step(chunk(net_changes({}, rows)))
+
+    with pytest.raises(errors.ConsistencyError, match="id = 9 is not there to delete"):
+        bench.run(chunk([(Op.DELETE, {**rows[1], "id": 9})]))
+
+
 def test_what_does_not_fit_is_refused() -> None:
     """A delete of no row, an insert over one, and a delete where rows only come."""
     row = {"id": 1, "g": "x", "o": 0.0, "p": 0, "v": None}
