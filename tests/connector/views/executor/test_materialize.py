@@ -54,10 +54,11 @@ def test_the_table_holds_the_rows_of_the_root() -> None:
 
 def test_hidden_columns_have_names_of_their_own() -> None:
     """Where the SELECT names a column as a hidden one would be named, the hidden one gives way."""
-    node = Materialize(scan(FIELDS, ["id"]), (("_ID", "v"), ("_id_2", "o")))
+    fields = (types.Field("Id", types.Int()), *FIELDS[1:])
+    node = Materialize(scan(fields, ["Id"]), (("_ID", "v"), ("_id_2", "o")))
 
-    assert node.names == ("_ID", "_id_2", "_id_3")
-    assert (node.key, node.hidden) == (("_id_3",), ("_id_3",))
+    assert node.names == ("_ID", "_id_2", "_Id_3")
+    assert (node.key, node.hidden) == (("_Id_3",), ("_Id_3",))
 
 
 def test_two_rows_of_one_key_are_refused() -> None:

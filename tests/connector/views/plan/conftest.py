@@ -69,7 +69,8 @@ def rows(spark: SparkSession, tables: FakeTables) -> Mapping[str, DataFrame]:
             (n, chance.choice("abcd"), perhaps(chance.randint(0, 5)), perhaps(f"n{n}"), n % 3)
             for n in range(15)
         ],
-        "w": [(n * 2, perhaps(f"v{n % 4}")) for n in range(10)],
+        # Some of their ids are in t, and some only here.
+        "w": [(n * 4, perhaps(f"v{n % 4}")) for n in range(10)],
     }
     frames = {}
     for name, values in made.items():

@@ -24,6 +24,11 @@ Materialize [id, b, c] key [id]
   Project [id, x + 1 AS b, (x + 1) * 2 AS c]
     Filter x > 1 AND g = 'a'
       Scan t [id, g, x] key [id]""",
+    "SELECT id, z * 2 AS p, z * 3 AS q FROM (SELECT id, x + 1 AS z FROM t)": """
+Materialize [id, p, q] key [id]
+  Project [id, z * 2 AS p, z * 3 AS q]
+    Project [id, x + 1 AS z]
+      Scan t [id, x] key [id]""",
     "SELECT g, count(*) AS n FROM t GROUP BY g HAVING max(x) > 1": """
 Materialize [g, count AS n] key [g]
   Filter max_x > 1

@@ -72,6 +72,7 @@ SELECT id, x FROM t ORDER BY x DESC, id LIMIT 5 OFFSET 2
 SELECT id, g, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY x DESC, id) AS rn FROM t) WHERE rn <= 3 AND x > 1
 SELECT id, g FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g, x % 2 ORDER BY y DESC, id) AS rn FROM t WHERE x > 0) s WHERE 2 <= s.rn AND s.rn < 4
 SELECT g, s, rn FROM (SELECT g, sum(x) s, row_number() OVER (ORDER BY sum(x) DESC, g) rn FROM t GROUP BY g) WHERE rn BETWEEN 2 AND 3
+SELECT id, rn FROM (SELECT id, row_number() OVER (ORDER BY id) AS rn FROM t) WHERE rn <= 4 AND 9 > rn AND rn > 1 AND rn >= 1
 SELECT id, g FROM t QUALIFY row_number() over (partition by g order by id) = 1
 SELECT id, g AS name FROM t UNION ALL SELECT k, name FROM u UNION ALL SELECT y, v FROM w JOIN t USING (id) ORDER BY id, name LIMIT 7
 (SELECT id, g FROM t ORDER BY id LIMIT 2) UNION ALL (SELECT k, g FROM u ORDER BY k DESC, g LIMIT 2)
@@ -93,6 +94,10 @@ SELECT (x + 1) * 2 AS p, x + 1 + count(*) AS q FROM t GROUP BY x + 1
 SELECT IF(x > 2, 'big', 'small') s, count(*) FROM t GROUP BY if(x > 2, 'big', 'small')
 SELECT named_struct('a', x, 'b', g).a v, array(x, id)[0] w, map('k', x)['k'] z, x::DOUBLE dd FROM t
 SELECT g, count(*) c FROM (SELECT g FROM t UNION ALL SELECT g FROM u) GROUP BY g
+SELECT id, z * 2 AS p FROM (SELECT id, x + 1 AS z FROM t)
+SELECT 'x' AS k FROM (SELECT count(*) AS c, max(x) AS m FROM t)
+SELECT a.x, b.x bx FROM (SELECT DISTINCT x FROM t) a FULL JOIN (SELECT DISTINCT x FROM t WHERE id < 25) b ON a.x = b.x
+SELECT x FROM (SELECT DISTINCT x FROM t) UNION ALL SELECT x FROM (SELECT DISTINCT x FROM t WHERE id < 25)
 """  # noqa: E501
 
 
@@ -119,3 +124,17 @@ def test_a_plan_run_as_a_batch_gives_the_rows_of_its_query(
     assert _bag(found) == _bag(wanted)
     text: Any = json.dumps(to_json(plan))
     assert from_json(json.loads(text)) == plan
+
+
+def test_inputs_of_a_union_are_cast_step_by_step(
+    spark: SparkSession,
+    rows: Mapping[str, DataFrame],
+    planned: Callable[[str], Materialize],
+) -> None:
+    """An INT that met a DOUBLE before it met a STRING is written as a DOUBLE."""
+    query = "SELECT x FROM t UNION ALL SELECT d FROM t UNION ALL SELECT g FROM t"
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        assert _bag(evaluated(planned(query), rows)) == _bag(spark.sql(query))
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")

@@ -39,6 +39,7 @@ REFUSED = {
     "SELECT id FROM t INTERSECT SELECT k FROM u": "INTERSECT",
     "SELECT id FROM t EXCEPT SELECT k FROM u": "EXCEPT",
     "SELECT m, count(*) FROM t GROUP BY m": "MAP<STRING, INT> in GROUP BY",
+    "SELECT max(g COLLATE UTF8_LCASE) FROM t": "in max",
     "SELECT id, id FROM t": "two columns named 'id'",
     "SELECT t.id FROM t JOIN u ON t.x < u.x": "join ON a = b",
     "SELECT t.id FROM t CROSS JOIN u": "join ON a = b",
@@ -74,6 +75,8 @@ def test_a_table_of_another_place_is_not_found(
     spark.range(3).createOrReplaceTempView("elsewhere")
     with pytest.raises(errors.TableNotFoundError, match="elsewhere"):
         planned("SELECT id FROM elsewhere")
+    with pytest.raises(errors.TableNotFoundError, match="nowhere"):
+        planned("SELECT id FROM nowhere")
 
 
 def test_a_function_of_a_user_is_refused(
