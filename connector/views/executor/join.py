@@ -7,8 +7,8 @@ pairs, and how many are left tells the degree executor what becomes of the rows.
     insert    dL+ x (R' + dR+)    L' x dR+      L', R': those of them that it does not delete
 
 Promises: no pair comes twice, and nothing cancels. Rows are looked up only beneath the keys of
-the other side's changes. Keys are worked on some ten thousand at a time, and pairs made in slices,
-so that who takes them by `batches` never holds all partners of many rows paired at once.
+the other side's changes. Keys are worked on some ten thousand at a time, and pairs made in slices:
+beside what comes out, and in, no more is held than these need.
 Does not know: conditions, degrees.
 """
 
