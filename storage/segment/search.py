@@ -48,8 +48,9 @@ class Found:
 def search(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> Found:
     """Return the entries beneath some prefixes; they are found quickest if these ascend.
 
-    Of prefix i at least one and about ``most[i]`` at most, the first ones; None: all. ValueError or
-    IndexError if a page is damaged.
+    Of prefix i at least one and at most ``most[i]``, the first ones; None: all. No key is a part
+    that some prefix begins with, as none of full keys is. ValueError or IndexError if a page is
+    damaged.
     """
     count = len(pages.first_keys)
     if not count or not len(prefixes):
@@ -124,7 +125,6 @@ class _Wanted:
     """
 
     texts: NDArray[np.bytes_]
-    lengths: Positions
     inside: NDArray[np.bool_] | None
 
     @classmethod
@@ -133,18 +133,20 @@ class _Wanted:
         width = int(lengths.max())
         is_even = bool((lengths == width).all())
         inside = None if is_even else np.arange(width) < lengths[:, None]
-        return cls(padded(prefixes, width), lengths, inside)
+        return cls(padded(prefixes, width), inside)
 
     def take(self, places: Positions) -> _Wanted:
         """Return the prefixes at some places."""
         inside = None if self.inside is None else self.inside[places]
-        return _Wanted(self.texts[places], self.lengths[places], inside)
+        return _Wanted(self.texts[places], inside)
 
     def heads_of(self, pages: Pages, nodes: Positions) -> NDArray[np.bytes_]:
-        """Return of the key of each node as many bytes as the prefix of its place has."""
+        """Return as many bytes as the prefix of its place has from where each node's key begins.
+
+        Where the key is shorter it differs before its end.
+        """
         width = self.texts.dtype.itemsize
-        starts, lengths = pages.key_starts(nodes), pages.key_lengths(nodes)
-        buffer = pages.buffer
+        starts, buffer = pages.key_starts(nodes), pages.buffer
         if len(starts) and int(starts.max()) + width > len(buffer):
             places = np.minimum(starts[:, None] + np.arange(width), len(buffer) - 1)
             heads = buffer[places]
@@ -152,8 +154,6 @@ class _Wanted:
             heads = load_matrix(buffer, starts, width)
         if self.inside is not None:
             heads = heads * self.inside
-        if (lengths < self.lengths).any():
-            heads = heads * (np.arange(width) < lengths[:, None])
         return texts_of(heads)
 
 

@@ -117,14 +117,11 @@ class PrefixReader:
     def _parts(self, prefixes: Bytes, most: Positions | None) -> Iterator[Found]:
         """Yield what each file holds beneath some of the prefixes, rows for entries."""
         asked, is_long = longkey.entry_prefixes(prefixes)
-        depths = most
-        if most is not None and is_long.any():
-            depths = np.where(is_long, _EVERYTHING, most)
         for file, span in self.files:
             start, stop = _within(prefixes, span)
             if start == stop:
                 continue
-            depth = None if depths is None else depths[start:stop]
+            depth = None if most is None else most[start:stop]
             found = file.under(asked.slice(start, stop - start), depth)
             found = _rows_of(file.path, found)
             if is_long[start:stop].any():

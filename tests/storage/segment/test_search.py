@@ -1,0 +1,85 @@
+"""Laws of looking for many prefixes at once: what a look at every key would find."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage.codec.ragged import Positions
+from relstate.storage.paths import segment_path
+from relstate.storage.segment.page import Pages
+from relstate.storage.segment.search import Found, search
+from support.segments import Pair, folder_for_segments, pairs_of, write_pairs
+
+_SIZES = (0, 10, 300, 1400, 5000)
+
+
+def _pages(path: Path, pairs: list[Pair]) -> Pages:
+    environment = folder_for_segments(path)
+    return Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
+
+
+def _key(draw: random.Random) -> bytes:
+    """Return a random key; by its end, which stands nowhere else, none is the begin of another."""
+    letters = draw.choices(b"ab\0", k=draw.choice([0, 1, 2, 3, 5, 9, 30]))
+    return bytes(letters) + b"k" * draw.choice([0, 0, 1, 300, 470]) + b"\xff"
+
+
+def _found(found: Found) -> list[tuple[int, Pair]]:
+    return list(zip(found.owners.tolist(), pairs_of([found.entries])[0], strict=True))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 40, 400, 3000])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_lies_beneath_prefixes_is_found(tmp_path: Path, size: int, seed: int) -> None:
+    """All of it, or the first entries, and whether there are more; in files of any depth."""
+    draw = random.Random(f"{size} {seed}")
+    pairs = sorted({_key(draw): b"v" * draw.choice(_SIZES) for _ in range(size)}.items())
+    pages = _pages(tmp_path, pairs)
+    drawn = {_key(draw)[:-1] for _ in range(60)}
+    drawn |= {
+        key[: draw.randint(1, len(key))] for key, _ in draw.sample(pairs, min(60, len(pairs)))
+    }
+    prefixes = sorted(drawn - {b""})
+    beneath = [[pair for pair in pairs if pair[0].startswith(one)] for one in prefixes]
+    asked = pa.array(prefixes, pa.large_binary())
+
+    found = search(pages, asked)
+    assert _found(found) == [(at, pair) for at, some in enumerate(beneath) for pair in some]
+    assert not found.is_cut.any()
+
+    most = np.array([draw.choice([1, 2, 3, 10, 100, 1 << 40]) for _ in prefixes], np.int64)
+    found = search(pages, asked, most)
+    counts = np.bincount(found.owners, minlength=len(prefixes)).tolist()
+    heads = [some[:count] for some, count in zip(beneath, counts, strict=True)]
+    assert _found(found) == [(at, pair) for at, some in enumerate(heads) for pair in some]
+    for some, count, limit, is_cut in zip(beneath, counts, most, found.is_cut, strict=True):
+        assert min(len(some), 1) <= count <= limit
+        assert is_cut == (count < len(some))
+
+
+def test_few_pages_are_read_for_the_first_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are beneath a prefix."""
+    pages = _pages(tmp_path, [(b"a%06d\xff" % number, b"v" * 100) for number in range(20_000)])
+    assert pages.leaf_count > 300
+    assert pages.first_keys[0] == b""
+    read: list[int] = []
+    leaves = Pages.leaves
+
+    def counted(self: Pages, indices: Positions) -> Any:
+        read.append(len(indices))
+        return leaves(self, indices)
+
+    monkeypatch.setattr(Pages, "leaves", counted)
+    found = search(pages, pa.array([b"a"], pa.large_binary()), np.array([3]))
+
+    assert [pair[0] for _, pair in _found(found)] == [b"a%06d\xff" % number for number in range(3)]
+    assert found.is_cut.tolist() == [True]
+    assert sum(read) < 10
