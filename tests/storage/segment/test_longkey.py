@@ -60,6 +60,40 @@ def test_unpack_gives_back_every_row_in_order(keys: set[bytes]) -> None:
 
 
 @given(_KEYS)
+def test_row_counts_tell_how_many_rows_unpack_makes_of_each_entry(keys: set[bytes]) -> None:
+    """Nothing is told where every entry is a row."""
+    rows = sorted(keys)
+    entries = list(zip(*packed(rows, values_for(rows)), strict=True))
+
+    counts = longkey.row_counts(Block.of_pairs(entries))
+
+    each = [len(longkey.unpack(Block.of_pairs([entry]))) for entry in entries]
+    assert each == ([1] * len(entries) if counts is None else counts.tolist())
+    assert (counts is None) == (not any(map(longkey.is_long, rows)))
+
+
+@given(_KEYS)
+def test_rows_beneath_a_prefix_are_in_entries_beneath_its_prefix(keys: set[bytes]) -> None:
+    """It is told where it had to be cut off, so that there may be others beneath it."""
+    beneath = [
+        (key[:length], key)
+        for key in sorted(keys)
+        for length in (7, 400, 502, 503, 504, 505, 600)
+        if length <= len(key) - len(PLACEHOLDER_VERSION)
+    ]
+    prefixes = [prefix for prefix, _ in beneath]
+
+    asked, is_cut = longkey.entry_prefixes(pa.array(prefixes, pa.large_binary()))
+
+    for (prefix, key), found in zip(beneath, asked.to_pylist(), strict=True):
+        entry = longkey.group_key(key) if longkey.is_long(key) else key
+        assert prefix.startswith(found)
+        assert entry.startswith(found)
+    lengths = map(len, asked.to_pylist())
+    assert [len(one) > size for one, size in zip(prefixes, lengths, strict=True)] == is_cut.tolist()
+
+
+@given(_KEYS)
 def test_find_sees_the_rows_of_a_group_and_no_others(keys: set[bytes]) -> None:
     """A point lookup in a group finds each of its rows and nothing that is not there."""
     rows = sorted(keys)
