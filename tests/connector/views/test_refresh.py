@@ -149,16 +149,17 @@ def test_a_failure_tells_what_was_raised_and_no_more() -> None:
 
 def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
     """Views are computed in sessions of their own, and what is the user's finds his again."""
-    create(db, {"sums": DIAMOND["sums"]})
-    active = db.spark.getActiveSession()
-    assert active is not None
+    create(db, {"few": "SELECT k, v FROM t WHERE k IN (1, 2)"})
+    sessions = db.spark._jvm.SparkSession
+    active = sessions.getActiveSession().get()
     put(db.store, 1, factor=3)
 
     for act in (db.refresh, db.check_views):
         act()
+        assert sessions.getActiveSession().get().equals(active), act
         found = db.spark.getActiveSession()
         assert found is not None
-        assert found._jsparkSession.equals(active._jsparkSession), act
+        assert found._jsparkSession.equals(active)
 
 
 def test_a_view_keeps_to_the_settings_it_was_created_under(db: Database) -> None:
