@@ -39,14 +39,16 @@ def append_only(bench: Workbench) -> Iterator[Figure]:
     """
     input_ = _Input(bench)
     spark = "Spark's streaming aggregation of the {}, in update mode, to db.writer"
-    for case, ours, baseline, source, asked in (
-        ("view", input_.refreshed, input_.aggregated_feed, "same commits", 1.0),
-        ("view", input_.refreshed, input_.aggregated_files, "files", 1.0),
-        ("stream and view", input_.followed, input_.aggregated_files, "files", None),
+    name = "view-append-only"
+    feed, files = input_.aggregated_feed, input_.aggregated_files
+    for workload, case, ours, baseline, source, asked in (
+        (name, "view", input_.refreshed, feed, "same commits", 1.0),
+        (f"{name}: files", "view", input_.refreshed, files, "files", 1.0),
+        (f"{name}: files", "stream and view", input_.followed, files, "files", None),
     ):
         samples = in_turns(ours, baseline, max(bench.size.turns // 2, 1))
         yield Figure(
-            workload=f"view-append-only: {source}",
+            workload=workload,
             case=f"{case}: {bench.size.rows:,} rows in {_files(bench)} files",
             unit="M rows/s",
             samples=samples.rates(bench.size.rows / 1e6),
