@@ -23,6 +23,20 @@ _Item = TypeVar("_Item")
 
 # The last line of a Python traceback, as Spark's exceptions carry it.
 _RAISED = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.*)$", re.MULTILINE)
+# What stands around the sentence in the text of an exception of Spark's.
+_BEFORE = re.compile(
+    r"An error occurred while calling \S+\s+: "
+    r"|Job aborted due to stage failure: .*? executor [^)]*\): "
+    r"|An exception was thrown from the Python worker:\s+"
+)
+_JAVA_CLASS = re.compile(r"(?:[\w$]+\.)+([\w$]+(?:Exception|Error)): ")
+_TRACEBACK = re.compile(r"(?s:.*)Traceback \(most recent call last\):\n(?: .*\n)+")
+_BEHIND = re.compile(
+    r"\n\s+at \S+\(.*|\n(?:Caused by|Driver stacktrace|JVM stacktrace)\b.*|\n== SQL.*"
+    r"|; line \d+ pos \d+;\n.*",
+    re.DOTALL,
+)
+_LONGEST = 1_000
 
 
 def reported(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -67,3 +81,16 @@ def own_error(text: str) -> errors.RelstateError | None:
         if isinstance(found, type) and issubclass(found, errors.RelstateError):
             return found(message)
     return None
+
+
+def told(error: Exception) -> str:
+    """Return what an exception says, as a person reads it: its class, and its sentence on one line.
+
+    Stacks, plans and the text of queries, which Spark puts around it, are left out.
+    """
+    kind, text = type(error).__name__, _BEHIND.sub("", f"{error}\n", count=1)
+    while found := _BEFORE.match(text) or _JAVA_CLASS.match(text):
+        kind = found[1] if found.re is _JAVA_CLASS else kind
+        text = text[found.end() :]
+    text = " ".join(_TRACEBACK.sub("", text).split())
+    return f"{kind}: {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}"

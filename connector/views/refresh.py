@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from relstate.connector.arrow_function import check_arrow_functions
-from relstate.connector.failure import unwrapped
+from relstate.connector.failure import told, unwrapped
 from relstate.storage import (
     CHANGE_TYPE,
     CatalogView,
@@ -146,7 +146,7 @@ class Refresher:
         """
         done = _Round(state)
         for level in levels(state, wanted):
-            runs = [run for view_id in level if (run := self._run_of(done, view_id))]
+            runs = [run for view_id in level if (run := self._planned(done, view_id))]
             for run, outcome in self._outcomes(runs):
                 done.take(run, outcome)
         epoch = self._commit(done)
@@ -223,7 +223,7 @@ class Refresher:
                 # Between two parts there may be rows that no epoch has, which an expression of the
                 # view does not take: then all has to come at once.
                 _logger.warning(
-                    "a refresh in %d parts failed; it is tried in one: %s", count, error
+                    "a refresh in %d parts failed; it is tried in one: %s", count, told(error)
                 )
         return self._computed(run)
 
@@ -275,6 +275,16 @@ class Refresher:
             return failure_of(run.name, error)
 
     # What a view reads
+
+    def _planned(self, done: _Round, view_id: int) -> ViewRun | None:
+        """Return `_run_of`; None, too, where it fails, which is no other view's matter."""
+        try:
+            return self._run_of(done, view_id)
+        except MOVED:
+            raise
+        except Exception as error:
+            done.fail(view_id, failure_of(done.state.name_of(view_id), error))
+            return None
 
     def _run_of(self, done: _Round, view_id: int) -> ViewRun | None:
         """Return a view's part; None if there is nothing to take in, or its input failed."""
@@ -351,10 +361,14 @@ class _Round:
         """Take in what became of a view."""
         view_id = run.job.view_id
         if isinstance(outcome, Exception):
-            self.failed.add(view_id)
-            self.failures.append(outcome)
+            self.fail(view_id, outcome)
         else:
             self.moved[view_id] = outcome
+
+    def fail(self, view_id: int, failure: Exception) -> None:
+        """Take in that a view could not be computed."""
+        self.failed.add(view_id)
+        self.failures.append(failure)
 
     @property
     def rows(self) -> int:
@@ -390,15 +404,20 @@ class _Round:
 
 
 def failure_of(view: str, error: Exception) -> Exception:
-    """Return what says that a view could not be computed: relstate's own errors say it already."""
-    if isinstance(error, errors.RelstateError):
+    """Return what says that a view could not be computed.
+
+    What would fail whatever the view and its rows are stays what it is.
+    """
+    if isinstance(error, (errors.ViewFailedError, *LASTING)):
         return error
-    reason = str(error).split("== SQL", 1)[0].split("JVM stacktrace", 1)[0].strip()
-    failure = errors.ViewFailedError(
-        f"view {view!r} could not be computed; if an expression of its SELECT does not take a row "
-        "of its inputs, correct the row, or create the view anew with an expression that takes "
-        f"it. What was raised: {type(error).__name__}: {reason}"
-    )
+    if isinstance(error, errors.RelstateError):
+        failure = errors.ViewFailedError(f"view {view!r} could not be computed: {error}")
+    else:
+        failure = errors.ViewFailedError(
+            f"view {view!r} could not be computed; if an expression of its SELECT does not take a "
+            "row of its inputs, correct the row, or create the view anew with an expression that "
+            f"takes it. What was raised: {told(error)}"
+        )
     failure.__cause__ = error
     return failure
 

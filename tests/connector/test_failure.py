@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from relstate.connector.failure import own_error, reported, reported_items, unwrapped
+from relstate.connector.failure import own_error, reported, reported_items, told, unwrapped
 from relstate.storage.errors import ConflictError, SchemaMismatchError
 
 
@@ -90,3 +90,51 @@ def test_a_failure_that_is_not_ours_passes() -> None:
     """Spark's word on its own matters is not changed."""
     with pytest.raises(RuntimeError, match="theirs"), unwrapped():
         raise RuntimeError("theirs")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("no space left", "RuntimeError: no space left"),
+        (
+            (
+                "[CAST_INVALID_INPUT] The value 'x' is malformed. SQLSTATE: 22018\n"
+                "== SQL (line 1, position 8) ==\nSELECT x\n       ^\n"
+            ),
+            "RuntimeError: [CAST_INVALID_INPUT] The value 'x' is malformed. SQLSTATE: 22018",
+        ),
+        (
+            (
+                "An error occurred while calling o51.collectToPython.\n: "
+                "org.apache.spark.SparkException: [MALFORMED] Bad: {0.\nTo go on.  SQLSTATE: 1\n"
+                "\tat org.apache.spark.X$.y(X.scala:1)\n\t... 1 more\nCaused by: a.BException: d\n"
+            ),
+            "SparkException: [MALFORMED] Bad: {0. To go on. SQLSTATE: 1",
+        ),
+        (
+            (
+                "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent "
+                "failure: Lost task 0.0 in stage 1.0 (TID 1) (host executor driver): "
+                "java.lang.IllegalStateException: none\n\tat a.b(C.java:1)\n\nDriver stacktrace:"
+            ),
+            "IllegalStateException: none",
+        ),
+        (
+            "[UNRESOLVED] No column. SQLSTATE: 42703; line 1 pos 7;\n'Project ['nope]\n+- S",
+            "RuntimeError: [UNRESOLVED] No column. SQLSTATE: 42703",
+        ),
+        (
+            (
+                "An exception was thrown from the Python worker:\n"
+                "Traceback (most recent call last):\n"
+                '  File "x.py", line 22, in y\n    z()\nValueError: none\n'
+            ),
+            "RuntimeError: ValueError: none",
+        ),
+        ("x" * 20_000, f"RuntimeError: {'x' * 1_000}…"),
+        ("", "RuntimeError: "),
+    ],
+)
+def test_what_is_told_of_an_exception_is_its_sentence(text: str, expected: str) -> None:
+    """No stack, no plan, no text of a query; never more than a person reads."""
+    assert told(RuntimeError(text)) == expected

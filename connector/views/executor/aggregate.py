@@ -157,9 +157,10 @@ class AggregateExecutor(Executor[Aggregate]):
                 self._fail(groups, group, f"has {rows[group]} rows, but {name} is {count[group]}")
 
     def _fail(self, groups: Groups, group: int, what: str) -> NoReturn:
+        named = f" with {self._row_keys.described(groups.keys, group)}"
         raise errors.ConsistencyError(
-            f"in the state table {self._layout.groups.role} of an aggregate, the group with "
-            f"{self._row_keys.described(groups.keys, group)} {what}; the state does not fit the "
+            f"in the state table {self._layout.groups.role} of an aggregate, the group"
+            f"{'' if self.node.is_global else named} {what}; the state does not fit the "
             "view's inputs: drop the view and create it anew"
         )
 
@@ -194,7 +195,8 @@ class AggregateExecutor(Executor[Aggregate]):
         return chunk_with(self._schema, rows, np.arange(rows.num_rows) >= len(deletes))
 
     def _outputs(self, groups: Groups, columns: Columns, is_ansi: bool) -> Columns:
-        overflow = Overflow(is_ansi, partial(self._row_keys.described, groups.keys))
+        describe = None if self.node.is_global else partial(self._row_keys.described, groups.keys)
+        overflow = Overflow(is_ansi, describe)
         return {
             result.call.output.name: result.of(columns, overflow) for result in self._layout.results
         }

@@ -33,20 +33,21 @@ _NOISE = 2.0**-96
 class Overflow:
     """What is done about a sum that does not fit its type: with ANSI an error, else as Spark does.
 
-    ``describe``: names the group of a position.
+    ``describe``: names the group of a position; None where there is one group without a name.
     """
 
     is_ansi: bool
-    describe: Callable[[int], str]
+    describe: Callable[[int], str] | None
 
     def check(self, call: Call, does_not_fit: NDArray[np.bool_], always: bool = False) -> None:
         """ValueRangeError if a sum does not fit and this is one."""
         if does_not_fit.any() and (self.is_ansi or always):
             group = int(np.flatnonzero(does_not_fit)[0])
+            where = "" if self.describe is None else f" in the group with {self.describe(group)}"
+            distinct = "DISTINCT " if call.is_distinct else ""
             raise errors.ValueRangeError(
-                f"{call.output.name}, a {call.function} of {call.argument}, overflows "
-                f"{call.output.type} in the group with {self.describe(group)}; "
-                "cast the argument to a wider type"
+                f"{call.function}({distinct}{call.argument}) overflows {call.output.type}{where}; "
+                "correct the rows, or create the view anew with its argument cast to a wider type"
             )
 
 

@@ -122,9 +122,12 @@ def test_a_view_that_fails_holds_nobody_else(query: str, problem: str, db: Datab
     db.store.write("t", pa.table({"k": [100, 101], "g": ["g0", "g1"], "v": [500, 1]}))
 
     for _ in range(2):
-        with pytest.raises(errors.RelstateError, match=problem):
+        with pytest.raises(errors.ViewFailedError, match=problem) as raised:
             db.refresh()
+        assert str(raised.value).startswith("view 'bad' could not be computed")
         hold(db, DIAMOND)
+        shown = db.sql("SHOW MATERIALIZED VIEWS").collect()
+        assert {row.viewName for row in shown if row.is_behind} == set(failing)
         assert {n: rows_of_table(db.store.table(n).to_arrow()) for n in failing} == before
         put(db.store, 7, factor=9)
     db.store.write("t", pa.table({"k": [100], "g": ["g0"], "v": [501]}))
@@ -134,9 +137,9 @@ def test_a_view_that_fails_holds_nobody_else(query: str, problem: str, db: Datab
 
 
 def test_a_failure_tells_what_was_raised_and_no_more() -> None:
-    """What is relstate's own stays as it is; of all else only a guess at the reason is made."""
+    """It names the view; of what is not relstate's only a guess at the reason is made."""
     own = errors.ValueRangeError("too large")
-    assert failure_of("v", own) is own
+    assert str(failure_of("v", own)) == "view 'v' could not be computed: too large"
 
     raised = OSError("no space left")
     failure = failure_of("v", raised)
@@ -145,6 +148,69 @@ def test_a_failure_tells_what_was_raised_and_no_more() -> None:
     assert str(failure).startswith("view 'v' could not be computed; if an expression")
     assert str(failure).endswith("OSError: no space left")
     assert failure.__cause__ is raised
+    assert failure_of("over", failure) is failure
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ConflictError("again"),
+        errors.CorruptionError("a file"),
+        errors.SessionError("pandas"),
+        errors.TableNotFoundError("dropped"),
+    ],
+)
+def test_what_is_no_views_fault_stays_what_it_is(error: errors.RelstateError) -> None:
+    """Who waits for a conflict, a damaged file or a missing package finds it by its class."""
+    assert failure_of("v", error) is error
+
+
+def test_a_failure_is_short_and_names_the_view(db: Database) -> None:
+    """A sum that overflows, and an error that Spark hands over with all of its stack."""
+    create(
+        db,
+        {
+            "sums": "SELECT sum(v) AS s FROM t",
+            "parsed": "SELECT k, variant_get(parse_json(g), '$.a', 'int') AS a FROM t WHERE k > 99",
+        },
+    )
+    db.store.write("t", pa.table({"k": [1, 2], "g": ["", ""], "v": [2**62, 2**62]}))
+    with pytest.raises(errors.ViewFailedError, match=r"^view 'sums' .*: sum\(v\) overflows BIG"):
+        db.refresh("sums")
+    put(db.store, 1, 2)
+    db.store.write("t", pa.table({"k": [100], "g": ["bad"], "v": [1]}))
+
+    with pytest.raises(
+        errors.ViewFailedError, match=r"^view 'parsed' .*MALFORMED_RECORD"
+    ) as raised:
+        db.refresh()
+
+    assert len(str(raised.value)) < 600
+    with pytest.raises(errors.ViewFailedError, match=r"^view 'more' .*MALFORMED_RECORD"):
+        create(db, {"more": "SELECT k, parse_json(g) IS NULL AS a FROM t"})
+
+
+def test_a_view_whose_changes_cannot_be_told_holds_nobody_else(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails before a view's job begins is that view's failure, too."""
+    create(db, {"sums": DIAMOND["sums"]})
+    db.store.create_table("u", "k BIGINT", primary_key=["k"])
+    create(db, {"ones": "SELECT k FROM u"})
+    put(db.store, 1, factor=3)
+    db.store.write("u", pa.table({"k": [1]}))
+    feed_plan = db.store.feed_plan
+
+    def failing(table: str, *args: Any, **kwargs: Any) -> Any:
+        if table == "u":
+            raise errors.OptionError("rows that expire")
+        return feed_plan(table, *args, **kwargs)
+
+    monkeypatch.setattr(db.store, "feed_plan", failing)
+    with pytest.raises(errors.ViewFailedError, match=r"^view 'ones' .*: rows that expire"):
+        db.refresh()
+
+    hold(db, {"sums": DIAMOND["sums"]})
 
 
 def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
