@@ -3,7 +3,8 @@
 Read in this order: database (what there is); statement, definition, change and view (texts to
 values); conjunct, pruning, consistency and relation (a query over the store's tables), explain;
 catalog and properties (tables defined); changerows, assignment, changing and conflict (rows
-changed); applying and debezium (changes from elsewhere); viewing and verification (views).
+changed); applying and debezium (changes from elsewhere); viewing, inputs and verification
+(views).
 """
 
 from relstate.connector.views.stream import ViewStream

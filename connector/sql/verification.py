@@ -1,7 +1,8 @@
 """The check of views: each against its SELECT, and its state against its inputs.
 
 Promises: the SELECT is run by Spark over the inputs as of the very epochs that the view has taken
-in, under the settings it was created under; nothing is changed.
+in, under the settings it was created under; nothing is changed; a view that cannot be checked keeps
+no other from it.
 Does not know: how views are kept.
 """
 
@@ -15,6 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from pyspark.sql.window import Window
 
+from relstate.connector.failure import told
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.materialize import Materialize
@@ -23,8 +25,9 @@ from relstate.connector.views.plan.topn import TopN
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.refresh import Refresher
 from relstate.connector.views.sessions import Sessions, batch_sessions, undisturbed
-from relstate.storage import CatalogView, Store, StoreState
+from relstate.storage import CatalogView, Store, StoreState, errors
 
+from .inputs import select_frame
 from .relation import QueryPlanner
 
 _PLACE = "__relstate_place"
@@ -47,7 +50,10 @@ class ViewReport:
 def check_views(
     spark: SparkSession, store: Store, names: Sequence[str] | None = None
 ) -> tuple[ViewReport, ...]:
-    """Return what is wrong with views, by default with all. ViewNotFoundError."""
+    """Return what is wrong with views, by default with all. ViewNotFoundError, SessionError.
+
+    Why a view cannot be checked is wrong with it, too.
+    """
     state = store.state
     refresher, sessions = Refresher(spark, store), batch_sessions(spark)
     with undisturbed(spark):
@@ -63,10 +69,14 @@ def _report(
     name = state.name_of(view.view_id)
     if not view.progress.is_filled:
         return ViewReport(name, view.progress.reflects, ("it is not filled yet: refresh it",))
-    problems = [
-        *_against_select(sessions, refresher, state, view),
-        *differences(refresher, view.view_id),
-    ]
+    problems: list[str] = []
+    try:
+        problems += _against_select(sessions, refresher, state, view)
+        problems += differences(refresher, view.view_id)
+    except errors.SessionError:
+        raise
+    except Exception as error:
+        problems.append(f"{name}: it cannot be checked: {told(error)}")
     return ViewReport(name, view.progress.reflects, tuple(problems))
 
 
@@ -76,8 +86,7 @@ def _against_select(
     """Yield how the rows of a view differ from those of its SELECT."""
     store, name = refresher.store, state.name_of(view.view_id)
     session = sessions.of(view.definition.settings)
-    inputs = QueryPlanner(session, store, dict(view.progress.inputs))
-    expected = inputs.frame(inputs.plan(view.definition.query))
+    expected = select_frame(session, store, state, view)
     own = QueryPlanner(session, store, {view.view_id: state.epoch})
     found = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
     if has_ties(refresher.plan_of(view)):

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sql import Database
+from relstate.connector.sql import Database, verification
+from relstate.connector.sql.inputs import select_frame
 from relstate.storage import Kind, NewProgress, Store, errors
 from support.stores import unsynced
 from support.views import kept_target, refresh
@@ -79,6 +80,64 @@ def test_what_is_right_is_right_while_tables_move_on(db: Database) -> None:
     assert (report.view, report.reflects) == ("sums", db.store.view("sums").progress.reflects)
     with pytest.raises(errors.ViewNotFoundError, match="t"):
         db.check_views("t")
+
+
+CHANGING = {
+    "star": "SELECT * FROM a",
+    "mine": "SELECT a.id, w FROM a JOIN b ON a.id = b.uid",
+    "upper": "SELECT upper(g) AS w, count(*) AS n FROM a GROUP BY w",
+    "common": "SELECT a.id, k, y FROM a NATURAL JOIN c",
+    "lateral": "SELECT id, x * 2 AS w, w + 1 AS y FROM a",
+    "having": "SELECT g, sum(x) AS w FROM a GROUP BY g HAVING w > 1",
+    "least": "SELECT id, -x AS w FROM a ORDER BY w LIMIT 1",
+    "over": "SELECT s.*, w FROM star AS s JOIN b ON s.id = b.uid",
+    "unread": "SELECT id FROM (SELECT id, old, older + 1 AS o, oldest FROM d)",
+    "none": "SELECT count(*) AS n FROM (SELECT old FROM d)",
+}
+
+
+def test_columns_that_come_go_and_change_under_a_view_do_not_matter(db: Database) -> None:
+    """A SELECT means what it meant when the view was created: names, stars and all."""
+    db.sql("CREATE TABLE a (id INT, g STRING, x INT, PRIMARY KEY (id))")
+    db.sql("CREATE TABLE b (uid INT, w STRING, PRIMARY KEY (uid))")
+    db.sql("CREATE TABLE c (id INT, k INT, y INT, PRIMARY KEY (id))")
+    db.sql("CREATE TABLE d (id INT, old INT, older INT, oldest INT, PRIMARY KEY (id))")
+    db.sql("ALTER TABLE a ADD COLUMNS (seen STRING)")
+    db.sql("INSERT INTO a VALUES (1, 'a', 1, 's'), (2, 'b', 2, 's')")
+    db.sql("INSERT INTO b VALUES (1, 'W')")
+    db.sql("INSERT INTO c VALUES (1, 1, 1), (2, 2, 2)")
+    db.sql("INSERT INTO d VALUES (1, 1, 1, 1)")
+    for name, query in CHANGING.items():
+        db.sql(f"CREATE MATERIALIZED VIEW `{name}` AS {query}")
+
+    db.sql("ALTER TABLE a ADD COLUMNS (w STRING)")
+    db.sql("ALTER TABLE a ADD COLUMNS (y INT)")
+    db.sql("ALTER TABLE d DROP COLUMN old")
+    db.sql("ALTER TABLE d RENAME COLUMN older TO old")
+    db.sql("ALTER TABLE d ALTER COLUMN oldest TYPE BIGINT")
+    db.sql("INSERT INTO a VALUES (3, 'a', -3, 's', '7', 7), (1, 'a', 4, 's', 'w', 8)")
+    db.sql("INSERT INTO d VALUES (2, 1, 1)")
+    for _ in range(2):
+        assert [one for one in db.check_views(list(CHANGING)) if not one.ok] == []
+        db.refresh()
+
+    corrupt(db.store, "star", "star", Kind.PUT, x=-1)
+    assert [one.view for one in db.check_views(list(CHANGING)) if not one.ok] == ["star"]
+
+
+def test_a_view_that_cannot_be_checked_is_one_report(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not well, with the reason in a sentence, and the others are checked."""
+
+    def failing(session: Any, store: Store, state: Any, view: Any) -> Any:
+        if state.name_of(view.view_id) == "sums":
+            raise RuntimeError("no such thing\n\tat org.apache.spark.X.y(X.scala:1)\n")
+        return select_frame(session, store, state, view)
+
+    monkeypatch.setattr(verification, "select_frame", failing)
+
+    assert problems(db) == {"sums": "sums: it cannot be checked: RuntimeError: no such thing"}
 
 
 def test_a_wrong_value_is_found(db: Database) -> None:
