@@ -14,6 +14,14 @@ _WHOLE = re.compile(
     rf"\s*(?:interval\s+)?(?:[0-9]{{1,18}}\s*(?:{_UNITS})s?\b[\s,]*)+", re.IGNORECASE
 )
 _DIGITS = re.compile(r"\s*[0-9]{1,18}\s*")
+# An interval of Spark's has more: what is shorter than a second, fractions of one, and signs.
+_SHARES = {"microsecond": 1e-6, "millisecond": 1e-3} | _SECONDS
+_INTERVAL = re.compile(r"\s*(?:interval\b\s*)?", re.IGNORECASE)
+_INTERVAL_PART = re.compile(
+    rf"([+-]?)\s*([0-9]{{1,18}}|[0-9]{{0,18}}\.[0-9]{{1,9}}(?=\s*second))\s*({'|'.join(_SHARES)})s?"
+    r"\b[\s,]*",
+    re.IGNORECASE,
+)
 
 
 def seconds_of(text: str) -> int:
@@ -34,3 +42,21 @@ def positive_seconds_of(text: str) -> int:
     if seconds < 1:
         raise ValueError("it must be at least one second")
     return seconds
+
+
+def interval_of(text: str) -> float:
+    """Return in seconds a length of time as Spark's intervals are written; ValueError if none."""
+    if _DIGITS.fullmatch(text):
+        return float(text)
+    start = _INTERVAL.match(text)
+    place, parts = start.end() if start else 0, []
+    while found := _INTERVAL_PART.match(text, place):
+        sign, number, unit = found.groups()
+        parts.append(float(f"{sign}{number}") * _SHARES[unit.lower()])
+        place = found.end()
+    if not parts or place < len(text):
+        raise ValueError(
+            "it must be a number of seconds, or an interval, as in '10 seconds', '1 minute 30 "
+            "seconds' or '200 milliseconds'"
+        )
+    return sum(parts)

@@ -17,8 +17,8 @@ from .screen import Heading, count, show_document, show_table
 class ViewSummary:
     """A view: the epoch of tables that it reflects, and what it reads.
 
-    ``is_filled``: whether it holds all that was there before it. ``is_behind``: whether it has
-    that, or what has changed since, to take in.
+    ``is_filled``: whether it holds all that was there before it. ``is_behind``: whether it, or a
+    view that it reads, has that, or what has changed since, to take in.
     """
 
     name: str

@@ -26,26 +26,33 @@ def consistent_epochs(store: Store, state: StoreState, table_ids: Iterable[int])
         return {}
     epoch = max(state.views[view_id].progress.reflects for view_id in views)
     for view_id in views:
-        if not _holds(store, state, view_id, epoch):
+        behind = _behind(store, state, view_id, epoch)
+        if behind is not None:
             names = ", ".join(state.name_of(one) for one in views)
+            below = f", for {state.name_of(behind)!r}, which it reads, is not of that epoch"
+            why = "" if behind == view_id else below
             raise errors.EpochNotFoundError(
                 f"the views {names} do not reflect one epoch of their tables: "
-                f"{state.name_of(view_id)!r} is not up to date with epoch {epoch}; refresh them "
-                "together"
+                f"{state.name_of(view_id)!r} is not up to date with epoch {epoch}{why}. Refresh "
+                "them together; a view that cannot be computed stays behind, with all that read "
+                "it, and the error of the refresh says what to put right"
             )
     return {one: state.epoch if one in state.views else epoch for one in read}
 
 
-def _holds(store: Store, state: StoreState, view_id: int, epoch: int) -> bool:
-    """Return whether a view, as it is at a state, is what its SELECT says of tables at an epoch."""
+def _behind(store: Store, state: StoreState, view_id: int, epoch: int) -> int | None:
+    """Return None if a view, as it is at a state, is what its SELECT says of tables at an epoch.
+
+    If not, the view, among it and those that it reads, whose inputs are not as it took them in.
+    """
     progress = state.views[view_id].progress
     if progress.reflects == epoch:
-        return True
+        return None
     for table_id, seen in progress.inputs:
         is_view = table_id in state.views
+        if is_view and (found := _behind(store, state, table_id, epoch)) is not None:
+            return found
         last = state.epoch if is_view else epoch
         if seen > last or any(store.data_epochs(table_id, seen, last)):
-            return False
-        if is_view and not _holds(store, state, table_id, epoch):
-            return False
-    return True
+            return view_id
+    return None

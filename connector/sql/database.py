@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from relstate.connector.duration import seconds_of
+from relstate.connector.duration import interval_of
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.stream import Trigger, ViewStream
@@ -108,7 +108,8 @@ class Database:
     def check_views(self, views: str | Sequence[str] | None = None) -> tuple[ViewReport, ...]:
         """Compare views, by default all, with their SELECTs and their state with their inputs.
 
-        What is computed for it costs as much as creating the views anew. ViewNotFoundError.
+        What is computed for it costs as much as creating the views anew. A view that cannot be
+        checked has a report that says why. ViewNotFoundError, SessionError.
         """
         return check_views(self._spark, self._store, _names(views))
 
@@ -122,9 +123,9 @@ class Database:
     ) -> ViewStream:
         """Let views, by default all, follow their tables until the returned stream is stopped.
 
-        ``trigger``: how long to wait between two looks (seconds, or ``'1 second'``), None for not
-        at all. ``available_now``: take in what is there, then end. ``query_name``: its name.
-        ViewNotFoundError, OptionError.
+        ``trigger``: how long to wait between two looks (seconds, or an interval as in
+        ``'200 milliseconds'``), None for not at all. ``available_now``: take in what is there, then
+        end. ``query_name``: its name. ViewNotFoundError, OptionError.
         """
         if trigger is not None and available_now:
             raise errors.OptionError("trigger and available_now exclude each other; give one")
@@ -266,7 +267,7 @@ def _names(views: str | Sequence[str] | None) -> Sequence[str] | None:
 def _interval(trigger: str | float) -> float:
     """Return a trigger's interval in seconds. OptionError if it is none."""
     try:
-        seconds = float(seconds_of(trigger) if isinstance(trigger, str) else trigger)
+        seconds = interval_of(trigger) if isinstance(trigger, str) else float(trigger)
     except ValueError as error:
         raise errors.OptionError(f"trigger is {trigger!r}: {error}") from None
     if seconds < 0:

@@ -53,7 +53,12 @@ def _depth(state: StoreState, view_id: int, views: Collection[int], depths: dict
     return depths[view_id]
 
 
-def is_behind(state: StoreState, view_id: int) -> bool:
+def has_more(state: StoreState, view_id: int) -> bool:
     """Return whether a view is not filled, or has changes of its inputs to take in."""
     progress = state.views[view_id].progress
     return not progress.is_filled or any(state.has_changed(*one) for one in progress.inputs)
+
+
+def is_behind(state: StoreState, view_id: int) -> bool:
+    """Return whether a view, or one that it reads, directly or through others, `has_more`."""
+    return any(has_more(state, one) for one in upstream(state, [view_id]))

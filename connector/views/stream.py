@@ -20,7 +20,7 @@ from typing import Any
 
 from relstate.storage import errors, iso_time
 
-from .lineage import is_behind, upstream, view_ids
+from .lineage import has_more, upstream, view_ids
 from .views import Views
 
 _RECENT = 100
@@ -139,7 +139,8 @@ class ViewStream:
                 self._follow()
             self._message = "Stopped"
         except Exception as error:
-            _logger.exception("the stream %s of views ended", self._id)
+            # The error itself is for those who ask: awaitTermination raises it.
+            _logger.error("the stream %s of views ended: %s", self._id, error)
             self._failure = error
             self._message = f"Terminated with exception: {error}"
         finally:
@@ -197,13 +198,13 @@ class ViewStream:
     def _is_behind(self) -> bool:
         state = self._views.store.state
         wanted = upstream(state, view_ids(state, self._names))
-        return any(is_behind(state, view_id) for view_id in wanted)
+        return any(has_more(state, view_id) for view_id in wanted)
 
     def _is_behind_of(self, epoch: int) -> bool:
         """Return whether a view has not taken in all that had been committed by an epoch."""
         state = self._views.store.state
         wanted = upstream(state, view_ids(state, self._names))
         return any(
-            is_behind(state, view_id) and state.views[view_id].progress.reflects < epoch
+            has_more(state, view_id) and state.views[view_id].progress.reflects < epoch
             for view_id in wanted
         )

@@ -58,6 +58,22 @@ def test_views_are_listed(viewed: Store) -> None:
     assert run("views", viewed.path, "--json").document[0]["is_behind"]
 
 
+def test_a_view_is_behind_with_those_that_it_reads(viewed: Store) -> None:
+    """It has nothing to take in while a view that it reads is stuck, and is not up to date."""
+    refresh(viewed, progressed(viewed, "v"), progressed(viewed, "w"))
+    viewed.create_view(new_view(viewed, "x", "w"))
+    refresh(viewed, progressed(viewed, "x"))
+    viewed.create_table("u", "k BIGINT", primary_key=["k"])
+    viewed.create_view(new_view(viewed, "y", "u"))
+    refresh(viewed, progressed(viewed, "y"))
+    assert [one["is_behind"] for one in run("views", viewed.path, "--json").document] == [False] * 4
+
+    viewed.write("t", pa.table({"k": [3], "n": [30]}))
+
+    found = {one["name"]: one["is_behind"] for one in run("views", viewed.path, "--json").document}
+    assert found == {"v": True, "w": True, "x": True, "y": False}
+
+
 def test_no_views_are_none(store: Store) -> None:
     """A store without any has an empty list."""
     assert run("views", store.path, "--json").document == []
@@ -78,6 +94,13 @@ def test_views_are_checked(
     assert right.document["store"]["problems"] == []
     (report,) = right.document["views"]
     assert (report["view"], report["problems"]) == ("v", [])
+
+    db.sql("CREATE MATERIALIZED VIEW w AS SELECT count(*) AS c FROM v")
+    named = run("check", store.path, "w", "--views", "--json").document["views"]
+    assert [(one["view"], one["problems"]) for one in named] == [("w", [])]
+    assert "--views" in run("check", store.path, "w").errors
+    assert run("check", store.path, "w").code == 2
+    assert "ViewNotFoundError" in run("check", store.path, "t", "--views").errors
 
     wrong = ViewReport("v", 1, ("v: 1 rows are not right",))
     monkeypatch.setattr(verification, "check_views", lambda *_: (wrong,))

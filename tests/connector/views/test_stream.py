@@ -175,8 +175,10 @@ def test_a_commit_that_changes_nothing_does_not_keep_it_busy(
     assert sums(db.store) == expected(db.store)
 
 
-def test_a_view_that_fails_ends_it(db: Database) -> None:
-    """The error is raised to who waits; the other views are moved; a new stream goes on."""
+def test_a_view_that_fails_ends_it(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """The error is raised to who waits, and logged as a line; the other views are moved; a new
+    stream goes on.
+    """
     db.sql("CREATE MATERIALIZED VIEW bad AS SELECT k, 1 DIV (v - 500) AS q FROM t")
     stream = db.stream()
     db.store.write("t", pa.table({"k": [1], "g": ["g1"], "v": [500]}))
@@ -188,6 +190,9 @@ def test_a_view_that_fails_ends_it(db: Database) -> None:
     assert not stream.isActive
     assert "DIVIDE_BY_ZERO" in str(stream.exception())
     assert stream.status["message"].startswith("Terminated with exception")
+    (line,) = (one for one in caplog.records if one.name == "relstate.connector.views.stream")
+    assert (line.levelname, line.exc_info) == ("ERROR", None)
+    assert "DIVIDE_BY_ZERO" in line.getMessage()
     assert sums(db.store) == expected(db.store)
 
     put(db.store, 1)
@@ -232,7 +237,9 @@ def test_a_stream_that_cannot_be(db: Database) -> None:
         db.stream("nothing")
     with pytest.raises(errors.OptionError, match="trigger"):
         db.stream(trigger="now and then")
-    with pytest.raises(errors.OptionError, match="trigger"):
-        db.stream(trigger=-1)
+    for negative in (-1, "-1 second"):
+        with pytest.raises(errors.OptionError, match="trigger"):
+            db.stream(trigger=negative)
+    db.stream(trigger="200 milliseconds").stop()
     with pytest.raises(errors.OptionError, match="available_now"):
         db.stream(trigger=1, available_now=True)
