@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType
 
-from relstate.connector.syntax.tokens import TokenReader, shown
+from relstate.connector.syntax.reference import parse_query, table_references
+from relstate.connector.syntax.tokens import TokenReader, quoted, shown
 from relstate.storage import errors
 
 
@@ -117,7 +118,7 @@ class DescribeHistory:
 def create_table(reader: TokenReader) -> CreateTable:
     """Read what follows CREATE TABLE."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
-    name = reader.name("the table's name")
+    name = new_name(reader, "the table's name")
     if not reader.next_is("("):
         raise reader.unexpected("the columns, with a PRIMARY KEY, in parentheses")
     columns: list[str] = []
@@ -140,6 +141,30 @@ def create_table(reader: TokenReader) -> CreateTable:
     (primary_key, distribution_key) = keys[0]
     ddl = ", ".join(columns)
     return CreateTable(name, ddl, primary_key, distribution_key, if_not_exists, properties)
+
+
+def new_name(reader: TokenReader, what: str) -> str:
+    """Pass the name of what is to be created and return it.
+
+    UnsupportedStatementError for a word that a query could not name it by.
+    """
+    token = reader.token
+    name = reader.name(what)
+    if token is not None and token.token_type is not TokenType.IDENTIFIER and not _is_named(name):
+        raise errors.UnsupportedStatementError(
+            f"{what} {name!r} is a word of SQL, by which no query can name it: write {quoted(name)}"
+        )
+    return name
+
+
+def _is_named(name: str) -> bool:
+    """Tell whether a query reads a table by a name without quotes."""
+    text = f"SELECT * FROM {name}"
+    try:
+        found = table_references(parse_query(text), text, lambda one, as_of: True)
+    except errors.UnsupportedStatementError:
+        return False
+    return [one.name for one in found] == [name]
 
 
 def drop_table(reader: TokenReader) -> DropTable:

@@ -107,8 +107,12 @@ def _show(rest: str) -> Statement:
         return view.show_views(reader)
     if reader.accept("INTERNAL", "TABLES"):
         return view.show_internal_tables(reader)
-    reader.expect("TABLES")
-    return definition.show_tables(reader)
+    if reader.accept("TABLES"):
+        return definition.show_tables(reader)
+    raise errors.UnsupportedStatementError(
+        f"relstate shows TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not {shown(rest)}; "
+        "DESCRIBE EXTENDED tells of one table or view; what concerns Spark alone goes to spark.sql"
+    )
 
 
 def _explain(rest: str) -> Explain | ExplainView:

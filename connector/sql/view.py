@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from relstate.connector.syntax.tokens import TokenReader
 from relstate.storage import errors
 
-from .definition import pattern_of, properties_of
+from .definition import new_name, pattern_of, properties_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ ViewStatement = (
 def create_view(reader: TokenReader) -> CreateView:
     """Read what follows CREATE MATERIALIZED VIEW."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
-    name = reader.name("the view's name")
+    name = new_name(reader, "the view's name")
     properties = properties_of(reader) if reader.accept("TBLPROPERTIES") else {}
     unknown = properties.keys() - {"parallelism"}
     if unknown:
@@ -99,6 +99,8 @@ def create_view(reader: TokenReader) -> CreateView:
             f"unknown property {min(unknown)!r} of a materialized view; there is 'parallelism'"
         )
     reader.expect("AS")
+    if reader.token is None:
+        raise reader.unexpected("a query")
     query = reader.source(reader.rest())
     parallelism = properties.get("parallelism")
     units = None if parallelism is None else _number(parallelism)

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
             tblproperties ('parallelism' = '4') as with q as (select 1) select 1""",
             CreateView("my view", "with q as (select 1) select 1", 4, True),
         ),
+        (
+            "CREATE MATERIALIZED VIEW `having` AS SELECT 1",
+            CreateView("having", "SELECT 1", None, False),
+        ),
+        ("CREATE MATERIALIZED VIEW date AS SELECT 1", CreateView("date", "SELECT 1", None, False)),
         ("DROP MATERIALIZED VIEW v", DropView("v", False, False)),
         ("DROP MATERIALIZED VIEW IF EXISTS v CASCADE", DropView("v", True, True)),
         ("DROP MATERIALIZED VIEW v RESTRICT;", DropView("v", False, False)),
