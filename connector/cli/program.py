@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from relstate.connector.failure import told
 from relstate.storage import errors
 
 from .doctor import doctor
@@ -80,8 +81,11 @@ def _ending() -> Iterator[None]:
         if error.errno == errno.EPIPE:
             raise  # click lets go of stdout and ends
         raise Failure(type(error).__name__, str(error)) from error
+    except errors.RelstateError as error:
+        raise Failure(type(error).__name__, str(error)) from error
     except Exception as error:
-        raise Failure(type(error).__name__, str(error) or "no message") from error
+        name, _, message = told(error).partition(": ")
+        raise Failure(name, message or "no message") from error
 
 
 def _usage(error: click.ClickException) -> str:

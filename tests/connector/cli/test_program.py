@@ -44,7 +44,14 @@ def test_a_wrong_call_is_one_line(words: tuple[str, ...]) -> None:
     assert found.errors.count("\n") == 1
 
 
-@pytest.mark.parametrize("error", [OSError(5, "broken disk"), ZeroDivisionError("two\nlines")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(5, "broken disk"),
+        ZeroDivisionError("two\nlines"),
+        RuntimeError("of Spark\n\tat org.apache.spark.X.y(X.scala:1)"),
+    ],
+)
 def test_no_error_shows_a_traceback(
     store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -60,6 +67,7 @@ def test_no_error_shows_a_traceback(
     assert found.code == 2
     assert found.errors.startswith(f"relstate: {type(error).__name__}: ")
     assert found.errors.count("\n") == 1
+    assert "org.apache" not in found.errors
 
 
 def test_an_interrupt_is_130(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
