@@ -91,15 +91,18 @@ class Written:
 class ChangeJob:
     """Writes changes of one table. Travels to the tasks, where it is called with their rows.
 
-    ``existing``: the table as it was read, where keys are to be checked.
+    ``names``: of the columns that come, in their order, whatever Spark calls them. ``existing``:
+    the table as it was read, where keys are to be checked.
     """
 
     target: WriteTarget
+    names: tuple[str, ...]
     existing: ReadPlan | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield what the driver needs to commit them."""
-        return reported_items(self._messages(batches))
+        named = (batch.rename_columns(list(self.names)) for batch in batches)
+        return reported_items(self._messages(named))
 
     def _messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = self._written(batches if self.existing is None else self._checked(batches))

@@ -10,14 +10,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from relstate.storage import TableSchema, types
+from relstate.connector.syntax.tokens import quoted
+from relstate.storage import TableSchema
 
 
 def unit_expression(schema: TableSchema, vnode_count: int, units: int) -> str:
     """Return, in Spark's SQL, the parallel unit of ``units`` that owns a row's vnode, an INT."""
     keys = ", ".join(
-        f"CAST({types.quoted(column.name)} AS {column.type})"
-        for column in schema.distribution_columns
+        f"CAST({quoted(column.name)} AS {column.type})" for column in schema.distribution_columns
     )
     vnode = f"pmod(xxhash64({keys}), {vnode_count})"
     return f"CAST({vnode} * {units} DIV {vnode_count} AS INT)"

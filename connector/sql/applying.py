@@ -11,7 +11,7 @@ Does not know: where changes come from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -72,11 +72,11 @@ def changelog(
         raise errors.OptionError("give column_list or except_column_list, but not both")
     _check_table(target.definition)
     found = Changelog(
-        tuple(map(_name, keys)),
+        _names(source, keys),
         sequence_by,
         apply_as_deletes,
-        None if column_list is None else tuple(map(_name, column_list)),
-        None if except_column_list is None else tuple(map(_name, except_column_list)),
+        None if column_list is None else _names(source, column_list),
+        None if except_column_list is None else _names(source, except_column_list),
     )
     _check_keys(target.definition, found.keys)
     _check_columns(source, found)
@@ -224,8 +224,14 @@ def _expression(given: Expression) -> Column:
     return f.expr(given) if isinstance(given, str) else given
 
 
-def _name(given: Expression) -> str:
-    """Return the name of a column that is given by it, or as an unqualified ``col``."""
-    if isinstance(given, str):
-        return given
-    return str(given).removeprefix("Column<'").removesuffix("'>").strip("`")
+def _names(source: DataFrame, given: Sequence[Expression]) -> tuple[str, ...]:
+    """Return the names of columns that are given by them, or as unqualified ``col``s."""
+    known = {name.lower() for name in source.columns}
+    return tuple(one if isinstance(one, str) else _name(one, known) for one in given)
+
+
+def _name(column: Column, known: Collection[str]) -> str:
+    text = str(column).removeprefix("Column<'").removesuffix("'>")
+    # Spark shows a name as it is, with a dot in backticks; Spark Connect shows what was written.
+    shown = (text, text[1:-1], text[1:-1].replace("``", "`"))
+    return next((name for name in shown if name.lower() in known), text)

@@ -89,7 +89,7 @@ class Changing:
         existing = None
         if changes.is_checked:
             existing = self._store.read_plan(statement.table, epoch=planner.epoch)
-        job = ChangeJob(target, existing)
+        job = ChangeJob(target, tuple(changes.rows.columns), existing)
         written = self._written(changes, job, started)
         overwrite = isinstance(statement, Insert) and statement.overwrite
         if not written.segments and not overwrite:
@@ -115,7 +115,9 @@ class Changing:
             units = units or self._parallelism()
         if units is not None:
             rows = shuffled(rows, job.target.definition.schema, job.target.vnode_count, units)
-        messages = rows.mapInArrow(job, MESSAGE_SCHEMA).collect()
+        # Of a name with a dot or a backtick Spark would look for a field of a struct, or fail.
+        plain = rows.toDF(*(f"c{place}" for place in range(len(job.names))))
+        messages = plain.mapInArrow(job, MESSAGE_SCHEMA).collect()
         return Written.from_messages((message for (message,) in messages), started)
 
     def _parallelism(self) -> int:

@@ -111,6 +111,31 @@ def test_columns_are_chosen(spark: SparkSession, db: Database, store: Store, use
     assert tuple(store.table("users").get(1)) == (1, None, "Rome", 11)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["x.y", "x`y", "`x`", "`", "l`.`m", "null"])
+def test_columns_may_have_any_names(
+    spark: SparkSession, db: Database, store: Store, name: str
+) -> None:
+    """Keys, values and versions, as text or as columns."""
+    key, value, version = ("`" + (name + end).replace("`", "``") + "`" for end in ("", "v", "`.w"))
+    db.sql(
+        f"CREATE TABLE t ({key} INT, {value} STRING, {version} BIGINT, PRIMARY KEY ({key})) "
+        f"TBLPROPERTIES ('version_column' = '{name}`.w')"
+    )
+    rows = "(1, 'a', 2L, 'u'), (1, 'old', 1L, 'u'), (2, 'b', 1L, 'd'), (3, 'c', 1L, 'u')"
+    names = f"({key}, {value}, {version}, op)"
+    source = spark.sql(f"SELECT * FROM VALUES {rows} AS q {names}")
+    db.apply_changes("t", source, [name], version, "op = 'd'", except_column_list=["op"])
+    later = spark.sql(f"SELECT * FROM VALUES (3, 'late', 0L, 'u'), (4, 'd', 1L, 'u') AS q {names}")
+    columns = [f.col(value), f.col(version)]
+    db.apply_changes("t", later, [f.col(key)], f.col(version), column_list=columns)
+
+    assert {tuple(row.values()) for row in store.table("t").to_arrow().to_pylist()} == {
+        (1, "a", 2),
+        (3, "c", 1),
+        (4, "d", 1),
+    }
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [

@@ -111,6 +111,33 @@ def test_a_table_is_truncated(db: Database, items: str, store: Store) -> None:
     assert held(store, items) == []
 
 
+@pytest.mark.parametrize("name", ["x.y", "x`y", "`", "l`.`m", "a b", "null", "*", "new\nline"])
+@pytest.mark.parametrize("is_key", [False, True])
+def test_columns_may_have_any_names(db: Database, store: Store, name: str, is_key: bool) -> None:
+    """As long as they are quoted; a struct with a field of the name does not take their place."""
+    odd = "`" + name.replace("`", "``") + "`"
+    key, value = (odd, "n") if is_key else ("n", odd)
+    db.sql(f"CREATE TABLE t ({key} INT, x STRUCT<y: INT>, {value} INT, PRIMARY KEY ({key}))")
+    db.sql("INSERT INTO t VALUES (1, struct(0), 10), (2, struct(0), 20), (3, struct(0), 30)")
+    db.sql(f"INSERT INTO t ({value}, {key}) VALUES (40, 4)")
+    db.sql(f"INSERT INTO t BY NAME SELECT 5 AS {key}, 50 AS {value}")
+    db.sql(f"UPDATE t SET {value} = t.{value} + 1 WHERE {key} = 1")
+    db.sql(f"UPDATE t SET {key} = {key} + 5 WHERE t.{value} = 20")
+    db.sql(f"DELETE FROM t WHERE {value} = 30")
+    source = f"(SELECT * FROM VALUES (4, 41), (6, 60), (8, 80) AS v ({key}, {value}))"
+    db.sql(
+        f"MERGE INTO t USING {source} s ON t.{key} = s.{key} "
+        f"WHEN MATCHED THEN UPDATE SET {value} = s.{value} "
+        f"WHEN NOT MATCHED AND {value} < 70 THEN INSERT ({key}, {value}) VALUES ({key}, {value}) "
+        f"WHEN NOT MATCHED THEN INSERT ({key}, {value}) VALUES (s.{key}, 0) "
+        f"WHEN NOT MATCHED BY SOURCE AND {value} = 50 THEN DELETE"
+    )
+
+    rows = {(row[0], row[2]) for row in held(store, "t")}
+    assert rows == {(1, 11), (4, 41), (6, 60), (7, 20), (8, 0)}
+    assert store.table("t").get(1)["x"] == {"y": 0}  # type: ignore[index]
+
+
 def test_rows_move_to_other_keys(db: Database, items: str, store: Store) -> None:
     """An update of the key is one of rows: they may take each other's places, and no others'."""
     assert touched(db, "UPDATE items SET id = 3 - id WHERE id < 3") == (0, 2, 0)
