@@ -75,6 +75,12 @@ class History:
             np.cumsum(np.append(np.zeros(min(len(order), 1), np.int64), ~follows)),
         )
 
+    @property
+    def ends(self) -> Block:
+        """The last entry of every key."""
+        is_last = np.append(self.keys[1:] != self.keys[:-1], np.ones(min(len(self.keys), 1), bool))
+        return self.entries.take(np.flatnonzero(is_last))
+
     def changes(self, same: Same) -> Changes:
         """Return what every step changed, in key order, of one key in the order of the steps."""
         before, after = self._seen()

@@ -22,9 +22,10 @@ from ..errors import CorruptionError, OptionError, RelstateError
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..plan import ReadPlan
+from ..schema.types import quoted
 from ..segment.block import Block
-from ..segment.kind import Kind
-from ..table.head import EXPIRES, Heads
+from ..segment.kind import EXPIRES, Kind
+from ..table.head import Heads
 from ..table.piece import Limits, pieces
 from ..table.resolve import Window
 from ..table.scan import Bounds
@@ -110,12 +111,14 @@ class FeedReader:
     def _inserts(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         for number, step in enumerate(self._steps):
             for block in self._source.read(step.segments, bounds):
-                self._check_expiry([block])
+                self._check_expiry(block)
                 types = np.full(len(block), INSERT, np.int8)
                 yield from self._batches(block, types, np.full(len(block), number, np.int64))
 
     def _changes(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         history = self._history(bounds)
+        # Net changes show a key's two ends: what expires between them may have come and gone.
+        self._check_expiry(history.ends if self._shape.is_net else history.entries)
         same = partial(same_rows, self._encoding)
         changes = history.net_changes(same) if self._shape.is_net else history.changes(same)
         types, places, steps = self._images(changes)
@@ -126,7 +129,7 @@ class FeedReader:
     def _history(self, bounds: Bounds) -> History:
         written = [self._source.read(step.segments, bounds) for step in self._steps]
         before = self._rows_before(written, bounds)
-        self._check_expiry([before, *(block for blocks in written for block in blocks)])
+        self._check_expiry(before)
         fold = self._encoding.values.fold
         table: StorageTable | None = self._table
         # What is there now, as far as it was looked up, and all that was since rows were removed.
@@ -161,11 +164,11 @@ class FeedReader:
     def _deletes(self, keys: Bytes) -> Block:
         return Block.over(keys, constant(self._encoding.encode_delete(), len(keys)))
 
-    def _check_expiry(self, blocks: Sequence[Block]) -> None:
+    def _check_expiry(self, block: Block) -> None:
         """OptionError if a row expires; a delete may, which only says how long it is kept."""
-        for heads in map(Heads, blocks):
-            if ((heads.flags & EXPIRES != 0) & (heads.kinds != Kind.DELETE)).any():
-                raise expiring(self._encoding.name)
+        heads = Heads(block)
+        if ((heads.flags & EXPIRES != 0) & (heads.kinds != Kind.DELETE)).any():
+            raise rows_expiring(self._encoding.name)
 
     # Batches
 
@@ -216,4 +219,15 @@ def expiring(table: str) -> OptionError:
     return OptionError(
         f"table {table}: its rows expire (TTL), so they leave it without a commit, and commits do "
         "not tell its changes: read the whole table at two epochs instead"
+    )
+
+
+def rows_expiring(table: str) -> OptionError:
+    """Return the error that refuses changes among which there are rows that expire."""
+    name = quoted(table)
+    return OptionError(
+        f"table {table}: some of its rows expire, written with a TTL: they leave it without a "
+        f"commit, and commits do not tell its changes. INSERT OVERWRITE {name} SELECT * FROM "
+        f"{name} writes them anew: then net changes from before they came can be read, and a view "
+        "goes on; one that holds such a row already is to be dropped and created anew"
     )

@@ -69,8 +69,8 @@ class Settings:
 class TableStatistics:
     """What one segment holds of one table.
 
-    ``rows`` counts all entries, ``deletes`` those that delete; keys are without their version;
-    ``shard_bytes`` are bytes of keys and values per shard.
+    ``rows`` counts all entries, ``deletes`` those that delete, ``expiring`` the rows with an
+    expiry; keys are without their version; ``shard_bytes`` are bytes of keys and values per shard.
     """
 
     table_id: int
@@ -79,10 +79,12 @@ class TableStatistics:
     first_key: bytes
     last_key: bytes
     shard_bytes: tuple[int, ...]
+    expiring: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the statistics as JSON values. On disk: never change a name."""
-        return {
+        expiring = {"expiring": self.expiring} if self.expiring else {}
+        return expiring | {
             "table_id": self.table_id,
             "rows": self.rows,
             "deletes": self.deletes,
@@ -101,6 +103,7 @@ class TableStatistics:
             bytes.fromhex(value["first_key"]),
             bytes.fromhex(value["last_key"]),
             tuple(value["shard_bytes"]),
+            value.get("expiring", 0),
         )
 
 
@@ -126,6 +129,10 @@ class SegmentRecord:
     def stored_bytes(self, table_id: int) -> int:
         """Return how many bytes of keys and values the segment holds of a table."""
         return sum(sum(table.shard_bytes) for table in self.tables if table.table_id == table_id)
+
+    def expiring(self, table_id: int) -> int:
+        """Return how many rows that expire the segment holds of a table."""
+        return sum(table.expiring for table in self.tables if table.table_id == table_id)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values. On disk: never change a name."""

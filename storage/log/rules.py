@@ -18,6 +18,7 @@ from ..errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from ..schema.types import quoted
 from .entry import TableDefinition
 from .proposal import AlteredTable, NewProgress, NewView, Proposal, Required
 from .state import StoreState
@@ -34,6 +35,7 @@ def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> N
         _check_live(known, state, table_id)
     _check_names(state, proposal)
     _check_kept(state, proposal)
+    _check_followable(state, proposal)
     for required in proposal.requires:
         _check_required(known, state, required)
     for altered in proposal.altered_tables:
@@ -155,6 +157,15 @@ def check_unread(state: StoreState, table_id: int, done: str) -> None:
     _check_no_readers(state, table_id, state.readers_of(table_id), done, advice)
 
 
+def _check_followable(state: StoreState, proposal: Proposal) -> None:
+    """Check that what a view reads gets no rows that expire."""
+    if not state.views or not proposal.data_change:
+        return
+    for table_id in sorted(proposal.written):
+        if any(segment.expiring(table_id) for segment in proposal.segments):
+            check_unread(state, table_id, "written with rows that expire")
+
+
 def _uses(view: CatalogView, table_id: int, column_id: int) -> bool:
     inputs = view.definition.inputs
     return any(one.table_id == table_id and column_id in one.column_ids for one in inputs)
@@ -182,12 +193,26 @@ def _check_view(state: StoreState, view: NewView) -> None:
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
                 "expire (TTL) without a commit that tells; read a table without a TTL"
             )
+        found = sum(each.record.expiring(one.table_id) for each in state.segments_of(one.table_id))
+        if found:
+            raise SchemaError(
+                f"the view {view.table.name!r} cannot read table {definition.name!r}, which holds "
+                f"up to {found} rows that were written with a TTL: they expire without a commit "
+                f"that tells; {_without_expiry(definition)}"
+            )
         known = {column.id for column in definition.schema.columns}
         if not known.issuperset(one.column_ids):
             raise SchemaError(
                 f"the view {view.table.name!r} reads columns of table {definition.name!r} that "
                 "are not there; look at its columns again"
             )
+
+
+def _without_expiry(definition: TableDefinition) -> str:
+    name = quoted(definition.name)
+    if definition.properties.append_only:
+        return f"copy the rows to a table without such rows (INSERT INTO … SELECT * FROM {name})"
+    return f"write them anew: INSERT OVERWRITE {name} SELECT * FROM {name}"
 
 
 def _check_progress(state: StoreState, progress: NewProgress) -> None:

@@ -1,4 +1,4 @@
-"""The kinds of entries.
+"""The kinds of entries, and the flag of those that expire.
 
 Promises: a number stands for one kind for ever.
 Does not know: how an entry of a kind is merged with others of its key.
@@ -21,3 +21,7 @@ class Kind(IntEnum):
     DELETE = 2
     PARTIAL = 3
     IGNORE = 4
+
+
+# On disk, among the flags in the second byte of every value: it has an expiry.
+EXPIRES = 1

@@ -32,7 +32,7 @@ from ..errors import StorageError
 from ..log.entry import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
 from .key import VERSION_BYTES
-from .kind import Kind
+from .kind import EXPIRES, Kind
 from .longkey import has_long, pack
 from .segment import page_bytes, write_segment
 
@@ -159,7 +159,9 @@ def statistics(
     vnodes = load(data, starts + 4, ">u2").astype(np.int64)
     shard_of = shards_of(np.arange(vnode_count), vnode_count, shards)
     value_data, value_offsets = parts_of(values)
-    deletes = value_data[value_offsets[:-1][rows]] == Kind.DELETE
+    heads = value_offsets[:-1][rows]
+    deletes = value_data[heads] == Kind.DELETE
+    expiring = (value_data[heads + 1] & EXPIRES != 0) & ~deletes
     found, start = [], 0
     for table_id in np.unique(table_ids).tolist():
         part = table_ids == table_id
@@ -174,6 +176,7 @@ def statistics(
                 first_key=_unversioned(keys, int(order[start])),
                 last_key=_unversioned(keys, int(order[stop - 1])),
                 shard_bytes=tuple(int(size) for size in by_shard),
+                expiring=int(expiring[part].sum()),
             )
         )
         start = stop

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, concat, constant, from_matrix, gather, lengths_of, load
 from ..segment.block import Block
-from ..segment.kind import Kind
+from ..segment.kind import EXPIRES, Kind
 
 # On disk: never change or reuse.
 FIXED = struct.Struct("<BBH")
-EXPIRES, VERSIONED = 1, 2
+VERSIONED = 2
 _EXPIRY, _LENGTH = struct.Struct("<q"), struct.Struct("<H")
 
 NEVER = np.iinfo(np.int64).max

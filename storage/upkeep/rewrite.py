@@ -151,25 +151,24 @@ class Rewrite:
 def has_expired(
     environment: Environment, state: StoreState, component: Component, time: int
 ) -> bool:
-    """Return whether rows of a component had expired by a time; its tables with a TTL are read.
-
-    Those with an expiry of their own in other tables wait for the next merge.
-    """
+    """Return whether rows of a component had expired by a time; files with such rows are read."""
     return any(
         bool((Heads(block).expiries <= time).any())
         for table in component.tables
-        if table.properties.ttl is not None
-        for block in _blocks(environment, state, table)
+        for block in _expiring_blocks(environment, state, table)
     )
 
 
-def _blocks(environment: Environment, state: StoreState, table: TableDefinition) -> Iterator[Block]:
-    """Yield all entries of a table."""
+def _expiring_blocks(
+    environment: Environment, state: StoreState, table: TableDefinition
+) -> Iterator[Block]:
+    """Yield the entries of a table in all files with rows of it that expire."""
     encoding = RowEncoding(table, state.settings.vnode_count)
     bounds = encoding.vnode_bounds(range(state.settings.vnode_count))
     for placed in state.segments_of(table.table_id):
-        file = registry.open(environment, placed.record)
-        yield from file_source(file, bounds, _MOST_LEAVES, False)
+        if placed.record.expiring(table.table_id):
+            file = registry.open(environment, placed.record)
+            yield from file_source(file, bounds, _MOST_LEAVES, False)
 
 
 class Resolution:

@@ -14,6 +14,7 @@ from relstate.storage import Store, moment_of
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import OptionError, SchemaError, ValueRangeError
 from support.clock import ManualClock
+from support.views import new_view
 
 
 @pytest.fixture
@@ -152,3 +153,31 @@ def test_a_plan_of_a_named_epoch_is_judged_by_its_time(store: Store, clock: Manu
     assert count(epoch=epoch, time=moment_of(clock.now())) == 0
     with pytest.raises(OptionError, match="no time zone"):
         count(time=datetime(2026, 1, 1))
+
+
+@pytest.mark.parametrize("way", ["own", "table's", "merged"])
+def test_a_view_is_not_created_over_rows_that_expire(
+    store: Store, clock: ManualClock, way: str
+) -> None:
+    """Be it for a TTL that the table no longer has; the error says how to get rid of them."""
+    if way == "table's":
+        store.write("t", rows(k1="a", k2="b"))
+        store.set_ttl("t", None)
+    else:
+        store.set_ttl("t", None)
+        store.write("t", rows(k1="a"))
+        store.write("t", rows(k2="b", k3="c"), ttls=pa.array([60, None]))
+    if way == "merged":
+        store.compact()
+    with pytest.raises(
+        SchemaError, match=r"'v' cannot read table 't', .* rows .* INSERT OVERWRITE t SELECT"
+    ):
+        store.create_view(new_view(store, "v", "t"))
+
+    if way == "own":
+        store.write("t", store.table("t").to_arrow(), overwrite=True)
+    else:
+        clock.advance(100)
+        store.write("t", rows(k9="later"))
+        store.compact()
+    store.create_view(new_view(store, "v", "t"))

@@ -141,6 +141,20 @@ def test_impossible_views_are_refused(store: Store) -> None:
     assert store.views() == ("v",)
 
 
+def test_what_a_view_reads_gets_no_rows_that_expire(store: Store) -> None:
+    """Also where the view came, or the table's TTL went, since the write was planned."""
+    store.create_table("w", "k BIGINT", primary_key=["k"], ttl=60)
+    writer = store.write_target("w").open(store.environment)
+    writer.write(pa.record_batch({"k": [1]}))
+    segments = writer.finish()
+    store.set_ttl("w", None)
+    store.create_view(new_view(store, "late", "w"))
+
+    with pytest.raises(DependentViewsError, match="'w' cannot be written with rows that expire"):
+        proposed(store, segments=segments)
+    assert store.write("w", pa.table({"k": [1]})) == store.epoch
+
+
 def test_a_view_is_not_created_over_what_was_altered_meanwhile(store: Store) -> None:
     """It was planned with the columns as they were."""
     view, planned = new_view(store, "w", "u"), store.read_plan("u").definition

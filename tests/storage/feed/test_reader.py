@@ -296,7 +296,7 @@ def test_rows_that_expire_have_no_feed(orders: Store) -> None:
     ttls = pa.array([3600], pa.int64())
     batch = pa.record_batch({"id": pa.array([0], pa.int32()), "v": ["own"]})
     epoch = orders.write("orders", batch, ttls=ttls)
-    with pytest.raises(OptionError, match="table orders: its rows expire"):
+    with pytest.raises(OptionError, match="table orders: some of its rows expire"):
         told(orders, "orders", epoch)
     assert told(orders, "orders", 4, 5) != []
 
@@ -307,6 +307,34 @@ def test_rows_that_expire_have_no_feed(orders: Store) -> None:
     orders.set_ttl("orders", None)
     with pytest.raises(OptionError, match="its rows expire"):
         orders.feed_plan("orders", epoch + 1)
+
+
+@pytest.mark.parametrize("way", ["delete", "upsert", "overwrite", "truncate", "compact"])
+def test_rows_that_expire_and_go_leave_net_changes(orders: Store, way: str) -> None:
+    """Changes commit by commit tell of them, and are refused; net ones need not know they were."""
+    rows = pa.table({"id": pa.array([2, 7], pa.int32()), "v": ["own", "own"]})
+    first = orders.write("orders", rows, ttls=pa.array([3600, 1]))
+    with pytest.raises(OptionError, match="some of its rows expire"):
+        told(orders, "orders", first, deduplication="netChanges")
+    plain = rows.set_column(1, "v", pa.array(["x", "y"]))
+    if way == "delete":
+        orders.delete("orders", rows.select(["id"]))
+    elif way == "truncate":
+        orders.truncate("orders")
+    else:
+        orders.write("orders", plain, overwrite=way == "overwrite")
+    if way == "compact":
+        orders.compact()
+
+    told_of = {
+        change.row[0]: change.row[1]
+        for change in told(orders, "orders", first, deduplication="netChanges")
+        if change.row[0] > 1
+    }
+    left = {} if way in ("delete", "truncate") else {2: "x", 7: "y"}
+    assert {key: v for key, v in told_of.items() if key in left} == left
+    with pytest.raises(OptionError, match="some of its rows expire"):
+        told(orders, "orders", first)
 
 
 def test_a_delete_that_is_forgotten_is_forgotten_by_the_feed(tmp_path: Path) -> None:
