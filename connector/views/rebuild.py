@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import ReadPlan
+from relstate.connector.syntax.tokens import quoted
+from relstate.storage import CatalogView, ReadPlan, StoreState
 
 from .backfill import parts
 from .refresh import Refresher
@@ -39,13 +40,25 @@ def differences(refresher: Refresher, view_id: int) -> list[str]:
     blank = replace(run, job=replace(run.job, states=empty))
     *_, (rebuilt, outcome) = refresher.grown(blank, parts(refresher, state, view_id))
     try:
-        return [
+        return [*_expiring_inputs(state, run.view)] + [
             problem
             for one, other in zip(run.job.states, rebuilt.job.states, strict=True)
             for problem in _compared(one, other)
         ]
     finally:
         store.discard(outcome.segments)
+
+
+def _expiring_inputs(state: StoreState, view: CatalogView) -> Iterator[str]:
+    for table_id, _ in view.progress.inputs:
+        if state.expiring_rows(table_id):
+            table = state.name_of(table_id)
+            yield (
+                f"{state.name_of(view.view_id)}: table {table!r}, which it reads, holds rows that "
+                "were written with a TTL and expire without a commit: write them anew (INSERT "
+                f"OVERWRITE {quoted(table)} SELECT * FROM {quoted(table)}) and refresh; if that is "
+                "refused, drop the view and create it anew"
+            )
 
 
 def _compared(kept: ReadPlan, rebuilt: ReadPlan) -> Iterator[str]:

@@ -193,7 +193,7 @@ def _check_view(state: StoreState, view: NewView) -> None:
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
                 "expire (TTL) without a commit that tells; read a table without a TTL"
             )
-        found = sum(each.record.expiring(one.table_id) for each in state.segments_of(one.table_id))
+        found = state.expiring_rows(one.table_id)
         if found:
             raise SchemaError(
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, which holds "

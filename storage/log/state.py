@@ -249,6 +249,10 @@ class StoreState:
         """Return the segments with visible rows of a table, that of the greatest place first."""
         return self.segments_by_table.get(table_id, ())[::-1]
 
+    def expiring_rows(self, table_id: int) -> int:
+        """Return how many rows of a table expire, at most: some may have been replaced."""
+        return sum(placed.record.expiring(table_id) for placed in self.segments_of(table_id))
+
 
 def fold(state: StoreState, entries: Iterable[Entry]) -> StoreState:
     """Return the state after entries that follow one another and the state."""

@@ -12,6 +12,8 @@ import pytest
 from relstate.connector.sql import Database, verification
 from relstate.connector.sql.inputs import select_frame
 from relstate.storage import Kind, NewProgress, Store, errors
+from relstate.storage import store as storage_module
+from relstate.storage.log import rules
 from support.stores import unsynced
 from support.views import kept_target, refresh
 
@@ -213,3 +215,19 @@ def test_checking_leaves_nothing_behind(db: Database) -> None:
     assert db.store.epoch == epoch
     assert set(db.store.environment.list("segments")) == files
     assert db.store.check().problems == ()
+
+
+def test_inputs_whose_rows_expire_are_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However they came there; what the view was refused goes on once they are written anew."""
+    row = db.store.table("t").to_arrow().slice(0, 1)
+    with monkeypatch.context() as unchecked:
+        for module in (rules, storage_module):
+            unchecked.setattr(module, "check_unread", lambda *_: None)
+        db.store.write("t", row, ttls=pa.array([3600]))
+    with pytest.raises(errors.RelstateError, match="INSERT OVERWRITE t SELECT"):
+        db.refresh()
+    assert "table 't', which it reads, holds rows that were written" in problems(db)["sums"]
+
+    db.sql("INSERT OVERWRITE t SELECT * FROM t")
+    db.refresh()
+    assert problems(db) == {}
