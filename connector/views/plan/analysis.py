@@ -83,6 +83,11 @@ class Analysis:
         schema = self._relation(tuple(fields)).selectExpr(*named).schema
         return tuple(loosened(field.type) for field in fields_of(schema))
 
+    def is_same(self, fields: Sequence[types.Field], one: str, other: str) -> bool:
+        """Tell whether two expressions over fields are one to Spark, however they are written."""
+        relation = self._relation(tuple(fields))
+        return relation.selectExpr(one).sameSemantics(relation.selectExpr(other))
+
     def united(
         self, left: Sequence[types.DataType], right: Sequence[types.DataType]
     ) -> tuple[types.DataType, ...]:

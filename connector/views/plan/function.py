@@ -117,6 +117,20 @@ def refused(what: str, reason: str, node: Tree | None = None) -> errors.Unsuppor
     return errors.UnsupportedStatementError(f"a view cannot have {what}{place}: {reason}")
 
 
+def is_aggregate(node: Tree) -> bool:
+    """Tell whether a node takes rows together, all of it: with its FILTER where it has one."""
+    call = node.this if isinstance(node, exp.Filter) else node
+    return isinstance(call, exp.AggFunc) and not isinstance(call, exp.RowNumber)
+
+
+def is_aggregated(node: Tree) -> bool:
+    """Tell whether a node stands within what takes rows together."""
+    around = node.parent
+    while around is not None and not is_aggregate(around):
+        around = around.parent
+    return around is not None
+
+
 def function_name(node: Tree) -> str | None:
     """Return the name of a function that is called, in lower case; None for anything else."""
     if isinstance(node, exp.Anonymous):

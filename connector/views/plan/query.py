@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -27,6 +28,7 @@ from .dialect import (
     with_fields,
 )
 from .function import refused
+from .having import having_conditions
 from .node import Node
 from .ranking import ranked, sort_keys, windows_of
 from .relation import Builder, Item, Relation
@@ -88,14 +90,15 @@ class QueryPlanner:
         columns = _columns(tree, Scope(relation.items))
         aliases = _aliases(columns)
         scope = Scope(relation.items, aliases)
-        later = Scope(relation.items, aliases, aliases_first=True)
-        having = [later.resolved(one) for one in _conditions(tree, "having")]
-        qualify = [later.resolved(one) for one in _conditions(tree, "qualify")]
-        keys = _order_keys(tree, columns, later)
-        group = _group_of(tree, columns, scope)
-        if group is None and having:
-            group = []
         values = [one.value for one in columns]
+        group = _group_of(tree, columns, scope)
+        having: list[Tree] = []
+        if (clause := tree.args.get("having")) is not None:
+            group = group or []
+            is_same = partial(self._builder.is_same, relation.node)
+            having = having_conditions(clause, scope, [*group, *values], is_same)
+        qualify = _qualify(tree, scope, bool(windows_of(values)))
+        keys = _order_keys(tree, columns, scope.with_aliases_first())
         parts = [values, having, qualify, [one for one, _, _ in keys]]
         node = relation.node
         if group is not None or has_aggregates([one for part in parts for one in part]):
@@ -219,9 +222,31 @@ def _aliases(columns: Sequence[_Column]) -> dict[str, Tree]:
     return {name: value for name, value in found.items() if name and name not in twice}
 
 
-def _conditions(tree: exp.Select, clause: str) -> list[Tree]:
-    found = tree.args.get(clause)
-    return [] if found is None else list(conjuncts(found.this))
+def _qualify(tree: exp.Select, scope: Scope, is_windowed: bool) -> list[Tree]:
+    """Return the conditions of a QUALIFY, all of which must hold.
+
+    ``is_windowed``: over the windows of a SELECT Spark finds its aliases first, elsewhere columns.
+    """
+    clause = tree.args.get("qualify")
+    if clause is None:
+        return []
+    if tree.args.get("having") is not None:
+        _check_one_meaning(clause, scope)
+    scope = scope.with_aliases_first() if is_windowed else scope
+    return [scope.resolved(one) for one in conjuncts(clause.this)]
+
+
+def _check_one_meaning(clause: Tree, scope: Scope) -> None:
+    """Refuse a name that is a column and an alias: of which Spark takes HAVING decides."""
+    for one in clause.find_all(exp.Column):
+        alias = scope.aliases.get(one.name.lower())
+        item = None if alias is None or one.table else scope.item(one.name)
+        if alias is not None and item is not None and meaning(alias) != meaning(column(item.field)):
+            raise refused(
+                "a name in QUALIFY, behind HAVING, that is a column and an alias",
+                "Spark takes it for the one or the other; give the alias another name",
+                one,
+            )
 
 
 def _group_of(tree: exp.Select, columns: Sequence[_Column], scope: Scope) -> list[Tree] | None:
@@ -232,6 +257,8 @@ def _group_of(tree: exp.Select, columns: Sequence[_Column], scope: Scope) -> lis
     if any(clause.args.get(one) for one in ("rollup", "cube", "grouping_sets", "totals")):
         raise refused("ROLLUP, CUBE or GROUPING SETS", "not kept incrementally yet", clause)
     if clause.args.get("all"):
+        if scope.item("all") is not None:
+            raise refused("GROUP BY ALL over a column of that name", "name the columns", clause)
         return [one.value for one in columns if not has_aggregates([one.value])]
     found = []
     for one in clause.expressions:

@@ -117,6 +117,10 @@ class Builder:
         node, everything = self.with_constant(node, "all_rows")
         return TopN(node, (everything,), order, limit, offset, is_global=True)
 
+    def is_same(self, node: Node, one: Tree, other: Tree) -> bool:
+        """Tell whether two expressions over an operator's fields are one to Spark."""
+        return self.analysis.is_same(node.fields, text_of(one), text_of(other))
+
     def _fresh(self, title: str | None) -> str:
         return self.namer.fresh(title or "value")
 

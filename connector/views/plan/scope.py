@@ -7,14 +7,17 @@ Does not know: operators, or what clauses may name what.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from sqlglot import exp
 
 from .dialect import Tree, column, columns_of, enclosed, is_star, substituted, with_parts
-from .function import check_resolved, function_name, refused
+from .function import check_resolved, function_name, is_aggregated, refused
 from .relation import Item
+
+Replacement: TypeAlias = Callable[[Tree], Tree | None]
 
 
 @dataclass(frozen=True)
@@ -22,17 +25,24 @@ class Scope:
     """The columns of FROM, and the aliases of SELECT, by name in lower case.
 
     ``aliases_first``: an alias wins over a column of its name, but within an aggregate function,
-    as in HAVING and ORDER BY.
+    as in ORDER BY.
     """
 
     items: tuple[Item, ...]
     aliases: Mapping[str, Tree] = field(default_factory=dict)
     aliases_first: bool = False
 
-    def resolved(self, expression: Tree) -> Tree:
-        """Return an expression over fields. UnsupportedStatementError for what cannot be."""
+    def with_aliases_first(self) -> Scope:
+        """Return the scope in which an alias wins."""
+        return replace(self, aliases_first=True)
+
+    def resolved(self, expression: Tree, replacement: Replacement | None = None) -> Tree:
+        """Return an expression over fields. UnsupportedStatementError for what cannot be.
+
+        ``replacement``: says what parts of it are in place of what the scope says of names.
+        """
         check_resolved(expression)
-        tree = substituted(self._with_named_parts(expression), self._replacement)
+        tree = substituted(self._with_named_parts(expression), replacement or self._replacement)
         _check_lambdas(tree)
         return tree
 
@@ -62,12 +72,14 @@ class Scope:
             return None
         if is_star(node):
             raise refused("a star here", "name the columns", node)
-        alias_wins = self.aliases_first and not _is_aggregated(node)
+        alias_wins = self.aliases_first and not is_aggregated(node)
         return self._reference(node, [part.name for part in node.parts], alias_wins)
 
     def _reference(self, node: Tree, parts: Sequence[str], alias_wins: bool) -> Tree:
         alias = self.aliases.get(parts[0].lower())
         if alias is not None and alias_wins:
+            if len(parts) > 1 and self._found(parts[1], parts[0]):
+                raise refused("an ambiguous column", "give the alias another name", node)
             return with_parts(enclosed(alias), parts[1:])
         if len(parts) > 1 and (found := self._found(parts[1], parts[0])):
             return with_parts(self._only(found, node), parts[2:])
@@ -127,11 +139,6 @@ def _named_part(argument: Tree) -> Tree:
     if isinstance(argument, exp.Column | exp.Dot) and argument.name:
         return exp.alias_(argument.copy(), argument.name, quoted=True)
     return argument
-
-
-def _is_aggregated(node: Tree) -> bool:
-    found = node.find_ancestor(exp.AggFunc)
-    return found is not None and not isinstance(found, exp.RowNumber)
 
 
 def _check_lambdas(tree: Tree) -> None:

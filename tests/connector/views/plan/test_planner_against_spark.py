@@ -98,6 +98,29 @@ SELECT id, z * 2 AS p FROM (SELECT id, x + 1 AS z FROM t)
 SELECT 'x' AS k FROM (SELECT count(*) AS c, max(x) AS m FROM t)
 SELECT a.x, b.x bx FROM (SELECT DISTINCT x FROM t) a FULL JOIN (SELECT DISTINCT x FROM t WHERE id < 25) b ON a.x = b.x
 SELECT x FROM (SELECT DISTINCT x FROM t) UNION ALL SELECT x FROM (SELECT DISTINCT x FROM t WHERE id < 25)
+SELECT x AS g2, count(*) AS x FROM t GROUP BY g2 HAVING x > 2
+SELECT x AS g2, count(*) AS x FROM t GROUP BY t.x HAVING x > 2
+SELECT x + 1 AS x, count(*) AS n FROM t GROUP BY x HAVING x > 3
+SELECT x + 1 AS x, count(*) AS n FROM t GROUP BY 1 HAVING x > 3
+SELECT x + 1 AS x, count(*) AS n FROM t GROUP BY ALL HAVING x + 1 > 3 AND 1 + x < 6
+SELECT count(*) AS x, x AS c FROM t GROUP BY 2 HAVING x > 2
+SELECT count(*) AS x, x AS c FROM t GROUP BY ALL HAVING X > 2
+SELECT -x AS x, count(*) AS n FROM t GROUP BY x HAVING x IS NULL OR -x < -3
+SELECT -count(*) AS x, x + id % 2 AS s FROM t GROUP BY x + id % 2 HAVING x < -2
+SELECT -count(*) AS x, x + id % 2 AS s FROM t GROUP BY x + id % 2 HAVING id % 2 + x > 3
+SELECT g, -sum(x) AS x FROM t GROUP BY g HAVING x < -20 AND max(x) > 4 AND count(*) FILTER (WHERE x > 2) > 1
+SELECT g, -sum(x) AS x FROM t GROUP BY g HAVING sum(x) FILTER (WHERE x > 2) > 3
+SELECT upper(g) AS g, count(*) AS c FROM t GROUP BY upper(g) HAVING g > 'A' AND length(upper(g)) = 1
+SELECT -max(x) AS x FROM t HAVING x < -4 AND max(x) > 1
+SELECT s.x FROM (SELECT x + 1 AS x, count(*) AS n FROM t GROUP BY x HAVING x > 3) s WHERE x > 1
+WITH c AS (SELECT x AS id, count(*) AS x FROM t GROUP BY id, x HAVING x > 2) SELECT * FROM c
+SELECT id, -x AS x FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY x, id) <= 2
+SELECT id, -x AS x FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY id) <= 9 AND x > 2
+SELECT id, row_number() OVER (PARTITION BY g ORDER BY id) AS x FROM t QUALIFY x <= 2
+SELECT id, row_number() OVER (PARTITION BY g ORDER BY id) AS n, -x AS x FROM t QUALIFY n <= 9 AND x < -2
+SELECT -x AS x, count(*) AS n FROM t GROUP BY x QUALIFY row_number() OVER (ORDER BY x DESC) <= 2
+SELECT * FROM (SELECT id, -x AS x FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY x, id) = 1) WHERE x < 0
+SELECT -x AS x, max(id) AS id FROM t GROUP BY x ORDER BY x + 1, id LIMIT 3
 """  # noqa: E501
 
 

@@ -54,6 +54,9 @@ REFUSED = {
     "SELECT sum(ts - timestamp'2020-01-01') FROM t": "only numbers are summed",
     "SELECT transform(arr, id -> id + t.id) FROM t": "rename it",
     "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r) SELECT a FROM r": "WITH",
+    "SELECT -x AS x, count(*) n FROM t GROUP BY x HAVING sum(y) > 1 "
+    "QUALIFY row_number() OVER (ORDER BY x) <= 2": "give the alias another name",
+    "SELECT k, struct(k AS g) AS a FROM u AS a ORDER BY a.k LIMIT 2": "give the alias another name",
     "DELETE FROM t": "not a query",
 }
 
