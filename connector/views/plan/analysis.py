@@ -88,6 +88,20 @@ class Analysis:
         relation = self._relation(tuple(fields))
         return relation.selectExpr(one).sameSemantics(relation.selectExpr(other))
 
+    def means_now(self, fields: Sequence[types.Field], expressions: Sequence[str]) -> bool | None:
+        """Tell whether Spark takes a string in expressions over fields for a moment, or 'epoch'.
+
+        None over Spark Connect, where nobody can tell.
+        """
+        frame = self._relation(tuple(fields)).selectExpr(*expressions)
+        plan: Any = getattr(frame, "_jdf", None)
+        if plan is None:
+            return None
+        machine: Any = frame.sparkSession._jvm
+        rules = machine.org.apache.spark.sql.catalyst.optimizer
+        plain = _rule(rules, "ReplaceExpressions").apply(plan.queryExecution().analyzed())
+        return not plain.fastEquals(_rule(rules, "SpecialDatetimeValues").apply(plain))
+
     def united(
         self, left: Sequence[types.DataType], right: Sequence[types.DataType]
     ) -> tuple[types.DataType, ...]:
@@ -132,6 +146,11 @@ def loosened(data_type: types.DataType) -> types.DataType:
         case types.Struct(fields):
             return types.Struct(tuple(types.Field(f.name, loosened(f.type)) for f in fields))
     return data_type
+
+
+def _rule(package: Any, name: str) -> Any:
+    """Return a rule of Spark's optimizer."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def _optimized_alike(one: Any, other: Any) -> bool:

@@ -63,7 +63,7 @@ _UNKEPT = _words("""
     cume_dist percent_rank nth_value
 """)
 _NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
-_UNTIMELY = "what it gives depends on when it runs, and a view must follow from its rows"
+UNTIMELY = "what it gives depends on when it runs, and a view must follow from its rows"
 _SYNTAX = _words("timestampadd timestampdiff")
 _AGGREGATING = ("_agg", "_accumulate", "_combine", "_agg_bigint", "_agg_double", "_agg_float",
                 "_agg_string", "_agg_integer")  # fmt: skip
@@ -94,7 +94,7 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
             continue
         reason = _reason(name)
         if name in _NOW_WITHOUT_ARGUMENTS and not node.expressions:
-            reason = _UNTIMELY
+            reason = UNTIMELY
         if reason is None and isinstance(node, exp.Anonymous) and name not in spark:
             reason = "it is not one of Spark's own functions, and what it gives may change"
         if reason is None and isinstance(node, exp.AggFunc) and type(node) not in _KNOWN:
@@ -149,7 +149,7 @@ _NOT_KEPT = (
 
 def _reason(name: str) -> str | None:
     if name in _TIMELY:
-        return _UNTIMELY
+        return UNTIMELY
     if name in _RANDOM or name.startswith("random"):
         return "it gives another value each time, and a view must follow from its rows"
     if name in _WINDOWS:

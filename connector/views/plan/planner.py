@@ -22,6 +22,7 @@ from .catalog import Tables, not_found
 from .dialect import Tree, parse
 from .function import check_expressions, refused
 from .materialize import Materialize
+from .moment import check_moments, check_timeless
 from .node import Order
 from .query import QueryPlanner
 from .relation import Builder, Relation
@@ -42,11 +43,14 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
             "names that differ in case only", "unset spark.sql.caseSensitive and try again"
         )
     check_expressions(tree, analysis.functions())
+    check_moments(tree)
     _check_tables(tree, query, tables)
     columns = analysis.columns(query, tree)
     relation = QueryPlanner(Builder(analysis), tables, tree, query).plan(tree, {})
     check_bounded(relation.node)
-    return simplified(_materialized(relation, columns))
+    plan = simplified(_materialized(relation, columns))
+    check_timeless(plan, analysis)
+    return plan
 
 
 def _check_tables(tree: Tree, query: str, tables: Tables) -> None:

@@ -15,12 +15,30 @@ if TYPE_CHECKING:
     from relstate.connector.views.plan.materialize import Materialize
     from support.plans import FakeTables
 
+_MOMENT = "read as the present moment"
 REFUSED = {
     "SELECT rand() FROM t": "another value each time",
     "SELECT id, current_date FROM t": "depends on when it runs",
     "SELECT id FROM t WHERE ts > now()": "depends on when it runs",
     "SELECT unix_timestamp() FROM t": "depends on when it runs",
-    "SELECT id FROM t WHERE ts > timestamp'now'": "as Spark does",
+    "SELECT id FROM t WHERE ts > timestamp'now'": "at \"CAST('now' AS TIMESTAMP)\": what it gives",
+    "SELECT id FROM t WHERE ts > timestamp_ntz' Now '": _MOMENT,
+    "SELECT id FROM t WHERE cast(ts AS DATE) = date'today'": _MOMENT,
+    "SELECT id, CAST('tomorrow' AS DATE) AS d FROM t": _MOMENT,
+    "SELECT id, 'yesterday'::timestamp_ntz AS d FROM t": _MOMENT,
+    "SELECT id, try_cast(lower('NOW') AS TIMESTAMP) AS d FROM t": _MOMENT,
+    "SELECT id, timestamp('now') AS d FROM t": _MOMENT,
+    "SELECT id, date('today') AS d FROM t": _MOMENT,
+    "SELECT id, to_timestamp('now') AS d FROM t": _MOMENT,
+    "SELECT id, year('today') AS d, g = 'now' AS h FROM t": "year('today')",
+    "SELECT id FROM t WHERE g = 'a' AND ts > 'now'": "ts > 'now'",
+    "SELECT id FROM t WHERE ts BETWEEN 'yesterday' AND 'today'": _MOMENT,
+    "SELECT id FROM t WHERE ts IN ('2020-01-01', 'today')": _MOMENT,
+    "SELECT id FROM t WHERE ts > concat('no', 'w')": _MOMENT,
+    "SELECT id, ts > word AS v FROM (SELECT id, ts, 'now' AS word FROM t)": _MOMENT,
+    "SELECT max(ts) AS m FROM t GROUP BY g HAVING max(ts) < 'today'": _MOMENT,
+    "SELECT t.id FROM t LEFT JOIN w ON t.id = w.id AND t.ts > 'now'": _MOMENT,
+    "SELECT ts FROM t UNION ALL SELECT 'now' FROM w": _MOMENT,
     "SELECT window(ts, '1 day') AS w FROM t": "date_trunc",
     "SELECT ts - interval 1 day 2 hours AS v FROM t": "as Spark does",
     "SELECT explode(arr) FROM t": "functions that give rows",
@@ -69,6 +87,29 @@ def test_what_is_not_kept_is_refused_with_the_reason(
     with pytest.raises(errors.UnsupportedStatementError) as caught:
         planned(query)
     assert REFUSED[query].lower() in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["g = 'now'", "'today'", "ts > 'epoch'", "date'epoch'", "CAST(g AS DATE)", "ts > '2020-01-01'"],
+)
+def test_a_word_that_is_no_moment_stays(
+    expression: str, planned: Callable[[str], Materialize]
+) -> None:
+    """'now' as a text is a word, 'epoch' is always the same, and a column is not constant."""
+    assert len(planned(f"SELECT id, {expression} AS v FROM t").visible) == 2
+
+
+def test_over_spark_connect_a_word_that_may_be_a_moment_is_refused(
+    monkeypatch: pytest.MonkeyPatch, planned: Callable[[str], Materialize]
+) -> None:
+    """Where Spark's plans cannot be seen nothing is taken that might depend on time."""
+    from relstate.connector.views.plan.analysis import Analysis
+
+    monkeypatch.setattr(Analysis, "means_now", lambda *_: None)
+    with pytest.raises(errors.UnsupportedStatementError, match=_MOMENT):
+        planned("SELECT id, g = 'now' AS v FROM t")
+    assert len(planned("SELECT id, g = 'nowhere' AS v FROM t").visible) == 2
 
 
 def test_a_table_of_another_place_is_not_found(
