@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-from sqlglot import Token, TokenType, exp, parse_one
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from relstate.storage import errors
 
-from .tokens import DIALECT, TokenReader, shown, tokens_of, unreadable
+from .tokens import TokenReader, parsed, shown, tokens_of, unreadable
 
 Tree: TypeAlias = exp.Expr
 
@@ -63,7 +63,7 @@ IsTable: TypeAlias = Callable[[str, AsOf | None], bool]
 def parse_query(text: str) -> Tree:
     """Return the tree of a query. UnsupportedStatementError if it is none, or cannot be read."""
     try:
-        tree = parse_one(text, read=DIALECT)
+        tree = parsed(text)
     except SqlglotError as error:
         raise errors.UnsupportedStatementError(
             f"{unreadable(text, error)}; what Spark reads and relstate does not goes to spark.sql, "

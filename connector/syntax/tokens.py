@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
-from sqlglot import Token, TokenType, tokenize
-from sqlglot.errors import SqlglotError
+from sqlglot import Dialect, Token, TokenType, exp, tokenize
+from sqlglot.errors import ParseError, SqlglotError
 
 from relstate.storage import errors
 
@@ -40,11 +42,34 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
+def parsed(text: str, dialect: str | type[Dialect] = DIALECT) -> exp.Expr:
+    """Return the tree of a statement. SqlglotError where it is none."""
+    language = Dialect.get_or_raise(dialect)
+    tokens = language.tokenize(text)
+    for token, following in pairwise(tokens):
+        # The clause names a window first; what has arguments is the function.
+        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            token.token_type = TokenType.VAR
+    trees = [one for one in language.parser().parse(tokens, text) if one is not None]
+    if len(trees) != 1:
+        raise ParseError(f"there are {len(trees)} statements where one was expected")
+    return trees[0]
+
+
 def unreadable(text: str, error: SqlglotError) -> errors.UnsupportedStatementError:
     """Return the error for a statement that sqlglot did not read."""
-    where = getattr(error, "errors", None)
-    reason = f"{where[0]['description']} at line {where[0]['line']}" if where else str(error)
+    found = getattr(error, "errors", None)
+    reason = _reason(found[0]) if found else str(error)
     return errors.UnsupportedStatementError(f"cannot read {shown(text)}: {reason.rstrip('. ')}")
+
+
+def _reason(error: dict[str, Any]) -> str:
+    """Return what is wrong and where, without what sqlglot calls things."""
+    said = str(error["description"]).partition(" but got ")[0]
+    said = "something is missing" if said.startswith("Required keyword") else said
+    word = str(error["highlight"])
+    first = error["col"] - len(word) + 1
+    return f"{said} at line {error['line']}, column {first}, at or behind {word!r}"
 
 
 def shown(text: str) -> str:
@@ -168,7 +193,7 @@ class TokenReader:
         """Return the text that some tokens were read from; there must be some."""
         if not tokens:
             raise errors.UnsupportedStatementError(
-                f"there is nothing between two commas in {shown(self.text)}"
+                f"there is nothing between two commas, or behind a word, in {shown(self.text)}"
             )
         return self.text[tokens[0].start : tokens[-1].end + 1]
 

@@ -14,13 +14,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
-from relstate.connector.syntax.tokens import shown, unreadable
+from relstate.connector.syntax.tokens import parsed, shown, unreadable
 from relstate.storage import errors, types
 
 Tree: TypeAlias = exp.Expr
@@ -67,7 +67,7 @@ class Dialect(Spark):
 def parse(text: str) -> Tree:
     """Return the tree of a query. UnsupportedStatementError where it is none, or not readable."""
     try:
-        tree = parse_one(text, read=Dialect)
+        tree = parsed(text, Dialect)
     except SqlglotError as error:
         raise unreadable(text, error) from None
     if not isinstance(tree, exp.Query | exp.Values):
@@ -77,7 +77,7 @@ def parse(text: str) -> Tree:
 
 def parse_expression(text: str) -> Tree:
     """Return the tree of an expression that `text_of` has written."""
-    tree: Tree = parse_one(f"SELECT {text}", read=Dialect).expressions[0]
+    tree: Tree = parsed(f"SELECT {text}", Dialect).expressions[0]
     return substituted(substituted(tree, _as_unit), _as_parts)
 
 

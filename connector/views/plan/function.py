@@ -44,9 +44,9 @@ _TIMELY = _words("""
 """)
 _RANDOM = _words("""
     aes_encrypt rand randn random randstr uniform uuid shuffle monotonically_increasing_id
-    spark_partition_id input_file_name input_file_block_start input_file_block_length reflect
-    try_reflect java_method sample
+    spark_partition_id input_file_name input_file_block_start input_file_block_length sample
 """)
+_FOREIGN = _words("java_method reflect try_reflect")
 _WINDOWS = _words("window session_window window_time")
 _GENERATORS = _words("""
     explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
@@ -87,8 +87,7 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
     """
     spark = _SYNTAX | builtin
     for node in tree.walk():
-        if isinstance(node, exp.TableSample):
-            raise refused("TABLESAMPLE", "it takes other rows each time", node)
+        _check_syntax(node)
         name = function_name(node)
         if name is None:
             continue
@@ -101,6 +100,24 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
             reason = _NOT_KEPT
         if reason is not None:
             raise refused(f"{name}()", reason, node)
+
+
+def _check_syntax(node: Tree) -> None:
+    """Refuse what Spark has a syntax for and no view can have, or what Spark reads but has not."""
+    match node:
+        case exp.TableSample():
+            raise refused("TABLESAMPLE", "it takes other rows each time", node)
+        case exp.QueryTransform():
+            raise refused("TRANSFORM … USING", "it runs a script, which may give anything", node)
+        case exp.With() if node.args.get("recursive"):
+            raise refused("WITH RECURSIVE", "recursion is not kept incrementally yet", node)
+        case exp.Pivot():
+            what = "UNPIVOT" if node.args.get("unpivot") else "PIVOT"
+            raise refused(what, "it is not kept incrementally yet", node)
+        case exp.Join() if node.method == "NATURAL" and node.kind in ("SEMI", "ANTI"):
+            raise refused(
+                f"a NATURAL {node.kind} JOIN", "Spark has none; write USING (…) instead", node
+            )
 
 
 def check_resolved(tree: Tree) -> None:
@@ -152,6 +169,10 @@ def _reason(name: str) -> str | None:
         return UNTIMELY
     if name in _RANDOM or name.startswith("random"):
         return "it gives another value each time, and a view must follow from its rows"
+    if name in _FOREIGN:
+        return "it runs code of others, which may give anything"
+    if name == "identifier":
+        return "write the name itself"
     if name in _WINDOWS:
         return "Spark leaves rows out for it; group by date_trunc() or time_bucket() instead"
     if name in _GENERATORS:

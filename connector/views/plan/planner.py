@@ -25,7 +25,7 @@ from .materialize import Materialize
 from .moment import check_moments, check_timeless
 from .node import Order
 from .query import QueryPlanner
-from .relation import Builder, Relation
+from .relation import Builder, Item, Relation
 from .simplify import simplified
 
 
@@ -66,6 +66,7 @@ def _materialized(relation: Relation, columns: Sequence[types.Field]) -> Materia
         if names.count(one.name.lower()) > 1:
             raise refused(f"two columns named {one.name!r}", "give one of them another name, AS …")
     visible = [item for item in relation.items if not item.is_behind]
+    _check_names(visible, columns)
     found = [relation.node.type_of(item.field) for item in visible]
     wanted = [loosened(one.type) for one in columns]
     if found != wanted:
@@ -76,3 +77,14 @@ def _materialized(relation: Relation, columns: Sequence[types.Field]) -> Materia
     pairs = tuple((one.name, item.field) for one, item in zip(columns, visible, strict=True))
     order: dict[str, Order] = {one.name: one for one in relation.order}
     return Materialize(relation.node, pairs, tuple(order.values()))
+
+
+def _check_names(items: Sequence[Item], columns: Sequence[types.Field]) -> None:
+    """UnsupportedStatementError if columns that have names are not in the order of Spark's."""
+    names = [one.name.lower() for one in columns]
+    ours = [(item.name or name).lower() for item, name in zip(items, names, strict=False)]
+    if ours != names:
+        raise errors.UnsupportedStatementError(
+            f"relstate takes the columns of the query in the order {', '.join(ours)}, and Spark "
+            f"in the order {', '.join(names)}; name the columns"
+        )

@@ -38,9 +38,7 @@ from .union import united
 
 _UNKEPT = {
     "laterals": "LATERAL VIEW",
-    "pivots": "PIVOT",
     "windows": "a WINDOW clause",
-    "sample": "TABLESAMPLE",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",

@@ -19,6 +19,9 @@ from .relation import Item
 
 Replacement: TypeAlias = Callable[[Tree], Tree | None]
 
+# Of a reference that a star has become: its name is a field's, and not looked up.
+_IS_FIELD = "is_field"
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -58,9 +61,23 @@ class Scope:
             for item in self.items
             if _is_under(item, qualifier) and (item.name or "").lower() not in left_out
         )
+        if not found and qualifier is not None and self._found(qualifier, None):
+            raise refused("a star over the parts of a struct", "name them, as in s.part", star)
         if not found:
             raise refused("a star of no columns", "name columns of the tables in FROM", star)
+        self._check_order(found, star)
         return found
+
+    def _check_order(self, found: Sequence[Item], star: Tree) -> None:
+        """Refuse the star of a table that Spark would give other places than the table does.
+
+        It puts what a USING has named before all else.
+        """
+        names = [(item.name or "").lower() for item in self.items if item.qualifier is None]
+        behind = [item for item in found if item.is_behind]
+        places = [names.index((item.name or "").lower()) for item in behind]
+        if list(found[: len(behind)]) != behind or places != sorted(places):
+            raise refused("a star over one side of a join with USING", "name the columns", star)
 
     def item(self, name: str, qualifier: str | None = None) -> Item | None:
         """Return the column of this name; None if there is none, or several."""
@@ -72,6 +89,8 @@ class Scope:
             return None
         if is_star(node):
             raise refused("a star here", "name the columns", node)
+        if node.meta.get(_IS_FIELD):
+            return column(node.name)
         alias_wins = self.aliases_first and not is_aggregated(node)
         return self._reference(node, [part.name for part in node.parts], alias_wins)
 
@@ -123,7 +142,9 @@ class Scope:
         for one in call.expressions:
             if is_star(one):
                 for item in self.starred(one):
-                    yield exp.alias_(column(item.field), item.name or item.field, quoted=True)
+                    found = column(item.field)
+                    found.meta[_IS_FIELD] = True
+                    yield exp.alias_(found, item.name or item.field, quoted=True)
             else:
                 yield one
 

@@ -154,8 +154,6 @@ def with_common_tables(tree: Tree, around: CommonTables) -> CommonTables:
     clause = tree.args.get("with_")
     if clause is None:
         return around
-    if clause.args.get("recursive"):
-        raise refused("a recursive WITH", "it is not kept incrementally yet", clause)
     found = dict(around)
     for one in clause.expressions:
         names = tuple(each.name for each in one.args["alias"].columns)
@@ -183,8 +181,6 @@ def _check_input(tree: Tree) -> None:
     named = {
         "version": "VERSION AS OF or TIMESTAMP AS OF",
         "when": "VERSION AS OF or TIMESTAMP AS OF",
-        "sample": "TABLESAMPLE",
-        "pivots": "PIVOT",
         "laterals": "LATERAL VIEW",
         "order": "a clause here",
         "limit": "a clause here",
