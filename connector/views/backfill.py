@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from relstate.connector.failure import told
 from relstate.storage import (
     CatalogView,
     NewProgress,
@@ -31,7 +32,7 @@ from .lineage import upstream
 from .operators import scans
 from .plan.materialize import Materialize
 from .plan.node import Scan
-from .refresh import LASTING, MOVED, PART_ROWS, Refresher
+from .refresh import LASTING, MOVED, PART_ROWS, Refresher, failure_of
 from .source import ScanRead, columns_of
 
 _ATTEMPTS = 20
@@ -93,6 +94,12 @@ def fill(refresher: Refresher, view_id: int) -> None:
             progress = None if view is None else view.progress
             attempts = attempts + 1 if progress == seen else 0
             seen = progress
+        except Exception as error:
+            state = refresher.store.state
+            if view_id not in state.views:
+                raise
+            failure = failure_of(state.name_of(view_id), error)
+            raise failure from failure.__cause__
     raise errors.ConflictError(
         f"{refresher.store.path}: others altered the same view {_ATTEMPTS} times; let one "
         "refresh at a time"
@@ -113,6 +120,8 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
         start = _start(refresher, view)
         position = _first_position(refresher.store, plan, start)
         state = refresher.store.state
+        if view_id not in state.views:
+            return False
     part = _part(refresher.store, plan, start, position, PART_ROWS)
     try:
         outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
@@ -124,7 +133,9 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
         whole = _part(refresher.store, plan, start, position, sys.maxsize)
         if whole == part:
             raise
-        _logger.warning("a part of a backfill failed, and is tried with all the rest: %s", error)
+        _logger.warning(
+            "a part of a backfill failed, and is tried with all the rest: %s", told(error)
+        )
         part = whole
         outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
     is_last = part.after.place == len(part.after.order)
@@ -134,13 +145,16 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
     return True
 
 
-def parts(refresher: Refresher, state: StoreState, view_id: int) -> Iterator[tuple[ScanRead, ...]]:
+def parts(
+    refresher: Refresher, state: StoreState, view_id: int, *, at_once: bool = False
+) -> Iterator[tuple[ScanRead, ...]]:
     """Yield what would fill a view that is filled, as of the epochs of its progress."""
+    rows = sys.maxsize if at_once else PART_ROWS
     view = state.views[view_id]
     plan, start = refresher.plan_of(view), _Start.of(view.progress)
     position = _first_position(refresher.store, plan, start)
     while position.place < len(position.order):
-        part = _part(refresher.store, plan, start, position, PART_ROWS)
+        part = _part(refresher.store, plan, start, position, rows)
         position = part.after
         yield part.reads
 

@@ -23,7 +23,7 @@ from relstate.connector.syntax.tokens import quoted
 from relstate.storage import CatalogView, ReadPlan, StoreState
 
 from .backfill import parts
-from .refresh import Refresher
+from .refresh import LASTING, Outcome, Refresher, ViewRun
 
 # Sums of floats are compared at this share of the greatest magnitude.
 TOLERANCE = 1e-9
@@ -38,15 +38,27 @@ def differences(refresher: Refresher, view_id: int) -> list[str]:
     run = refresher.run(state, view_id, ())
     empty = tuple(replace(plan, segments=()) for plan in run.job.states)
     blank = replace(run, job=replace(run.job, states=empty))
-    *_, (rebuilt, outcome) = refresher.grown(blank, parts(refresher, state, view_id))
+    rebuilt, outcome = _rebuilt(refresher, state, view_id, blank)
     try:
-        return [*_expiring_inputs(state, run.view)] + [
-            problem
-            for one, other in zip(run.job.states, rebuilt.job.states, strict=True)
-            for problem in _compared(one, other)
-        ]
+        found = [*_expiring_inputs(state, run.view)]
+        for one, other in zip(run.job.states, rebuilt.job.states, strict=True):
+            found += _compared(one, other)
+        return found
     finally:
         store.discard(outcome.segments)
+
+
+def _rebuilt(
+    refresher: Refresher, state: StoreState, view_id: int, blank: ViewRun
+) -> tuple[ViewRun, Outcome]:
+    """Compute a view anew, part by part, or at once if a part has what the whole has not."""
+    try:
+        *_, last = refresher.grown(blank, parts(refresher, state, view_id))
+    except LASTING:
+        raise
+    except Exception:
+        *_, last = refresher.grown(blank, parts(refresher, state, view_id, at_once=True))
+    return last
 
 
 def _expiring_inputs(state: StoreState, view: CatalogView) -> Iterator[str]:

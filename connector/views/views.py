@@ -7,17 +7,20 @@ Does not know: statements.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from relstate.storage import Store, StoreState
+from relstate.storage import Store, StoreState, errors
 
 from .backfill import fill
 from .creation import check_parallelism, new_view
-from .lineage import levels, upstream, view_ids
-from .refresh import Refreshed, Refresher, failure_of
+from .lineage import inputs_of, levels, upstream, view_ids
+from .refresh import Refreshed, Refresher
+
+_logger = logging.getLogger(__name__)
 
 
 class Views:
@@ -58,10 +61,12 @@ class Views:
             created = self._store.create_view(view, read)
             try:
                 fill(self._refresher, created.view_id)
-            except Exception as error:
-                self._store.drop_view(name, if_exists=True)
-                failure = failure_of(name, error)
-                raise failure from failure.__cause__
+            except Exception:
+                try:
+                    self._store.drop_view(name, if_exists=True)
+                except errors.RelstateError as error:
+                    _logger.warning("view %s, which failed, was not dropped: %s", name, error)
+                raise
             return self._store.epoch
 
     def refresh(self, names: Sequence[str] | None = None) -> Refreshed:
@@ -90,12 +95,14 @@ class Views:
 
     def _fill(self, state: StoreState, wanted: Iterable[int]) -> list[Exception]:
         """Fill the views that are not, those they read first, and return what went wrong."""
-        failures: list[Exception] = []
+        failures: dict[int, Exception] = {}
         for level in levels(state, upstream(state, wanted)):
             for view_id in level:
-                if not state.views[view_id].progress.is_filled:
-                    try:
-                        fill(self._refresher, view_id)
-                    except Exception as error:
-                        failures.append(failure_of(state.name_of(view_id), error))
-        return failures
+                is_filled = state.views[view_id].progress.is_filled
+                if is_filled or not failures.keys().isdisjoint(inputs_of(state, view_id)):
+                    continue
+                try:
+                    fill(self._refresher, view_id)
+                except Exception as error:
+                    failures[view_id] = error
+        return list(failures.values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -105,8 +106,12 @@ class FeedReader:
 
     @property
     def _only_grows(self) -> bool:
-        """Whether no key is written twice: no commit may write one that is there."""
-        return self._encoding.definition.properties.append_only
+        """Whether no key is written twice: no commit may write one that is there, or expired."""
+        table_id = self._encoding.table_id
+        placed = chain(self._before.segments, *(step.segments for step in self._steps))
+        return self._encoding.definition.properties.append_only and not any(
+            one.record.expiring(table_id) for one in placed
+        )
 
     def _inserts(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         for number, step in enumerate(self._steps):

@@ -84,9 +84,15 @@ class Analysis:
         return tuple(loosened(field.type) for field in fields_of(schema))
 
     def is_same(self, fields: Sequence[types.Field], one: str, other: str) -> bool:
-        """Tell whether two expressions over fields are one to Spark, however they are written."""
+        """Tell whether two expressions over fields are one to Spark, however they are written.
+
+        What is none by itself, as what names a lambda's variable, is not.
+        """
         relation = self._relation(tuple(fields))
-        return relation.selectExpr(one).sameSemantics(relation.selectExpr(other))
+        try:
+            return relation.selectExpr(one).sameSemantics(relation.selectExpr(other))
+        except Exception:
+            return False
 
     def means_now(self, fields: Sequence[types.Field], expressions: Sequence[str]) -> bool | None:
         """Tell whether Spark takes a string in expressions over fields for a moment, or 'epoch'.

@@ -47,7 +47,7 @@ class _Having:
 
     def replacement(self, node: Tree) -> Tree | None:
         """Return what a part of the condition is over fields; None to look at its own parts."""
-        found = self._of_columns(node)
+        found = None if _is_fragment(node) else self._of_columns(node)
         if found is not None:
             if is_aggregate(node):
                 return found
@@ -85,6 +85,13 @@ class _Having:
     def _computed(self) -> list[Tree]:
         kept = {key: one for key, one in self._by_meaning.items() if not is_column(one)}
         return [one for one in kept.values() if not _takes_rows(one)]
+
+
+def _is_fragment(node: Tree) -> bool:
+    """Return whether a node is no expression by itself: a branch of a CASE, a function's lambda."""
+    return isinstance(node, exp.Lambda) or (
+        isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
+    )
 
 
 def _takes_rows(tree: Tree) -> bool:

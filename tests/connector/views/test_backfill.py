@@ -189,6 +189,27 @@ def test_a_part_may_have_values_that_all_rows_have_not(db: Database) -> None:
     db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
 
     hold(db, "v", query)
+    assert [report.problems for report in db.check_views("v")] == [()]
+
+
+def test_who_cannot_be_filled_is_the_one_that_is_named(db: Database) -> None:
+    """A view over one whose fill was cut short, and now fails, is not what has to be put right."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Refresher, "commit_outcomes", _interrupted)
+        with pytest.raises(Interrupted):
+            db.sql("CREATE MATERIALIZED VIEW below AS SELECT k, 10 / (v - 777) AS q FROM t")
+    put(db.store, 777)
+    db.store.write("t", pa.table({"k": [777], "g": ["a"], "v": [777]}))
+
+    with pytest.raises(errors.ViewFailedError, match="view 'below' could not"):
+        db.sql("CREATE MATERIALIZED VIEW above AS SELECT k FROM below")
+    assert db.store.state.view_names() == ("below",)
+    with pytest.raises(errors.ViewFailedError, match="view 'below' could not"):
+        db.refresh()
+
+
+def _interrupted(*_: Any) -> Any:
+    raise Interrupted
 
 
 def test_nothing_is_there_to_be_filled_from(db: Database) -> None:

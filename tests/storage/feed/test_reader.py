@@ -255,6 +255,21 @@ def test_a_table_that_only_grows_tells_of_inserts(
         assert told(store, "events", second) == inserted[2:]
 
 
+def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
+    """Then a table that only grows has no feed: no commit told of the row that went."""
+    clock, path = ManualClock(), str(tmp_path / "store")
+    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    with Store.create(path, vnode_count=3, environment=environment) as store:
+        store.create_table("events", "id INT, v STRING", primary_key=["id"], append_only=True)
+        rows = pa.table({"id": pa.array([1], pa.int32()), "v": ["a"]})
+        store.write("events", rows, ttls=pa.array([1]))
+        clock.advance(5)
+        epoch = upsert(store, "events", [(1, "b")])
+
+        with pytest.raises(OptionError, match="expire"):
+            told(store, "events", epoch)
+
+
 def test_columns_are_chosen_and_ordered(orders: Store) -> None:
     """Of the table's and of those the feed adds; what changed in others is told all the same."""
     names = ["_Commit_Version", "ID"]

@@ -100,6 +100,9 @@ SELECT id, z * 2 AS p FROM (SELECT id, x + 1 AS z FROM t)
 SELECT 'x' AS k FROM (SELECT count(*) AS c, max(x) AS m FROM t)
 SELECT a.x, b.x bx FROM (SELECT DISTINCT x FROM t) a FULL JOIN (SELECT DISTINCT x FROM t WHERE id < 25) b ON a.x = b.x
 SELECT x FROM (SELECT DISTINCT x FROM t) UNION ALL SELECT x FROM (SELECT DISTINCT x FROM t WHERE id < 25)
+SELECT x, x * 2 AS twice, count(*) AS n FROM t GROUP BY x HAVING CASE WHEN x > 2 THEN true END
+SELECT x, x * 2 AS twice, count(*) AS n FROM t GROUP BY x HAVING exists(array(1, 2, 4), y -> y > x)
+SELECT x, x * 2 AS x2, count(*) AS n FROM t GROUP BY x HAVING aggregate(array(1, x), 0, (y, z) -> y + z) > 3
 SELECT x AS g2, count(*) AS x FROM t GROUP BY g2 HAVING x > 2
 SELECT x AS g2, count(*) AS x FROM t GROUP BY t.x HAVING x > 2
 SELECT x + 1 AS x, count(*) AS n FROM t GROUP BY x HAVING x > 3
