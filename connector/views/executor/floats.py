@@ -11,7 +11,8 @@ Does not know: what Spark makes of sums (result).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,112 +26,110 @@ from .deltas import Deltas, Runs
 from .doubledouble import Doubles, Pair
 from .part import Columns, Mask, Part, numbers
 
-_KINDS = ("finite", "large", "nan", "infinity", "minus_infinity")
-_SUMS, _SQUARES = ("sum", "large_sum"), ("squares", "large_squares")
-
 # On disk, as the state's columns hold what was divided: never change either.
 _LARGE = 2.0**480
 SCALE = 2.0**600
 
 
 class _Floats(Part):
-    """A part with two pairs: of the finite values, and of the large ones."""
+    """A part of two pairs, the sum over finite values and that over large ones, and some counts.
 
-    def _pairs_of(self, columns: Columns, suffixes: tuple[str, str]) -> tuple[Pair, Pair]:
-        ordinary, large = (
-            (_or_zero(columns[self.column(one)]), _or_zero(columns[self.column(f"{one}_rest")]))
-            for one in suffixes
-        )
-        return ordinary, large
+    ``pair_names``: of the pairs; ``count_names``: of the counts, first those of the values in each.
+    """
 
+    pair_names: ClassVar[tuple[str, str]]
+    count_names: ClassVar[tuple[str, ...]]
 
-class FloatSum(_Floats):
-    """The sums of the finite values and of the large ones as pairs, and how many of each kind."""
+    @abstractmethod
+    def _kinds_of(self, values: Doubles) -> tuple[Mask, ...]:
+        """Return which values each count is of."""
+
+    @abstractmethod
+    def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
+        """Return over each group the sum of what comes less that of what goes."""
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
-        """Two pairs and five counts."""
-        pairs = (self._field(suffix, types.Double()) for suffix in _columns_of(_SUMS))
+        """The pairs and the counts."""
+        halves = (half for name in self.pair_names for half in (name, f"{name}_rest"))
+        pairs = (self._field(half, types.Double()) for half in halves)
         return (*pairs, *(types.Field(name, types.BigInt()) for name in self.counts))
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The counts of each kind of values."""
-        return tuple(map(self.column, _KINDS))
+        """All of them."""
+        return tuple(map(self.column, self.count_names))
 
     def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return the sums of what comes less what goes, and the counts."""
+        """Return the sums of what comes less those of what goes, and the counts."""
         values = doubles(deltas.values)
-        finite, large = _finite(values)
-        kinds = (finite, large, np.isnan(values), values == np.inf, values == -np.inf)
-        counts = [deltas.totals(deltas.weights * kind) for kind in kinds]
-        pairs = (
-            _signed_total(values[finite], deltas, finite),
-            _signed_total(values[large] / SCALE, deltas, large),
-        )
-        return list(map(pa.array, (*pairs[0], *pairs[1], *counts)))
+        kinds = self._kinds_of(values)
+        found: list[NDArray[Any]] = []
+        for kind, scale in zip(kinds, (1.0, SCALE), strict=False):
+            runs = Runs(deltas.groups, deltas.codes[kind])
+            found += self._total_of(values[kind] / scale, runs, deltas.weights[kind])
+        found += (deltas.totals(deltas.weights * kind) for kind in kinds)
+        return list(map(pa.array, found))
 
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
         """Return the sums of the pairs, and of the counts."""
-        pairs = (_total(pair, runs) for pair in self.pairs(changes))
-        counts = (runs.totals(count) for count in self.kinds(changes))
-        return list(map(pa.array, (*(part for pair in pairs for part in pair), *counts)))
+        found: list[NDArray[Any]] = []
+        for pair in self.pairs(changes):
+            found += _total(pair, runs)
+        found += (runs.totals(count) for count in self.kinds(changes))
+        return list(map(pa.array, found))
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Add what comes and goes."""
         counts = [a + b for a, b in zip(self.kinds(before), self.kinds(change), strict=True)]
-        pairs = _advanced(self.pairs(before), self.pairs(change), counts[:2])
-        return list(map(pa.array, (*pairs, *counts)))
+        found: list[NDArray[Any]] = []
+        for pair, more, count in zip(self.pairs(before), self.pairs(change), counts, strict=False):
+            # Where no value is left, no error of rounding is left either.
+            found += (np.where(count == 0, 0.0, half) for half in doubledouble.add(pair, more))
+        return list(map(pa.array, (*found, *counts)))
 
     def pairs(self, columns: Columns) -> tuple[Pair, Pair]:
-        """Return the sums of the finite values, and of the large ones divided by `SCALE`."""
-        return self._pairs_of(columns, _SUMS)
+        """Return the sum over the finite values, and over the large ones divided by `SCALE`."""
+        ordinary, large = (
+            (_or_zero(columns[self.column(name)]), _or_zero(columns[self.column(f"{name}_rest")]))
+            for name in self.pair_names
+        )
+        return ordinary, large
 
     def kinds(self, columns: Columns) -> tuple[NDArray[np.int64], ...]:
-        """Return how many values are finite, large, NaN, positive and negative infinities."""
+        """Return the counts."""
         return tuple(numbers(columns[name]) for name in self.counts)
 
 
+class FloatSum(_Floats):
+    """The sums of the values, and how many are finite, large, NaN and either infinity."""
+
+    pair_names = ("sum", "large_sum")
+    count_names = ("finite", "large", "nan", "infinity", "minus_infinity")
+
+    def _kinds_of(self, values: Doubles) -> tuple[Mask, ...]:
+        return (*_finite(values), np.isnan(values), values == np.inf, values == -np.inf)
+
+    def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
+        signed = in_order(values * weights, runs.codes)
+        return doubledouble.totals((signed, np.zeros_like(signed)), runs.codes, runs.groups)
+
+
 class SquareSum(_Floats):
-    """The sums of the squares of the finite values and of the large ones as pairs."""
+    """The sums of the squares of the values, and how many are in each."""
 
-    @property
-    def fields(self) -> tuple[types.Field, ...]:
-        """Two pairs, and how many values are in each."""
-        pairs = (self._field(suffix, types.Double()) for suffix in _columns_of(_SQUARES))
-        return (*pairs, *(types.Field(name, types.BigInt()) for name in self.counts))
+    pair_names = ("squares", "large_squares")
+    count_names = ("squares_count", "large_squares_count")
 
-    @property
-    def counts(self) -> tuple[str, ...]:
-        """The counts of the finite values and of the large ones."""
-        return tuple(self.column(f"{suffix}_count") for suffix in _SQUARES)
+    def _kinds_of(self, values: Doubles) -> tuple[Mask, ...]:
+        return _finite(values)
 
-    def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return the sums of the squares of what comes less those of what goes, and the counts."""
-        values = doubles(deltas.values)
-        finite, large = _finite(values)
-        pairs = (
-            _signed_squares(values[finite], deltas, finite),
-            _signed_squares(values[large] / SCALE, deltas, large),
-        )
-        counts = (deltas.totals(deltas.weights * kind) for kind in (finite, large))
-        return list(map(pa.array, (*pairs[0], *pairs[1], *counts)))
-
-    def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
-        """Return the sums of the pairs, and of the counts."""
-        pairs = (_total(pair, runs) for pair in self.pairs(changes))
-        counts = (runs.totals(numbers(changes[name])) for name in self.counts)
-        return list(map(pa.array, (*(part for pair in pairs for part in pair), *counts)))
-
-    def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Add what comes and goes."""
-        counts = [numbers(before[name]) + numbers(change[name]) for name in self.counts]
-        pairs = _advanced(self.pairs(before), self.pairs(change), counts)
-        return list(map(pa.array, (*pairs, *counts)))
-
-    def pairs(self, columns: Columns) -> tuple[Pair, Pair]:
-        """Return the sums of the squares, of the large values divided by `SCALE` twice."""
-        return self._pairs_of(columns, _SQUARES)
+    def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
+        # Sorted by weight, then size: the weight is the sign that `in_order` sees.
+        sized = in_order(np.copysign(values, weights), runs.codes)
+        high, low = doubledouble.product(sized, sized)
+        signs = np.copysign(1.0, sized)
+        return doubledouble.totals((high * signs, low * signs), runs.codes, runs.groups)
 
 
 def doubles(column: pa.Array) -> Doubles:
@@ -153,10 +152,6 @@ def in_order(values: Doubles, codes: NDArray[np.int64]) -> Doubles:
     return values[ragged.sort_order(ragged.from_matrix(matrix))]
 
 
-def _columns_of(suffixes: tuple[str, str]) -> Iterator[str]:
-    return (name for suffix in suffixes for name in (suffix, f"{suffix}_rest"))
-
-
 def _finite(values: Doubles) -> tuple[Mask, Mask]:
     """Return (finite, large): which values are finite but not large, and which are."""
     finite = np.isfinite(values)
@@ -164,34 +159,7 @@ def _finite(values: Doubles) -> tuple[Mask, Mask]:
     return finite & ~large, large
 
 
-def _signed_total(values: Doubles, deltas: Deltas, kind: Mask) -> Pair:
-    """Return over each group the sum of values, those of the ``kind``, less those that go."""
-    codes = deltas.codes[kind]
-    signed = in_order(values * deltas.weights[kind], codes)
-    return doubledouble.totals((signed, np.zeros_like(signed)), codes, deltas.groups)
-
-
-def _signed_squares(values: Doubles, deltas: Deltas, kind: Mask) -> Pair:
-    """Return over each group the sum of the squares, less those of the values that go."""
-    codes, weights = deltas.codes[kind], deltas.weights[kind]
-    # Sorted by weight, then size: the weight is the sign that `in_order` sees.
-    sized = in_order(np.copysign(values, weights), codes)
-    high, low = doubledouble.product(sized, sized)
-    signs = np.copysign(1.0, sized)
-    return doubledouble.totals((high * signs, low * signs), codes, deltas.groups)
-
-
 def _total(pair: Pair, runs: Runs) -> Pair:
     """Return the sums of pairs over each group, whatever their order within it."""
     order = np.lexsort((pair[1], pair[0], runs.codes))
     return doubledouble.totals((pair[0][order], pair[1][order]), runs.codes, runs.groups)
-
-
-def _advanced(
-    before: Sequence[Pair], change: Sequence[Pair], counts: Sequence[NDArray[np.int64]]
-) -> Iterator[Doubles]:
-    """Yield the columns of pairs after a change that leaves so many values in each."""
-    for pair, more, count in zip(before, change, counts, strict=True):
-        for column in doubledouble.add(pair, more):
-            # Where no value is left, no error of rounding is left either.
-            yield np.where(count == 0, 0.0, column)
