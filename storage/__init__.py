@@ -28,6 +28,7 @@ from .log.entry import (
     check_table_name,
 )
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
+from .log.rules import without_expiry
 from .log.state import StoreState, placed_in
 from .log.time import iso_time, moment_of
 from .log.transaction import Committed, Skipped
@@ -123,4 +124,5 @@ __all__ = [
     "type_json",
     "types",
     "vnodes_in",
+    "without_expiry",
 ]

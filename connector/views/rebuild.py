@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.connector.syntax.tokens import quoted
-from relstate.storage import CatalogView, ReadPlan, StoreState
+from relstate.storage import CatalogView, ReadPlan, StoreState, without_expiry
 
 from .backfill import parts
 from .refresh import LASTING, Outcome, Refresher, ViewRun
@@ -64,12 +63,12 @@ def _rebuilt(
 def _expiring_inputs(state: StoreState, view: CatalogView) -> Iterator[str]:
     for table_id, _ in view.progress.inputs:
         if state.expiring_rows(table_id):
-            table = state.name_of(table_id)
+            definition = state.tables[table_id].definition
             yield (
-                f"{state.name_of(view.view_id)}: table {table!r}, which it reads, holds rows that "
-                "were written with a TTL and expire without a commit: write them anew (INSERT "
-                f"OVERWRITE {quoted(table)} SELECT * FROM {quoted(table)}) and refresh; if that is "
-                "refused, drop the view and create it anew"
+                f"{state.name_of(view.view_id)}: table {definition.name!r}, which it reads, holds "
+                "rows that were written with a TTL and expire without a commit: "
+                f"{without_expiry(definition)}, and refresh; if that is refused, drop the view and "
+                "create it anew"
             )
 
 

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, constant
 from ..environment import Environment
 from ..errors import CorruptionError, OptionError, RelstateError
+from ..log.entry import TableDefinition
+from ..log.rules import without_expiry
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..plan import ReadPlan
-from ..schema.types import quoted
 from ..segment.block import Block
 from ..segment.kind import EXPIRES, Kind
 from ..table.head import Heads
@@ -173,7 +174,7 @@ class FeedReader:
         """OptionError if a row expires; a delete may, which only says how long it is kept."""
         heads = Heads(block)
         if ((heads.flags & EXPIRES != 0) & (heads.kinds != Kind.DELETE)).any():
-            raise rows_expiring(self._encoding.name)
+            raise rows_expiring(self._encoding.definition)
 
     # Batches
 
@@ -227,12 +228,11 @@ def expiring(table: str) -> OptionError:
     )
 
 
-def rows_expiring(table: str) -> OptionError:
+def rows_expiring(definition: TableDefinition) -> OptionError:
     """Return the error that refuses changes among which there are rows that expire."""
-    name = quoted(table)
     return OptionError(
-        f"table {table}: some of its rows expire, written with a TTL: they leave it without a "
-        f"commit, and commits do not tell its changes. INSERT OVERWRITE {name} SELECT * FROM "
-        f"{name} writes them anew: then net changes from before they came can be read, and a view "
-        "goes on; one that holds such a row already is to be dropped and created anew"
+        f"table {definition.name}: some of its rows expire, written with a TTL: they leave it "
+        f"without a commit, and commits do not tell its changes; {without_expiry(definition)}. "
+        "Then net changes from before they came can be read, and a view goes on; one that holds "
+        "such a row already is to be dropped and created anew"
     )

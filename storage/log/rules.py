@@ -198,7 +198,7 @@ def _check_view(state: StoreState, view: NewView) -> None:
             raise SchemaError(
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, which holds "
                 f"up to {found} rows that were written with a TTL: they expire without a commit "
-                f"that tells; {_without_expiry(definition)}"
+                f"that tells; {without_expiry(definition)}"
             )
         known = {column.id for column in definition.schema.columns}
         if not known.issuperset(one.column_ids):
@@ -208,7 +208,8 @@ def _check_view(state: StoreState, view: NewView) -> None:
             )
 
 
-def _without_expiry(definition: TableDefinition) -> str:
+def without_expiry(definition: TableDefinition) -> str:
+    """Return what to do, in words, so that no row of a table was written with a TTL."""
     name = quoted(definition.name)
     if definition.properties.append_only:
         return f"copy the rows to a table without such rows (INSERT INTO … SELECT * FROM {name})"
