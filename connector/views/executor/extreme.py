@@ -147,10 +147,14 @@ class ExtremeTable:
         shows was never there.
         """
         rows = chunk.select(list(self._row_keys.names)).take(pa.array(deltas.rows))
+        standing = self._extreme.standing(before)
+        if (deltas.weights > 0).all():
+            # As when a view is filled: nothing cancels, and what comes can but be better.
+            self._write(rows, deltas.weights, np.ones(len(rows), np.bool_))
+            return self._extreme.decode(_better(standing, self._extreme.best(deltas)))
         keys = self._row_keys.encode(rows)
         changed = _not_paired(keys)
         self._write(rows, deltas.weights, changed)
-        standing = self._extreme.standing(before)
         goes = (deltas.weights < 0) & changed
         codes, values = deltas.codes[goes], deltas.values.filter(pa.array(goes))
         hit = self._hit(standing, codes, self._extreme.encode(values), groups)
