@@ -28,6 +28,11 @@ settings.register_profile(
 settings.load_profile("relstate")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that take long first, so that none is left to one of the processes alone."""
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark session of two cores, started by the first test that asks for it."""
