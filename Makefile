@@ -22,8 +22,6 @@ WORKERS ?= 2
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
-# Folders are sources too: their times change when a file in them goes.
-SOURCES := $(shell find vnode storage connector package -name __pycache__ -prune -o -print)
 
 # Spark starts its Python workers by these; a Spark or modules of the user's must not get between.
 export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
@@ -49,16 +47,11 @@ format: $(STAMP)
 	$(RUN) -m ruff check --fix-only .
 	$(RUN) -m ruff format .
 
-# mypy finds the packages under their installed names through links to the sources.
 typecheck: $(STAMP)
-	rm -rf .typecheck && mkdir -p .typecheck/relstate
-	ln -s ../package/pyspark_relstate .typecheck/pyspark_relstate
-	ln -s ../../vnode ../../storage ../../connector .typecheck/relstate/
-	ln -s ../../package/relstate/__init__.py ../../package/relstate/py.typed .typecheck/relstate/
-	MYPYPATH=.typecheck $(RUN) -m mypy -p relstate -p pyspark_relstate
+	MYPYPATH=package $(RUN) -m mypy -p relstate -p pyspark_relstate
 
 clean:
-	rm -rf $(VENV) .typecheck .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf build *.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -68,12 +61,7 @@ preflight:
 $(RUN): | preflight
 	"$(PYTHON)" -m venv $(VENV)
 
-# A regular install, not an editable one: only so does Spark discover pyspark_relstate.
-# What an earlier build left behind would be packed again, deleted modules included.
-# The stamp is as old as the start, so that what changes meanwhile is installed next time.
-$(STAMP): pyproject.toml $(SOURCES) | preflight $(RUN)
-	rm -rf build relstate.egg-info
-	touch $@.started
-	$(RUN) -m pip install --quiet --disable-pip-version-check ".[dev]"
-	rm -rf build relstate.egg-info
-	mv $@.started $@
+# An editable install: an edit needs no new one, and Spark discovers pyspark_relstate in package/.
+$(STAMP): pyproject.toml | preflight $(RUN)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
