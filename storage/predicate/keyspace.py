@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
-from ..schema.schema import Column, KeyColumn, TableSchema
-from ..table.encoding import KeyRange
+from ..schema.schema import Column, KeyColumn, KeyRange, TableSchema
 from .condition import Condition, Every, Member, Some, Truth
 from .domain import domain_of
 from .valueset import Ordinal, ValueSet, intersection, union

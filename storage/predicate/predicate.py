@@ -12,8 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from ..schema.schema import TableSchema
-from ..table.encoding import KeyRange
+from ..schema.schema import KeyRange, TableSchema
 from .condition import Condition
 from .keyspace import key_ranges
 from .zone import zone_of

@@ -214,6 +214,28 @@ class TableSchema:
         return BatchShape(self.arrow_schema, [column.name for column in self.key_columns])
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The rows whose primary key begins with ``prefix`` and is in ``[start, stop)``.
+
+    Each is a tuple of the first values of the primary key, in key order; an empty tuple sets no
+    bound. On a descending column the start is the greater value. A row is below ``stop`` if its
+    first columns are: ``stop=(5,)`` excludes all keys that begin with 5. ``after_start`` excludes
+    all keys that begin with the start, ``with_stop`` includes all that begin with the stop.
+    ``distribution``: the values of the distribution key if all rows share them, else None.
+    """
+
+    prefix: tuple[Any, ...] = ()
+    start: tuple[Any, ...] = ()
+    stop: tuple[Any, ...] = ()
+    after_start: bool = False
+    with_stop: bool = False
+    distribution: tuple[Any, ...] | None = None
+
+
+EVERY_KEY = KeyRange()
+
+
 def _numbered(fields: Sequence[t.Field]) -> tuple[Column, ...]:
     if not fields:
         raise SchemaError("a table needs at least one column")

@@ -8,7 +8,7 @@ Does not know: files, epochs, or which of several versions is seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownO
 from ..log.entry import TableDefinition
 from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
-from ..schema.schema import Column, TableSchema
+from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import (
     PLACEHOLDER_VERSION,
@@ -39,28 +39,6 @@ from .head import FIXED
 from .record import Row, row_type
 from .scan import Bounds
 from .value import ValueEncoding
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """Rows whose primary key begins with ``prefix`` and lies in ``[start, stop)``.
-
-    Each is a tuple of the first values of the primary key, in its order, so that of a descending
-    column the greater value is the start; an empty one bounds nothing. A row is below ``stop`` if
-    its first columns are: ``stop=(5,)`` leaves out all of 5. ``after_start`` leaves out all that
-    begins with the start, ``with_stop`` lets in all that begins with the stop. ``distribution``:
-    the values of the distribution key, where all rows have the same ones; None: nothing is said.
-    """
-
-    prefix: tuple[Any, ...] = ()
-    start: tuple[Any, ...] = ()
-    stop: tuple[Any, ...] = ()
-    after_start: bool = False
-    with_stop: bool = False
-    distribution: tuple[Any, ...] | None = None
-
-
-EVERY_KEY = KeyRange()
 
 
 class RowEncoding:

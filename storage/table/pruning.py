@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..codec.ragged import Bytes
+from ..schema.schema import KeyRange
 from ..segment.key import PREFIX_BYTES, VERSION_BYTES, vnode_of
-from .encoding import KeyRange, RowEncoding
+from .encoding import RowEncoding
 from .scan import Bounds
 
 # Finding a range in one file costs about as much as reading so many rows (measured: 80 us).

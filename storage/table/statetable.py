@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 from ..codec.ragged import Bytes, Positions, constant
 from ..errors import ConsistencyError
 from ..log.entry import SegmentRecord
+from ..schema.schema import KeyRange
 from ..segment.block import Block
 from ..segment.key import vnode_of
 from ..segment.kind import Kind
 from ..segment.writer import SegmentWriter
 from .chunk import split
-from .encoding import KeyRange, RowEncoding
+from .encoding import RowEncoding
 from .memtable import BlindRule, MemTable, MergeRule, StrictRule, Transition, Transitions
 from .record import Row
 from .storagetable import StorageTable, check_vnodes

@@ -28,13 +28,13 @@ from ..log.entry import TableDefinition
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate
-from ..schema.schema import Column
+from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PLACEHOLDER_VERSION, PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
 from ..segment.segment import SegmentFile
-from .encoding import EVERY_KEY, KeyRange, RowEncoding
+from .encoding import RowEncoding
 from .filter import filtered
 from .fold import Fold
 from .head import expiry_of

@@ -27,8 +27,8 @@ from relstate.storage.errors import (
     SchemaError,
     SchemaMismatchError,
 )
+from relstate.storage.schema.schema import KeyRange
 from relstate.storage.segment.key import vnode_of
-from relstate.storage.table.encoding import KeyRange
 from relstate.vnode import vnodes_of
 from support.stores import StoreMaker, contents
 

@@ -8,7 +8,7 @@ from relstate.storage import TableSchema
 from relstate.storage.predicate.keyspace import MOST_RANGES
 from relstate.storage.predicate.predicate import Predicate
 from relstate.storage.schema.ddl import parse_columns
-from relstate.storage.table.encoding import KeyRange
+from relstate.storage.schema.schema import KeyRange
 
 SCHEMA = TableSchema.build(
     parse_columns("a INT, b STRING, d DOUBLE, v INT"), ["a", "b desc", "d"], ["a"]

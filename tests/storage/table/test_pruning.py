@@ -19,8 +19,9 @@ from relstate.storage import Column, ReadPlan, StorageTable, Store
 from relstate.storage.errors import SchemaMismatchError
 from relstate.storage.predicate.keyspace import MOST_RANGES
 from relstate.storage.predicate.predicate import Predicate
+from relstate.storage.schema.schema import KeyRange
 from relstate.storage.segment.block import Block
-from relstate.storage.table.encoding import KeyRange, RowEncoding
+from relstate.storage.table.encoding import RowEncoding
 from support.stores import Rows, committed, rows_of, unsynced, upsert
 
 ROWS = 20_000

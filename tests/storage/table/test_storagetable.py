@@ -7,7 +7,7 @@ import pytest
 
 from relstate.storage import StorageTable, Store
 from relstate.storage.errors import NullKeyError, OptionError, SchemaMismatchError
-from relstate.storage.table.encoding import KeyRange
+from relstate.storage.schema.schema import KeyRange
 from support.stores import Rows, committed, rows_of, upsert, written
 
 _KEY = "p" * 600
