@@ -18,7 +18,7 @@ from .environment import Environment, LocalEnvironment
 from .feed.columns import CHANGE_TYPE, FEED_FIELDS, adds_row, feed_fields
 from .feed.plan import DEDUPLICATIONS, FeedPlan
 from .feed.snapshot import FeedSnapshot
-from .instant import parse_instant
+from .instant import iso_time, moment_of, parse_instant
 from .log.entry import (
     Entry,
     SegmentRecord,
@@ -30,8 +30,7 @@ from .log.entry import (
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
 from .log.state import StoreState, placed_in
-from .log.time import iso_time, moment_of
-from .log.transaction import Committed, Skipped
+from .log.transaction import CommitResult
 from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
 from .plan import ReadPlan, WriteTarget
 from .predicate.predicate import Predicate
@@ -65,7 +64,7 @@ __all__ = [
     "UPSERTS",
     "CatalogView",
     "Column",
-    "Committed",
+    "CommitResult",
     "CompactionJob",
     "CompactionReport",
     "Entry",
@@ -92,7 +91,6 @@ __all__ = [
     "SegmentRecord",
     "SegmentWriter",
     "Settings",
-    "Skipped",
     "Snapshot",
     "StateTable",
     "StorageTable",

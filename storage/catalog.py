@@ -30,9 +30,9 @@ from .errors import (
 )
 from .log.entry import RESERVED_PREFIX, TableDefinition, check_table_name
 from .log.proposal import AlteredTable, AlteredView, NewTable, NewView, Proposal, Required
-from .log.rules import check_alterable, check_droppable, check_free, dependants
+from .log.rules import check_alterable, check_droppable, check_not_internal, dependants
 from .log.state import StoreState
-from .log.transaction import Committed, Skipped
+from .log.transaction import CommitResult
 from .log.view import CatalogView
 from .schema.arrow import fields_of
 from .schema.ddl import parse_columns, parse_type
@@ -56,7 +56,7 @@ class Catalog(ABC):
         """The store at its latest epoch, looked up now."""
 
     @abstractmethod
-    def commit(self, proposal: Proposal) -> Committed | Skipped:
+    def commit(self, proposal: Proposal) -> CommitResult:
         """Commit a proposal."""
 
     @abstractmethod
@@ -111,13 +111,13 @@ class Catalog(ABC):
     def drop_table(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``.
 
-        ``cascade``: drop the views that read it, too; else DependentViewsError. KeptTableError for
-        a view's table.
+        ``cascade``: drop the views that read it, too; else DependentViewsError.
+        InternalTableError for a view's table.
         """
 
         def find(state: StoreState) -> tuple[int, ...]:
             table_id = state.table(name).definition.table_id
-            check_free(state, table_id, "dropped as a table")
+            check_not_internal(state, table_id, "dropped as a table")
             return (table_id,)
 
         self._drop("drop table", find, if_exists, cascade)
@@ -128,10 +128,10 @@ class Catalog(ABC):
         return self._propose("truncate", based_tables=(based,)).epoch
 
     def free_table(self, name: str, done: str) -> TableDefinition:
-        """Return a table that no view keeps. TableNotFoundError, KeptTableError."""
+        """Return a table that no view keeps. TableNotFoundError, InternalTableError."""
         state = self.state
         definition = state.table(name).definition
-        check_free(state, definition.table_id, done)
+        check_not_internal(state, definition.table_id, done)
         return definition
 
     def add_columns(self, table: str, columns: str | pa.Schema) -> int:
@@ -176,7 +176,7 @@ class Catalog(ABC):
         for _ in range(_ATTEMPTS):
             state = self.state
             before = state.table(table).definition
-            check_free(state, before.table_id, "altered")
+            check_not_internal(state, before.table_id, "altered")
             altered = AlteredTable(before, alter(before))
             check_alterable(state, altered)
             RowEncoding(altered.after, vnode_count=1)
@@ -283,7 +283,7 @@ class Catalog(ABC):
                 continue
         raise _contested(", ".join(map(state.name_of, found)))
 
-    def _propose(self, operation: str, **parts: Any) -> Committed | Skipped:
+    def _propose(self, operation: str, **parts: Any) -> CommitResult:
         started = self.environment.now()
         return self.commit(Proposal(operation=operation, started=started, **parts))
 

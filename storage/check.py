@@ -140,7 +140,7 @@ def _view_problems(state: StoreState) -> Iterator[str]:
         if newest > state.epoch:
             yield f"view {view_id}: it reflects epoch {newest}, but {state.epoch} is the newest"
     for table_id, table in state.tables.items():
-        if is_internal(table.definition) and state.keeper_of(table_id) is None:
+        if is_internal(table.definition) and state.owner_of(table_id) is None:
             yield f"table {table.definition.name}: it holds state, but no view keeps it"
 
 

@@ -8,7 +8,7 @@
     │   ├── UnsupportedTypeError
     │   ├── UnsupportedStatementError
     │   ├── UnsupportedExpressionError
-    │   ├── KeptTableError
+    │   ├── InternalTableError
     │   ├── DependentViewsError
     │   └── ClosedError
     ├── MissingError                      what was asked for is not there
@@ -18,7 +18,7 @@
     │   │   └── ViewNotFoundError
     │   ├── EpochNotFoundError
     │   ├── EpochExpiredError
-    │   ├── ViewNotFilledError
+    │   ├── ViewNotPopulatedError
     │   └── SegmentMissingError
     ├── ExistsError                       what was to be created is already there
     │   ├── StoreExistsError
@@ -69,7 +69,7 @@ __all__ = [
     "ExistsError",
     "FilesystemError",
     "FormatVersionError",
-    "KeptTableError",
+    "InternalTableError",
     "LostMessageError",
     "MissingError",
     "NotAStoreError",
@@ -98,8 +98,8 @@ __all__ = [
     "UsageError",
     "ValueRangeError",
     "ViewFailedError",
-    "ViewNotFilledError",
     "ViewNotFoundError",
+    "ViewNotPopulatedError",
 ]
 
 
@@ -138,7 +138,7 @@ class UnsupportedExpressionError(UsageError):
     """A SQL expression cannot be read, or cannot be evaluated exactly."""
 
 
-class KeptTableError(UsageError):
+class InternalTableError(UsageError):
     """The table holds a view's rows or state: only the view's refresh writes it."""
 
 
@@ -173,7 +173,7 @@ class ViewNotFoundError(TableNotFoundError):
     """The store has no view of this name, or it was dropped."""
 
 
-class ViewNotFilledError(MissingError):
+class ViewNotPopulatedError(MissingError):
     """A view does not hold all rows yet that were there before it."""
 
 

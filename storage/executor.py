@@ -30,7 +30,7 @@ def open_state_table(
 ) -> StateTable:
     """Return a table of a store, or those of its rows in ``vnodes``, as a state table.
 
-    TableNotFoundError; KeptTableError; UsageError for a table whose rows are merged or expire.
+    TableNotFoundError; InternalTableError; UsageError for a table whose rows are merged or expire.
     """
     definition = store.free_table(name, "written")
     _check_state_table(definition, strict)

@@ -39,11 +39,11 @@ class Snapshot:
     def table(self, name: str) -> Table:
         """Return a table as it was.
 
-        TableNotFoundError if there was none of this name, ViewNotFilledError for a view that had
+        TableNotFoundError if there was none of this name, ViewNotPopulatedError for a view that had
         not all its rows.
         """
         plan = self.read_plan(name)
-        self.state.check_filled(plan.definition.table_id)
+        self.state.check_populated(plan.definition.table_id)
         reader = plan.open(self._store.environment)
 
         def open_reader() -> StorageTable:
@@ -74,14 +74,14 @@ class LatestReader:
     def __call__(self) -> StorageTable:
         """Return the reader of the table as it is now.
 
-        TableNotFoundError if it was dropped, ViewNotFilledError for a view without all its rows.
+        TableNotFoundError if it was dropped, ViewNotPopulatedError for a view without all its rows.
         """
         state = self._store.state
         found = self._found
         if found is not None and found[0] is state:
             return found[1]
         plan = plan_at(self._store, state, self._store.environment.now(), self._name, None)
-        state.check_filled(plan.definition.table_id)
+        state.check_populated(plan.definition.table_id)
         reader = None if found is None else found[1]
         if reader is None or not reader.reads(plan.definition, plan.segments):
             reader = plan.open(self._store.environment, self._store.environment.now)

@@ -26,13 +26,13 @@ from .errors import (
 from .executor import open_state_table
 from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
 from .feed.snapshot import FeedSnapshot, snapshot_of
+from .instant import micros_of
 from .log.entry import Entry, SegmentRecord, Settings
 from .log.log import Log
 from .log.proposal import Proposal
 from .log.rules import check_unread
 from .log.state import StoreState
-from .log.time import micros_of
-from .log.transaction import Committed, Skipped, commit
+from .log.transaction import CommitResult, commit
 from .paths import SEGMENTS, segment_path
 from .plan import ReadPlan, WriteTarget
 from .segment.kind import Kind
@@ -274,7 +274,7 @@ class Store(Catalog):
         return plan_at(self, state, max(moment, state.time), name, columns)
 
     def write_target(self, name: str, *, expiring: bool = False) -> WriteTarget:
-        """Return what other processes need to write rows of a table. KeptTableError.
+        """Return what other processes need to write rows of a table. InternalTableError.
 
         ``expiring``: rows that expire, though the table has no TTL. DependentViewsError if a view
         reads it: no commit would tell the view that they are gone.
@@ -306,7 +306,7 @@ class Store(Catalog):
         """Return a writer of segments for this store."""
         return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
 
-    def commit(self, proposal: Proposal) -> Committed | Skipped:
+    def commit(self, proposal: Proposal) -> CommitResult:
         """Commit a proposal: see `transaction.commit`.
 
         AppendOnlyError if it would change a row of an append-only table, or has one with a key

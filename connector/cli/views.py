@@ -17,13 +17,13 @@ from .screen import Heading, count, show_document, show_table
 class ViewSummary:
     """A view: the epoch of tables that it reflects, and what it reads.
 
-    ``is_filled``: whether it holds all that was there before it. ``is_behind``: whether it, or a
+    ``is_populated``: whether it holds all that was there before it. ``is_behind``: whether it, or a
     view that it reads, has that, or what has changed since, to take in.
     """
 
     name: str
     reflects: int
-    is_filled: bool
+    is_populated: bool
     is_behind: bool
     parallelism: int
     inputs: tuple[str, ...]
@@ -72,7 +72,7 @@ def _summary(state: StoreState, name: str) -> ViewSummary:
     return ViewSummary(
         name,
         progress.reflects,
-        progress.is_filled,
+        progress.is_populated,
         is_behind(state, view.view_id),
         definition.mapping.units,
         tuple(state.name_of(one.table_id) for one in definition.inputs),
@@ -82,6 +82,6 @@ def _summary(state: StoreState, name: str) -> ViewSummary:
 
 
 def _state(one: ViewSummary) -> str:
-    if not one.is_filled:
+    if not one.is_populated:
         return "being filled"
     return "behind" if one.is_behind else "up to date"

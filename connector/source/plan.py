@@ -75,7 +75,7 @@ def _plan(options: ReadOptions) -> ReadPlan:
     with Store.open(options.path) as store:
         epoch = options.version if options.time is None else store.epoch_at(options.time)
         plan = store.read_plan(options.table, epoch=epoch, time=options.expires_by)
-        store.state_at(plan.epoch).check_filled(plan.definition.table_id)
+        store.state_at(plan.epoch).check_populated(plan.definition.table_id)
     return plan if options.where is None else plan.filtered(options.where, options.time_zone)
 
 

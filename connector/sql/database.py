@@ -140,7 +140,7 @@ class Database:
 
         ``timestamp``: of what was committed then, in UTC unless it has a zone. OptionError where
         both are given, TableNotFoundError, EpochNotFoundError, EpochExpiredError or
-        ViewNotFilledError if it cannot be read.
+        ViewNotPopulatedError if it cannot be read.
         """
         if timestamp is not None:
             if version is not None:
@@ -150,7 +150,7 @@ class Database:
         planner = QueryPlanner(self._spark, self._store)
         epoch = planner.epoch if version is None else version
         plan = self._store.read_plan(name, epoch=epoch)
-        self._store.state_at(epoch).check_filled(plan.definition.table_id)
+        self._store.state_at(epoch).check_populated(plan.definition.table_id)
         return planner.relation(plan)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:

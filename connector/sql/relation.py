@@ -212,7 +212,7 @@ class QueryPlanner:
 
     def _read_plan(self, reference: TableReference, epochs: Mapping[int, int]) -> ReadPlan:
         table_id, state = self._id_of(reference), self._state_of(reference.as_of)
-        state.check_filled(table_id)
+        state.check_populated(table_id)
         if reference.as_of is not None:
             return self._store.read_plan(reference.name, epoch=state.epoch)
         if table_id in epochs:

@@ -67,7 +67,7 @@ def _report(
     sessions: Sessions, refresher: Refresher, state: StoreState, view: CatalogView
 ) -> ViewReport:
     name = state.name_of(view.view_id)
-    if not view.progress.is_filled:
+    if not view.progress.is_populated:
         return ViewReport(name, view.progress.reflects, ("it is not filled yet: refresh it",))
     problems: list[str] = []
     try:

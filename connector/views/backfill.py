@@ -110,7 +110,7 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
     """Take one part in; return whether there was one."""
     state = refresher.store.state
     view = state.views.get(view_id)
-    if view is None or view.progress.is_filled:
+    if view is None or view.progress.is_populated:
         return False
     plan = refresher.plan_of(view)
     if view.progress.reflects:

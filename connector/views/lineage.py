@@ -56,7 +56,7 @@ def _depth(state: StoreState, view_id: int, views: Collection[int], depths: dict
 def has_more(state: StoreState, view_id: int) -> bool:
     """Return whether a view is not filled, or has changes of its inputs to take in."""
     progress = state.views[view_id].progress
-    return not progress.is_filled or any(state.has_changed(*one) for one in progress.inputs)
+    return not progress.is_populated or any(state.has_changed(*one) for one in progress.inputs)
 
 
 def is_behind(state: StoreState, view_id: int) -> bool:

@@ -23,7 +23,7 @@ from relstate.connector.failure import told, unwrapped
 from relstate.storage import (
     CHANGE_TYPE,
     CatalogView,
-    Committed,
+    CommitResult,
     Entry,
     NewProgress,
     Proposal,
@@ -157,7 +157,7 @@ class Refresher:
 
     def commit_outcomes(
         self, outcomes: Sequence[Outcome], progress: Sequence[NewProgress]
-    ) -> Committed:
+    ) -> CommitResult:
         """Commit what tasks wrote, and how far views are then.
 
         ConflictError, TableNotFoundError if one was dropped: what was written is thrown away.
@@ -175,7 +175,7 @@ class Refresher:
         except MOVED:
             self._store.discard(segments)
             raise
-        assert isinstance(done, Committed)
+        assert done.committed
         return done
 
     def plan_of(self, view: CatalogView) -> Materialize:
@@ -293,7 +293,7 @@ class Refresher:
             done.failed.add(view_id)
             return None
         view = state.views[view_id]
-        if not view.progress.is_filled:
+        if not view.progress.is_populated:
             done.failed.add(view_id)
             return None
         if not done.has_changes(view_id):

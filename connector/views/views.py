@@ -98,8 +98,8 @@ class Views:
         failures: dict[int, Exception] = {}
         for level in levels(state, upstream(state, wanted)):
             for view_id in level:
-                is_filled = state.views[view_id].progress.is_filled
-                if is_filled or not failures.keys().isdisjoint(inputs_of(state, view_id)):
+                is_populated = state.views[view_id].progress.is_populated
+                if is_populated or not failures.keys().isdisjoint(inputs_of(state, view_id)):
                     continue
                 try:
                     fill(self._refresher, view_id)

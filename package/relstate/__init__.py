@@ -37,7 +37,7 @@ if typing.TYPE_CHECKING:
     ExistsError = errors.ExistsError
     FilesystemError = errors.FilesystemError
     FormatVersionError = errors.FormatVersionError
-    KeptTableError = errors.KeptTableError
+    InternalTableError = errors.InternalTableError
     LostMessageError = errors.LostMessageError
     MissingError = errors.MissingError
     NotAStoreError = errors.NotAStoreError
@@ -66,8 +66,8 @@ if typing.TYPE_CHECKING:
     UsageError = errors.UsageError
     ValueRangeError = errors.ValueRangeError
     ViewFailedError = errors.ViewFailedError
-    ViewNotFilledError = errors.ViewNotFilledError
     ViewNotFoundError = errors.ViewNotFoundError
+    ViewNotPopulatedError = errors.ViewNotPopulatedError
 
 __all__ = [
     "AppendOnlyError",
@@ -86,7 +86,7 @@ __all__ = [
     "ExistsError",
     "FilesystemError",
     "FormatVersionError",
-    "KeptTableError",
+    "InternalTableError",
     "LostMessageError",
     "MissingError",
     "NotAStoreError",
@@ -117,8 +117,8 @@ __all__ = [
     "UsageError",
     "ValueRangeError",
     "ViewFailedError",
-    "ViewNotFilledError",
     "ViewNotFoundError",
+    "ViewNotPopulatedError",
     "ViewStream",
     "__version__",
     "connect",

@@ -40,15 +40,18 @@ from dataclasses import dataclass
 from ..environment import Environment
 from ..errors import (
     CorruptionError,
+    EpochExpiredError,
     EpochNotFoundError,
     FilesystemError,
     NotAStoreError,
     RelstateError,
+    SegmentMissingError,
     StorageError,
     StoreExistsError,
     StoreNotFoundError,
     UnknownOutcomeError,
 )
+from ..instant import iso_time
 from ..paths import (
     ARCHIVE,
     BLOCK,
@@ -65,7 +68,6 @@ from .archive import archive_block, check_chain, check_parent, is_archived, read
 from .checkpoint import decode_checkpoint, encode_checkpoint
 from .entry import Entry, Settings, decode_entry, encode_entry
 from .state import StoreState, fold
-from .time import iso_time
 
 _SECONDS_BETWEEN_LISTINGS = 60.0
 # Loading starts over when the log was folded under it, which takes 33 commits each time.
@@ -103,7 +105,7 @@ class Log:
         StoreExistsError if there is one, or somebody else was faster; NotAStoreError if the path
         holds something else.
         """
-        self._check_free()
+        self._check_not_internal()
         self.environment.make_folders(FOLDERS)
         now = self.environment.now()
         first = Entry(
@@ -120,7 +122,7 @@ class Log:
             raise self._already_there()
         return StoreState.first(first)
 
-    def _check_free(self) -> None:
+    def _check_not_internal(self) -> None:
         root = self.environment.location("")
         try:
             names = self.environment.list("")
@@ -438,7 +440,7 @@ class Log:
 
     # Folding
 
-    def tend(self, state: StoreState) -> None:
+    def auto_fold(self, state: StoreState) -> None:
         """After the commit of ``state``: leave a checkpoint and fold, every 32 epochs.
 
         The commit stands whatever happens here: trouble is logged, and met again 32 epochs later.
@@ -476,3 +478,22 @@ class Log:
             self.environment.remove(checkpoint_path(epoch))
         for epoch in covered:
             self.environment.remove(entry_path(epoch))
+
+
+def missing_segment_error(
+    environment: Environment, epoch: int, error: SegmentMissingError
+) -> SegmentMissingError:
+    """Return the error of a read at an epoch that met a missing segment: vacuum, or damage.
+
+    If the epoch has expired since, the message says so. Reads the log: call it after a failure.
+    """
+    try:
+        Log(environment).load().check_epoch(epoch)
+    except EpochExpiredError as expired:
+        return SegmentMissingError(
+            f"{environment.location('')}: a vacuum removed a segment of a read that was planned "
+            f"before it: {expired}; set a retention longer than the longest read"
+        )
+    except RelstateError:
+        pass
+    return error

@@ -13,7 +13,7 @@ from ..errors import (
     ConflictError,
     DependentViewsError,
     EpochExpiredError,
-    KeptTableError,
+    InternalTableError,
     SchemaError,
     TableExistsError,
     TableNotFoundError,
@@ -28,13 +28,13 @@ from .view import CatalogView
 def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
     """Raise unless a proposal can follow a state; ``known`` is the one that it was made from.
 
-    TableNotFoundError, TableExistsError, ConflictError, KeptTableError, DependentViewsError,
+    TableNotFoundError, TableExistsError, ConflictError, InternalTableError, DependentViewsError,
     SchemaError, EpochExpiredError.
     """
     for table_id in sorted(proposal.touched):
         _check_live(known, state, table_id)
     _check_names(state, proposal)
-    _check_kept(state, proposal)
+    _check_internal(state, proposal)
     _check_followable(state, proposal)
     for required in proposal.requires:
         _check_required(known, state, required)
@@ -81,26 +81,26 @@ def _check_names(state: StoreState, proposal: Proposal) -> None:
 # Tables that views keep
 
 
-def check_free(state: StoreState, table_id: int, done: str) -> None:
-    """Raise KeptTableError if a table holds a view's rows or state; ``done``: what it would be."""
-    keeper = state.keeper_of(table_id)
+def check_not_internal(state: StoreState, table_id: int, done: str) -> None:
+    """Raise InternalTableError if a table belongs to a view; ``done``: the participle refused."""
+    keeper = state.owner_of(table_id)
     if keeper is not None:
-        raise KeptTableError(
+        raise InternalTableError(
             f"{state.name_of(table_id)!r} cannot be {done}: it is kept by the view "
             f"{state.name_of(keeper.view_id)!r}, whose refresh alone writes it; change what the "
             "view reads, or drop the view (DROP MATERIALIZED VIEW)"
         )
 
 
-def _check_kept(state: StoreState, proposal: Proposal) -> None:
+def _check_internal(state: StoreState, proposal: Proposal) -> None:
     """Check that rows of views change only with the views' progress."""
     if not state.views or not proposal.data_change:
         return
     refreshed = {progress.view_id for progress in proposal.progress}
     for table_id in sorted(proposal.written):
-        keeper = state.keeper_of(table_id)
+        keeper = state.owner_of(table_id)
         if keeper is not None and keeper.view_id not in refreshed:
-            check_free(state, table_id, "written")
+            check_not_internal(state, table_id, "written")
 
 
 # Tables that views read
@@ -109,14 +109,14 @@ def _check_kept(state: StoreState, proposal: Proposal) -> None:
 def check_droppable(state: StoreState, table_ids: Sequence[int]) -> None:
     """Raise unless tables can be dropped together.
 
-    DependentViewsError if a view reads one that is not dropped itself, KeptTableError for a part
-    of a view without the rest.
+    DependentViewsError if a view reads one that is not dropped itself, InternalTableError for
+    some of a view's tables without the others.
     """
     for table_id in table_ids:
-        keeper = state.keeper_of(table_id)
+        keeper = state.owner_of(table_id)
         if keeper is not None and not set(keeper.definition.table_ids) <= set(table_ids):
-            check_free(state, table_id, "dropped by itself")
-        readers = [one for one in state.readers_of(table_id) if one.view_id not in table_ids]
+            check_not_internal(state, table_id, "dropped by itself")
+        readers = [one for one in state.views_reading(table_id) if one.view_id not in table_ids]
         _check_no_readers(state, table_id, readers, "dropped", "; drop them first, or CASCADE")
 
 
@@ -125,7 +125,7 @@ def dependants(state: StoreState, table_ids: Iterable[int]) -> tuple[int, ...]:
     found = dict.fromkeys(table_ids)
     queue = list(found)
     while queue:
-        for reader in state.readers_of(queue.pop()):
+        for reader in state.views_reading(queue.pop()):
             new = [one for one in reader.definition.table_ids if one not in found]
             found |= dict.fromkeys(new)
             queue += new
@@ -135,12 +135,12 @@ def dependants(state: StoreState, table_ids: Iterable[int]) -> tuple[int, ...]:
 def check_alterable(state: StoreState, altered: AlteredTable) -> None:
     """Raise unless a table may be altered so.
 
-    KeptTableError for a view's, DependentViewsError if a view reads a column that would change, or
-    would have to follow rows that expire.
+    InternalTableError for a view's table, DependentViewsError if a view reads a column that would
+    change, or would have to follow rows that expire.
     """
     table_id = altered.before.table_id
-    check_free(state, table_id, "altered")
-    readers = state.readers_of(table_id)
+    check_not_internal(state, table_id, "altered")
+    readers = state.views_reading(table_id)
     if altered.after.properties.ttl is not None:
         check_unread(state, table_id, "given a TTL")
     after = {column.id: column for column in altered.after.schema.columns}
@@ -154,7 +154,7 @@ def check_alterable(state: StoreState, altered: AlteredTable) -> None:
 def check_unread(state: StoreState, table_id: int, done: str) -> None:
     """Raise DependentViewsError if a view reads a table whose rows would expire by what is done."""
     advice = ": a view cannot follow rows that expire"
-    _check_no_readers(state, table_id, state.readers_of(table_id), done, advice)
+    _check_no_readers(state, table_id, state.views_reading(table_id), done, advice)
 
 
 def _check_followable(state: StoreState, proposal: Proposal) -> None:

@@ -19,8 +19,8 @@ from ..errors import (
     EpochExpiredError,
     EpochNotFoundError,
     TableNotFoundError,
-    ViewNotFilledError,
     ViewNotFoundError,
+    ViewNotPopulatedError,
 )
 from .entry import Entry, SegmentRecord, Settings, TableDefinition, Transaction
 from .frame import canonical
@@ -202,22 +202,22 @@ class StoreState:
         """Return the names of the views, sorted."""
         return self._names(self.views)
 
-    def check_filled(self, table_id: int) -> None:
-        """Raise ViewNotFilledError if a table is that of a view that does not hold all rows yet."""
+    def check_populated(self, table_id: int) -> None:
+        """Raise ViewNotPopulatedError if a table is that of a view which is still being filled."""
         view = self.views.get(table_id)
-        if view is not None and not view.progress.is_filled:
-            raise ViewNotFilledError(
+        if view is not None and not view.progress.is_populated:
+            raise ViewNotPopulatedError(
                 f"the view {self.name_of(table_id)!r} is still being filled at epoch {self.epoch} "
                 "(SHOW MATERIALIZED VIEWS tells how far it is); if nobody does, REFRESH "
                 "MATERIALIZED VIEW goes on"
             )
 
-    def keeper_of(self, table_id: int) -> CatalogView | None:
+    def owner_of(self, table_id: int) -> CatalogView | None:
         """Return the view whose rows or state a table holds; None for a user's table."""
         views = self.views.values()
         return next((one for one in views if table_id in one.definition.table_ids), None)
 
-    def readers_of(self, table_id: int) -> tuple[CatalogView, ...]:
+    def views_reading(self, table_id: int) -> tuple[CatalogView, ...]:
         """Return the views among whose inputs a table is."""
         return tuple(one for one in self.views.values() if one.definition.reads(table_id))
 

@@ -24,6 +24,7 @@ from ..errors import (
     SegmentMissingError,
     StaleJobError,
 )
+from ..instant import iso_time
 from ..paths import SEGMENTS, segment_path
 from .entry import MAX_SEGMENTS, Entry, SegmentRecord, TableDefinition, Transaction
 from .frame import canonical
@@ -31,7 +32,6 @@ from .log import Log
 from .proposal import NewTable, Proposal, Reads
 from .rules import check_catalog, name_of
 from .state import StoreState
-from .time import iso_time
 from .view import ViewDefinition, ViewProgress
 
 # Vacuum removes files that no commit names once they are older than this; so a commit must not
@@ -44,19 +44,16 @@ _ATTEMPTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """The proposal is in the log as ``epoch``; ``state`` is the store's at it."""
+class CommitResult:
+    """What became of a proposal; ``state`` is the store at ``epoch``.
+
+    ``committed``: the proposal is in the log as ``epoch``. Otherwise there was nothing to commit:
+    it changes nothing, or all of its transactions are in the store already.
+    """
 
     epoch: int
     state: StoreState
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Nothing was to be committed: no rows, or all there already. The store is at ``epoch``."""
-
-    epoch: int
-    state: StoreState
+    committed: bool = True
 
 
 def commit(
@@ -64,7 +61,7 @@ def commit(
     state: StoreState,
     proposal: Proposal,
     check: Callable[[StoreState], None] | None = None,
-) -> Committed | Skipped:
+) -> CommitResult:
     """Commit a proposal as the next epoch, durably; ``state`` is any earlier one of the store.
 
     ``check`` is asked at every attempt, and raises unless the proposal can follow a state.
@@ -74,7 +71,7 @@ def commit(
     the log or not.
     """
     if proposal.is_empty:
-        return Skipped(state.epoch, state)
+        return CommitResult(state.epoch, state, committed=False)
     environment = log.environment
     checked = None if proposal.reads is None else proposal.reads.epoch
     if proposal.segments:
@@ -83,7 +80,7 @@ def commit(
     for _ in range(_ATTEMPTS):
         state = log.refresh(state)
         if _is_committed(state, proposal):
-            return Skipped(state.epoch, state)
+            return CommitResult(state.epoch, state, committed=False)
         if proposal.reads is not None and checked is not None:
             _check_reads(log, proposal.reads, checked, state.epoch)
             checked = state.epoch
@@ -94,8 +91,8 @@ def commit(
         entry = _entry(environment, state, proposal)
         if log.append(entry):
             state = state.apply(entry)
-            log.tend(state)
-            return Committed(entry.epoch, state)
+            log.auto_fold(state)
+            return CommitResult(entry.epoch, state)
     raise ConflictError(
         f"{environment.location('')}: lost the race for the next epoch {_ATTEMPTS} times; "
         "nothing was committed: let fewer writers commit at once and try again"

@@ -104,7 +104,7 @@ class ViewProgress:
         return cls(definition.view_id, 0, inputs)
 
     @property
-    def is_filled(self) -> bool:
+    def is_populated(self) -> bool:
         """Whether the view holds all that was there before it, and follows its inputs."""
         return self.reflects > 0 and self.backfill is None
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, first_of_each
 from ..environment import Environment
 from ..errors import CorruptionError, OptionError, SchemaMismatchError, SegmentMissingError
-from ..log.absence import explained
 from ..log.entry import TableDefinition
+from ..log.log import missing_segment_error
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate
@@ -91,7 +91,7 @@ class StorageTable:
             except SegmentMissingError as error:
                 if self._epoch is None:
                     raise
-                raise explained(self._environment, self._epoch, error) from None
+                raise missing_segment_error(self._environment, self._epoch, error) from None
         return self._opened
 
     @property

@@ -28,7 +28,7 @@ from ..log.entry import SegmentRecord
 from ..log.log import Log
 from ..log.proposal import Proposal
 from ..log.state import StoreState
-from ..log.transaction import CLOCK_TOLERANCE, Committed, commit
+from ..log.transaction import CLOCK_TOLERANCE, commit
 from ..paths import segment_path
 from .layout import Component, components
 from .policy import BUDGET, FEW, Merge, automatic, full
@@ -193,7 +193,7 @@ def replaced(
         removed=tuple(file.name for merge in merges for file in merge.inputs),
     )
     done = commit(log, state, proposal)
-    assert isinstance(done, Committed)
+    assert done.committed
     return done.state
 
 

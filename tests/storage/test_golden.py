@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store, ViewInput
-from relstate.storage.errors import ViewNotFilledError
+from relstate.storage.errors import ViewNotPopulatedError
 from relstate.vnode import VnodeMapping
 from support.stores import contents
 
@@ -67,7 +67,7 @@ def test_format_1_s_views_are_read(golden: Store) -> None:
     found = [tuple(row.values()) for batch in rows.scan() for row in batch.to_pylist()]
     assert sorted(found, key=str) == sorted(writer.VIEW, key=str)
     assert rows.get((None, None)) == (None, 1)
-    with pytest.raises(ViewNotFilledError):
+    with pytest.raises(ViewNotPopulatedError):
         golden.table("view")
     assert golden.table("__internal_view_1").get("b") == ("b", 2)
     assert golden.check().ok

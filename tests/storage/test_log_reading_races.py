@@ -16,7 +16,7 @@ import pytest
 
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
-from relstate.storage.log.transaction import Committed, commit
+from relstate.storage.log.transaction import commit
 from relstate.storage.paths import checkpoint_path, entry_path, parse_log_file
 from support.clock import ManualClock
 from support.commits import advanced, new_store, quick_environment, upsert
@@ -145,7 +145,7 @@ def test_folding_beside_folders_and_readers_keeps_every_entry(root: Path) -> Non
         writer = FaultyEnvironment(copy, before=others)
         outcome = commit(Log(writer), history(root, 63), upsert(writer))
 
-        assert isinstance(outcome, Committed)
+        assert outcome.committed
         assert landed(copy, outcome.state.commit_id) == [outcome.epoch]
         shutil.rmtree(copy)
         if not others.happened:

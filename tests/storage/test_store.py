@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import relstate
-from relstate.storage import Committed, Proposal, Skipped, Store, Transaction
+from relstate.storage import CommitResult, Proposal, Store, Transaction
 from relstate.storage.errors import (
     ClosedError,
     EpochNotFoundError,
@@ -317,7 +317,7 @@ def test_one_commit_may_change_many_tables(store: Store) -> None:
         Proposal(operation="write", started=store.environment.now(), segments=segments)
     )
 
-    assert isinstance(done, Committed)
+    assert done.committed
     for name in ("a", "b"):
         assert contents(store, name) == [(1, 7)]
         assert contents(store, name, done.epoch - 1) == []
@@ -328,7 +328,7 @@ def test_a_batch_is_committed_once(store: Store) -> None:
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     table_id = store.state.table("t").definition.table_id
 
-    def commit(handle: Store, batch: int, value: int) -> Committed | Skipped:
+    def commit(handle: Store, batch: int, value: int) -> CommitResult:
         return handle.commit(
             Proposal(
                 operation="write",
@@ -339,10 +339,10 @@ def test_a_batch_is_committed_once(store: Store) -> None:
         )
 
     with Store.open(store.path, environment=unsynced(store.path)) as other:
-        assert isinstance(commit(store, 1, 10), Committed)
-        assert isinstance(commit(other, 1, 11), Skipped)
-        assert isinstance(commit(other, 5, 50), Committed)
-        assert isinstance(commit(store, 3, 30), Skipped)
+        assert commit(store, 1, 10).committed
+        assert not commit(other, 1, 11).committed
+        assert commit(other, 5, 50).committed
+        assert not commit(store, 3, 30).committed
     assert contents(store, "t") == [(1, 50)]
 
 

@@ -14,15 +14,15 @@ from relstate.storage import Proposal, Store, ViewProgress
 from relstate.storage.errors import (
     ConflictError,
     DependentViewsError,
-    KeptTableError,
+    InternalTableError,
     OptionError,
     RelstateError,
     SchemaError,
     TableExistsError,
     TableNameError,
     TableNotFoundError,
-    ViewNotFilledError,
     ViewNotFoundError,
+    ViewNotPopulatedError,
 )
 from relstate.storage.log.proposal import AlteredTable, AlteredView, NewProgress
 from relstate.vnode import VnodeMapping
@@ -84,7 +84,7 @@ def test_tables_views_and_state_are_told_apart(store: Store) -> None:
     assert (store.tables(), store.views()) == (("t", "u"), ("v",))
     for name in ("t", "__internal_v_1"):
         assert contents(store, name) == []
-    with pytest.raises(ViewNotFilledError, match="'v' is still being filled at epoch 4"):
+    with pytest.raises(ViewNotPopulatedError, match="'v' is still being filled at epoch 4"):
         store.table("v")
     with pytest.raises(ViewNotFoundError, match="no view 't' at epoch 4; it is a table"):
         store.view("t")
@@ -198,7 +198,7 @@ def test_what_a_view_keeps_is_written_by_its_refresh_alone(
     epoch = store.epoch
 
     with pytest.raises(
-        KeptTableError, match=f"'{name}' cannot be .* kept by the view 'v'.*DROP MAT"
+        InternalTableError, match=f"'{name}' cannot be .* kept by the view 'v'.*DROP MAT"
     ):
         _DOORS[door](store, name)
 
@@ -214,7 +214,7 @@ def test_a_refresh_writes_rows_state_and_progress_at_once(store: Store) -> None:
     assert sorted(contents(store, "v"), key=str) == [(1, None), (None, None)]
     assert store.table("__internal_v_1").get(None) == (None, None)
     assert store.view("v").progress.reflects == epoch - 1
-    with pytest.raises(ViewNotFilledError):
+    with pytest.raises(ViewNotPopulatedError):
         store.at(epoch - 1).table("v")
     rebuilt = refresh(store, progressed(store, "v"), based_tables=(id_of(store, "v"),))
     assert (contents(store, "v"), rebuilt) == ([], epoch + 1)

@@ -15,7 +15,7 @@ from relstate.storage.log.entry import SegmentRecord, Settings, TableStatistics,
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.state import StoreState
-from relstate.storage.log.transaction import Committed, commit
+from relstate.storage.log.transaction import commit
 from relstate.storage.paths import segment_path
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.schema.types import BigInt, Field, String
@@ -52,7 +52,7 @@ def new_store(environment: Environment, *tables: str) -> tuple[Log, StoreState]:
 def committed(log: Log, state: StoreState, proposal: Proposal) -> StoreState:
     """Commit a proposal, which must not be skipped, and return the state after it."""
     outcome = commit(log, state, proposal)
-    assert isinstance(outcome, Committed)
+    assert outcome.committed
     return outcome.state
 
 

@@ -33,14 +33,14 @@ def test_views_are_listed(viewed: Store) -> None:
     """Each with what it reflects, reads and keeps, and whether it is filled and up to date."""
     reflects = viewed.view("v").progress.reflects
     filling = run("views", viewed.path, "--json").document
-    assert [(one["name"], one["is_filled"], one["is_behind"]) for one in filling] == [
+    assert [(one["name"], one["is_populated"], one["is_behind"]) for one in filling] == [
         ("v", False, True),
         ("w", False, True),
     ]
     assert filling[0] == {
         "name": "v",
         "reflects": reflects,
-        "is_filled": False,
+        "is_populated": False,
         "is_behind": True,
         "parallelism": 2,
         "inputs": ["t"],

@@ -110,9 +110,9 @@ def test_who_is_interrupted_goes_on_where_he_was(db: Database) -> None:
         "SELECT t.k FROM t JOIN totals ON t.g = totals.g",
         f"SELECT * FROM totals VERSION AS OF {before} WHERE g = 'g1'",
     ):
-        with pytest.raises(errors.ViewNotFilledError, match="totals"):
+        with pytest.raises(errors.ViewNotPopulatedError, match="totals"):
             db.sql(read)
-    with pytest.raises(errors.ViewNotFilledError, match="totals"):
+    with pytest.raises(errors.ViewNotPopulatedError, match="totals"):
         db.table("totals")
 
     put(db.store, *range(50, 80), factor=3)
@@ -123,7 +123,7 @@ def test_who_is_interrupted_goes_on_where_he_was(db: Database) -> None:
     (row,) = db.sql("SHOW MATERIALIZED VIEWS").collect()
     assert (row.backfill, row.is_behind, row.reflects) == (None, False, done.reflects)
     hold(db, "totals", TOTALS)
-    with pytest.raises(errors.ViewNotFilledError, match="totals"):
+    with pytest.raises(errors.ViewNotPopulatedError, match="totals"):
         db.table("totals", version=before)
 
 

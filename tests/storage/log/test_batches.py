@@ -9,7 +9,7 @@ from relstate.storage.log.entry import Transaction
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import Proposal
 from relstate.storage.log.state import StoreState
-from relstate.storage.log.transaction import Skipped, commit
+from relstate.storage.log.transaction import CommitResult, commit
 from support.commits import committed, refused, upsert
 
 
@@ -24,7 +24,9 @@ def test_a_batch_that_is_there_is_skipped(store: tuple[Log, StoreState]) -> None
     state = committed(log, state, transacted(log, 5))
 
     for batch in (5, 4, 0):
-        assert commit(log, state, transacted(log, batch, "restarted")) == Skipped(4, state)
+        assert commit(log, state, transacted(log, batch, "restarted")) == CommitResult(
+            4, state, committed=False
+        )
     assert Log(log.environment).load() == state
 
 
@@ -66,7 +68,7 @@ def test_an_older_batch_of_the_same_run_is_skipped(store: tuple[Log, StoreState]
     log, state = store
     state = committed(log, committed(log, state, transacted(log, 5)), transacted(log, 6))
 
-    assert isinstance(commit(log, state, transacted(log, 5)), Skipped)
+    assert not commit(log, state, transacted(log, 5)).committed
 
 
 def test_without_runs_a_repetition_is_a_retry(store: tuple[Log, StoreState]) -> None:
@@ -74,7 +76,7 @@ def test_without_runs_a_repetition_is_a_retry(store: tuple[Log, StoreState]) -> 
     log, state = store
     state = committed(log, state, transacted(log, 5, None))
 
-    assert isinstance(commit(log, state, transacted(log, 5, None)), Skipped)
+    assert not commit(log, state, transacted(log, 5, None)).committed
 
 
 def test_a_retry_from_an_old_state_is_seen(store: tuple[Log, StoreState]) -> None:

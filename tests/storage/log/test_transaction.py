@@ -21,7 +21,7 @@ from relstate.storage.log.entry import Transaction
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.state import StoreState
-from relstate.storage.log.transaction import Committed, Skipped, commit
+from relstate.storage.log.transaction import CommitResult, commit
 from relstate.storage.paths import segment_path
 from support.clock import ManualClock
 from support.commits import (
@@ -45,7 +45,7 @@ def test_a_commit_is_the_next_epoch(store: tuple[Log, StoreState]) -> None:
     log, state = store
     outcome = commit(log, state, upsert(log.environment))
 
-    assert isinstance(outcome, Committed)
+    assert outcome.committed
     assert outcome.epoch == outcome.state.epoch == 4
     assert outcome.state == Log(log.environment).load() == log.refresh(state)
 
@@ -97,7 +97,7 @@ def test_nothing_to_commit_commits_nothing(tmp_path: Path) -> None:
         operation="write", started=0, transactions=(Transaction("query", 1, 5, "run"),)
     )
 
-    assert commit(Log(watched), state, proposal) == Skipped(2, state)
+    assert commit(Log(watched), state, proposal) == CommitResult(2, state, committed=False)
     assert watched.touches == []
 
 
