@@ -1,7 +1,6 @@
 """The options of reads and writes through Spark, parsed from the text in which they arrive.
 
     read     path table versionAsOf timestampAsOf expiresBy columns where timeZone numPartitions
-             pushdown
     feed     path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              endingVersion endingTimestamp endingBoundInclusive deduplicationMode computeUpdates
              columns timeZone numPartitions
@@ -48,7 +47,6 @@ class ReadOptions:
     ``version`` and ``time`` name the epoch, at most one of them; without, it is the latest.
     ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
     ``expires_by``: the time by which rows that have expired are left out, None for the read's own.
-    ``pushdown``: take filters of Spark's too.
     """
 
     path: str
@@ -60,7 +58,6 @@ class ReadOptions:
     where: str | None = None
     time_zone: str = "UTC"
     expires_by: datetime | None = None
-    pushdown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,6 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         where=values.get("where"),
         time_zone=values.get("timeZone", "UTC"),
         expires_by=_time(values, "expiresBy"),
-        pushdown=values.get("pushdown", False),
     )
 
 
@@ -425,7 +421,6 @@ _READ = _PLACE | {
     "where": _text,
     "timeZone": _text,
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
-    "pushdown": _boolean,
 }
 _STREAM = _PLACE | {
     "opColumn": _text,

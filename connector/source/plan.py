@@ -25,7 +25,6 @@ from relstate.connector.types import arrow_schema_of, check_readable, named_colu
 from relstate.storage import ReadPlan, Store
 
 from .feed import feed_schema, plan_feed_reader
-from .pushdown import PushdownReader
 from .reader import PARTITION_BYTES, TableReader, check_columns
 
 # Keys looked up one by one that make one.
@@ -60,8 +59,7 @@ def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
     names = tuple(column.name for column in columns)
     check_columns(options.columns, names)
     plan = replace(plan, columns=names)
-    reader = PushdownReader if options.pushdown else TableReader
-    return reader(plan, options.partitions or partitions_worth(plan), arrow_schema_of(schema))
+    return TableReader(plan, options.partitions or partitions_worth(plan), arrow_schema_of(schema))
 
 
 def _schema_of(given: Mapping[str, str]) -> StructType:
