@@ -24,12 +24,12 @@ from relstate.storage import (
 from relstate.vnode import VnodeMapping
 
 from .operators import Operator, fragments, operators, scans
-from .plan.catalog import StoreTables
 from .plan.form import to_json
 from .plan.materialize import Materialize
 from .plan.node import Order
-from .plan.planner import plan_view
 from .plan.state import StateTableSpec
+from .planner.catalog import StoreTables
+from .planner.planner import plan_view
 from .sessions import Sessions, parallelism, remembered, undisturbed
 from .source import columns_of
 

@@ -122,7 +122,7 @@ def test_over_spark_connect_a_word_that_may_be_a_moment_is_refused(
     monkeypatch: pytest.MonkeyPatch, planned: Callable[[str], Materialize]
 ) -> None:
     """Where Spark's plans cannot be seen nothing is taken that might depend on time."""
-    from relstate.connector.views.plan.analysis import Analysis
+    from relstate.connector.views.planner.analysis import Analysis
 
     monkeypatch.setattr(Analysis, "means_now", lambda *_: None)
     with pytest.raises(errors.UnsupportedStatementError, match=_MOMENT):
@@ -165,8 +165,8 @@ def test_a_query_that_is_read_otherwise_is_refused(
     monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tables: FakeTables
 ) -> None:
     """If what sqlglot writes is not what it read, the view is refused, not wrong."""
-    from relstate.connector.views.plan import analysis
-    from relstate.connector.views.plan.planner import plan_view
+    from relstate.connector.views.planner import analysis
+    from relstate.connector.views.planner.planner import plan_view
 
     def wrong(tree: Any) -> str:
         return "SELECT id + 1 AS id FROM t"

@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from relstate.storage import types
 
+from ..plan.dialect import Tree, parse_expression, substituted, text_of
+from ..plan.join import Join
+from ..plan.node import Filter, Node, Project
 from .analysis import Analysis
-from .dialect import Tree, parse_expression, substituted, text_of
-from .function import UNTIMELY, refused
-from .join import Join
-from .node import Filter, Node, Project
+from .expressions import UNTIMELY, refused
 
 _WORDS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _TIMES = (

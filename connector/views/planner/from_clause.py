@@ -16,13 +16,13 @@ from relstate.connector.syntax.reference import columns_read
 from relstate.connector.syntax.tokens import shown
 from relstate.storage import types
 
+from ..plan.dialect import Tree, conjuncts, text_of
+from ..plan.join import JoinKind
+from ..plan.node import Scan, ScanColumn
+from .builder import Builder, Item, Relation
 from .catalog import Table, Tables, not_found
 from .chain import Chain, Step
-from .dialect import Tree, conjuncts, text_of
-from .function import refused
-from .join import JoinKind
-from .node import Scan, ScanColumn
-from .relation import Builder, Item, Relation
+from .expressions import refused
 
 _KINDS = {
     ("", ""): JoinKind.INNER, ("", "INNER"): JoinKind.INNER, ("", "CROSS"): JoinKind.INNER,

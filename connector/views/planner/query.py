@@ -12,9 +12,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from .aggregation import aggregated, distinct, has_aggregates
-from .catalog import Tables
-from .dialect import (
+from ..plan.dialect import (
     Tree,
     bare,
     column,
@@ -27,13 +25,15 @@ from .dialect import (
     whole_number,
     with_fields,
 )
-from .function import refused
+from ..plan.node import Node
+from .builder import Builder, Item, Relation
+from .catalog import Tables
+from .expressions import refused
+from .from_clause import CommonTables, SourcePlanner, with_common_tables
+from .group_by import aggregated, distinct, has_aggregates
 from .having import having_conditions
-from .node import Node
 from .ranking import ranked, sort_keys, windows_of
-from .relation import Builder, Item, Relation
 from .scope import Scope
-from .source import CommonTables, SourcePlanner, with_common_tables
 from .union import united
 
 _UNKEPT = {

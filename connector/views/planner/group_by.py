@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from relstate.storage import types
 
-from .aggregate import Aggregate, Call, Function
-from .dialect import (
+from ..plan.aggregate import Aggregate, Call, Function
+from ..plan.dialect import (
     Tree,
     bare,
     columns_of,
@@ -24,9 +24,9 @@ from .dialect import (
     text_of,
     with_fields,
 )
-from .function import AGGREGATES, OF_VARIANCE, refused
-from .node import Node
-from .relation import Builder, check_keyable, title_of
+from ..plan.node import Node
+from .builder import Builder, check_keyable, title_of
+from .expressions import AGGREGATES, OF_VARIANCE, refused
 
 _NUMBERS = (
     types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float, types.Double,

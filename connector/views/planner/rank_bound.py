@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from .dialect import Tree, bare, is_column, whole_number
-from .function import refused
-from .node import Filter, Node, Project
-from .topn import TopN
+from ..plan.dialect import Tree, bare, is_column, whole_number
+from ..plan.node import Filter, Node, Project
+from ..plan.topn import TopN
+from .expressions import refused
 
 UNBOUNDED = 1 << 62
 """The limit of a TopN that ranks rows which a condition above it has yet to bound."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from relstate.storage import types
 
-from .dialect import cast_text
-from .function import refused
-from .node import Node, Output, Project, Union
-from .relation import Builder, Item, Relation
+from ..plan.dialect import cast_text
+from ..plan.node import Node, Output, Project, Union
+from .builder import Builder, Item, Relation
+from .expressions import refused
 
 _Steps = Sequence[Sequence[types.DataType]]
 

@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from relstate.storage import types
 
-from .dialect import Tree, bare, column, conjunction, is_column, text_of
-from .function import refused
-from .join import Join, JoinKey, JoinKind
-from .node import Node
-from .relation import Builder, check_keyable, covers, title_of
+from ..plan.dialect import Tree, bare, column, conjunction, is_column, text_of
+from ..plan.join import Join, JoinKey, JoinKind
+from ..plan.node import Node
+from .builder import Builder, check_keyable, covers, title_of
+from .expressions import refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from .dialect import Tree, column
-from .function import refused
-from .join import JoinKind
+from ..plan.dialect import Tree, column
+from ..plan.join import JoinKind
+from ..plan.node import Node
+from .builder import Builder, Item, Relation, covers
+from .expressions import refused
 from .joining import is_equality, joined
-from .node import Node
-from .relation import Builder, Item, Relation, covers
 from .scope import Scope
 
 _MOVING = (JoinKind.RIGHT, JoinKind.FULL)

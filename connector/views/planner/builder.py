@@ -12,13 +12,22 @@ from dataclasses import dataclass, field, replace
 
 from relstate.storage import types
 
+from ..plan.dialect import (
+    Tree,
+    bare,
+    cast_text,
+    columns_of,
+    conjunction,
+    is_column,
+    meaning,
+    text_of,
+)
+from ..plan.naming import Namer
+from ..plan.node import Filter, Node, Order, Output, Project
+from ..plan.topn import TopN
 from .analysis import Analysis
-from .bound import bounded
-from .dialect import Tree, bare, cast_text, columns_of, conjunction, is_column, meaning, text_of
-from .function import refused
-from .naming import Namer
-from .node import Filter, Node, Order, Output, Project
-from .topn import TopN
+from .expressions import refused
+from .rank_bound import bounded
 
 _ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthInterval, types.Void
 

@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from relstate.storage import errors
 
-from .dialect import Tree, columns_of, conjuncts, is_column, meaning
-from .function import is_aggregate
+from ..plan.dialect import Tree, columns_of, conjuncts, is_column, meaning
+from .expressions import is_aggregate
 from .scope import Scope
 
 IsSame: TypeAlias = Callable[[Tree, Tree], bool]

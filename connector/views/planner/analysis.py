@@ -17,8 +17,8 @@ from relstate.connector.syntax.tokens import shown
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import errors, types
 
+from ..plan.dialect import Tree, text_of
 from .catalog import Tables
-from .dialect import Tree, text_of
 
 _BUILTIN = "SHOW SYSTEM FUNCTIONS"
 _USERS = "SHOW USER FUNCTIONS"

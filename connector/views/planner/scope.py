@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from .dialect import Tree, column, columns_of, enclosed, is_star, substituted, with_parts
-from .function import check_resolved, function_name, is_aggregated, refused
-from .relation import Item
+from ..plan.dialect import Tree, column, columns_of, enclosed, is_star, substituted, with_parts
+from .builder import Item
+from .expressions import check_resolved, function_name, is_aggregated, refused
 
 Replacement: TypeAlias = Callable[[Tree], Tree | None]
 

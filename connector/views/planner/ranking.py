@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from relstate.storage import types
 
-from .bound import UNBOUNDED
-from .dialect import Tree, meaning
-from .function import refused
-from .node import Node
-from .relation import Builder
-from .topn import TopN
+from ..plan.dialect import Tree, meaning
+from ..plan.node import Node
+from ..plan.topn import TopN
+from .builder import Builder
+from .expressions import refused
+from .rank_bound import UNBOUNDED
 
 
 def windows_of(expressions: list[Tree]) -> list[Tree]:

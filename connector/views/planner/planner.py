@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 from relstate.connector.syntax.reference import table_references
 from relstate.storage import errors, types
 
+from ..plan.dialect import Tree, parse
+from ..plan.materialize import Materialize
+from ..plan.node import Order
 from .analysis import Analysis, loosened
-from .bound import check_bounded
+from .builder import Builder, Item, Relation
 from .catalog import Tables, not_found
-from .dialect import Tree, parse
-from .function import check_expressions, refused
-from .materialize import Materialize
+from .expressions import check_expressions, refused
 from .moment import check_moments, check_timeless
-from .node import Order
 from .query import QueryPlanner
-from .relation import Builder, Item, Relation
+from .rank_bound import check_bounded
 from .simplify import simplified
 
 

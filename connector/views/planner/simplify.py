@@ -12,12 +12,20 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from .aggregate import Aggregate
-from .dialect import Tree, columns_of, conjunction, enclosed, parse_expression, substituted, text_of
-from .join import Join
-from .materialize import Materialize
-from .node import Filter, Node, Output, Project, Scan, Unary, Union
-from .topn import TopN
+from ..plan.aggregate import Aggregate
+from ..plan.dialect import (
+    Tree,
+    columns_of,
+    conjunction,
+    enclosed,
+    parse_expression,
+    substituted,
+    text_of,
+)
+from ..plan.join import Join
+from ..plan.materialize import Materialize
+from ..plan.node import Filter, Node, Output, Project, Scan, Unary, Union
+from ..plan.topn import TopN
 
 
 def simplified(root: Materialize) -> Materialize:

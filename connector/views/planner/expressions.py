@@ -13,8 +13,8 @@ from sqlglot import exp
 from relstate.connector.syntax.tokens import shown
 from relstate.storage import errors
 
-from .aggregate import Function
-from .dialect import Tree, text_of
+from ..plan.aggregate import Function
+from ..plan.dialect import Tree, text_of
 
 AGGREGATES: dict[type[Tree], Function] = {
     exp.Count: Function.COUNT,
