@@ -15,7 +15,7 @@ from ..errors import CorruptionError
 from ..log.state import PlacedSegment
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES, VERSION_BYTES
+from ..segment.key import PREFIX_BYTES
 from ..segment.registry import registry
 from ..table.fold import Fold
 from ..table.resolve import folded_by_key
@@ -57,7 +57,7 @@ class EntrySource:
         try:
             blocks = [longkey.unpack(block) for block in file.blocks(*around, _LEAVES)]
             found = joined(blocks)
-            if (found.key_lengths < PREFIX_BYTES + VERSION_BYTES).any():
+            if (found.key_lengths < PREFIX_BYTES).any():
                 raise ValueError("a key is too short to be a row's")
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error

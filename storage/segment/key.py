@@ -1,7 +1,8 @@
-"""The full key of a row in a segment: ``table_id u32 | vnode u16 | primary key | version u64``.
+"""The full key of a row in a segment: ``table_id u32 | vnode u16 | primary key``.
 
-Promises: byte order is (table, vnode, primary key, newest version first), for keys of any length.
-LMDB takes keys up to 511 bytes; rows whose keys are longer form groups, see `longkey`.
+Promises: byte order is (table, vnode, primary key), for keys of any length. LMDB takes keys of up
+to 511 bytes; longer ones are stored in groups, see `longkey`. The version of a row is not in its
+key: the log knows the epoch and rank of its segment.
 Does not know: how a primary key is encoded, only that encodings are prefix-free.
 """
 
@@ -14,7 +15,6 @@ from ..codec.ragged import (
     Bytes,
     common_length,
     concat,
-    constant,
     from_matrix,
     lengths_of,
     load,
@@ -24,26 +24,20 @@ from ..codec.ragged import (
 
 # On disk: never change or reuse.
 PREFIX_BYTES = 6
-VERSION_BYTES = 8
-# A segment is written before its epoch is known. Readers put in the epoch and the rank of the
-# log entry that added the segment; this stands in the file.
-PLACEHOLDER_VERSION = b"\xff" * VERSION_BYTES
 
 
 def compose(table_id: int, vnodes: NDArray[np.uint16], primary_keys: Bytes) -> Bytes:
-    """Return the full keys of rows, with the placeholder as version."""
+    """Return the full keys of rows."""
     rows = len(primary_keys)
     prefixes = np.empty((rows, PREFIX_BYTES), np.uint8)
     prefixes[:, :4] = np.frombuffer(table_id.to_bytes(4, "big"), np.uint8)
     prefixes[:, 4:] = vnodes.astype(">u2").view(np.uint8).reshape(rows, 2)
     width = common_length(lengths_of(primary_keys))
     if width is None:
-        versions = constant(PLACEHOLDER_VERSION, rows)
-        return concat([from_matrix(prefixes), primary_keys, versions])
-    matrix = np.empty((rows, PREFIX_BYTES + width + VERSION_BYTES), np.uint8)
+        return concat([from_matrix(prefixes), primary_keys])
+    matrix = np.empty((rows, PREFIX_BYTES + width), np.uint8)
     matrix[:, :PREFIX_BYTES] = prefixes
-    matrix[:, PREFIX_BYTES:-VERSION_BYTES] = matrix_of(primary_keys, width)
-    matrix[:, -VERSION_BYTES:] = np.frombuffer(PLACEHOLDER_VERSION, np.uint8)
+    matrix[:, PREFIX_BYTES:] = matrix_of(primary_keys, width)
     return from_matrix(matrix)
 
 

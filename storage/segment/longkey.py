@@ -1,14 +1,13 @@
-"""Rows whose full keys are longer than LMDB takes.
+"""Rows whose full keys are as long as LMDB's longest key, or longer.
 
-All rows whose keys share the first 503 bytes form one entry, a *group*: its key is those bytes and
-eight zero bytes, 511 in all, a length no other key has; its value is the list of its rows.
-Primary keys are prefix-free, so a group stands exactly where its rows would, and every order,
-prefix and reverse scan stays exact.
+All rows whose keys share the first 511 bytes form one entry, a *group*: its key is those 511 bytes,
+a length no other key has; its value is the list of its rows. Primary keys are prefix-free, so a
+group sorts exactly where its rows would, and every order, prefix and reverse scan stays exact.
 
-    group value = count u32 | rest ends count * u32 | value ends count * u64
-                | versions count * 8 bytes | rests | values              (ends: little endian)
+    group value = count u32 | rest ends count * u32 | value ends count * u64 | rests | values
+                                                                         (ends: little endian)
 
-Rest i is what the key of row i holds between the shared bytes and the version.
+Rest i is what the key of row i holds after the shared bytes.
 Promises: rows of a group keep their order. Does not know: tables, or what a value holds.
 """
 
@@ -27,7 +26,6 @@ from ..codec.ragged import (
     Bytes,
     Positions,
     concat,
-    constant,
     equal_neighbours,
     expand,
     from_matrix,
@@ -39,12 +37,9 @@ from ..codec.ragged import (
     parts_of,
 )
 from .block import Block
-from .key import VERSION_BYTES
 
 # On disk: never change or reuse.
-_SHARED_BYTES = 503
-_FILLER = bytes(VERSION_BYTES)
-_GROUP_KEY_BYTES = _SHARED_BYTES + VERSION_BYTES
+_GROUP_KEY_BYTES = 511
 _COUNT_BYTES, _REST_END_BYTES, _VALUE_END_BYTES = 4, 4, 8
 _REST_END, _VALUE_END = struct.Struct("<I"), struct.Struct("<Q")
 
@@ -61,7 +56,7 @@ def has_long(keys: Bytes) -> bool:
 
 def group_key(key: bytes) -> bytes:
     """Return the key of the group in which a row with a long full key lives."""
-    return key[:_SHARED_BYTES] + _FILLER
+    return key[:_GROUP_KEY_BYTES]
 
 
 def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
@@ -69,9 +64,9 @@ def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
 
     A group may hold rows outside of them too: it is cut off where its rows' shared bytes end.
     """
-    if high is not None and len(high) > _SHARED_BYTES:
+    if high is not None and len(high) > _GROUP_KEY_BYTES:
         high = group_key(high) + b"\0"
-    return low[:_SHARED_BYTES], high
+    return low[:_GROUP_KEY_BYTES], high
 
 
 def entry_prefixes(prefixes: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
@@ -80,11 +75,11 @@ def entry_prefixes(prefixes: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
     Where the flag is set a prefix had to be cut off: its entries may hold other rows too.
     """
     lengths = lengths_of(prefixes)
-    is_long = lengths > _SHARED_BYTES
+    is_long = lengths > _GROUP_KEY_BYTES
     if not is_long.any():
         return prefixes, is_long
     data, offsets = parts_of(prefixes)
-    return gather(data, offsets[:-1], np.minimum(lengths, _SHARED_BYTES)), is_long
+    return gather(data, offsets[:-1], np.minimum(lengths, _GROUP_KEY_BYTES)), is_long
 
 
 def row_counts(block: Block) -> Positions | None:
@@ -103,10 +98,10 @@ def row_counts(block: Block) -> Positions | None:
 def find(group: bytes, key: bytes) -> bytes | None:
     """Return the value of the row with the full key ``key`` in a group's value, None if absent."""
     (count,) = _REST_END.unpack_from(group)
-    rests = _COUNT_BYTES + count * (_REST_END_BYTES + _VALUE_END_BYTES + VERSION_BYTES)
-    wanted = key[_SHARED_BYTES:-VERSION_BYTES]
-    row = bisect_left(range(count), wanted, key=lambda row: _rest(group, rests, row))
-    if row == count or _rest(group, rests, row) != wanted:
+    rests = _COUNT_BYTES + count * (_REST_END_BYTES + _VALUE_END_BYTES)
+    rest = key[_GROUP_KEY_BYTES:]
+    row = bisect_left(range(count), rest, key=lambda row: _rest(group, rests, row))
+    if row == count or _rest(group, rests, row) != rest:
         return None
     value_ends = _COUNT_BYTES + count * _REST_END_BYTES
     values = rests + _end(_REST_END, group, _COUNT_BYTES, count - 1)
@@ -146,23 +141,18 @@ def pack(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
 def _groups(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes, Positions]:
     """Return (group keys, group values, index of each group's first row)."""
     data, offsets = parts_of(keys)
-    shared = load_matrix(data, offsets[:-1], _SHARED_BYTES)
+    shared = load_matrix(data, offsets[:-1], _GROUP_KEY_BYTES)
     starts = np.flatnonzero(np.concatenate([[True], ~equal_neighbours(from_matrix(shared))]))
     bounds = np.append(starts, len(keys))
-    versions = load_matrix(data, offsets[1:] - VERSION_BYTES, VERSION_BYTES)
-    rests = gather(
-        data, offsets[:-1] + _SHARED_BYTES, np.diff(offsets) - _SHARED_BYTES - VERSION_BYTES
-    )
+    rests = gather(data, offsets[:-1] + _GROUP_KEY_BYTES, np.diff(offsets) - _GROUP_KEY_BYTES)
     parts = [
         from_matrix(np.diff(bounds).astype("<u4").view(np.uint8).reshape(-1, 4)),
         _ends(rests, bounds, "<u4"),
         _ends(values, bounds, "<u8"),
-        from_parts(versions.reshape(-1), bounds * VERSION_BYTES),
         _joined(rests, bounds),
         _joined(values, bounds),
     ]
-    group_keys = concat([from_matrix(shared[starts]), constant(_FILLER, len(starts))])
-    return group_keys, concat(parts), starts
+    return from_matrix(shared[starts]), concat(parts), starts
 
 
 def _joined(rows: Bytes, bounds: Positions) -> Bytes:
@@ -207,12 +197,11 @@ def _rows_of(block: Block, groups: Positions) -> tuple[Positions, Bytes, Positio
     """Return (rows per group, full keys, value positions, value lengths) of some groups."""
     buffer, starts = block.values, block.value_starts[groups]
     counts = load(buffer, starts, "<u4").astype(np.int64)
-    if (counts * 24 > block.value_lengths[groups]).any():
+    if (counts * (_REST_END_BYTES + _VALUE_END_BYTES) > block.value_lengths[groups]).any():
         raise ValueError("a group of long keys counts more rows than it has room for")
     rest_ends_at = starts + _COUNT_BYTES
     value_ends_at = rest_ends_at + counts * _REST_END_BYTES
-    versions_at = value_ends_at + counts * _VALUE_END_BYTES
-    rests_at = versions_at + counts * VERSION_BYTES
+    rests_at = value_ends_at + counts * _VALUE_END_BYTES
     rest_starts, rest_lengths, rests_size = _spans(buffer, rest_ends_at, counts, rests_at, "<u4")
     values_at = rests_at + rests_size
     value_starts, value_lengths, values_size = _spans(
@@ -220,10 +209,9 @@ def _rows_of(block: Block, groups: Positions) -> tuple[Positions, Bytes, Positio
     )
     if (values_at + values_size != starts + block.value_lengths[groups]).any():
         raise ValueError("a group of long keys does not end where its value ends")
-    heads = np.repeat(load_matrix(block.keys, block.key_starts[groups], _SHARED_BYTES), counts, 0)
-    versions = load_matrix(buffer, expand(versions_at, counts, VERSION_BYTES), VERSION_BYTES)
+    shared = load_matrix(block.keys, block.key_starts[groups], _GROUP_KEY_BYTES)
     rests = gather(buffer, rest_starts, rest_lengths)
-    keys = concat([from_matrix(heads), rests, from_matrix(versions)])
+    keys = concat([from_matrix(np.repeat(shared, counts, 0)), rests])
     return counts, keys, value_starts, value_lengths
 
 

@@ -31,7 +31,6 @@ from ..environment import Environment
 from ..errors import StorageError
 from ..log.entry import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
-from .key import VERSION_BYTES
 from .kind import EXPIRES, Kind
 from .longkey import has_long, pack
 from .segment import page_bytes, write_segment
@@ -173,16 +172,11 @@ def statistics(
                 table_id=table_id,
                 rows=stop - start,
                 deletes=int(deletes[part].sum()),
-                first_key=_unversioned(keys, int(order[start])),
-                last_key=_unversioned(keys, int(order[stop - 1])),
+                first_key=keys[int(order[start])].as_py(),
+                last_key=keys[int(order[stop - 1])].as_py(),
                 shard_bytes=tuple(int(size) for size in by_shard),
                 expiring=int(expiring[part].sum()),
             )
         )
         start = stop
     return tuple(found)
-
-
-def _unversioned(keys: Bytes, row: int) -> bytes:
-    key: bytes = keys[row].as_py()
-    return key[:-VERSION_BYTES]

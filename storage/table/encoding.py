@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from relstate.vnode import scalar_hasher, vnodes_of
 
 from ..codec.memcomparable import KeyCodec
-from ..codec.ragged import Bytes, Positions, gather, parts_of
+from ..codec.ragged import Bytes, Positions, gather
 from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
 from ..log.entry import TableDefinition
 from ..schema.arrow import arrow_schema, arrow_type
@@ -27,9 +27,7 @@ from ..schema.batch import BatchShape
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import (
-    PLACEHOLDER_VERSION,
     PREFIX_BYTES,
-    VERSION_BYTES,
     compose,
     prefix_of,
     successor,
@@ -117,8 +115,7 @@ class RowEncoding:
         fields = [column.field for column in columns]
         rows = BatchShape(arrow_schema(fields), names).conform(batch)
         keys = self._prefix_codecs[count].encode(rows.columns)
-        data, offsets = parts_of(compose(self.table_id, self.vnodes(rows), keys))
-        return gather(data, offsets[:-1], np.diff(offsets) - VERSION_BYTES)
+        return compose(self.table_id, self.vnodes(rows), keys)
 
     def encode(
         self,
@@ -196,7 +193,7 @@ class RowEncoding:
 
     def _decode_keys(self, block: Block) -> list[pa.Array]:
         starts = block.key_starts + PREFIX_BYTES
-        lengths = block.key_lengths - PREFIX_BYTES - VERSION_BYTES
+        lengths = block.key_lengths - PREFIX_BYTES
         return self.keys.decode(gather(block.keys, starts, lengths))
 
     def arrow_schema(self, columns: Sequence[Column]) -> pa.Schema:
@@ -260,7 +257,7 @@ class RowEncoding:
                 f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
                 f"found {tuple(values)!r}"
             )
-        return prefix_of(self.table_id, self._vnode_of(values)) + primary_key + PLACEHOLDER_VERSION
+        return prefix_of(self.table_id, self._vnode_of(values)) + primary_key
 
     def _vnode_of(self, values: Sequence[Any]) -> int:
         try:
@@ -300,7 +297,7 @@ class RowEncoding:
 
     def describe(self, full_key: bytes) -> str:
         """Return the table and the primary key of a full key, for an error's message."""
-        primary = pa.array([full_key[PREFIX_BYTES:-VERSION_BYTES]], pa.large_binary())
+        primary = pa.array([full_key[PREFIX_BYTES:]], pa.large_binary())
         values = [column[0].as_py() for column in self.keys.decode(primary)]
         named = ", ".join(map("{}={!r}".format, self.key_names, values))
         return f"table {self.name}, row {named}"

@@ -31,7 +31,7 @@ from ..codec.ragged import (
 from ..errors import CorruptionError
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES, VERSION_BYTES
+from ..segment.key import PREFIX_BYTES
 from ..segment.search import Found
 from ..segment.segment import SegmentFile
 from .resolve import Resolver, row_keys
@@ -150,7 +150,7 @@ def _rows_of(path: str, found: Found) -> Found:
     try:
         sizes = longkey.row_counts(found.entries)
         rows = found.entries if sizes is None else longkey.unpack(found.entries)
-        if (rows.key_lengths < PREFIX_BYTES + VERSION_BYTES).any():
+        if (rows.key_lengths < PREFIX_BYTES).any():
             raise ValueError("a key is too short to be a row's")
     except (ValueError, IndexError) as error:
         raise CorruptionError(f"{path}: {error}") from error

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ..codec.ragged import Bytes
 from ..schema.schema import KeyRange
-from ..segment.key import PREFIX_BYTES, VERSION_BYTES, vnode_of
+from ..segment.key import PREFIX_BYTES, vnode_of
 from .encoding import RowEncoding
 from .scan import Bounds
 
@@ -90,7 +90,7 @@ def worthwhile_seeks(rows: int, files: int) -> int:
 def spans(pruned: Pruned) -> list[Bounds]:
     """Return for each vnode the one range, ascending, around all that is to be read of it."""
     each = [(low, high) for low, high in pruned.ranges]
-    each += [(key[:-VERSION_BYTES], key + b"\0") for key in pruned.points.to_pylist()]
+    each += [(key, key + b"\0") for key in pruned.points.to_pylist()]
     found: dict[bytes, Bounds] = {}
     for low, high in sorted(each, key=lambda one: one[0]):
         first, last = found.get(low[:PREFIX_BYTES], (low, high))
@@ -162,10 +162,9 @@ def _outside(points: set[bytes], ranges: Sequence[Bounds]) -> list[bytes]:
     """Return the full keys that lie in none of the ranges, ascending."""
     starts = [low for low, _ in ranges]
     found = []
-    for point in sorted(points):
-        key = point[:-VERSION_BYTES]
+    for key in sorted(points):
         place = bisect_right(starts, key) - 1
         high = ranges[place][1] if place >= 0 else key
         if high is not None and key >= high:
-            found.append(point)
+            found.append(key)
     return found

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, equal_neighbours, first_of_each, gather, sort_order
 from ..segment.block import Block
-from ..segment.key import VERSION_BYTES
 from .fold import Fold
 from .head import Heads
 
@@ -122,8 +121,8 @@ def visible_at(time: Callable[[], int]) -> Callable[[Block], Flags]:
 
 
 def row_keys(block: Block) -> Bytes:
-    """Return the keys of a block without table and version: the same bytes are the same row."""
-    lengths = block.key_lengths - _TABLE_BYTES - VERSION_BYTES
+    """Return the keys of a block without the table: the same bytes are the same row."""
+    lengths = block.key_lengths - _TABLE_BYTES
     return gather(block.keys, block.key_starts + _TABLE_BYTES, lengths)
 
 

@@ -24,14 +24,14 @@ from ..errors import CorruptionError
 from ..log.state import PlacedSegment
 from ..segment import longkey
 from ..segment.block import Block, coarser
-from ..segment.key import PREFIX_BYTES, VERSION_BYTES
+from ..segment.key import PREFIX_BYTES
 from ..segment.segment import SegmentFile
 from .encoding import RowEncoding
 from .scan import Bounds
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
 Span: TypeAlias = tuple[bytes, bytes]
-"""The first and the last key of a table in a file, without their versions."""
+"""The first and the last full key of a table in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def file_source(
     for block in file.blocks(*around, leaves, descending=descending):
         try:
             rows = longkey.unpack(block)
-            if (rows.key_lengths < PREFIX_BYTES + VERSION_BYTES).any():
+            if (rows.key_lengths < PREFIX_BYTES).any():
                 raise ValueError("a key is too short to be a row's")
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error

@@ -31,7 +31,7 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import PLACEHOLDER_VERSION, PREFIX_BYTES, vnode_of
+from ..segment.key import PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
 from ..segment.segment import SegmentFile
 from .encoding import RowEncoding
@@ -439,10 +439,10 @@ class StorageTable:
 
 
 def _within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> list[bytes]:
-    """Return those of some full keys, ascending, that lie between two keys without versions."""
+    """Return those of some full keys, ascending, that lie between two keys."""
     first, last = span
     start = bisect_left(full_keys, first)
-    return full_keys[start : bisect_right(full_keys, last + PLACEHOLDER_VERSION, start)]
+    return full_keys[start : bisect_right(full_keys, last, start)]
 
 
 def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:

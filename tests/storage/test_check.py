@@ -165,10 +165,10 @@ def test_an_empty_segment_is_found(store: Store) -> None:
     assert "empty" in problem_of(store, record)
 
 
-def test_a_version_that_is_no_placeholder_is_found(store: Store) -> None:
-    """A row under it would never be found."""
+def test_a_key_with_bytes_after_its_columns_is_found(store: Store) -> None:
+    """A lookup would never find the row."""
     key, value = entry_of(store, 7, "seven")
-    record = commit_pairs(store, [(key[:-8] + bytes(8), value)])
+    record = commit_pairs(store, [(key + bytes(8), value)])
 
     assert "k=7" in problem_of(store, record)
 

@@ -13,7 +13,6 @@ from relstate.storage.environment import Environment
 from relstate.storage.log.entry import SegmentRecord
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.key import PLACEHOLDER_VERSION
 from relstate.storage.segment.segment import DescriptorShare, SegmentFile, write_segment
 
 from .stores import unsynced
@@ -62,6 +61,4 @@ def pairs_of(blocks: Iterable[Block]) -> list[list[Pair]]:
 
 def full_key(primary_key: bytes, *, table_id: int = 1, vnode: int = 0) -> bytes:
     """Return the full key of a row."""
-    return (
-        table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + primary_key + PLACEHOLDER_VERSION
-    )
+    return table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + primary_key

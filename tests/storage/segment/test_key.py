@@ -1,4 +1,4 @@
-"""Laws of full keys: table, vnode, primary key, version."""
+"""Laws of full keys: table, vnode, primary key."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.storage.segment.key import (
-    PLACEHOLDER_VERSION,
-    compose,
-    prefix_of,
-    successor,
-    vnode_of,
-)
+from relstate.storage.segment.key import compose, prefix_of, successor, vnode_of
 
 _TABLE_IDS, _VNODES = st.integers(0, (1 << 32) - 1), st.integers(0, 32_767)
 
@@ -22,18 +16,16 @@ _TABLE_IDS, _VNODES = st.integers(0, (1 << 32) - 1), st.integers(0, 32_767)
 def test_a_full_key_is_its_parts_one_after_another(
     table_id: int, rows: list[tuple[int, bytes]]
 ) -> None:
-    """Table in 4 bytes, vnode in 2, the primary key, 8 bytes for the version; all big endian."""
+    """Table in 4 bytes, vnode in 2, both big endian, then the primary key."""
     vnodes = np.array([vnode for vnode, _ in rows], np.uint16)
     primary_keys = pa.array([key for _, key in rows], pa.large_binary())
 
     keys = compose(table_id, vnodes, primary_keys).to_pylist()
 
     assert keys == [
-        table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + key + b"\xff" * 8
-        for vnode, key in rows
+        table_id.to_bytes(4, "big") + vnode.to_bytes(2, "big") + key for vnode, key in rows
     ]
     assert [vnode_of(key) for key in keys] == [vnode for vnode, _ in rows]
-    assert all(key.endswith(PLACEHOLDER_VERSION) for key in keys)
 
 
 @given(_TABLE_IDS, _VNODES, st.binary(max_size=9))

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from relstate.storage.segment import longkey
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.key import PLACEHOLDER_VERSION
 
 _PREFIX = b"\0\0\0\1\0\2"
-_LENGTHS = st.sampled_from([1, 400, 488, 494, 495, 496, 497, 503, 504, 511, 600])
+_LENGTHS = st.sampled_from([1, 400, 499, 500, 501, 502, 503, 504, 505, 511, 600])
 _KEYS = st.sets(
     st.tuples(
         st.sampled_from([b"a", b"b"]), _LENGTHS, st.sampled_from([b"x", b"yy", b"z\0\1"])
-    ).map(lambda part: _PREFIX + part[0] * part[1] + part[2] + b"\0\0" + PLACEHOLDER_VERSION),
+    ).map(lambda part: _PREFIX + part[0] * part[1] + part[2] + b"\0\0"),
     min_size=1,
     max_size=30,
 )
@@ -78,8 +77,8 @@ def test_rows_beneath_a_prefix_are_in_entries_beneath_its_prefix(keys: set[bytes
     beneath = [
         (key[:length], key)
         for key in sorted(keys)
-        for length in (7, 400, 502, 503, 504, 505, 600)
-        if length <= len(key) - len(PLACEHOLDER_VERSION)
+        for length in (7, 400, 510, 511, 512, 513, 600)
+        if length <= len(key)
     ]
     prefixes = [prefix for prefix, _ in beneath]
 
@@ -103,7 +102,7 @@ def test_find_sees_the_rows_of_a_group_and_no_others(keys: set[bytes]) -> None:
     for key, value in zip(rows, values, strict=True):
         if longkey.is_long(key):
             group = entries[longkey.group_key(key)]
-            absent = key[: -len(PLACEHOLDER_VERSION)] + b"q" + PLACEHOLDER_VERSION
+            absent = key + b"q"
             assert longkey.find(group, key) == value
             assert longkey.find(group, absent) is None
         else:
@@ -112,7 +111,7 @@ def test_find_sees_the_rows_of_a_group_and_no_others(keys: set[bytes]) -> None:
 
 def test_a_damaged_group_is_an_error() -> None:
     """A count or an end that does not fit the value is told, not followed."""
-    key = _PREFIX + b"a" * 600 + PLACEHOLDER_VERSION
+    key = _PREFIX + b"a" * 600
     (group_key,), (group,) = packed([key], [b"value"])
 
     for damaged in (b"\xff" + group[1:], group[:4] + b"\xff" + group[5:], group[:-1]):
