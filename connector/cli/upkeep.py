@@ -14,7 +14,7 @@ from .local_spark import local_spark
 from .screen import Heading, count, progress, show_document, show_table, size
 
 if TYPE_CHECKING:
-    from relstate.connector.sql.verification import ViewReport
+    from relstate.connector.sql.check_views import ViewReport
 
 
 @click.command(short_help="Merge small files.")
@@ -111,7 +111,7 @@ class CheckedStore:
 
 
 def _check_views(store: Store, names: tuple[str, ...]) -> tuple[ViewReport, ...]:
-    from relstate.connector.sql.verification import check_views
+    from relstate.connector.sql.check_views import check_views
 
     with local_spark() as spark, progress("Checking views"):
         return check_views(spark, store, names or None)

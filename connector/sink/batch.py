@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from relstate.connector.failure import reported
 
 from .commit import commit_batch
-from .job import WriteJob
+from .write_job import WriteJob
 
 
 class BatchWriter(DataSourceArrowWriter):

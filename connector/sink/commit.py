@@ -14,8 +14,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from relstate.storage import Proposal, Store, Transaction, errors
 
-from .job import WriteJob
 from .message import TaskMessage
+from .write_job import WriteJob
 
 
 def commit_batch(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from relstate.connector.failure import reported
 
 from .commit import commit_microbatch
-from .job import WriteJob
+from .write_job import WriteJob
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

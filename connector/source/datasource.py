@@ -48,7 +48,7 @@ class RelstateDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch: an upsert, or the replacement of all rows."""
-        from relstate.connector.sink.plan import plan_batch
+        from relstate.connector.sink.write_plan import plan_batch
 
         return plan_batch(self.options, schema, overwrite=overwrite)
 
@@ -56,6 +56,6 @@ class RelstateDataSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """Return the writer of micro-batches: upserts, or in complete mode replacements."""
-        from relstate.connector.sink.plan import plan_stream
+        from relstate.connector.sink.write_plan import plan_stream
 
         return plan_stream(self.options, schema, overwrite=overwrite)

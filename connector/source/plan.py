@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
-from relstate.connector import catalog
+from relstate.connector import catalog_table
 from relstate.connector.failure import reported
 from relstate.connector.options import (
     ReadOptions,
@@ -38,10 +38,10 @@ def plan_schema(given: Mapping[str, str]) -> StructType:
     OptionError, MissingError where there is nothing to read, SchemaMismatchError for a column
     that is not there, UnsupportedExpressionError for a condition that cannot be evaluated exactly.
     """
-    if not catalog.is_definition(given):
+    if not catalog_table.is_definition(given):
         return _schema_of(given)
-    options = catalog.definition_options(given)
-    return catalog.with_options(_schema_of(options), options)
+    options = catalog_table.definition_options(given)
+    return catalog_table.with_options(_schema_of(options), options)
 
 
 @reported
@@ -50,7 +50,7 @@ def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
 
     Errors as for `plan_schema`; SchemaMismatchError also where a column has another type.
     """
-    known = catalog.recalled(schema, given)
+    known = catalog_table.recalled(schema, given)
     if is_feed(known):
         return plan_feed_reader(feed_options(known), schema)
     options = read_options(known)

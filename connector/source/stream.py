@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from relstate.connector import catalog
+from relstate.connector import catalog_table
 from relstate.connector.failure import reported
 from relstate.connector.options import FeedOptions, follow_options
 from relstate.connector.types import arrow_schema_of
@@ -55,7 +55,7 @@ def plan_stream(given: Mapping[str, str], schema: StructType) -> ChangeStreamRea
     OptionError for options that do not fit, MissingError where there is no such table,
     SchemaMismatchError for columns that its feed does not have.
     """
-    options = follow_options(catalog.recalled(schema, given))
+    options = follow_options(catalog_table.recalled(schema, given))
     return ChangeStreamReader(options, schema)
 
 

@@ -1,10 +1,10 @@
-"""The SQL door: a store as a database of a Spark session.
+"""The SQL interface: a store as a database of a Spark session.
 
-Read in this order: database (what there is); statement, definition, change and view (texts to
+Read in this order: database (what there is); statement, ddl, dml and view_ddl (statements as
 values); conjunct, pruning, consistency and relation (a query over the store's tables), explain;
-catalog and properties (tables defined); changerows, assignment, changing and conflict (rows
-changed); applying and debezium (changes from elsewhere); viewing, inputs and verification
-(views).
+ddl_run and properties (tables are defined); dml_rows, dml_merge, assignment, dml_run and read_set
+(rows are changed); apply_changes and debezium (changes from other databases); view_run, inputs and
+check_views (views).
 """
 
 from relstate.connector.views.stream import ViewStream

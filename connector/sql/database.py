@@ -5,7 +5,7 @@ reference is a relation of its own, which reads only the columns the query may n
 its conditions leave; nothing stays behind in the session. What is raised on the way is relstate's
 own, or Spark's word on its own SQL.
 Does not know: how statements are written (statement), planned (relation) or carried out
-(catalog, changing).
+(ddl_run, dml_run, view_run).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from relstate.connector.views.stream import Trigger, ViewStream
 from relstate.connector.views.views import Views
 from relstate.storage import CompactionReport, Store, errors, parse_instant
 
-from . import changing, explain, history
-from .applying import Application, Expression, changelog
-from .catalog import Catalog
-from .change import Change
-from .changing import Changing
+from . import dml_run, explain, history
+from .apply_changes import ChangeApplier, Expression, changelog
+from .check_views import ViewReport, check_views
+from .ddl_run import DdlRunner
 from .debezium import debezium
+from .dml import DmlStatement
+from .dml_run import DmlRunner
 from .maintenance import maintain
 from .relation import QueryPlanner
 from .statement import Explain, Query, parse_statement
-from .verification import ViewReport, check_views
-from .view import ViewStatement
-from .viewing import Viewing
+from .view_ddl import ViewStatement
+from .view_run import ViewRunner
 
 
 class Database:
@@ -45,10 +45,10 @@ class Database:
     def __init__(self, spark: SparkSession, store: Store) -> None:
         self._spark = spark
         self._store = store
-        self._catalog = Catalog(store)
-        self._changing = Changing(spark, store)
+        self._ddl = DdlRunner(store)
+        self._dml = DmlRunner(spark, store)
         self._views = Views(spark, store)
-        self._viewing = Viewing(self._views)
+        self._view_ddl = ViewRunner(self._views)
 
     @property
     def spark(self) -> SparkSession:
@@ -86,14 +86,14 @@ class Database:
                 return planner.frame(planner.plan(query, consistent=consistent))
             case Explain(query, mode):
                 return self._explain(query, mode)
-            case change if isinstance(change, Change):
-                outcome = self._changing.run(change)
-                return self._rows([outcome.row()], changing.SCHEMA)
+            case change if isinstance(change, DmlStatement):
+                outcome = self._dml.run(change)
+                return self._rows([outcome.row()], dml_run.SCHEMA)
             case statement if isinstance(statement, ViewStatement):
-                result = self._viewing.run(statement)
+                result = self._view_ddl.run(statement)
                 return self._rows(result.rows, result.schema)
             case definition:
-                result = self._catalog.run(definition)
+                result = self._ddl.run(definition)
                 return self._rows(result.rows, result.schema)
 
     def refresh(self, views: str | Sequence[str] | None = None) -> Refreshed:
@@ -234,7 +234,7 @@ class Database:
             except_column_list,
             stored_as_scd_type,
         )
-        applied = Application(where, changes, txn_app_id)
+        applied = ChangeApplier(where, changes, txn_app_id)
         if source.isStreaming:
             return applied.start(source, checkpoint, trigger, query_name)
         applied.run(source, txn_version)

@@ -17,9 +17,8 @@ from typing import TypeAlias
 from relstate.connector.syntax.tokens import TokenReader, shown, tokens_of
 from relstate.storage import errors
 
-from . import change, definition, view
-from .change import Change
-from .definition import (
+from . import ddl, dml, view_ddl
+from .ddl import (
     Alteration,
     CreateTable,
     DescribeHistory,
@@ -27,7 +26,8 @@ from .definition import (
     DropTable,
     ShowTables,
 )
-from .view import ExplainView, ViewStatement
+from .dml import DmlStatement
+from .view_ddl import ExplainView, ViewStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ Statement: TypeAlias = (
     | DescribeHistory
     | Alteration
     | ViewStatement
-    | Change
+    | DmlStatement
     | Query
     | Explain
 )
@@ -61,22 +61,22 @@ Statement: TypeAlias = (
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "(")
 _MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
 _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...] = (
-    (("CREATE", "MATERIALIZED", "VIEW"), view.create_view),
-    (("DROP", "MATERIALIZED", "VIEW"), view.drop_view),
-    (("ALTER", "MATERIALIZED", "VIEW"), view.alter_view),
-    (("REFRESH", "MATERIALIZED", "VIEW"), view.refresh_view),
-    (("CREATE", "TABLE"), definition.create_table),
-    (("DROP", "TABLE"), definition.drop_table),
-    (("ALTER", "TABLE"), definition.alter_table),
-    (("DESCRIBE", "HISTORY"), definition.describe_history),
-    (("DESC", "HISTORY"), definition.describe_history),
-    (("DESCRIBE",), definition.describe),
-    (("DESC",), definition.describe),
-    (("INSERT",), change.insert),
-    (("UPDATE",), change.update),
-    (("DELETE",), change.delete),
-    (("TRUNCATE",), change.truncate),
-    (("MERGE",), change.merge),
+    (("CREATE", "MATERIALIZED", "VIEW"), view_ddl.create_view),
+    (("DROP", "MATERIALIZED", "VIEW"), view_ddl.drop_view),
+    (("ALTER", "MATERIALIZED", "VIEW"), view_ddl.alter_view),
+    (("REFRESH", "MATERIALIZED", "VIEW"), view_ddl.refresh_view),
+    (("CREATE", "TABLE"), ddl.create_table),
+    (("DROP", "TABLE"), ddl.drop_table),
+    (("ALTER", "TABLE"), ddl.alter_table),
+    (("DESCRIBE", "HISTORY"), ddl.describe_history),
+    (("DESC", "HISTORY"), ddl.describe_history),
+    (("DESCRIBE",), ddl.describe),
+    (("DESC",), ddl.describe),
+    (("INSERT",), dml.insert),
+    (("UPDATE",), dml.update),
+    (("DELETE",), dml.delete),
+    (("TRUNCATE",), dml.truncate),
+    (("MERGE",), dml.merge),
 )
 
 
@@ -104,11 +104,11 @@ def _show(rest: str) -> Statement:
     # To the tokenizer all that follows SHOW is one string.
     reader = TokenReader(rest, tokens_of(rest))
     if reader.accept("MATERIALIZED", "VIEWS"):
-        return view.show_views(reader)
+        return view_ddl.show_views(reader)
     if reader.accept("INTERNAL", "TABLES"):
-        return view.show_internal_tables(reader)
+        return view_ddl.show_internal_tables(reader)
     if reader.accept("TABLES"):
-        return definition.show_tables(reader)
+        return ddl.show_tables(reader)
     raise errors.UnsupportedStatementError(
         f"relstate shows TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not {shown(rest)}; "
         "DESCRIBE EXTENDED tells of one table or view; what concerns Spark alone goes to spark.sql"
@@ -120,7 +120,7 @@ def _explain(rest: str) -> Explain | ExplainView:
     tokens = tokens_of(rest)
     reader = TokenReader(rest, tokens)
     if reader.next_is("MATERIALIZED", "VIEW") or reader.next_is("CREATE", "MATERIALIZED", "VIEW"):
-        return view.explain_view(reader)
+        return view_ddl.explain_view(reader)
     mode = next((mode.lower() for mode in _MODES if reader.accept(mode)), "simple")
     query = reader.token
     if query is None or not any(reader.next_is(word) for word in _QUERIES):

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sink.commit import checked, commit_batch, commit_microbatch, proposal
-from relstate.connector.sink.job import WriteJob
 from relstate.connector.sink.message import TaskIdentity, TaskMessage
+from relstate.connector.sink.write_job import WriteJob
 from relstate.storage import Store
 from relstate.storage.errors import LostMessageError, RepeatedWriteError, SessionError
 

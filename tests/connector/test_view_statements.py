@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relstate.connector.sql.statement import parse_statement
-from relstate.connector.sql.view import (
+from relstate.connector.sql.view_ddl import (
     CreateView,
     DropView,
     ExplainView,

@@ -208,7 +208,7 @@ def test_rows_that_expire_are_not_written_to_what_a_view_reads(
     store: Store, orders: str, option: dict[str, str]
 ) -> None:
     """The view could not follow them: no commit tells that they are gone. Others are."""
-    from relstate.connector.sink.plan import plan_batch
+    from relstate.connector.sink.write_plan import plan_batch
 
     store.create_view(new_view(store, "v", orders))
     options = {"path": store.path, "table": orders, **option}
@@ -226,7 +226,7 @@ def test_a_table_dropped_under_a_writer_gets_nothing(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
     """A table of the same name, made meanwhile, is another one."""
-    from relstate.connector.sink.plan import plan_batch
+    from relstate.connector.sink.write_plan import plan_batch
 
     rows = orders_of(spark, (1, "ann"))
     options = {"path": store.path, "table": orders}

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import relstate
-from relstate.connector.sql import Database, verification
-from relstate.connector.sql.verification import ViewReport
+from relstate.connector.sql import Database, check_views
+from relstate.connector.sql.check_views import ViewReport
 from relstate.storage import Store
 from support.commands import run
 from support.views import new_view, progressed, refresh
@@ -103,7 +103,7 @@ def test_views_are_checked(
     assert "ViewNotFoundError" in run("check", store.path, "t", "--views").errors
 
     wrong = ViewReport("v", 1, ("v: 1 rows are not right",))
-    monkeypatch.setattr(verification, "check_views", lambda *_: (wrong,))
+    monkeypatch.setattr(check_views, "check_views", lambda *_: (wrong,))
     found = run("check", store.path, "--views")
     assert found.code == 1
     assert "1 rows are not right" in found.output

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from relstate.connector import catalog
+from relstate.connector import catalog_table
 from relstate.storage import Store
 from support.spark import customers, orders_of, save
 
@@ -177,8 +177,8 @@ def test_the_options_of_a_definition_are_told_from_the_rest() -> None:
         "a property": "x",
     }
 
-    assert catalog.is_definition(properties)
-    assert catalog.definition_options(properties) == {
+    assert catalog_table.is_definition(properties)
+    assert catalog_table.definition_options(properties) == {
         "path": "file:/s",
         "table": "t",
         "columns": "a",

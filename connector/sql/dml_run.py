@@ -1,7 +1,7 @@
 """Statements that change rows, carried out: Spark computes, its tasks write, and we commit.
 
 Promises: a statement is one epoch, or nothing; what it computed was true at the epoch before, or it
-is run again, and after five more times fails. Statements of one `Changing` that change one table
+is run again, and after five more times fails. Statements of one `DmlRunner` that change one table
 and read it take turns, so that they do not get into each other's way.
 Does not know: how statements are written.
 """
@@ -18,13 +18,13 @@ from pyspark.sql import SparkSession
 
 from relstate.connector.arrow_function import check_arrow_functions
 from relstate.connector.failure import unwrapped
-from relstate.connector.sink.change import MESSAGE_SCHEMA, ChangeJob, Written
+from relstate.connector.sink.dml_task import MESSAGE_SCHEMA, DmlTask, Written
 from relstate.connector.sink.shuffle import shuffled, units_worth
 from relstate.storage import Proposal, Reads, Store, TableDefinition, errors
 
-from .change import Change, Insert, Merge, Truncate
-from .changerows import ChangePlanner, Changes
-from .conflict import Created, ReadSet
+from .dml import DmlStatement, Insert, Merge, Truncate
+from .dml_rows import DmlPlanner, DmlRows
+from .read_set import Created, ReadSet
 from .relation import QueryPlanner
 
 SCHEMA = (
@@ -35,7 +35,7 @@ _RETRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DmlResult:
     """The epoch of a statement, and what became of rows; None where they were not counted."""
 
     epoch: int
@@ -50,7 +50,7 @@ class Outcome:
         return (self.epoch, affected, *counts)
 
 
-class Changing:
+class DmlRunner:
     """Changes the tables of a store. For the threads that may use the session."""
 
     def __init__(self, spark: SparkSession, store: Store) -> None:
@@ -58,7 +58,7 @@ class Changing:
         self._store = store
         self._turns: defaultdict[int, Lock] = defaultdict(Lock)
 
-    def run(self, statement: Change) -> Outcome:
+    def run(self, statement: DmlStatement) -> DmlResult:
         """Carry a statement out.
 
         TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
@@ -68,7 +68,7 @@ class Changing:
         definition = self._store.write_target(statement.table).definition
         _check_allowed(statement, definition)
         if isinstance(statement, Truncate):
-            return Outcome(self._store.truncate(statement.table))
+            return DmlResult(self._store.truncate(statement.table))
         check_arrow_functions("INSERT, UPDATE, DELETE and MERGE", "dml")
         # Inserts that read nothing meet nobody; others try again when they do.
         is_blind = isinstance(statement, Insert)
@@ -80,20 +80,20 @@ class Changing:
                     continue
             return self._attempt(statement)
 
-    def _attempt(self, statement: Change) -> Outcome:
+    def _attempt(self, statement: DmlStatement) -> DmlResult:
         assert not isinstance(statement, Truncate)
         started = self._store.environment.now()
         planner = QueryPlanner(self._spark, self._store)
         target = self._store.write_target(statement.table)
-        changes = ChangePlanner(planner, target.definition).changes(statement)
+        changes = DmlPlanner(planner, target.definition).changes(statement)
         existing = None
         if changes.is_checked:
             existing = self._store.read_plan(statement.table, epoch=planner.epoch)
-        job = ChangeJob(target, tuple(changes.rows.columns), existing)
+        job = DmlTask(target, tuple(changes.rows.columns), existing)
         written = self._written(changes, job, started)
         overwrite = isinstance(statement, Insert) and statement.overwrite
         if not written.segments and not overwrite:
-            return Outcome(planner.epoch, 0, 0, 0)
+            return DmlResult(planner.epoch, 0, 0, 0)
         created = None if existing is None else Created(existing, written.segments)
         reads = ReadSet(self._store, changes.query.relations, created)
         is_blind = created is None and all(one.is_pinned for one in reads.relations)
@@ -106,9 +106,9 @@ class Changing:
                 reads=None if is_blind else Reads(planner.epoch, reads.is_changed_by),
             )
         )
-        return Outcome(done.epoch, written.inserted, written.updated, written.deleted)
+        return DmlResult(done.epoch, written.inserted, written.updated, written.deleted)
 
-    def _written(self, changes: Changes, job: ChangeJob, started: int) -> Written:
+    def _written(self, changes: DmlRows, job: DmlTask, started: int) -> Written:
         rows = changes.rows
         units = units_worth(rows)
         if changes.is_checked:
@@ -125,13 +125,13 @@ class Changing:
         return int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def _operation(statement: Change) -> str:
+def _operation(statement: DmlStatement) -> str:
     if isinstance(statement, Insert) and statement.overwrite:
         return "overwrite"
     return type(statement).__name__.lower()
 
 
-def _check_allowed(statement: Change, definition: TableDefinition) -> None:
+def _check_allowed(statement: DmlStatement, definition: TableDefinition) -> None:
     """AppendOnlyError or UnsupportedStatementError if a table does not take a statement."""
     properties = definition.properties
     name = type(statement).__name__.upper()

@@ -14,7 +14,7 @@ from typing import Any
 from relstate.storage import KeyColumn, Store, StoreState, TableDefinition
 
 from . import history
-from .definition import (
+from .ddl import (
     AddColumns,
     Alteration,
     CreateTable,
@@ -38,7 +38,7 @@ class Result:
     schema: str
 
 
-class Catalog:
+class DdlRunner:
     """The tables of a store, as statements see them."""
 
     def __init__(self, store: Store) -> None:

@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from relstate.connector.syntax.tokens import DIALECT, quoted
 
-from .change import Clause, Merge, When
+from .dml import Clause, Merge, When
 
 _SOURCE_ROW = "__relstate_source_row"
 

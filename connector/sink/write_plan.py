@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from relstate.connector import catalog
+from relstate.connector import catalog_table
 from relstate.connector.failure import reported
 from relstate.connector.options import WriteOptions, stream_options, write_options
 from relstate.connector.types import arrow_schema_of
@@ -26,12 +26,12 @@ from relstate.storage import (
 )
 
 from .batch import BatchWriter
-from .evolution import merge_schema, misfit
 from .expiry import RowExpiry
-from .job import WriteJob
+from .merge_schema import merge_schema, misfit
 from .operation import OperationColumn
 from .order import check_order
 from .stream import StreamWriter
+from .write_job import WriteJob
 
 
 @reported
@@ -40,14 +40,14 @@ def plan_batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool)
 
     OptionError, MissingError where there is nothing to write to, SchemaMismatchError.
     """
-    catalog.check_destination(given)
+    catalog_table.check_destination(given)
     return BatchWriter(_job(write_options(given), schema, overwrite))
 
 
 @reported
 def plan_stream(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
     """Return the writer of a micro-batch; errors as for `plan_batch`."""
-    catalog.check_destination(given)
+    catalog_table.check_destination(given)
     return StreamWriter(_job(stream_options(given), schema, overwrite))
 
 

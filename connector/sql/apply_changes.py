@@ -84,7 +84,7 @@ def changelog(
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class ChangeApplier:
     """Applies changes to a table. Holds no session, so that it travels.
 
     ``application`` names the writer, for writes that are to happen once.

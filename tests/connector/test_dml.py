@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from relstate.connector.duration import interval_of, seconds_of
-from relstate.connector.sql.change import (
+from relstate.connector.sql.ddl import (
+    AddColumns,
+    DropColumns,
+    RenameColumn,
+    SetProperties,
+    WidenColumn,
+)
+from relstate.connector.sql.dml import (
     Action,
     Assignment,
     Clause,
@@ -15,13 +22,6 @@ from relstate.connector.sql.change import (
     Truncate,
     Update,
     When,
-)
-from relstate.connector.sql.definition import (
-    AddColumns,
-    DropColumns,
-    RenameColumn,
-    SetProperties,
-    WidenColumn,
 )
 from relstate.connector.sql.statement import Explain, parse_statement
 from relstate.storage.errors import UnsupportedStatementError

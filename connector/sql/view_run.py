@@ -14,8 +14,8 @@ from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
 from relstate.storage import CatalogView, Snapshot, StoreState, errors
 
-from .catalog import Result, epoch_result, matches
-from .view import (
+from .ddl_run import Result, epoch_result, matches
+from .view_ddl import (
     CreateView,
     DropView,
     ExplainView,
@@ -37,7 +37,7 @@ _INTERNAL = (
 )
 
 
-class Viewing:
+class ViewRunner:
     """The views of a store, as statements see them."""
 
     def __init__(self, views: Views) -> None:

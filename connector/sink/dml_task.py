@@ -88,7 +88,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeJob:
+class DmlTask:
     """Writes changes of one table. Travels to the tasks, where it is called with their rows.
 
     ``names``: of the columns that come, in their order, whatever Spark calls them. ``existing``:

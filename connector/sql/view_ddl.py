@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from relstate.connector.syntax.tokens import TokenReader
 from relstate.storage import errors
 
-from .definition import new_name, pattern_of, properties_of
+from .ddl import new_name, pattern_of, properties_of
 
 
 @dataclass(frozen=True, slots=True)

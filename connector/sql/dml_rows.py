@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from relstate.connector.sink.change import OLD_VERSION, OPERATION, Operation
+from relstate.connector.sink.dml_task import OLD_VERSION, OPERATION, Operation
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
 
 from .assignment import Assigner
-from .change import Action, Assignment, Clause, Delete, Insert, Merge, Update
-from .mergejoin import clause_number, joined, visible
+from .dml import Action, Assignment, Clause, Delete, Insert, Merge, Update
+from .dml_merge import clause_number, joined, visible
 from .relation import PlannedQuery, QueryPlanner
 
 _CLAUSE = "__relstate_clause"
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class DmlRows:
     """The rows of changes, the query they come from, and whether keys may be touched twice."""
 
     rows: DataFrame
@@ -37,7 +37,7 @@ class Changes:
     is_checked: bool
 
 
-class ChangePlanner:
+class DmlPlanner:
     """Plans the changes of one statement to one table, at the epoch of a planner of queries."""
 
     def __init__(self, planner: QueryPlanner, definition: TableDefinition) -> None:
@@ -47,7 +47,7 @@ class ChangePlanner:
         self._keys = definition.schema.key_columns
         self._assign = Assigner(definition, planner.session.is_ansi)
 
-    def changes(self, statement: Insert | Update | Delete | Merge) -> Changes:
+    def changes(self, statement: Insert | Update | Delete | Merge) -> DmlRows:
         """Return the changes of a statement. SchemaMismatchError, UnsupportedStatementError."""
         match statement:
             case Insert():
@@ -59,7 +59,7 @@ class ChangePlanner:
             case Merge():
                 return self._merged(statement)
 
-    def _inserted(self, statement: Insert) -> Changes:
+    def _inserted(self, statement: Insert) -> DmlRows:
         query = self._planner.plan(statement.query)
         frame = self._planner.frame(query)
         columns = self._target_columns(statement, frame)
@@ -68,7 +68,7 @@ class ChangePlanner:
             self._assign(plain.schema[place].dataType, f.col(f"c{place}"), column)
             for place, column in enumerate(columns)
         ]
-        return Changes(plain.select(_operation(Operation.UPSERT), *stored), query, False)
+        return DmlRows(plain.select(_operation(Operation.UPSERT), *stored), query, False)
 
     def _target_columns(self, statement: Insert, frame: DataFrame) -> Sequence[TableColumn]:
         names = tuple(frame.columns) if statement.by_name else statement.columns
@@ -81,7 +81,7 @@ class ChangePlanner:
             )
         return columns
 
-    def _updated(self, statement: Update) -> Changes:
+    def _updated(self, statement: Update) -> DmlRows:
         assigned = self._by_column(statement.assignments)
         self._named([one.column for one in statement.assignments])
         alias = quoted(statement.alias)
@@ -99,10 +99,10 @@ class ChangePlanner:
         moves = any(key.name.lower() in assigned for key in self._keys)
         if not moves:
             rows = frame.select(_operation(Operation.UPDATE), *self._version(frame), *values)
-            return Changes(rows, query, False)
-        return Changes(self._moved(frame, f.lit(int(Operation.UPDATE)), values), query, True)
+            return DmlRows(rows, query, False)
+        return DmlRows(self._moved(frame, f.lit(int(Operation.UPDATE)), values), query, True)
 
-    def _deleted(self, statement: Delete) -> Changes:
+    def _deleted(self, statement: Delete) -> DmlRows:
         alias = quoted(statement.alias)
         names = [column.name for column in self._columns if self._is_needed_to_delete(column)]
         parts = ", ".join(f"{alias}.{quoted(name)} AS {quoted(name)}" for name in names)
@@ -111,7 +111,7 @@ class ChangePlanner:
         )
         frame = self._planner.frame(query)
         columns = [f.col(quoted(name)) for name in names]
-        return Changes(frame.select(_operation(Operation.DELETE), *columns), query, False)
+        return DmlRows(frame.select(_operation(Operation.DELETE), *columns), query, False)
 
     def _is_needed_to_delete(self, column: TableColumn) -> bool:
         is_key = any(key.id == column.id for key in self._keys)
@@ -119,7 +119,7 @@ class ChangePlanner:
 
     # MERGE
 
-    def _merged(self, statement: Merge) -> Changes:
+    def _merged(self, statement: Merge) -> DmlRows:
         query = self._planner.plan(self._merge_query(statement))
         frame = self._planner.frame(query)
         clause = f.col(_CLAUSE)
@@ -131,7 +131,7 @@ class ChangePlanner:
         for number, one in enumerate(statement.clauses):
             operation = f.when(clause == number, int(_OPERATIONS[one.action])).otherwise(operation)
         frame = frame.where(clause.isNotNull())
-        return Changes(self._moved(frame, operation, values), query, True)
+        return DmlRows(self._moved(frame, operation, values), query, True)
 
     def _merge_query(self, statement: Merge) -> str:
         target = quoted(statement.alias)

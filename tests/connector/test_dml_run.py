@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import relstate
-from relstate.connector.sql import Database, changing
+from relstate.connector.sql import Database, dml_run
 from relstate.storage import Store
 from relstate.storage.errors import (
     AppendOnlyError,
@@ -366,7 +366,7 @@ class _Rival:
         self, monkeypatch: pytest.MonkeyPatch, store: Store, times: int, change: Any
     ) -> None:
         self.tries = 0
-        run = changing.Changing._written
+        run = dml_run.DmlRunner._written
 
         def written(*args: Any) -> Any:
             found = run(*args)
@@ -375,7 +375,7 @@ class _Rival:
                 change(self.tries)
             return found
 
-        monkeypatch.setattr(changing.Changing, "_written", written)
+        monkeypatch.setattr(dml_run.DmlRunner, "_written", written)
 
 
 @pytest.mark.parametrize(

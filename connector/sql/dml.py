@@ -114,7 +114,7 @@ class Merge:
     clauses: tuple[Clause, ...]
 
 
-Change: TypeAlias = Insert | Update | Delete | Truncate | Merge
+DmlStatement: TypeAlias = Insert | Update | Delete | Truncate | Merge
 
 
 def insert(reader: TokenReader) -> Insert:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sql import Database, verification
+from relstate.connector.sql import Database, check_views
 from relstate.connector.sql.inputs import select_frame
 from relstate.storage import Kind, NewProgress, Store, errors
 from relstate.storage import store as storage_module
@@ -137,7 +137,7 @@ def test_a_view_that_cannot_be_checked_is_one_report(
             raise RuntimeError("no such thing\n\tat org.apache.spark.X.y(X.scala:1)\n")
         return select_frame(session, store, state, view)
 
-    monkeypatch.setattr(verification, "select_frame", failing)
+    monkeypatch.setattr(check_views, "select_frame", failing)
 
     assert problems(db) == {"sums": "sums: it cannot be checked: RuntimeError: no such thing"}
 
