@@ -57,15 +57,11 @@ def write_rows(
 def _segments(
     store: Store, target: WriteTarget, rows: Rows, kind: Kind | None, ttls: pa.Array | None
 ) -> tuple[SegmentRecord, ...]:
-    writer = target.open(store.environment)
     start = 0
-    try:
+    with target.open(store.environment) as writer:
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
             lives = None if ttls is None else ttls.slice(start, batch.num_rows)
             writer.write(batch, kinds, lives)
             start += batch.num_rows
         return writer.finish()
-    except BaseException:
-        writer.abort()
-        raise

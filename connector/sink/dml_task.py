@@ -111,21 +111,15 @@ class DmlTask:
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Written:
         started = LocalEnvironment(self.target.path).now()
         counts = np.zeros(len(Operation) + 1, np.int64)
-        writer = None
-        try:
+        with self.target.open() as writer:
             for batch in batches:
                 if not batch.num_rows:
                     continue
                 operations = _operations(batch)
                 counts += np.bincount(operations, minlength=len(counts))
                 self._check_versions(batch, operations)
-                writer = writer or self.target.open()
                 writer.write(_rows(batch), self._kinds(operations))
-            segments = () if writer is None else writer.finish()
-        except BaseException:
-            if writer is not None:
-                writer.abort()
-            raise
+            segments = writer.finish()
         inserted = counts[Operation.UPSERT] + counts[Operation.CREATE]
         updated = counts[Operation.UPDATE] + counts[Operation.MOVE_TO]
         deleted = counts[Operation.DELETE]

@@ -41,17 +41,11 @@ class WriteJob:
         return TaskMessage(TaskIdentity.current(), started, self._written(batches))
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> tuple[SegmentRecord, ...]:
-        writer: TableWriter | None = None
-        try:
+        with self.target.open() as writer:
             for batch in batches:
                 if batch.num_rows and not self.is_done:
-                    writer = writer or self.target.open()
                     self._write(writer, batch)
-            return () if writer is None else writer.finish()
-        except BaseException:
-            if writer is not None:
-                writer.abort()
-            raise
+            return writer.finish()
 
     def _write(self, writer: TableWriter, batch: pa.RecordBatch) -> None:
         kinds = ttls = None

@@ -10,7 +10,10 @@ Does not know: Spark's frames, or who commits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -56,21 +59,28 @@ class Writers:
         self.owned = owned
         self._target = target
         self._writers: dict[bool, SegmentWriter] = {}
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._opened.__exit__(kind, error, traceback)
 
     def writer(self, *, is_root: bool) -> SegmentWriter:
         """Return the writer of the view's own rows, or that of its state."""
         if is_root not in self._writers:
-            self._writers[is_root] = self._target.writer()
+            self._writers[is_root] = self._opened.enter_context(self._target.writer())
         return self._writers[is_root]
 
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Return what all of them wrote, durable."""
         return tuple(one for writer in self._writers.values() for one in writer.finish())
-
-    def abort(self) -> None:
-        """Remove what they wrote."""
-        for writer in self._writers.values():
-            writer.abort()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +154,13 @@ class FragmentTask:
         first, chunk = self.steps[0], received.chunk
         assert isinstance(first, ExecutorStep)
         rows = first.rows_in(chunk)
-        writers = Writers(self.target, self._owned(unit))
-        try:
+        with Writers(self.target, self._owned(unit)) as writers:
             for step in self.steps:
                 if isinstance(step, ExecutorStep):
                     chunk = step.run(chunk, writers)
                 else:
                     chunk = step.of(chunk)
             segments = writers.finish()
-        except BaseException:
-            writers.abort()
-            raise
         schema = wire_schema(self.result)
         yield from change_batches(chunk, schema)
         own = TaskMessage(self.view_id, self._executors, unit, rows, started, segments)

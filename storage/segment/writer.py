@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from types import TracebackType
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +45,11 @@ EntryFold: TypeAlias = Callable[[Bytes, Bytes], tuple[Bytes, Bytes]]
 
 
 class SegmentWriter:
-    """Sorts entries of any tables into segments. For one thread."""
+    """Sorts entries of any tables into segments. For one thread.
+
+    A context manager: what was written is removed if the block ends with an error, or without
+    `finish`.
+    """
 
     def __init__(
         self,
@@ -66,6 +71,19 @@ class SegmentWriter:
         self._pending_bytes = 0
         self._written: list[SegmentRecord] = []
         self._failure: StorageError | None = None
+        self._is_finished = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None or not self._is_finished:
+            self._remove_segments()
 
     def add(self, keys: Bytes, values: Bytes) -> None:
         """Add entries: full keys and values, in the order in which they were written.
@@ -101,10 +119,10 @@ class SegmentWriter:
             self._spill()
         if self._written:
             self._environment.sync_folder(SEGMENTS)
+        self._is_finished = True
         return tuple(self._written)
 
-    def abort(self) -> None:
-        """Remove what this writer has made. Only for segments that no commit was asked to name."""
+    def _remove_segments(self) -> None:
         for record in self._written:
             self._environment.remove(segment_path(record.name))
         self._written, self._pending = [], []

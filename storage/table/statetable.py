@@ -161,9 +161,9 @@ class StateTable:
             return ()
         if self._strict:
             self._verify(changes)
-        writer = self._writer()
-        writer.add(*self._entries(changes))
-        return writer.finish()
+        with self._writer() as writer:
+            writer.add(*self._entries(changes))
+            return writer.finish()
 
     def commit(self) -> int:
         """Commit the changes as one epoch and return it; the latest epoch if there are none.

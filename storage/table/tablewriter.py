@@ -8,6 +8,8 @@ Does not know: epochs, or where an entry's segment ends.
 from __future__ import annotations
 
 from functools import partial
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +28,11 @@ _BATCH_BYTES = 8 << 20
 
 
 class TableWriter:
-    """Writes rows of one table as one task. For one thread."""
+    """Writes rows of one table as one task. For one thread.
+
+    A context manager: what was written is removed if the block ends with an error, or without
+    `finish`.
+    """
 
     def __init__(self, environment: Environment, encoding: RowEncoding, shards: int) -> None:
         self._encoding = encoding
@@ -34,6 +40,17 @@ class TableWriter:
         self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
         self._lifetime = Lifetime(encoding.definition, environment.now())
         self._rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._segments.__exit__(kind, error, traceback)
 
     def write(
         self,
@@ -68,10 +85,6 @@ class TableWriter:
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Return the durable segments that hold all rows, in rank order."""
         return self._segments.finish()
-
-    def abort(self) -> None:
-        """Remove what was written; only where no commit was asked to name it."""
-        self._segments.abort()
 
 
 def _fold_of(encoding: RowEncoding) -> EntryFold | None:

@@ -106,16 +106,12 @@ class Rewrite:
         CorruptionError for a damaged input, StorageFullError or FilesystemError; what was written
         is removed then.
         """
-        writer = SegmentWriter(environment, self.vnode_count, self.shards)
-        try:
+        with SegmentWriter(environment, self.vnode_count, self.shards) as writer:
             for group in self.groups if groups is None else groups:
                 for is_own in (False, True):
                     self._write(environment, writer, group, is_own)
                     writer.cut()
             written = writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
         return tuple(replace(record, place=self.place) for record in written)
 
     def _write(

@@ -132,16 +132,33 @@ def test_nothing_written_is_nothing_made(filled: Store) -> None:
     assert segments_of(filled) == []
 
 
-def test_abort_removes_what_was_made(filled: Store) -> None:
-    """Of a task that is not to be committed no file stays."""
-    writer = filled.write_target("t").open(filled.environment)
-    writer.write(batch_of(filled, "t", [(1, "a")]))
-    writer.finish()
-    assert len(segments_of(filled)) == 1
+def test_an_error_in_a_writer_s_block_removes_its_segments(filled: Store) -> None:
+    """Even if they were finished: the error kept their records from the commit."""
 
-    writer.abort()
+    def write_and_fail() -> None:
+        with filled.write_target("t").open(filled.environment) as writer:
+            writer.write(batch_of(filled, "t", [(1, "a")]))
+            writer.finish()
+            assert len(segments_of(filled)) == 1
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_and_fail()
 
     assert segments_of(filled) == []
+
+
+def test_a_writer_s_block_without_finish_leaves_no_segment(filled: Store) -> None:
+    """What was not finished cannot be committed; what was finished stays."""
+    encoding = filled.read_plan("t").open().encoding
+    for finishes in (False, True):
+        with filled.segment_writer() as writer:
+            writer.add(*encoding.encode(batch_of(filled, "t", [(1, "a")])))
+            writer.cut()
+            assert len(segments_of(filled)) == 1
+            if finishes:
+                writer.finish()
+        assert len(segments_of(filled)) == finishes
 
 
 @pytest.mark.parametrize(
@@ -174,19 +191,19 @@ def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
     batch = batch_of(filled, "t", [(1, "a")])
     for step in itertools.count(1):
         environment = FaultyEnvironment(filled.path, error_at=step, errno=errno.ENOSPC)
-        writer = target.open(environment)
-        writer.write(batch)
-        if not fails_to_finish(writer):
-            break
-        if environment.touches[step - 1] == f"sync {SEGMENTS}":
-            # The segment is whole: what failed may be tried again.
-            assert not fails_to_finish(writer)
-            writer.abort()
-        else:
-            assert segments_of(filled) == before
-            assert fails_to_finish(writer)
+        with target.open(environment) as writer:
             writer.write(batch)
-            assert fails_to_finish(writer)
+            if not fails_to_finish(writer):
+                break
+            if environment.touches[step - 1] == f"sync {SEGMENTS}":
+                # The segment is whole: what failed may be tried again.
+                assert not fails_to_finish(writer)
+                before = segments_of(filled)
+            else:
+                assert segments_of(filled) == before
+                assert fails_to_finish(writer)
+                writer.write(batch)
+                assert fails_to_finish(writer)
         assert segments_of(filled) == before
     assert step > 3
 
