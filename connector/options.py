@@ -25,7 +25,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from relstate.storage import DEDUPLICATIONS, errors, parse_instant
+from relstate.storage import DEDUPLICATIONS, errors, local_folder, parse_instant
 
 from .duration import positive_seconds_of
 
@@ -34,8 +34,6 @@ MAX_PARTITIONS = 32_768
 _Parse: TypeAlias = Callable[[str], Any]
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_LOCAL_FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?:[^/].*)?)")
 _DIGITS = re.compile(r"\s*[0-9]{1,19}\s*")
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
 
@@ -329,14 +327,8 @@ def _text(text: str) -> str:
 
 
 def _path(text: str) -> str:
-    """Return a local path; Spark's catalog writes it as a URI of the scheme ``file``."""
-    local = _LOCAL_FILE.fullmatch(_text(text))
-    if local is not None:
-        return local[1]
-    scheme = _SCHEME.match(text)
-    if scheme is not None:
-        raise ValueError(f"a store lies in a local directory, not under {scheme[1]!r}")
-    return text
+    """Return the local folder; Spark's catalog writes it as a URI of the scheme ``file``."""
+    return local_folder(text)
 
 
 def _instant(text: str) -> str:

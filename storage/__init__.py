@@ -14,7 +14,7 @@ from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
-from .environment import Environment, LocalEnvironment
+from .environment import Environment, environment_of, local_folder
 from .feed.columns import CHANGE_TYPE, FEED_FIELDS, adds_row, feed_fields
 from .feed.plan import DEDUPLICATIONS, FeedPlan
 from .feed.snapshot import FeedSnapshot
@@ -74,7 +74,6 @@ __all__ = [
     "KeyCodec",
     "KeyColumn",
     "Kind",
-    "LocalEnvironment",
     "NewProgress",
     "NewTable",
     "NewView",
@@ -112,9 +111,11 @@ __all__ = [
     "cast",
     "check_table_name",
     "chunk_of",
+    "environment_of",
     "feed_fields",
     "is_wider",
     "iso_time",
+    "local_folder",
     "moment_of",
     "parse_instant",
     "placed_in",

@@ -15,21 +15,29 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .errors import FilesystemError, StorageFullError, UnknownOutcomeError
+from .errors import FilesystemError, OptionError, StorageFullError, UnknownOutcomeError
 
 
 class Environment(Protocol):
-    """What relstate asks of the world. Safe between threads."""
+    """What relstate asks of the world. Safe between threads.
+
+    ``listing_interval``: seconds after which a reader that follows the log lists its folder again,
+    although single looks showed no new entry: how long a stale cache of names can hide one.
+    """
+
+    listing_interval: float
 
     def location(self, name: str) -> str:
         """Return where ``name`` lies, for messages."""
@@ -41,7 +49,10 @@ class Environment(Protocol):
         """Return a file's content. FileNotFoundError if there is none."""
 
     def map(self, name: str) -> NDArray[np.uint8]:
-        """Return a file's content as a read-only map. FileNotFoundError if there is none."""
+        """Return a file's content, read-only, memory-mapped where that is possible.
+
+        FileNotFoundError if there is none.
+        """
 
     def size(self, name: str) -> int:
         """Return a file's size in bytes. FileNotFoundError if there is none."""
@@ -182,6 +193,8 @@ class Disk:
 class LocalEnvironment:
     """A folder of a POSIX file system with hard links. Safe between threads and processes."""
 
+    listing_interval = 60.0
+
     def __init__(self, root: str, disk: Disk | None = None, clock: Clock | None = None) -> None:
         """``root``: the store's folder, which need not exist yet."""
         self.root = os.path.abspath(root)
@@ -246,10 +259,10 @@ class LocalEnvironment:
         parent = os.path.dirname(path)
         if parent != path and not self._disk.exists(parent):
             self._make_folder(parent)
-        with _told("make", path), suppress(FileExistsError):
+        with _told("make", path, missing_is_answer=False), suppress(FileExistsError):
             self._disk.make_folder(path)
         # Whoever made it may not have come this far.
-        with _told("make", path):
+        with _told("make", path, missing_is_answer=False):
             self._disk.sync(parent)
 
     def put_if_absent(self, name: str, data: bytes) -> None:
@@ -307,6 +320,47 @@ class LocalEnvironment:
         return os.urandom(16).hex()
 
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_LOCAL_FILE = re.compile(r"(?i:file):(?://(?i:localhost)?)?(/(?:[^/].*)?)", re.DOTALL)
+
+
+def environment_of(path: str | os.PathLike[str]) -> Environment:
+    """Return the environment of the store at a user's path. OptionError as of `local_folder`."""
+    return LocalEnvironment(local_folder(path))
+
+
+def local_folder(path: str | os.PathLike[str]) -> str:
+    """Return the local folder that a user's path names: a plain path, or a URI of scheme ``file``.
+
+    A URI is percent-decoded. OptionError for another scheme or host, a NUL or an empty path.
+    """
+    text = path if isinstance(path, str) else _path_text(path)
+    if not text.strip() or "\0" in text:
+        what = "contains a NUL character" if text.strip() else "is empty"
+        raise OptionError(f"the path of the store, {text!r}, {what}: name a local folder")
+    uri = _LOCAL_FILE.fullmatch(text)
+    if uri is not None:
+        return local_folder(unquote(uri[1], errors="surrogateescape")) if "%" in text else uri[1]
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return text
+    if scheme[1].lower() == "file":
+        raise OptionError(
+            f"{text!r} is not a file URI of this machine: write file:///absolute/path"
+        )
+    raise OptionError(
+        f"{text!r} has the scheme {scheme[1]!r}, and relstate stores data only in local folders: "
+        f"give a path or a file: URI (a folder of this name is './{text}')"
+    )
+
+
+def _path_text(path: object) -> str:
+    text = os.fspath(path) if isinstance(path, os.PathLike) else None
+    if not isinstance(text, str):
+        raise OptionError(f"the path of the store is {path!r}: give a string or a pathlib.Path")
+    return text
+
+
 # What link() answers where there are no hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 # With these link() has certainly not made the name; with others, say a lost answer, it may have.
@@ -326,7 +380,8 @@ def _told(doing: str, path: str, *, missing_is_answer: bool = True) -> Iterator[
         if missing_is_answer:
             raise FileNotFoundError(error.errno, error.strerror, path) from error
         raise FilesystemError(
-            f"{path}: cannot {doing} it, its folder is gone: was the store moved or deleted?"
+            f"{path}: cannot {doing} it: its folder does not exist or takes no new names; was the "
+            "store moved or deleted?"
         ) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

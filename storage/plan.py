@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from relstate.vnode import VnodeMapping
 
-from .environment import Environment, LocalEnvironment
+from .environment import Environment, environment_of
 from .log.entry import TableDefinition
 from .log.state import PlacedSegment
 from .predicate.predicate import Predicate
@@ -93,7 +93,7 @@ class ReadPlan:
         self, environment: Environment | None = None, time: Callable[[], int] | None = None
     ) -> StorageTable:
         """Return the table, ready to be read in this process; ``time``: by the plan's if None."""
-        environment = environment or LocalEnvironment(self.path)
+        environment = environment or environment_of(self.path)
         time = time or (lambda: self.time)
         return StorageTable(
             environment,
@@ -143,5 +143,5 @@ class WriteTarget:
     def open(self, environment: Environment | None = None) -> TableWriter:
         """Return a writer for one task of this process."""
         encoding = RowEncoding(self.definition, self.vnode_count)
-        environment = environment or LocalEnvironment(self.path)
+        environment = environment or environment_of(self.path)
         return TableWriter(environment, encoding, self.shards)

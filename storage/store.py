@@ -17,7 +17,7 @@ from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
 from .appending import AppendCheck
 from .catalog import Catalog
 from .check import Report, check
-from .environment import Environment, LocalEnvironment
+from .environment import Environment, environment_of
 from .errors import (
     ClosedError,
     OptionError,
@@ -79,7 +79,7 @@ class Store(Catalog):
         """
         shards = min(DEFAULT_SHARDS, vnode_count) if shards is None else shards
         _check_settings(vnode_count, shards, retention)
-        environment = environment or LocalEnvironment(path)
+        environment = environment or environment_of(path)
         log = Log(environment)
         settings = Settings(environment.random_id(), vnode_count, shards, retention)
         try:
@@ -92,7 +92,7 @@ class Store(Catalog):
     @classmethod
     def open(cls, path: str, *, environment: Environment | None = None) -> Store:
         """Open the store at ``path``. StoreNotFoundError, NotAStoreError, CorruptionError."""
-        environment = environment or LocalEnvironment(path)
+        environment = environment or environment_of(path)
         log = Log(environment)
         return cls(environment, log, log.load())
 

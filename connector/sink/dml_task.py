@@ -24,11 +24,11 @@ from relstate.connector.failure import reported_items
 from relstate.storage import (
     UPSERTS,
     Kind,
-    LocalEnvironment,
     ReadPlan,
     RowEncoding,
     SegmentRecord,
     WriteTarget,
+    environment_of,
     errors,
 )
 
@@ -109,7 +109,7 @@ class DmlTask:
         yield pa.record_batch({"message": pa.array([written.to_message()])})
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        started = LocalEnvironment(self.target.path).now()
+        started = environment_of(self.target.path).now()
         counts = np.zeros(len(Operation) + 1, np.int64)
         with self.target.open() as writer:
             for batch in batches:

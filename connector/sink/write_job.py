@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from relstate.storage import LocalEnvironment, SegmentRecord, TableWriter, WriteTarget
+from relstate.storage import SegmentRecord, TableWriter, WriteTarget, environment_of
 
 from .expiry import RowExpiry
 from .message import TaskIdentity, TaskMessage
@@ -37,7 +37,7 @@ class WriteJob:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows of one task, and return what the driver needs to commit them."""
-        started = LocalEnvironment(self.target.path).now()
+        started = environment_of(self.target.path).now()
         return TaskMessage(TaskIdentity.current(), started, self._written(batches))
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> tuple[SegmentRecord, ...]:

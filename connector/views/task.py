@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from relstate.connector.failure import reported_items
 from relstate.storage import (
-    LocalEnvironment,
     ReadPlan,
     SegmentRecord,
     SegmentWriter,
+    environment_of,
     errors,
     types,
 )
@@ -48,7 +48,7 @@ class Target:
 
     def writer(self) -> SegmentWriter:
         """Return a writer of segments."""
-        return SegmentWriter(LocalEnvironment(self.path), self.vnode_count, self.shards)
+        return SegmentWriter(environment_of(self.path), self.vnode_count, self.shards)
 
 
 class Writers:
@@ -148,7 +148,7 @@ class FragmentTask:
         return reported_items(self._rows(batches))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        started = LocalEnvironment(self.target.path).now()
+        started = environment_of(self.target.path).now()
         received = Received.of(batches, self.fields)
         unit = self._unit({target for target, _ in received.control})
         first, chunk = self.steps[0], received.chunk

@@ -14,7 +14,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from ..environment import Environment, LocalEnvironment
+from ..environment import Environment, environment_of
 from ..errors import EpochExpiredError, EpochNotFoundError, OptionError, TableNotFoundError
 from ..log.entry import Entry, TableDefinition
 from ..log.log import Log
@@ -88,7 +88,7 @@ class FeedPlan:
         """
         if not self.steps:
             return
-        environment = environment or LocalEnvironment(self.before.path)
+        environment = environment or environment_of(self.before.path)
         reader = FeedReader(environment, self.before, self.steps, self.shape)
         for chunk in self._chunks(vnodes or [range(self.before.vnode_count)]):
             yield from reader.batches(chunk)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..environment import Environment, LocalEnvironment
+from ..environment import Environment, environment_of
 from ..log.entry import SegmentRecord
 from ..log.log import Log
 from ..log.state import StoreState
@@ -67,7 +67,7 @@ class CompactionJob:
         """Write the segments of some parts, by their numbers; errors as of `Rewrite.run`."""
         groups = self.rewrite.groups
         return self.rewrite.run(
-            environment or LocalEnvironment(self.path), [groups[part] for part in parts]
+            environment or environment_of(self.path), [groups[part] for part in parts]
         )
 
     def commit(

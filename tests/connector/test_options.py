@@ -72,6 +72,7 @@ def test_columns_that_name_nothing_are_refused(text: str) -> None:
         ("file:/data/shop", "/data/shop"),
         ("file:///data/shop", "/data/shop"),
         ("file://localhost/data/shop", "/data/shop"),
+        ("file:///data/a%20b", "/data/a b"),
         ("/data/a:b", "/data/a:b"),
     ],
 )

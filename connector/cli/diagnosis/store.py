@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
-from relstate.storage import Environment, LocalEnvironment, Store, errors
+from relstate.storage import Environment, Store, environment_of, errors
 
 from ..surroundings import Surroundings
 from .finding import Finding, problem, warning, well
@@ -16,8 +16,8 @@ FEW_DESCRIPTORS = 1024
 
 def judge_store(surroundings: Surroundings, path: str) -> Iterator[Finding]:
     """Yield whether a store opens, and whether its file system and this process are fit for it."""
-    environment = LocalEnvironment(path)
     try:
+        environment = environment_of(path)
         with Store.open(path, environment=environment) as store:
             found = f"{store.path}: {len(store.tables())} tables at epoch {store.epoch}"
     except errors.RelstateError as error:

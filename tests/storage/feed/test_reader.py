@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relstate.storage import LocalEnvironment, StorageTable, Store
+from relstate.storage import StorageTable, Store
+from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError, OptionError
 from support.clock import ManualClock
 from support.feeds import Change, applied, changes_of, told

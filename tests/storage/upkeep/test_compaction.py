@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage import LocalEnvironment, SegmentRecord, Store
-from relstate.storage.environment import SystemClock
+from relstate.storage import SegmentRecord, Store
+from relstate.storage.environment import LocalEnvironment, SystemClock
 from relstate.storage.errors import (
     ConflictError,
     RelstateError,

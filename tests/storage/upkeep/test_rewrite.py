@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relstate.storage import LocalEnvironment, Store
-from relstate.storage.environment import SystemClock
+from relstate.storage import Store
+from relstate.storage.environment import LocalEnvironment, SystemClock
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
 from relstate.storage.schema.properties import Merge

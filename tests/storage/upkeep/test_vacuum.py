@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage import LocalEnvironment, Proposal, Store
-from relstate.storage.environment import SystemClock
+from relstate.storage import Proposal, Store
+from relstate.storage.environment import LocalEnvironment, SystemClock
 from relstate.storage.errors import (
     ConflictError,
     EpochExpiredError,
