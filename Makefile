@@ -1,7 +1,10 @@
 # relstate: every target makes what it needs by itself, in .venv beside this file.
 #
 #   make demo        run the main example on real data
-#   make test        run the tests            (ARGS="-k log -x" goes to pytest, WORKERS=2)
+#   make test        run the tests but the slow ones    (ARGS="-k log -x" goes to pytest, WORKERS=2)
+#   make test-unit   run those of them that need no Spark: 90 seconds
+#   make test-slow   run the slow ones: kills, histories, damage, documents, examples
+#   make durations   run all tests and record which of them are slow
 #   make bench       run the benchmarks       (ARGS goes to them)
 #   make lint        check style and types
 #   make format      rewrite the sources in the project's style
@@ -21,6 +24,7 @@ ARGS ?=
 WORKERS ?= 2
 VENV := .venv
 RUN := $(VENV)/bin/python
+PYTEST := $(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 STAMP := $(VENV)/installed
 
 # Spark starts its Python workers by these; a Spark or modules of the user's must not get between.
@@ -28,13 +32,23 @@ export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: demo test bench lint format typecheck clean preflight
+.PHONY: demo test test-unit test-slow durations bench lint format typecheck clean preflight
 
 demo: $(STAMP)
 	$(RUN) examples/flights.py $(ARGS)
 
+test-unit: $(STAMP)
+	$(PYTEST) -m "not spark and not slow" $(ARGS)
+
 test: $(STAMP)
-	$(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(STAMP)
+	$(PYTEST) -m slow $(ARGS)
+
+durations: $(STAMP)
+	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)
+	$(RUN) scripts/durations.py build/tests.xml
 
 bench: $(STAMP)
 	$(RUN) -m benchmarks $(ARGS)
@@ -52,7 +66,7 @@ typecheck: $(STAMP)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf build *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf build *.egg-info package/*.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 preflight:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from relstate.storage import Store
 from support.stores import StoreMaker, unsynced
+from support.tiers import markers_of, recorded_durations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,9 +29,14 @@ settings.register_profile(
 settings.load_profile("relstate")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that take long first, so that none is left to one of the processes alone."""
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    """Mark each test with its tier, and put the longest first, so that no process ends late."""
+    durations = recorded_durations()
+    for item in items:
+        for marker in markers_of(item.nodeid, getattr(item, "fixturenames", ()), durations):
+            item.add_marker(marker)
+    items.sort(key=lambda item: -durations.get(item.nodeid, 0.0))
 
 
 @pytest.fixture(scope="session")

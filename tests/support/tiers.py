@@ -1,0 +1,35 @@
+"""The tiers of the tests, which decide what `make test-unit`, `make test` and `make test-slow` run.
+
+A test that uses Spark is marked `spark`, one that takes long is marked `slow`. Both are derived:
+the first from the fixtures that a test asks for, the second from the durations that
+`make durations` has recorded. A test without a recorded duration is not slow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+
+from support.sources import ROOT
+
+DURATIONS = ROOT / "tests" / "durations.json"
+
+# Seconds from which a test is slow: tests without Spark have to run in an instant, because
+# developers run them after every edit.
+SLOW = 1.0
+SLOW_WITH_SPARK = 6.0
+
+
+def recorded_durations() -> dict[str, float]:
+    """Return the seconds of every test that took longer than an instant, by its node id."""
+    durations: dict[str, float] = json.loads(DURATIONS.read_text("utf-8"))
+    return durations
+
+
+def markers_of(
+    node_id: str, fixtures: Collection[str], durations: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Return the names of a test's markers: `spark`, `slow`, both or none."""
+    uses_spark = "spark" in fixtures
+    is_slow = durations.get(node_id, 0.0) > (SLOW_WITH_SPARK if uses_spark else SLOW)
+    return ("spark",) * uses_spark + ("slow",) * is_slow

@@ -1,0 +1,89 @@
+"""Every test is in one tier, which follows from its fixtures and its recorded duration."""
+
+from __future__ import annotations
+
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+from support.sources import ROOT
+from support.tiers import SLOW, SLOW_WITH_SPARK, markers_of, recorded_durations
+
+_REPORT = """
+<testsuites><testsuite>
+<testcase classname="tests.a.test_x" file="tests/a/test_x.py" name="test_y[1-b]" time="2.5"/>
+<testcase classname="tests.a.test_x.TestZ" file="tests/a/test_x.py" name="runTest" time="0.75"/>
+<testcase classname="tests.a.test_x" file="tests/a/test_x.py" name="test_quick" time="0.01"/>
+<testcase classname="tests.a.test_x" file="tests/a/test_x.py" name="test_s" time="9"><skipped/></testcase>
+</testsuite></testsuites>
+"""  # noqa: E501
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    """The program that records durations."""
+    spec = util.spec_from_file_location("durations", ROOT / "scripts" / "durations.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("fixtures", "seconds", "markers"),
+    [
+        ((), None, ()),
+        ((), SLOW, ()),
+        ((), SLOW + 0.1, ("slow",)),
+        (("store", "spark"), None, ("spark",)),
+        (("spark",), SLOW_WITH_SPARK, ("spark",)),
+        (("spark",), SLOW_WITH_SPARK + 0.1, ("spark", "slow")),
+    ],
+)
+def test_markers_follow_from_fixtures_and_durations(
+    fixtures: tuple[str, ...], seconds: float | None, markers: tuple[str, ...]
+) -> None:
+    """A test may take longer with Spark; one that was never measured is not slow."""
+    durations = {} if seconds is None else {"tests/test_x.py::test_y": seconds}
+
+    assert markers_of("tests/test_x.py::test_y", fixtures, durations) == markers
+
+
+def test_this_test_is_fast(request: pytest.FixtureRequest) -> None:
+    """The markers reach the tests: one that asks for no Spark and takes an instant has none."""
+    assert [mark.name for mark in request.node.iter_markers()] == []
+
+
+def test_durations_are_recorded_of_tests_that_exist() -> None:
+    """The file names tests of files that are there."""
+    files = {node_id.split("::")[0] for node_id in recorded_durations()}
+
+    assert [file for file in sorted(files) if not (ROOT / file).is_file()] == []
+
+
+def test_the_least_duration_is_recorded(script: ModuleType) -> None:
+    """Of several reports; tests in classes have their class in the name, skipped ones are not."""
+    report = ElementTree.fromstring(_REPORT)
+    pairs = [*script.durations_in(report), ("tests/a/test_x.py::test_y[1-b]", 2.0)]
+
+    assert script.least_durations(pairs) == {
+        "tests/a/test_x.py::test_y[1-b]": 2.0,
+        "tests/a/test_x.py::TestZ::runTest": 0.75,
+    }
+
+
+def test_the_file_is_written(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the reports named; without one there is nothing to write."""
+    monkeypatch.setattr(script, "DURATIONS", tmp_path / "durations.json")
+    report = tmp_path / "report.xml"
+    report.write_text(_REPORT)
+
+    assert script.main([]) == 2
+    assert script.main([str(report)]) == 0
+    assert "test_y[1-b]" in (tmp_path / "durations.json").read_text()
