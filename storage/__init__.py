@@ -3,13 +3,14 @@
 Read in this order: store and catalog (what there is), then the wings: log (how an epoch comes to
 be), segment (immutable files of sorted entries), table (what is seen of them, and what is about to
 be written), codec (rows to bytes), schema (types and columns), predicate (which rows a read wants),
-feed (what commits changed), upkeep (files merged, and removed). plan carries a read or a write to
-another process, check verifies a store; everything that touches the outside goes through
+feed (what commits changed), upkeep (files merged, and removed). read_plan carries a read to another
+process, check verifies a store; everything that touches the outside goes through
 environment.
 
 Promises: works without Spark. Does not know it.
 """
 
+from .alteration import is_wider
 from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
@@ -32,10 +33,9 @@ from .log.rules import without_expiry
 from .log.state import StoreState, placed_in
 from .log.transaction import CommitResult
 from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
-from .plan import ReadPlan, WriteTarget
 from .predicate.predicate import Predicate
+from .read_plan import ReadPlan
 from .schema import arrow, cast, type_json, types
-from .schema.evolution import is_wider
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
 from .segment.key import vnodes_in
@@ -50,7 +50,7 @@ from .table.record import Row
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
 from .table.table import Table
-from .table.tablewriter import TableWriter
+from .table.tablewriter import TableWriter, WriteTarget
 from .table.value import UPSERTS
 from .upkeep.compaction import CompactionReport
 from .upkeep.job import CompactionJob

@@ -1,79 +1,173 @@
-"""How a table's definition becomes another one.
+"""How the definition of a table becomes its next one; no row is rewritten.
 
-Promises: an alteration is a function of the definition that is there when it is committed; the
-schemas that rows may still be encoded under stay with the definition.
-Does not know: the log.
+Promises: columns keep their ids, new columns get ids that were never used. Rows written under an
+earlier schema are read as if they had been written under the new one: added columns are NULL,
+widened columns hold the same values. The schemas that rows may still be encoded under stay with
+the definition.
+Does not know: the log, rows, or who else alters the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TypeAlias
 
 from .errors import SchemaError
 from .log.entry import TableDefinition
-from .schema import evolution
 from .schema import types as t
-from .schema.schema import TableSchema
+from .schema.arrow import arrow_schema
+from .schema.schema import Column
 
-Alteration: TypeAlias = Callable[[TableDefinition], TableDefinition]
+# On disk: two bytes of every value hold the schema's version. Never raise it.
+MAX_VERSION = 0xFFFF
 
-
-def adding(fields: Sequence[t.Field]) -> Alteration:
-    """Return what adds columns; see `evolution.with_columns`."""
-    return partial(_evolved, lambda schema: evolution.with_columns(schema, fields))
-
-
-def dropping(names: Sequence[str]) -> Alteration:
-    """Return what drops columns; SchemaError if one is of the key, or tells rows' versions."""
-
-    def alter(definition: TableDefinition) -> TableDefinition:
-        for name in names:
-            _check_no_version(definition, name, "dropped")
-        return _evolved(lambda schema: evolution.without_columns(schema, names), definition)
-
-    return alter
+_WHOLE_DIGITS = {t.TinyInt: 3, t.SmallInt: 5, t.Int: 10, t.BigInt: 19}
+_WIDER: dict[type[t.DataType], tuple[type[t.DataType], ...]] = {
+    t.TinyInt: (t.SmallInt, t.Int, t.BigInt, t.Float, t.Double),
+    t.SmallInt: (t.Int, t.BigInt, t.Float, t.Double),
+    t.Int: (t.BigInt, t.Double),
+    t.Float: (t.Double,),
+}
 
 
-def renaming(name: str, new: str) -> Alteration:
-    """Return what renames a column; see `evolution.renamed`."""
-    return partial(_evolved, lambda schema: evolution.renamed(schema, name, new))
+def with_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> TableDefinition:
+    """Return the definition with more columns, after its own.
+
+    SchemaError for a name that is taken, or for NOT NULL: the rows of the table have no value.
+    """
+    schema = definition.schema
+    taken = {column.name.lower() for column in schema.columns}
+    for field in fields:
+        if not field.name:
+            raise SchemaError("a column needs a name")
+        if field.name.lower() in taken:
+            raise SchemaError(
+                f"the column {field.name!r} cannot be added: the table has a column of this name"
+            )
+        if not field.nullable:
+            raise SchemaError(
+                f"the column {field.name!r} cannot be added as NOT NULL: the rows of the table "
+                "have no value for it; add it without NOT NULL"
+            )
+        taken.add(field.name.lower())
+    if not fields:
+        raise SchemaError("there is no column to add")
+    arrow_schema(fields)
+    added = (
+        Column(number, field.name, field.type, field.nullable)
+        for number, field in enumerate(fields, start=schema.next_column_id)
+    )
+    return _evolved(definition, (*schema.columns, *added), schema.next_column_id + len(fields))
 
 
-def widening(name: str, data_type: t.DataType) -> Alteration:
-    """Return what widens a column's type; see `evolution.widened`."""
+def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableDefinition:
+    """Return the definition without some columns.
 
-    def alter(definition: TableDefinition) -> TableDefinition:
-        _check_no_version(definition, name, "widened")
-        return _evolved(lambda schema: evolution.widened(schema, name, data_type), definition)
+    SchemaError for a column of the primary key, the version column, or no column at all.
+    """
+    schema = definition.schema
+    dropped = {schema.column(name).id for name in names}
+    for name in names:
+        _check_not_version(definition, schema.column(name), "dropped")
+    for key in schema.key_columns:
+        if key.id in dropped:
+            raise SchemaError(
+                f"the column {key.name!r} is part of the primary key and cannot be dropped"
+            )
+    if not dropped:
+        raise SchemaError("there is no column to drop")
+    remaining = tuple(column for column in schema.columns if column.id not in dropped)
+    return _evolved(definition, remaining)
 
-    return alter
+
+def with_column_renamed(definition: TableDefinition, name: str, new: str) -> TableDefinition:
+    """Return the definition with another name for a column. SchemaError if it is taken."""
+    column = definition.schema.column(name)
+    taken = {
+        sibling.name.lower() for sibling in definition.schema.columns if sibling.id != column.id
+    }
+    if not new or new.lower() in taken:
+        raise SchemaError(f"the column {column.name!r} cannot be named {new!r}: the name is taken")
+    return _evolved(definition, _with_column(definition, replace(column, name=new)))
 
 
-def expiring(ttl: int | None) -> Alteration:
-    """Return what sets the TTL of rows written from then on, in seconds; None for none."""
+def with_column_widened(
+    definition: TableDefinition, name: str, data_type: t.DataType
+) -> TableDefinition:
+    """Return the definition with a wider type for a column: see `is_wider`.
 
-    def alter(definition: TableDefinition) -> TableDefinition:
-        properties = replace(definition.properties, ttl=ttl)
-        properties.check([key.column_id for key in definition.schema.primary_key])
-        return replace(definition, properties=properties)
+    SchemaError for a type that is not wider, a column of the primary key, whose bytes are sorted,
+    or the version column, whose bytes are in the header of every row.
+    """
+    schema = definition.schema
+    column = schema.column(name)
+    _check_not_version(definition, column, "widened")
+    if column.id in {key.column_id for key in schema.primary_key}:
+        raise SchemaError(
+            f"the column {column.name!r} is part of the primary key, so its type cannot change"
+        )
+    if not is_wider(column.type, data_type):
+        raise SchemaError(
+            f"the column {column.name!r} is {column.type} and cannot become {data_type}: the new "
+            "type must hold each of its values unchanged"
+        )
+    return _evolved(definition, _with_column(definition, replace(column, type=data_type)))
 
-    return alter
+
+def with_ttl(definition: TableDefinition, ttl: int | None) -> TableDefinition:
+    """Return the definition with another TTL of rows written from then on, in seconds."""
+    properties = replace(definition.properties, ttl=ttl)
+    properties.check([key.column_id for key in definition.schema.primary_key])
+    return replace(definition, properties=properties)
+
+
+def is_wider(old: t.DataType, new: t.DataType) -> bool:
+    """Return whether a type is another than ``old`` and holds all its values unchanged.
+
+    Integers of more bytes, DECIMALs of more digits on both sides, FLOAT to DOUBLE, integers to
+    DECIMAL, FLOAT or DOUBLE where that is exact.
+    """
+    if isinstance(new, t.Decimal):
+        return old != new and _fits(old, new)
+    return type(new) in _WIDER.get(type(old), ())
+
+
+def _fits(old: t.DataType, new: t.Decimal) -> bool:
+    if isinstance(old, t.Decimal):
+        whole, scale = old.precision - old.scale, old.scale
+    elif type(old) in _WHOLE_DIGITS:
+        whole, scale = _WHOLE_DIGITS[type(old)], 0
+    else:
+        return False
+    return new.scale >= scale and new.precision - new.scale >= whole
+
+
+def _with_column(definition: TableDefinition, changed: Column) -> tuple[Column, ...]:
+    columns = definition.schema.columns
+    return tuple(changed if column.id == changed.id else column for column in columns)
 
 
 def _evolved(
-    evolve: Callable[[TableSchema], TableSchema], definition: TableDefinition
+    definition: TableDefinition, columns: tuple[Column, ...], next_column_id: int | None = None
 ) -> TableDefinition:
-    older = (*definition.older_schemas, definition.schema)
-    return replace(definition, schema=evolve(definition.schema), older_schemas=older)
+    schema = definition.schema
+    if schema.version == MAX_VERSION:
+        raise SchemaError(
+            f"the table has had {MAX_VERSION} schemas, the most there can be; copy it to a new one"
+        )
+    evolved = replace(
+        schema,
+        version=schema.version + 1,
+        columns=columns,
+        next_column_id=schema.next_column_id if next_column_id is None else next_column_id,
+    )
+    older = (*definition.older_schemas, schema)
+    return replace(definition, schema=evolved, older_schemas=older)
 
 
-def _check_no_version(definition: TableDefinition, name: str, done: str) -> None:
-    column = definition.schema.column(name)
+def _check_not_version(definition: TableDefinition, column: Column, action: str) -> None:
     if column.id == definition.properties.version_column:
         raise SchemaError(
             f"the column {column.name!r} is the version column of table {definition.name}, whose "
-            f"bytes stand in every row; it cannot be {done}"
+            f"bytes are in the header of every row; it cannot be {action}"
         )

@@ -1,30 +1,28 @@
-"""A store as of one epoch, and a table as of the latest one.
+"""A store as of one epoch, and the readers of a table at that epoch or at the newest.
 
-Promises: a snapshot stays at its epoch; a latest reader finds the newest epoch at each call, and
-gives the same reader as long as nothing of its table has changed.
+Promises: a snapshot stays at its epoch. A reader of the newest epoch looks for it at each call, and
+returns the same table object as long as nothing of the table has changed. Readers pickle by the
+path of the store: the copy opens the store again.
 Does not know: how epochs come to be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from .epochs import Epochs
 from .log.state import StoreState
-from .plan import ReadPlan
+from .read_plan import ReadPlan
 from .table.storagetable import StorageTable
 from .table.table import Table
-
-if TYPE_CHECKING:
-    from .store import Store
 
 
 class Snapshot:
     """A store as of one epoch. Safe between threads."""
 
-    def __init__(self, store: Store, state: StoreState) -> None:
+    def __init__(self, epochs: Epochs, state: StoreState) -> None:
         """``state``: the store's at that epoch."""
-        self._store = store
+        self._epochs = epochs
         self.state = state
 
     @property
@@ -33,78 +31,84 @@ class Snapshot:
         return self.state.epoch
 
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the tables there were, sorted."""
+        """Return the names of the tables at that epoch, sorted."""
         return self.state.table_names()
 
     def table(self, name: str) -> Table:
         """Return a table as it was.
 
-        TableNotFoundError if there was none of this name, ViewNotPopulatedError for a view that had
-        not all its rows.
+        TableNotFoundError if there was none of this name, ViewNotPopulatedError for a view that did
+        not hold all its rows yet.
         """
-        plan = self.read_plan(name)
-        self.state.check_populated(plan.definition.table_id)
-        reader = plan.open(self._store.environment)
-
-        def open_reader() -> StorageTable:
-            self._store.check_open()
-            return reader
-
-        return Table(name, open_reader)
+        return Table(name, SnapshotReader(self._epochs, self.state, name))
 
     def read_plan(self, name: str, columns: Sequence[str] | None = None) -> ReadPlan:
         """Return what `Store.read_plan` does for the epoch, without another look at the log."""
-        return plan_at(self._store, self.state, self.state.time, name, columns)
+        return ReadPlan.of(self._epochs.path, self.state, name, columns)
+
+
+class SnapshotReader:
+    """Returns a table as of one epoch."""
+
+    def __init__(self, epochs: Epochs, state: StoreState, name: str) -> None:
+        """Errors as of `Snapshot.table`."""
+        plan = ReadPlan.of(epochs.path, state, name)
+        state.check_populated(plan.definition.table_id)
+        self._epochs = epochs
+        self._plan = plan
+        self._table = plan.open(epochs.environment)
+
+    def __call__(self) -> StorageTable:
+        """Return the table. ClosedError if the store was closed."""
+        self._epochs.check_open()
+        return self._table
+
+    def __reduce__(self) -> tuple[object, tuple[str, str, int]]:
+        return _snapshot_reader, (self._plan.path, self._plan.definition.name, self._plan.epoch)
+
+
+def _snapshot_reader(path: str, name: str, epoch: int) -> SnapshotReader:
+    epochs = Epochs.open_path(path)
+    return SnapshotReader(epochs, epochs.state_at(epoch), name)
 
 
 class LatestReader:
-    """Gives the reader of a table at the latest epoch, the same one while that stays so."""
+    """Returns a table at the newest epoch, the same object while that does not change it."""
 
-    def __init__(self, store: Store, name: str) -> None:
-        self._store = store
+    def __init__(self, epochs: Epochs, name: str) -> None:
+        self._epochs = epochs
         self._name = name
-        self._found: tuple[StoreState, StorageTable] | None = None
+        self._last: tuple[StoreState, StorageTable] | None = None
 
     @property
     def epoch(self) -> int:
-        """The epoch of the reader that was given last."""
-        assert self._found is not None
-        return self._found[0].epoch
+        """The epoch of the table that was returned last."""
+        assert self._last is not None
+        return self._last[0].epoch
 
     def __call__(self) -> StorageTable:
-        """Return the reader of the table as it is now.
+        """Return the table as it is now.
 
         TableNotFoundError if it was dropped, ViewNotPopulatedError for a view without all its rows.
         """
-        state = self._store.state
-        found = self._found
-        if found is not None and found[0] is state:
-            return found[1]
-        plan = plan_at(self._store, state, self._store.environment.now(), self._name, None)
+        state = self._epochs.state
+        last = self._last
+        if last is not None and last[0] is state:
+            return last[1]
+        environment = self._epochs.environment
+        plan = ReadPlan.of(self._epochs.path, state, self._name, time=environment.now())
         state.check_populated(plan.definition.table_id)
-        reader = None if found is None else found[1]
-        if reader is None or not reader.reads(plan.definition, plan.segments):
-            reader = plan.open(self._store.environment, self._store.environment.now)
-        self._found = (state, reader)
-        return reader
+        table = None if last is None else last[1]
+        if table is None or not table.reads(plan.definition, plan.segments):
+            table = plan.open(environment, environment.now)
+        self._last = (state, table)
+        return table
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return _latest_reader, (self._epochs.path, self._name)
 
 
-def plan_at(
-    store: Store, state: StoreState, time: int, name: str, columns: Sequence[str] | None
-) -> ReadPlan:
-    """Return the plan of reading a table in a state; ``time``: see `ReadPlan`.
-
-    TableNotFoundError, SchemaError for a column that is not there.
-    """
-    definition = state.table(name).definition
-    schema = definition.schema
-    names = None if columns is None else tuple(schema.column(column).name for column in columns)
-    return ReadPlan(
-        store.path,
-        definition,
-        state.settings.vnode_count,
-        state.epoch,
-        state.segments_of(definition.table_id),
-        time,
-        names,
-    )
+def _latest_reader(path: str, name: str) -> LatestReader:
+    reader = LatestReader(Epochs.open_path(path), name)
+    reader()
+    return reader

@@ -9,56 +9,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
-from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, MAX_VNODE_COUNT
+from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, VnodeMapping
 
-from .appending import AppendCheck
-from .catalog import Catalog
+from . import alteration
+from .catalog import Catalog, fields_from, new_table
 from .check import Report, check
 from .environment import Environment, environment_of
-from .errors import (
-    ClosedError,
-    OptionError,
-    StoreExistsError,
-)
-from .executor import open_state_table
+from .epochs import Epochs
 from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
 from .feed.snapshot import FeedSnapshot, snapshot_of
 from .instant import micros_of
 from .log.entry import Entry, SegmentRecord, Settings
-from .log.log import Log
-from .log.proposal import Proposal
-from .log.rules import check_unread
+from .log.proposal import NewView, Proposal, Required
 from .log.state import StoreState
-from .log.transaction import CommitResult, commit
-from .paths import SEGMENTS, segment_path
-from .plan import ReadPlan, WriteTarget
+from .log.transaction import CommitResult
+from .log.view import CatalogView
+from .read_plan import ReadPlan
+from .schema.ddl import parse_type
+from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, Merge
 from .segment.kind import Kind
-from .segment.registry import registry
 from .segment.writer import SegmentWriter
-from .snapshot import LatestReader, Snapshot, plan_at
+from .snapshot import LatestReader, Snapshot
 from .table.statetable import StateTable
 from .table.table import Table
+from .table.tablewriter import WriteTarget
 from .upkeep import compaction
 from .upkeep.compaction import CompactionReport
 from .upkeep.job import CompactionJob
 from .upkeep.vacuum import VacuumReport, vacuum
-from .writing import Rows, write_rows
+from .writing import Rows, open_state_table, write_rows, write_target
 
 DEFAULT_RETENTION = 24 * 3600
 
 
-class Store(Catalog):
+class Store:
     """An open store. Safe between threads; each process opens its own."""
 
-    def __init__(self, environment: Environment, log: Log, state: StoreState) -> None:
+    def __init__(self, epochs: Epochs) -> None:
         """Wrap an opened log; use `create` or `open`."""
-        self.environment = environment
-        self._log = log
-        self._state = state
-        self._closed = False
+        self.environment = epochs.environment
+        self._epochs = epochs
+        self._catalog = Catalog(epochs)
 
     @classmethod
     def create(
@@ -78,36 +73,26 @@ class Store(Catalog):
         that is there already, whatever its settings. OptionError, StoreExistsError, NotAStoreError.
         """
         shards = min(DEFAULT_SHARDS, vnode_count) if shards is None else shards
-        _check_settings(vnode_count, shards, retention)
-        environment = environment or environment_of(path)
-        log = Log(environment)
-        settings = Settings(environment.random_id(), vnode_count, shards, retention)
-        try:
-            return cls(environment, log, log.create(settings))
-        except StoreExistsError:
-            if not exist_ok:
-                raise
-            return cls(environment, log, log.load())
+        epochs = Epochs.create(
+            environment or environment_of(path),
+            vnode_count=vnode_count,
+            shards=shards,
+            retention=retention,
+            exist_ok=exist_ok,
+        )
+        return cls(epochs)
 
     @classmethod
     def open(cls, path: str, *, environment: Environment | None = None) -> Store:
         """Open the store at ``path``. StoreNotFoundError, NotAStoreError, CorruptionError."""
-        environment = environment or environment_of(path)
-        log = Log(environment)
-        return cls(environment, log, log.load())
+        return cls(Epochs.open(environment or environment_of(path)))
 
     def close(self) -> None:
-        """Let go of the files; what is read or committed later raises ClosedError.
+        """Close the store's files; what is read or committed later raises ClosedError.
 
-        A state table or a scan that is under way still reads what it has open.
+        A state table or a scan that has begun still reads what it has open.
         """
-        self._closed = True
-        registry.close(self.environment.local_path(SEGMENTS))
-
-    def check_open(self) -> None:
-        """Raise ClosedError if the store was closed."""
-        if self._closed:
-            raise ClosedError(f"{self.path}: this store was closed; open it again")
+        self._epochs.close()
 
     def __enter__(self) -> Store:
         return self
@@ -118,48 +103,181 @@ class Store(Catalog):
     def __repr__(self) -> str:
         return f"Store({self.path!r})"
 
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """Pickle by the path: the copy opens the store again, in its own process."""
+        return Store.open, (self.path,)
+
     # What it is
 
     @property
     def path(self) -> str:
         """The store's folder."""
-        return self.environment.location("")
+        return self._epochs.path
 
     @property
     def settings(self) -> Settings:
         """What was fixed when the store was created."""
-        return self._state.settings
+        return self._epochs.settings
 
     @property
     def state(self) -> StoreState:
         """The store at its latest epoch, looked up now."""
-        self.check_open()
-        state = self._state
-        newest = self._log.refresh(state)
-        if newest is not state:
-            self._state = newest
-        return newest
+        return self._epochs.state
 
     @property
     def epoch(self) -> int:
         """The latest committed epoch."""
         return self.state.epoch
 
+    # Tables
+
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the tables, sorted; those of views are not among them."""
+        return self.state.table_names()
+
     def table(self, name: str) -> Table:
         """Return a table that follows the latest epoch. TableNotFoundError."""
-        reader = LatestReader(self, name)
+        reader = LatestReader(self._epochs, name)
         reader()
         return Table(name, reader)
+
+    def create_table(
+        self,
+        name: str,
+        columns: str | pa.Schema,
+        *,
+        primary_key: Sequence[str],
+        distribution_key: Sequence[str] | None = None,
+        merge: Merge = "overwrite",
+        version_column: str | None = None,
+        ttl: int | None = None,
+        append_only: bool = False,
+        tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table and return it.
+
+        ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
+        ``primary_key``: names, each with an order where wanted (``"amount desc"``).
+        ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
+        ``merge``, ``version_column`` (a name), ``ttl`` (seconds), ``append_only`` and
+        ``tombstone_retention`` (seconds): see `TableProperties`.
+        TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
+        """
+        table = new_table(
+            name,
+            columns,
+            primary_key,
+            distribution_key,
+            merge=merge,
+            version_column=version_column,
+            ttl=ttl,
+            append_only=append_only,
+            tombstone_retention=tombstone_retention,
+        )
+        self._catalog.create_table(table, if_not_exists=if_not_exists)
+        return self.table(name)
+
+    def drop_table(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``.
+
+        ``cascade``: also drop the views that read it; else DependentViewsError.
+        InternalTableError for a view's table.
+        """
+        self._catalog.drop_table(name, if_exists=if_exists, cascade=cascade)
+
+    def truncate(self, name: str) -> int:
+        """Remove all rows of a table as one epoch and return it; later upserts come after it."""
+        return self._catalog.truncate(name)
+
+    def add_columns(self, table: str, columns: str | pa.Schema) -> int:
+        """Add columns after a table's own, NULL in its rows, and return the epoch.
+
+        ``columns``: Spark DDL or an Arrow schema. SchemaError, UnsupportedTypeError.
+        """
+        alter = partial(alteration.with_columns, fields=fields_from(columns))
+        return self._catalog.alter_table(table, "add columns", alter)
+
+    def drop_columns(self, table: str, *names: str) -> int:
+        """Drop columns, none of the key, and return the epoch. Older epochs still have them.
+
+        DependentViewsError if a view reads one.
+        """
+        alter = partial(alteration.without_columns, names=names)
+        return self._catalog.alter_table(table, "drop columns", alter)
+
+    def rename_column(self, table: str, name: str, new: str) -> int:
+        """Rename a column and return the epoch. Older epochs have its old name.
+
+        DependentViewsError if a view reads it.
+        """
+        alter = partial(alteration.with_column_renamed, name=name, new=new)
+        return self._catalog.alter_table(table, "rename column", alter)
+
+    def widen_column(self, table: str, name: str, data_type: str) -> int:
+        """Give a column a wider type (Spark DDL) and return the epoch: see `alteration.is_wider`.
+
+        DependentViewsError if a view reads it.
+        """
+        alter = partial(alteration.with_column_widened, name=name, data_type=parse_type(data_type))
+        return self._catalog.alter_table(table, "widen column", alter)
+
+    def set_ttl(self, table: str, ttl: int | None) -> int:
+        """Set after how many seconds rows written from now on expire (None: never).
+
+        Return the epoch. Rows written before keep the expiry they were written with.
+        DependentViewsError if a view reads the table.
+        """
+        return self._catalog.alter_table(table, "set ttl", partial(alteration.with_ttl, ttl=ttl))
+
+    # Views
+
+    def views(self) -> tuple[str, ...]:
+        """Return the names of the views, sorted."""
+        return self.state.view_names()
+
+    def view(self, name: str) -> CatalogView:
+        """Return what the catalog knows of a view. ViewNotFoundError."""
+        return self.state.view(name)
+
+    def internal_tables(self, view: str) -> tuple[str, ...]:
+        """Return the names of a view's state tables, in its plan's order. ViewNotFoundError."""
+        state = self.state
+        return tuple(map(state.name_of, state.view(view).definition.internal))
+
+    def create_view(self, view: NewView, requires: Sequence[Required] = ()) -> CatalogView:
+        """Create a view that has not begun to read, and return it.
+
+        ``requires``: the definitions it was planned from; ConflictError if one has changed.
+        TableNameError, TableExistsError, TableNotFoundError, SchemaError for an input with a TTL,
+        OptionError for a mapping with another number of vnodes than the store has.
+        """
+        return self._catalog.create_view(view, requires)
+
+    def drop_view(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a view with all its tables. ViewNotFoundError unless ``if_exists``.
+
+        ``cascade``: also drop the views that read it; else DependentViewsError.
+        """
+        self._catalog.drop_view(name, if_exists=if_exists, cascade=cascade)
+
+    def alter_view_mapping(self, name: str, mapping: VnodeMapping) -> int:
+        """Give the vnodes of a view to other parallel units and return the epoch.
+
+        A refresh under way conflicts. ViewNotFoundError, OptionError for a mapping with another
+        number of vnodes than the store has.
+        """
+        return self._catalog.alter_view_mapping(name, mapping)
 
     # The past
 
     def at(self, epoch: int) -> Snapshot:
         """Return the store as of an epoch. EpochNotFoundError, EpochExpiredError."""
-        return Snapshot(self, self.state_at(epoch))
+        return Snapshot(self._epochs, self.state_at(epoch))
 
     def state_at(self, epoch: int) -> StoreState:
         """Return the store's state as of an epoch. EpochNotFoundError, EpochExpiredError."""
-        return self._log.state_at(self.state, epoch)
+        return self._epochs.state_at(epoch)
 
     def epoch_at(self, time: datetime) -> int:
         """Return the newest epoch committed at or before a time, which has a time zone.
@@ -167,11 +285,11 @@ class Store(Catalog):
         EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept,
         OptionError for a time without a zone.
         """
-        return self._log.epoch_at(self.state, micros_of(time))
+        return self._epochs.epoch_at(time)
 
     def history(self) -> Iterator[Entry]:
-        """Yield what every commit said, the newest first."""
-        return self._log.history(self.state)
+        """Yield the entry of every commit, the newest first."""
+        return self._epochs.history()
 
     # Changes
 
@@ -226,7 +344,7 @@ class Store(Catalog):
         request = FeedRequest(
             name, first_epoch, last_epoch, deduplication, update_images, columns, pending
         )
-        return plan_feed(self._log, self.state, request)
+        return plan_feed(self._epochs.log, self.state, request)
 
     def feed_snapshot(
         self, name: str, epoch: int, *, columns: Sequence[str] | None = None
@@ -238,7 +356,7 @@ class Store(Catalog):
     def data_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterator[int]:
         """Yield the epochs behind one that may have changed a table's rows, ascending."""
         state = self.state
-        return data_epochs(self._log, state, table_id, after, last or state.epoch)
+        return data_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
 
     def state_table(
         self, name: str, *, strict: bool = False, vnodes: Sequence[range] | None = None
@@ -247,7 +365,7 @@ class Store(Catalog):
 
         UsageError for a table whose rows are merged or expire: it holds its rows as they are put.
         """
-        return open_state_table(self, name, vnodes, strict)
+        return open_state_table(self._epochs, name, vnodes, strict)
 
     # Reading and writing elsewhere
 
@@ -271,7 +389,7 @@ class Store(Catalog):
             moment = micros_of(time)
         else:
             moment = self.environment.now() if epoch is None else state.time
-        return plan_at(self, state, max(moment, state.time), name, columns)
+        return ReadPlan.of(self.path, state, name, columns, time=max(moment, state.time))
 
     def write_target(self, name: str, *, expiring: bool = False) -> WriteTarget:
         """Return what other processes need to write rows of a table. InternalTableError.
@@ -279,10 +397,7 @@ class Store(Catalog):
         ``expiring``: rows that expire, though the table has no TTL. DependentViewsError if a view
         reads it: no commit would tell the view that they are gone.
         """
-        definition = self.free_table(name, "written")
-        if expiring:
-            check_unread(self.state, definition.table_id, "written with rows that expire")
-        return WriteTarget(self.path, definition, self.settings.vnode_count, self.settings.shards)
+        return write_target(self._epochs, name, expiring=expiring)
 
     def write(
         self, table: str, rows: Rows, *, overwrite: bool = False, ttls: pa.Array | None = None
@@ -293,37 +408,30 @@ class Store(Catalog):
         ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
         of `TableWriter.write` and `transaction.commit`.
         """
-        return write_rows(self, table, rows, overwrite=overwrite, ttls=ttls)
+        return write_rows(self._epochs, table, rows, overwrite=overwrite, ttls=ttls)
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete the rows with some primary keys as one epoch and return it.
 
         ``keys`` has the key's columns, and the version column where the delete has a version.
         """
-        return write_rows(self, table, keys, kind=Kind.DELETE)
+        return write_rows(self._epochs, table, keys, kind=Kind.DELETE)
 
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for this store."""
-        return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
+        return self._epochs.segment_writer()
 
     def commit(self, proposal: Proposal) -> CommitResult:
         """Commit a proposal: see `transaction.commit`.
 
-        AppendOnlyError if it would change a row of an append-only table, or has one with a key
-        that is there.
+        AppendOnlyError if it would change a row of an append-only table, or adds a row with a key
+        that the table has already.
         """
-        appends = AppendCheck(self.environment, proposal)
-        done = commit(self._log, self.state, proposal, appends)
-        self._state = done.state
-        if proposal.segments and proposal.data_change:
-            tables = {table.table_id for one in proposal.segments for table in one.tables}
-            self._state = compaction.tend(self._log, done.state, tables)
-        return done
+        return self._epochs.commit(proposal)
 
     def discard(self, segments: Sequence[SegmentRecord]) -> None:
-        """Remove segments that were written for a commit which was refused: no other names them."""
-        for record in segments:
-            self.environment.remove(segment_path(record.name))
+        """Remove the segments of a commit that was refused: no commit names them."""
+        self._epochs.discard(segments)
 
     # Upkeep
 
@@ -337,7 +445,8 @@ class Store(Catalog):
         """
         state = self.state
         tables = state.tables if table is None else [state.table(table).definition.table_id]
-        self._state, report = compaction.compact(self._log, state, tables, progress)
+        newest, report = compaction.compact(self._epochs.log, state, tables, progress)
+        self._epochs.advance(newest)
         return report
 
     def compaction_job(self, table: str, *, spares_young: bool = False) -> CompactionJob | None:
@@ -361,7 +470,8 @@ class Store(Catalog):
 
         ConflictError if a file was taken away meanwhile, TableNotFoundError if a table was dropped.
         """
-        self._state, report = job.commit(self._log, self.state, records)
+        newest, report = job.commit(self._epochs.log, self.state, records)
+        self._epochs.advance(newest)
         return report
 
     def vacuum(self, retention: int | None = None, dry_run: bool = False) -> VacuumReport:
@@ -370,18 +480,10 @@ class Store(Catalog):
         By default the store's own retention; older epochs can no longer be read. ``dry_run``: only
         tell what would go. OptionError for a negative retention.
         """
-        self._state, report = vacuum(self._log, self.state, retention, dry_run=dry_run)
+        newest, report = vacuum(self._epochs.log, self.state, retention, dry_run=dry_run)
+        self._epochs.advance(newest)
         return report
 
     def check(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Verify everything: see `check`; ``progress`` takes the segments done, and how many."""
-        return check(self.environment, self._log, self.state, progress)
-
-
-def _check_settings(vnode_count: int, shards: int, retention: int) -> None:
-    if not 1 <= vnode_count <= MAX_VNODE_COUNT:
-        raise OptionError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count}")
-    if not 1 <= shards <= vnode_count:
-        raise OptionError(f"shards must be 1 to vnode_count ({vnode_count}), not {shards}")
-    if retention < 0:
-        raise OptionError(f"retention is in seconds and cannot be negative: {retention}")
+        return check(self.environment, self._epochs.log, self.state, progress)

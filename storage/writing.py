@@ -1,67 +1,181 @@
-"""Rows written to a table of a store by one process, as one epoch.
+"""Rows that one process writes to a table of a store, as one epoch.
 
-Promises: all rows become visible at once or none does; of rows that the table does not take no
-file stays.
-Does not know: Spark.
+Promises: all rows become visible at once or none does; no file stays of rows that the table
+refuses. A strict state table's commit is refused if another commit has changed the same rows since
+the table was opened.
+Does not know: Spark, or what a state table does with its rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
-from .errors import AppendOnlyError
-from .log.entry import SegmentRecord
-from .log.proposal import Proposal
-from .plan import WriteTarget
+from .catalog import user_table
+from .codec.ragged import Bytes
+from .epochs import Epochs
+from .errors import AppendOnlyError, SchemaMismatchError, UsageError
+from .log.entry import Entry, SegmentRecord, TableDefinition
+from .log.proposal import Proposal, Reads
+from .log.rules import check_unread
+from .log.state import placed_in
 from .segment.kind import Kind
+from .snapshot import LatestReader
 from .table.appendonly import change_refused
+from .table.encoding import RowEncoding
+from .table.statetable import StateTable
+from .table.storagetable import StorageTable
+from .table.tablewriter import WriteTarget
 
-if TYPE_CHECKING:
-    from .store import Store
 
-Rows: TypeAlias = pa.RecordBatch | pa.Table
+@runtime_checkable
+class ArrowStream(Protocol):
+    """What hands its rows over as Arrow data: a DataFrame of pandas or polars, for example."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the rows as a PyCapsule of Arrow's C stream interface."""
+
+
+Rows: TypeAlias = pa.RecordBatch | pa.Table | pa.RecordBatchReader | ArrowStream
+_CONVERSIONS = {"dict": "pyarrow.table(rows)", "list": "pyarrow.Table.from_pylist(rows)"}
+
+
+def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteTarget:
+    """Return what a task needs to write rows of a table: see `Store.write_target`."""
+    state = epochs.state
+    definition = user_table(state, name, "written")
+    if expiring:
+        check_unread(state, definition.table_id, "written with rows that expire")
+    settings = state.settings
+    return WriteTarget(epochs.path, definition, settings.vnode_count, settings.shards)
 
 
 def write_rows(
-    store: Store,
-    table: str,
+    epochs: Epochs,
+    name: str,
     rows: Rows,
     *,
     kind: Kind | None = None,
     overwrite: bool = False,
     ttls: pa.Array | None = None,
 ) -> int:
-    """Write rows and return their epoch.
+    """Write rows of a table and return their epoch.
 
-    ``kind``: what all of them are, None for upserts; ``overwrite``: they replace all others;
-    ``ttls``: see `TableWriter.write`, whose errors and those of `transaction.commit` are raised.
+    ``kind``: that of all rows, None for upserts; ``overwrite``: they replace all others; ``ttls``:
+    as `TableWriter.write` takes them. Errors as of `TableWriter.write` and `transaction.commit`;
+    UsageError for rows that are not Arrow data.
     """
-    started = store.environment.now()
-    target = store.write_target(table, expiring=ttls is not None)
+    started = epochs.environment.now()
+    batches = _batches_of(rows)
+    target = write_target(epochs, name, expiring=ttls is not None)
     if target.definition.properties.append_only and (overwrite or kind is Kind.DELETE):
         raise change_refused(target.definition, "overwrite" if overwrite else "delete")
-    segments = _segments(store, target, rows, kind, ttls)
-    based = (target.definition.table_id,) if overwrite else ()
-    operation = "overwrite" if overwrite else "write"
-    proposal = Proposal(operation=operation, started=started, segments=segments, based_tables=based)
+    segments = _write_segments(epochs, target, batches, kind, ttls)
+    proposal = Proposal(
+        operation="overwrite" if overwrite else "write",
+        started=started,
+        segments=segments,
+        based_tables=(target.definition.table_id,) if overwrite else (),
+    )
     try:
-        return store.commit(proposal).epoch
+        return epochs.commit(proposal).epoch
     except AppendOnlyError:
-        store.discard(segments)
+        epochs.discard(segments)
         raise
 
 
-def _segments(
-    store: Store, target: WriteTarget, rows: Rows, kind: Kind | None, ttls: pa.Array | None
+def _batches_of(rows: Rows) -> Iterable[pa.RecordBatch]:
+    if isinstance(rows, pa.RecordBatch):
+        return [rows]
+    if isinstance(rows, pa.Table):
+        batches: list[pa.RecordBatch] = rows.to_batches()
+        return batches
+    if not isinstance(rows, ArrowStream):
+        name = type(rows).__name__
+        advice = f"; convert them with {_CONVERSIONS[name]}" if name in _CONVERSIONS else ""
+        raise UsageError(
+            "rows are a pyarrow Table, RecordBatch or RecordBatchReader, or a DataFrame that hands "
+            f"over Arrow data (pandas, polars), not {name}{advice}"
+        )
+    try:
+        reader: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(rows)
+    except pa.ArrowException as error:
+        raise SchemaMismatchError(
+            f"the rows of a {type(rows).__name__} cannot be converted to Arrow data: {error}"
+        ) from error
+    return reader
+
+
+def _write_segments(
+    epochs: Epochs,
+    target: WriteTarget,
+    batches: Iterable[pa.RecordBatch],
+    kind: Kind | None,
+    ttls: pa.Array | None,
 ) -> tuple[SegmentRecord, ...]:
     start = 0
-    with target.open(store.environment) as writer:
-        for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
+    with target.open(epochs.environment) as writer:
+        for batch in batches:
             kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
             lives = None if ttls is None else ttls.slice(start, batch.num_rows)
             writer.write(batch, kinds, lives)
             start += batch.num_rows
         return writer.finish()
+
+
+# State tables
+
+
+def open_state_table(
+    epochs: Epochs, name: str, vnodes: Sequence[range] | None, strict: bool
+) -> StateTable:
+    """Return a table of a store, or its rows in ``vnodes``, as a state table.
+
+    TableNotFoundError; InternalTableError; UsageError for a table whose rows are merged or expire.
+    """
+    definition = user_table(epochs.state, name, "written")
+    _check_state_table(definition, strict)
+    encoding = RowEncoding(definition, epochs.settings.vnode_count)
+    reader = LatestReader(epochs, name)
+
+    def commit_changes(
+        flush: Callable[[], tuple[SegmentRecord, ...]], relied_on: Bytes | None
+    ) -> int:
+        started = epochs.environment.now()
+        reads = None
+        if relied_on is not None:
+            reads = Reads(reader.epoch, partial(_changes_any, epochs, encoding, relied_on))
+        proposal = Proposal(operation="write", started=started, segments=flush(), reads=reads)
+        return epochs.commit(proposal).epoch
+
+    return StateTable(
+        encoding, reader, commit_changes, epochs.segment_writer, vnodes=vnodes, strict=strict
+    )
+
+
+def _changes_any(epochs: Epochs, encoding: RowEncoding, full_keys: Bytes, entry: Entry) -> bool:
+    """Return whether a commit changed a table's row under one of some keys, or all its rows."""
+    table_id = encoding.table_id
+    if table_id in entry.based_tables:
+        return True
+    added = placed_in(entry.added, entry.epoch, table_id)
+    changed = StorageTable(epochs.environment, encoding, added, lambda: 0)
+    return len(changed.get_values(full_keys)) > 0
+
+
+def _check_state_table(definition: TableDefinition, strict: bool) -> None:
+    properties = definition.properties
+    if not properties.is_plain or properties.ttl is not None:
+        raise UsageError(
+            f"table {definition.name!r} merges its rows or lets them expire, which a state table "
+            "does not; write it with store.write or through Spark"
+        )
+    if strict and definition.older_schemas:
+        raise UsageError(
+            f"table {definition.name!r} was altered, so that a strict state table cannot compare "
+            "old rows by their bytes; open it without strict"
+        )

@@ -12,7 +12,7 @@ from relstate.connector.views.creation import new_view
 from relstate.connector.views.explanation import explained, explained_new
 from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
-from relstate.storage import CatalogView, Snapshot, StoreState, errors
+from relstate.storage import CatalogView, ReadPlan, StoreState, errors
 
 from .ddl_run import Result, epoch_result, matches
 from .view_ddl import (
@@ -86,10 +86,9 @@ class ViewRunner:
 
     def _internal(self, view: str | None) -> Result:
         state = self._store.state
-        snapshot = Snapshot(self._store, state)
         views = [state.view(view)] if view is not None else list(state.views.values())
         rows = [
-            _table(snapshot, one, table_id)
+            _table(self._store.path, state, one, table_id)
             for one in sorted(views, key=lambda one: one.view_id)
             for table_id in one.definition.internal
         ]
@@ -111,11 +110,11 @@ def _row(state: StoreState, name: str) -> tuple[Any, ...]:
     )
 
 
-def _table(snapshot: Snapshot, view: CatalogView, table_id: int) -> tuple[Any, ...]:
-    plan = snapshot.read_plan(snapshot.state.name_of(table_id))
+def _table(path: str, state: StoreState, view: CatalogView, table_id: int) -> tuple[Any, ...]:
+    plan = ReadPlan.of(path, state, state.name_of(table_id))
     return (
         plan.definition.name,
-        snapshot.state.name_of(view.view_id),
+        state.name_of(view.view_id),
         table_id,
         [column.name for column in plan.definition.schema.key_columns],
         plan.stored_rows,

@@ -29,7 +29,6 @@ from relstate.storage import (
     Proposal,
     ReadPlan,
     SegmentRecord,
-    Snapshot,
     Store,
     StoreState,
     errors,
@@ -191,13 +190,13 @@ class Refresher:
         """Return a view's part of a refresh that reads its state as of ``state``."""
         view = state.views[view_id]
         tables = [state.name_of(one) for one in (*view.definition.internal, view_id)]
-        settings, snapshot = state.settings, Snapshot(self._store, state)
+        settings, path = state.settings, self._store.path
         job = ViewJob(
             view_id,
             self.plan_of(view),
             view.definition.mapping,
-            Target(self._store.path, settings.vnode_count, settings.shards),
-            tuple(map(snapshot.read_plan, tables)),
+            Target(path, settings.vnode_count, settings.shards),
+            tuple(ReadPlan.of(path, state, table) for table in tables),
             view.definition.settings[ANSI].lower() == "true",
         )
         return ViewRun(view, state.name_of(view_id), job, tuple(reads))

@@ -19,7 +19,7 @@ from ..errors import EpochExpiredError, EpochNotFoundError, OptionError, TableNo
 from ..log.entry import Entry, TableDefinition
 from ..log.log import Log
 from ..log.state import StoreState
-from ..plan import ReadPlan
+from ..read_plan import ReadPlan
 from .columns import feed_fields, feed_schema
 from .reader import FeedReader, FeedShape, expiring
 from .step import FeedStep, steps_of

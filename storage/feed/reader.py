@@ -24,7 +24,7 @@ from ..log.entry import TableDefinition
 from ..log.rules import without_expiry
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
-from ..plan import ReadPlan
+from ..read_plan import ReadPlan
 from ..segment.block import Block
 from ..segment.kind import EXPIRES, Kind
 from ..table.head import Heads

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..environment import Environment
-from ..plan import ReadPlan
+from ..read_plan import ReadPlan
 from .columns import INSERT, feed_batch, feed_fields, feed_schema, stored_columns
 from .reader import expiring
 

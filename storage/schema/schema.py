@@ -97,7 +97,7 @@ class TableSchema:
         _check_key("primary key", key_ids, columns)
         distribution = key_ids
         if distribution_key is not None:
-            names = _parts("distribution key", distribution_key)
+            names = name_list("distribution key", distribution_key)
             distribution = tuple(_find(name, columns).id for name in names)
             _check_key("distribution key", distribution, columns)
         for column in columns:
@@ -259,14 +259,17 @@ def _column_from_json(item: dict[str, Any]) -> Column:
     )
 
 
-def _parts(what: str, names: Sequence[str]) -> Sequence[str]:
+def name_list(what: str, names: Sequence[str]) -> Sequence[str]:
+    """Return a list of column names unchanged. SchemaError for a text, also a sequence of texts."""
     if isinstance(names, str):
-        raise SchemaError(f"the {what} is a list of column names, not the text {names!r}")
+        raise SchemaError(
+            f"{what}: expected a list of column names, found the text {names!r}; write [{names!r}]"
+        )
     return names
 
 
 def _named(what: str, names: Sequence[str]) -> Sequence[str]:
-    if not _parts(what, names):
+    if not name_list(what, names):
         raise SchemaError(f"the {what} is empty; name at least one column")
     return names
 

@@ -7,6 +7,7 @@ Does not know: epochs, or where an entry's segment ends.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -15,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..environment import Environment
-from ..log.entry import SegmentRecord
+from ..environment import Environment, environment_of
+from ..log.entry import SegmentRecord, TableDefinition
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
 from .encoding import RowEncoding
@@ -85,6 +86,22 @@ class TableWriter:
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Return the durable segments that hold all rows, in rank order."""
         return self._segments.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTarget:
+    """One table to write to. Picklable."""
+
+    path: str
+    definition: TableDefinition
+    vnode_count: int
+    shards: int
+
+    def open(self, environment: Environment | None = None) -> TableWriter:
+        """Return a writer for one task of this process."""
+        encoding = RowEncoding(self.definition, self.vnode_count)
+        environment = environment or environment_of(self.path)
+        return TableWriter(environment, encoding, self.shards)
 
 
 def _fold_of(encoding: RowEncoding) -> EntryFold | None:

@@ -104,8 +104,8 @@ def test_what_cannot_be_altered_is_refused(altered: Store) -> None:
     """Nothing is committed."""
     epoch = altered.epoch
     refused: list[tuple[Any, str]] = [
-        (lambda: altered.add_columns("t", "A STRING"), "there is one of this name"),
-        (lambda: altered.add_columns("t", "c INT, C INT"), "there is one of this name"),
+        (lambda: altered.add_columns("t", "A STRING"), "has a column of this name"),
+        (lambda: altered.add_columns("t", "c INT, C INT"), "has a column of this name"),
         (lambda: altered.add_columns("t", "c INT NOT NULL"), "NOT NULL"),
         (lambda: altered.drop_columns("t", "k"), "primary key"),
         (lambda: altered.drop_columns("t", "nothing"), "no column 'nothing'"),
@@ -124,7 +124,7 @@ def test_what_cannot_be_altered_is_refused(altered: Store) -> None:
 
 
 def test_the_version_column_stays(store: Store) -> None:
-    """Its bytes stand in the rows."""
+    """A version column is neither dropped nor widened: its bytes are in the rows."""
     store.create_table("t", "k INT, v INT", primary_key=["k"], version_column="v")
 
     with pytest.raises(SchemaError, match="cannot be dropped"):

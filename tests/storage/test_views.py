@@ -132,7 +132,7 @@ def test_impossible_views_are_refused(store: Store) -> None:
         store.create_view(new_view(store, "w", "u", "e"))
     with pytest.raises(SchemaError, match="reads columns of table 'u' that are not there"):
         store.create_view(new_view(store, "w", "u", columns=(1, 9)))
-    with pytest.raises(OptionError, match="the mapping is of 5 vnodes, not 8"):
+    with pytest.raises(OptionError, match="the mapping has 5 vnodes, but the store has 8"):
         store.create_view(replace(new_view(store, "w", "u"), mapping=VnodeMapping.balanced(5, 1)))
     view = new_view(store, "w", "u")
     store.drop_table("u")
@@ -256,7 +256,7 @@ def test_a_refresh_conflicts_with_a_new_mapping(store: Store) -> None:
 
 def test_a_mapping_is_of_the_stores_vnodes(store: Store) -> None:
     """Others are refused, and so is a view that is not there."""
-    with pytest.raises(OptionError, match="of 9 vnodes, not 8"):
+    with pytest.raises(OptionError, match="has 9 vnodes, but the store has 8"):
         store.alter_view_mapping("v", VnodeMapping.balanced(9, 2))
     with pytest.raises(ViewNotFoundError):
         store.alter_view_mapping("t", VnodeMapping.balanced(8, 2))

@@ -1,4 +1,4 @@
-"""What a task needs to read or write a table: values that travel.
+"""What a task needs to read a table: a value that travels to it.
 
 Promises: a plan names its epoch, its segments and its schema, so that all tasks of a read see the
 same rows, whatever is committed meanwhile, and none reads the log.
@@ -7,7 +7,7 @@ Does not know: who sends it where.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,13 +16,13 @@ from relstate.vnode import VnodeMapping
 
 from .environment import Environment, environment_of
 from .log.entry import TableDefinition
-from .log.state import PlacedSegment
+from .log.state import PlacedSegment, StoreState
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
+from .schema.schema import name_list
 from .table.encoding import RowEncoding
 from .table.pruning import Pruning, matching_vnodes, told
 from .table.storagetable import StorageTable
-from .table.tablewriter import TableWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,36 @@ class ReadPlan:
     columns: tuple[str, ...] | None = None
     verify: str = "hash"
     where: Predicate | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        state: StoreState,
+        name: str,
+        columns: Sequence[str] | None = None,
+        *,
+        time: int | None = None,
+    ) -> ReadPlan:
+        """Return the plan of reading a table of a store, at ``path``, in one of its states.
+
+        ``time``: that of the state by default. TableNotFoundError, SchemaError for a column that
+        is not there.
+        """
+        definition = state.table(name).definition
+        schema = definition.schema
+        names = None
+        if columns is not None:
+            names = tuple(schema.column(column).name for column in name_list("columns", columns))
+        return cls(
+            path,
+            definition,
+            state.settings.vnode_count,
+            state.epoch,
+            state.segments_of(definition.table_id),
+            state.time if time is None else time,
+            names,
+        )
 
     def filtered(self, where: str, time_zone: str = "UTC") -> ReadPlan:
         """Return the plan for those of the rows that a SQL expression in Spark's dialect wants.
@@ -129,19 +159,3 @@ def _limited(groups: tuple[range, ...], vnodes: set[int]) -> tuple[range, ...]:
         else:
             found.append(range(vnode, vnode + 1))
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTarget:
-    """One table to write to. Picklable."""
-
-    path: str
-    definition: TableDefinition
-    vnode_count: int
-    shards: int
-
-    def open(self, environment: Environment | None = None) -> TableWriter:
-        """Return a writer for one task of this process."""
-        encoding = RowEncoding(self.definition, self.vnode_count)
-        environment = environment or environment_of(self.path)
-        return TableWriter(environment, encoding, self.shards)

@@ -1,0 +1,168 @@
+"""The epochs of an open store: the newest, the earlier ones, and the commit of the next.
+
+A store, its catalog and its tables share one object of this kind; what they read or commit goes
+through it.
+
+Promises: the newest epoch is looked up at each call; a store that was closed is neither read nor
+written through it. Safe between threads; each process opens its own.
+Does not know: tables and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from operator import index
+
+from relstate.vnode import MAX_VNODE_COUNT
+
+from .environment import Environment, environment_of
+from .errors import ClosedError, OptionError, StoreExistsError
+from .instant import micros_of
+from .log.entry import Entry, SegmentRecord, Settings
+from .log.log import Log
+from .log.proposal import Proposal
+from .log.state import StoreState
+from .log.transaction import CommitResult, commit
+from .paths import SEGMENTS, segment_path
+from .segment.registry import registry
+from .segment.writer import SegmentWriter
+from .table.appendonly import AppendCheck
+from .upkeep import compaction
+
+
+class Epochs:
+    """The log of an open store and the newest state known of it."""
+
+    def __init__(self, log: Log, state: StoreState) -> None:
+        """``state``: what the log was loaded with; use `create` or `open`."""
+        self.environment = log.environment
+        self.log = log
+        self._state = state
+        self._closed = False
+
+    @classmethod
+    def create(
+        cls,
+        environment: Environment,
+        *,
+        vnode_count: int,
+        shards: int,
+        retention: int,
+        exist_ok: bool,
+    ) -> Epochs:
+        """Create an empty store and open it: see `Store.create`."""
+        _check_settings(vnode_count, shards, retention)
+        log = Log(environment)
+        settings = Settings(environment.random_id(), vnode_count, shards, retention)
+        try:
+            return cls(log, log.create(settings))
+        except StoreExistsError:
+            if not exist_ok:
+                raise
+            return cls(log, log.load())
+
+    @classmethod
+    def open(cls, environment: Environment) -> Epochs:
+        """Open a store. StoreNotFoundError, NotAStoreError, CorruptionError."""
+        log = Log(environment)
+        return cls(log, log.load())
+
+    @classmethod
+    def open_path(cls, path: str) -> Epochs:
+        """Open the store at a path; errors as of `open`."""
+        return cls.open(environment_of(path))
+
+    def close(self) -> None:
+        """Close the segments; a later look at the store raises ClosedError."""
+        self._closed = True
+        registry.close(self.environment.local_path(SEGMENTS))
+
+    def check_open(self) -> None:
+        """Raise ClosedError if the store was closed."""
+        if self._closed:
+            raise ClosedError(f"{self.path}: this store was closed; open it again")
+
+    @property
+    def path(self) -> str:
+        """The store's folder."""
+        return self.environment.location("")
+
+    @property
+    def settings(self) -> Settings:
+        """What was fixed when the store was created."""
+        return self._state.settings
+
+    @property
+    def state(self) -> StoreState:
+        """The store at its newest epoch, looked up now. ClosedError."""
+        self.check_open()
+        state = self._state
+        newest = self.log.refresh(state)
+        if newest is not state:
+            self._state = newest
+        return newest
+
+    def advance(self, state: StoreState) -> None:
+        """Take a state that a commit has led to as the newest known."""
+        self._state = state
+
+    # Earlier epochs
+
+    def state_at(self, epoch: int) -> StoreState:
+        """Return the store's state as of an epoch.
+
+        EpochNotFoundError, EpochExpiredError, OptionError for what is not an integer.
+        """
+        return self.log.state_at(self.state, _epoch_number(epoch))
+
+    def epoch_at(self, time: datetime) -> int:
+        """Return the newest epoch committed at or before a time: see `Store.epoch_at`."""
+        return self.log.epoch_at(self.state, micros_of(time))
+
+    def history(self) -> Iterator[Entry]:
+        """Yield the entries of all epochs, the newest first."""
+        return self.log.history(self.state)
+
+    # The next epoch
+
+    def commit(self, proposal: Proposal) -> CommitResult:
+        """Commit a proposal, then merge files of the tables it wrote where that is due.
+
+        The errors of `transaction.commit`, AppendOnlyError.
+        """
+        appends = AppendCheck(self.environment, proposal)
+        done = commit(self.log, self.state, proposal, appends)
+        self._state = done.state
+        if proposal.segments and proposal.data_change:
+            tables = {table.table_id for record in proposal.segments for table in record.tables}
+            self._state = compaction.tend(self.log, done.state, tables)
+        return done
+
+    def segment_writer(self) -> SegmentWriter:
+        """Return a writer of segments for the store."""
+        return SegmentWriter(self.environment, self.settings.vnode_count, self.settings.shards)
+
+    def discard(self, segments: Sequence[SegmentRecord]) -> None:
+        """Remove segments of a commit that was refused: no commit names them."""
+        for record in segments:
+            self.environment.remove(segment_path(record.name))
+
+
+def _epoch_number(epoch: object) -> int:
+    """Return an epoch as an int, also of numpy's kind. OptionError for anything else."""
+    if not isinstance(epoch, bool):
+        try:
+            return index(epoch)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    raise OptionError(f"an epoch is an integer, not {epoch!r}; store.epoch is the latest")
+
+
+def _check_settings(vnode_count: int, shards: int, retention: int) -> None:
+    if not 1 <= vnode_count <= MAX_VNODE_COUNT:
+        raise OptionError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count}")
+    if not 1 <= shards <= vnode_count:
+        raise OptionError(f"shards must be 1 to vnode_count ({vnode_count}), not {shards}")
+    if retention < 0:
+        raise OptionError(f"retention is in seconds and cannot be negative: {retention}")
