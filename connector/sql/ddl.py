@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import Token, TokenType
 
-from relstate.connector.syntax.reference import parse_query, table_references
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import TokenReader, quoted, shown
 from relstate.storage import errors
 
@@ -161,7 +161,7 @@ def _is_named(name: str) -> bool:
     """Tell whether a query reads a table by a name without quotes."""
     text = f"SELECT * FROM {name}"
     try:
-        found = table_references(parse_query(text), text, lambda one, as_of: True)
+        found = ParsedQuery.parse(text).table_references(lambda one, as_of: True)
     except errors.UnsupportedStatementError:
         return False
     return [one.name for one in found] == [name]

@@ -7,10 +7,10 @@ Does not know: what the clauses do.
 
 from __future__ import annotations
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
-from relstate.connector.syntax.tokens import DIALECT, quoted
+from relstate.connector.syntax.tokens import quoted
+from relstate.storage import errors, syntax
 
 from .dml import Clause, Merge, When
 
@@ -59,8 +59,8 @@ def visible(statement: Merge, clause: Clause, expression: str) -> str:
     is_source = clause.when is When.NOT_MATCHED
     side = quoted(statement.source_alias if is_source else statement.alias)
     try:
-        tree = parse_one(expression, read=DIALECT, into=exp.Condition)
-    except SqlglotError:
+        tree = syntax.parse_condition(expression)
+    except errors.UnsupportedExpressionError:
         return expression
     if tree.find(exp.Query) is not None:
         # Names in a subquery may be its own.

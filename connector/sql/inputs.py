@@ -16,12 +16,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from relstate.connector.syntax.reference import (
-    columns_read,
-    parse_query,
-    replaced,
-    table_references,
-)
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.types import struct_of
 from relstate.storage import CatalogView, ReadPlan, Store, StoreState, TableSchema
@@ -34,19 +29,19 @@ def select_frame(
     spark: SparkSession, store: Store, state: StoreState, view: CatalogView
 ) -> DataFrame:
     """Return the rows of a view's SELECT at the epochs of its progress."""
-    text, epochs = view.definition.query, dict(view.progress.inputs)
+    epochs = dict(view.progress.inputs)
     created = state.tables[view.view_id].definition.created_epoch
-    tree, planner = parse_query(text), QueryPlanner(spark, store)
-    references = table_references(tree, text, lambda name, as_of: True)
+    query, planner = ParsedQuery.parse(view.definition.query), QueryPlanner(spark, store)
+    references = query.table_references(lambda name, as_of: True)
     frames: dict[str, Any] = {}
     for place, reference in enumerate(references):
         table_id = state.table(reference.name).definition.table_id
         plan = store.read_plan(reference.name, epoch=epochs[table_id])
         schema = _schema_at(store, plan, created)
         known = {column.name: column for column in schema.visible_columns}
-        names = columns_read(tree, text, list(known)) or tuple(known)[:1]
+        names = query.columns_read(list(known)) or tuple(known)[:1]
         frames[f"relation_{place}"] = _frame(planner, plan, [known[name] for name in names])
-    return spark.sql(replaced(text, references, list(frames)), **frames)
+    return spark.sql(query.replaced(references, list(frames)), **frames)
 
 
 def _schema_at(store: Store, plan: ReadPlan, epoch: int) -> TableSchema:

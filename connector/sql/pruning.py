@@ -1,14 +1,14 @@
 """Which conditions of a query concern one table reference alone, so that its read may use them.
 
 Spark evaluates every condition again; a read that knows one only leaves out rows that could not
-count. So a condition is handed to a reference only where every row that it refuses is without
-effect on the query:
+count. So a reference gets a condition only if every row that the condition rejects has no effect
+on the query:
 
-- it stands in the WHERE of the SELECT whose FROM has the reference, or in the ON of a join there;
-  never in another SELECT around it, be it aggregated, windowed, limited or not;
-- an outer join does not put NULLs in the place of the reference's rows before the condition is
-  looked at, nor keep rows that it refuses: so a condition in the ON of a LEFT JOIN goes to the
-  right side only, one in the WHERE to the left;
+- the condition is in the WHERE of the SELECT whose FROM has the reference, or in the ON of a join
+  there; never in another SELECT around it, whether aggregated, windowed, limited or plain;
+- no outer join replaces the reference's rows with NULLs before the condition is evaluated, and
+  none keeps rows that the condition rejects: a condition in the ON of a LEFT JOIN goes to the right
+  side only, one in the WHERE to the left;
 - it names columns of this reference only: by its alias, or without one where no other relation of
   the FROM can have such a column.
 
@@ -23,45 +23,41 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sqlglot import Token, exp
+from sqlglot import exp
 
-from relstate.connector.syntax.reference import TableReference
-from relstate.connector.syntax.tokens import quoted
-from relstate.storage import TableSchema, types
-
-from .conjunct import Conjunct, Tree, conjuncts
+from relstate.connector.syntax.parsed_query import ParsedQuery, TableReference
+from relstate.connector.syntax.tree import Tree, column, substituted
+from relstate.storage import TableSchema, syntax, types
 
 SchemaOf: TypeAlias = Callable[[TableReference], TableSchema]
 
-# What makes rows of, or takes rows from, the FROM before its WHERE is looked at.
+# Clauses that make rows of, or take rows from, the FROM before its WHERE is evaluated.
 _UNKNOWN_CLAUSES = ("connect", "match", "prewhere", "sample", "pivots")
 _UNKNOWN_PARTS = ("joins", "laterals", "pivots", "sample")
-_CARRIED = (
+_CARRIED_TYPES = (
     types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Date, types.Boolean,
     types.Timestamp, types.TimestampNtz, types.Decimal, types.String,
 )  # fmt: skip
 
 
 def conditions(
-    references: Sequence[TableReference],
-    text: str,
-    tokens: Sequence[Token],
-    schema_of: SchemaOf,
-) -> list[tuple[str, ...]]:
+    query: ParsedQuery, references: Sequence[TableReference], schema_of: SchemaOf
+) -> list[tuple[Tree, ...]]:
     """Return for each reference the conditions its read may use, over its plain column names."""
-    by_node = {id(reference.node): reference for reference in references}
-    schemas = {key: schema_of(reference) for key, reference in by_node.items()}
-    found: dict[int, list[str]] = {key: [] for key in by_node}
-    if any(token.text == "|>" for token in tokens):
+    if query.has_pipes:
         return [() for _ in references]
+    by_node = {id(reference.node): reference for reference in references}
+    schemas = {node: schema_of(reference) for node, reference in by_node.items()}
+    conditions: dict[int, list[Tree]] = {node: [] for node in by_node}
     for select in _selects(references):
-        for node, condition in _Scope(select, schemas).conditions(text, tokens):
-            if condition not in found[node]:
-                found[node].append(condition)
-    return [tuple(found[id(reference.node)]) for reference in references]
+        for node, condition in _Scope(select, schemas).conditions():
+            if condition not in conditions[node]:
+                conditions[node].append(condition)
+    return [tuple(conditions[id(reference.node)]) for reference in references]
 
 
 def _selects(references: Sequence[TableReference]) -> Iterator[exp.Select]:
+    """Yield the SELECTs whose FROM has one of the references."""
     seen: set[int] = set()
     for reference in references:
         parent = reference.node.parent if reference.node is not None else None
@@ -79,7 +75,11 @@ class _Source:
     alias: str
     join: exp.Join | None
     schema: TableSchema | None
-    is_open: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is a table that takes conditions."""
+        return self.schema is not None
 
     @property
     def side(self) -> str:
@@ -91,7 +91,7 @@ class _Source:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether its columns are not seen behind its join."""
+        """Whether its columns are not visible after its join."""
         return self.kind in ("SEMI", "ANTI")
 
     @property
@@ -104,17 +104,25 @@ class _Source:
         return self.join is not None and bool(self.join.method)
 
     def has(self, name: str) -> bool | None:
-        """Tell whether it has a column of this name; None if that is not known."""
+        """Return whether it has a column of this name; None if that is not known."""
         return None if self.schema is None else self.type_of(name) is not None
 
     def type_of(self, name: str) -> types.DataType | None:
         """Return the type of a column; None if there is none, or that is not known."""
         columns = () if self.schema is None else self.schema.columns
-        return next((one.type for one in columns if one.name.lower() == name.lower()), None)
+        return next((col.type for col in columns if col.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnOf:
+    """A column of one of the sources of a FROM; ``name`` in lower case."""
+
+    source: int
+    name: str
 
 
 class _Scope:
-    """The FROM of one SELECT, and what its conditions say of its relations."""
+    """The FROM of one SELECT, and the conditions on its sources. Sources go by their index."""
 
     def __init__(self, select: exp.Select, schemas: Mapping[int, TableSchema]) -> None:
         self._select = select
@@ -125,159 +133,173 @@ class _Scope:
         self._is_known = not any(select.args.get(name) for name in _UNKNOWN_CLAUSES)
         self._has_laterals = bool(select.args.get("laterals"))
 
-    def conditions(self, text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    def conditions(self) -> Iterator[tuple[int, Tree]]:
         """Yield (id of a reference's node, a condition for it)."""
         if not self._is_known or any(source.side == "FULL" for source in self._sources):
             return
-        placed = list(self._placed(text, tokens))
-        for place, conjunct in placed:
-            if self._sources[place].is_open:
-                yield id(self._sources[place].node), conjunct.unqualified()
-        yield from self._carried(placed)
+        assigned = list(self._assigned())
+        for index, conjunct in assigned:
+            if self._sources[index].is_open:
+                yield id(self._sources[index].node), _unqualified(conjunct)
+        yield from self._carried(assigned)
 
-    def _placed(self, text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Conjunct]]:
-        """Yield (place of a source, a conjunct that it may use)."""
+    def _assigned(self) -> Iterator[tuple[int, Tree]]:
+        """Yield (index of a source, a conjunct that it may use)."""
+        for conjunct in _conjuncts(self._where):
+            index = self._only_source(conjunct)
+            if index is not None and self._keeps_rows(index, len(self._sources)):
+                yield index, conjunct
+        for join_index, source in enumerate(self._sources):
+            for conjunct in _conjuncts(_on(source)):
+                index = self._only_source(conjunct)
+                if index is not None and self._may_use_join(index, join_index):
+                    yield index, conjunct
+
+    @property
+    def _where(self) -> Tree | None:
         where = self._select.args.get("where")
-        if where is not None:
-            for conjunct in conjuncts(where.this, text, tokens):
-                place = self._concerned(conjunct)
-                if place is not None and self._keeps(place, len(self._sources)):
-                    yield place, conjunct
-        for join_place, source in enumerate(self._sources):
-            on = source.join.args.get("on") if source.join is not None else None
-            for conjunct in conjuncts(on, text, tokens) if on is not None else ():
-                place = self._concerned(conjunct)
-                if place is not None and self._may_join(place, join_place):
-                    yield place, conjunct
+        return None if where is None else where.this
 
-    def _keeps(self, place: int, end: int) -> bool:
-        """Tell whether the rows of a source are still its own behind the joins before ``end``."""
-        own = self._sources[place]
-        if own.is_hidden or (own.side == "LEFT" and place < end):
+    def _keeps_rows(self, index: int, end: int) -> bool:
+        """Return whether the rows of a source are still its own after the joins before ``end``."""
+        own = self._sources[index]
+        if own.is_hidden or (own.side == "LEFT" and index < end):
             return False
-        return all(source.side != "RIGHT" for source in self._sources[place + 1 : end])
+        return all(source.side != "RIGHT" for source in self._sources[index + 1 : end])
 
-    def _may_join(self, place: int, join_place: int) -> bool:
-        """Tell whether a condition of a join may go to a source."""
-        join = self._sources[join_place]
-        if place > join_place:
+    def _may_use_join(self, index: int, join_index: int) -> bool:
+        """Return whether a source may use a condition of a join."""
+        join = self._sources[join_index]
+        if index > join_index:
             return False
-        if place == join_place:
+        if index == join_index:
             return join.side != "RIGHT"
         reaches = join.kind != "ANTI" and (join.side != "LEFT" or join.kind == "SEMI")
-        return reaches and self._keeps(place, join_place)
+        return reaches and self._keeps_rows(index, join_index)
 
     # Names
 
-    def _concerned(self, conjunct: Conjunct) -> int | None:
-        """Return the place of the one source whose columns a conjunct names; None if not one."""
-        if conjunct.tree.find(exp.Query) is not None:
+    def _only_source(self, conjunct: Tree) -> int | None:
+        """Return the one source whose columns a conjunct names; None if there is not just one."""
+        if conjunct.find(exp.Query) is not None:
             return None
-        places = {self._place(column) for column in conjunct.tree.find_all(exp.Column)}
-        return places.pop() if len(places) == 1 else None
+        indexes = {self._source_of(node) for node in conjunct.find_all(exp.Column)}
+        return indexes.pop() if len(indexes) == 1 else None
 
-    def _place(self, column: exp.Column) -> int | None:
-        if column.args.get("db") is not None or not isinstance(column.this, exp.Identifier):
+    def _source_of(self, node: exp.Column) -> int | None:
+        if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
             return None
-        if isinstance(column.parent, exp.Dot):
+        if isinstance(node.parent, exp.Dot):
             return None
-        if not column.table:
-            return self._place_of_name(column.name)
+        if not node.table:
+            return self._source_of_name(node.name)
         aliases = [source.alias.lower() for source in self._sources]
-        name = column.table.lower()
-        return aliases.index(name) if aliases.count(name) == 1 else None
+        alias = node.table.lower()
+        return aliases.index(alias) if aliases.count(alias) == 1 else None
 
-    def _place_of_name(self, name: str) -> int | None:
-        """Return the place of the only source that can have a column; None if that is not sure."""
+    def _source_of_name(self, name: str) -> int | None:
+        """Return the only source that can have a column; None if that is not certain."""
         if self._has_laterals or any(source.is_natural for source in self._sources):
             return None
         if any(name.lower() in source.using for source in self._sources):
-            # The column of the first source is what stands for all of them.
+            # The name means the column of the first source.
             is_first = self._sources[0].has(name) and all(
                 source.side != "RIGHT" for source in self._sources
             )
             return 0 if is_first else None
-        having = [place for place, one in enumerate(self._sources) if one.has(name) is not False]
-        sure = len(having) == 1 and self._sources[having[0]].has(name)
-        return having[0] if sure else None
+        candidates = [
+            index for index, source in enumerate(self._sources) if source.has(name) is not False
+        ]
+        is_certain = len(candidates) == 1 and self._sources[candidates[0]].has(name)
+        return candidates[0] if is_certain else None
 
     # Equalities
 
-    def _carried(self, placed: Sequence[tuple[int, Conjunct]]) -> Iterator[tuple[int, str]]:
+    def _carried(self, assigned: Sequence[tuple[int, Tree]]) -> Iterator[tuple[int, Tree]]:
         """Yield conditions that equalities of inner joins carry from one source to another."""
         equalities = list(self._equalities())
-        for place, conjunct in placed:
-            columns = list(conjunct.tree.find_all(exp.Column))
-            names = {column.name.lower() for column in columns}
+        for index, conjunct in assigned:
+            names = {node.name.lower() for node in conjunct.find_all(exp.Column)}
             if len(names) != 1:
                 continue
-            (name,) = names
-            for (one, other), (one_name, other_name) in equalities:
-                if (one, one_name) == (place, name):
-                    yield id(self._sources[other].node), _renamed(conjunct, other_name)
+            origin = _ColumnOf(index, names.pop())
+            for equal, target in equalities:
+                if equal == origin:
+                    yield id(self._sources[target.source].node), _renamed(conjunct, target.name)
 
-    def _equalities(self) -> Iterator[tuple[tuple[int, int], tuple[str, str]]]:
-        """Yield ((place, other place), (column, other column)), both ways, that are equal."""
-        for left, right, name, other in self._equated():
+    def _equalities(self) -> Iterator[tuple[_ColumnOf, _ColumnOf]]:
+        """Yield pairs of columns that are equal in every row, both ways."""
+        for left, right in self._equated():
             if (
-                self._is_inner(left)
-                and self._is_inner(right)
-                and self._alike(left, right, name, other)
+                self._takes_carried(left.source)
+                and self._takes_carried(right.source)
+                and self._have_same_type(left, right)
             ):
-                yield (left, right), (name, other)
-                yield (right, left), (other, name)
+                yield left, right
+                yield right, left
 
-    def _equated(self) -> Iterator[tuple[int, int, str, str]]:
-        for place, source in enumerate(self._sources):
-            if source.join is None:
-                continue
+    def _equated(self) -> Iterator[tuple[_ColumnOf, _ColumnOf]]:
+        for index, source in enumerate(self._sources):
             for name in source.using:
-                yield 0, place, name, name
-            yield from self._equated_by(source.join.args.get("on"))
-        where = self._select.args.get("where")
-        yield from self._equated_by(where.this if where is not None else None)
+                yield _ColumnOf(0, name), _ColumnOf(index, name)
+            yield from self._equated_by(_on(source))
+        yield from self._equated_by(self._where)
 
-    def _equated_by(self, condition: Tree | None) -> Iterator[tuple[int, int, str, str]]:
-        if condition is None:
-            return
-        for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-            if isinstance(part, exp.EQ):
-                one, other = part.this, part.expression
-                if isinstance(one, exp.Column) and isinstance(other, exp.Column):
-                    left, right = self._place(one), self._place(other)
-                    if left is not None and right is not None and left != right:
-                        yield left, right, one.name.lower(), other.name.lower()
+    def _equated_by(self, condition: Tree | None) -> Iterator[tuple[_ColumnOf, _ColumnOf]]:
+        for conjunct in _conjuncts(condition):
+            if not isinstance(conjunct, exp.EQ):
+                continue
+            left, right = self._column_of(conjunct.this), self._column_of(conjunct.expression)
+            if left is not None and right is not None and left.source != right.source:
+                yield left, right
 
-    def _is_inner(self, place: int) -> bool:
-        """Tell whether there are inner joins only, and this source is open to conditions."""
-        plain = all(
+    def _column_of(self, tree: Tree) -> _ColumnOf | None:
+        index = self._source_of(tree) if isinstance(tree, exp.Column) else None
+        return None if index is None else _ColumnOf(index, tree.name.lower())
+
+    def _takes_carried(self, index: int) -> bool:
+        """Return whether all joins are inner ones and the source takes conditions."""
+        are_inner = all(
             not source.side and source.kind in ("", "INNER", "CROSS") and not source.is_natural
             for source in self._sources
         )
-        return plain and self._sources[place].is_open
+        return are_inner and self._sources[index].is_open
 
-    def _alike(self, left: int, right: int, name: str, other: str) -> bool:
-        """Tell whether two columns have one type whose equal values nothing tells apart."""
-        one, two = self._sources[left].type_of(name), self._sources[right].type_of(other)
-        if one is None or one != two or not isinstance(one, _CARRIED):
+    def _have_same_type(self, left: _ColumnOf, right: _ColumnOf) -> bool:
+        """Return whether two columns have one type in which equal values are identical."""
+        data_type = self._sources[left.source].type_of(left.name)
+        if data_type != self._sources[right.source].type_of(right.name):
             return False
-        return not (isinstance(one, types.String) and one.is_collated)
+        is_collated = isinstance(data_type, types.String) and data_type.is_collated
+        return isinstance(data_type, _CARRIED_TYPES) and not is_collated
 
 
-def _renamed(conjunct: Conjunct, name: str) -> str:
-    """Return a conjunct over one column, over another one."""
-    parts: list[str] = []
-    end = 0
-    for column in sorted(conjunct.tree.find_all(exp.Column), key=_begin):
-        start = _begin(column) - conjunct.start
-        parts += [conjunct.text[end:start], quoted(name)]
-        end = column.this.meta["end"] + 1 - conjunct.start
-    return "".join([*parts, conjunct.text[end:]])
+def _conjuncts(condition: Tree | None) -> Iterator[Tree]:
+    return iter(()) if condition is None else syntax.operands(condition, exp.And)
 
 
-def _begin(column: exp.Column) -> int:
-    begin: int = (column.args.get("table") or column.this).meta["start"]
-    return begin
+def _on(source: _Source) -> Tree | None:
+    on: Tree | None = source.join.args.get("on") if source.join is not None else None
+    return on
+
+
+def _unqualified(conjunct: Tree) -> Tree:
+    """Return a copy with ``a.b`` written as ``b``, for every column."""
+
+    def plain(node: Tree) -> Tree | None:
+        is_qualified = isinstance(node, exp.Column) and bool(node.table)
+        return exp.Column(this=node.this.copy()) if is_qualified else None
+
+    return substituted(conjunct, plain)
+
+
+def _renamed(conjunct: Tree, name: str) -> Tree:
+    """Return a copy of a conjunct over one column, over another column."""
+    return substituted(conjunct, lambda node: _column_named(node, name))
+
+
+def _column_named(node: Tree, name: str) -> Tree | None:
+    return column(name) if isinstance(node, exp.Column) else None
 
 
 def _source(node: Tree, join: exp.Join | None, schemas: Mapping[int, TableSchema]) -> _Source:
@@ -286,5 +308,4 @@ def _source(node: Tree, join: exp.Join | None, schemas: Mapping[int, TableSchema
     table_alias = node.args.get("alias")
     has_columns = isinstance(table_alias, exp.TableAlias) and bool(table_alias.columns)
     is_plain = not has_columns and not any(node.args.get(name) for name in _UNKNOWN_PARTS)
-    known = schema if is_plain else None
-    return _Source(node, alias, join, known, known is not None)
+    return _Source(node, alias, join, schema if is_plain else None)

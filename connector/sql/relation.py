@@ -18,16 +18,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrapped
-from relstate.connector.syntax.reference import (
-    AsOf,
-    TableReference,
-    Tree,
-    columns_read,
-    parse_query,
-    replaced,
-    table_references,
-)
-from relstate.connector.syntax.tokens import tokens_of
+from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
+from relstate.connector.syntax.tree import Tree, text_of
 from relstate.connector.types import named_columns, passes_as_is, struct_type
 from relstate.storage import (
     Predicate,
@@ -69,7 +61,7 @@ class Relation:
 class PlannedQuery:
     """A query at one epoch, and the relations for its references to the store's tables."""
 
-    text: str
+    query: ParsedQuery
     epoch: int
     relations: tuple[Relation, ...]
 
@@ -136,35 +128,30 @@ class QueryPlanner:
         ``consistent``: tables are read at the epoch that the views among them reflect;
         EpochNotFoundError if they do not reflect one.
         """
-        tree = parse_query(text)
-        references = table_references(tree, text, self._is_table)
+        query = _parsed(text)
+        references = query.table_references(self._is_table)
         epochs = self._epochs
         if consistent:
             read = (self._id_of(reference) for reference in references if reference.as_of is None)
             epochs = consistent_epochs(self._store, self._state, read)
         plans = [self._read_plan(reference, epochs) for reference in references]
-        wheres = self._wheres(references, plans, text)
+        wheres = self._wheres(query, references, plans)
         relations = tuple(
-            Relation(
-                reference,
-                _with_columns(plan, tree, text),
-                where,
-                reference.as_of is not None,
-            )
+            Relation(reference, _with_columns(plan, query), where, reference.as_of is not None)
             for reference, plan, where in zip(references, plans, wheres, strict=True)
         )
-        return PlannedQuery(text, self.epoch, relations)
+        return PlannedQuery(query, self.epoch, relations)
 
-    def frame(self, query: PlannedQuery) -> DataFrame:
+    def frame(self, planned: PlannedQuery) -> DataFrame:
         """Return the rows of a planned query."""
-        if not query.relations:
-            return self._spark.sql(query.text)
+        if not planned.relations:
+            return self._spark.sql(planned.query.text)
         frames: dict[str, Any] = {
-            f"relation_{place}": self.relation(relation.plan, relation.where)
-            for place, relation in enumerate(query.relations)
+            f"relation_{number}": self.relation(relation.plan, relation.where)
+            for number, relation in enumerate(planned.relations)
         }
-        references = [relation.reference for relation in query.relations]
-        return self._spark.sql(replaced(query.text, references, list(frames)), **frames)
+        references = [relation.reference for relation in planned.relations]
+        return self._spark.sql(planned.query.replaced(references, list(frames)), **frames)
 
     def relation(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
         """Return a table as a relation; its schema is given, so that Spark asks no worker.
@@ -222,7 +209,10 @@ class QueryPlanner:
     # Which rows
 
     def _wheres(
-        self, references: Sequence[TableReference], plans: Sequence[ReadPlan], text: str
+        self,
+        query: ParsedQuery,
+        references: Sequence[TableReference],
+        plans: Sequence[ReadPlan],
     ) -> list[Predicate | None]:
         if not references or not self._session.reads_conditions:
             return [None for _ in references]
@@ -230,14 +220,14 @@ class QueryPlanner:
             id(reference.node): plan.definition.schema
             for reference, plan in zip(references, plans, strict=True)
         }
-        found = conditions(references, text, tokens_of(text), lambda one: schemas[id(one.node)])
-        return [self._where(plan, each) for plan, each in zip(plans, found, strict=True)]
+        pruning = conditions(query, references, lambda reference: schemas[id(reference.node)])
+        return [self._where(plan, trees) for plan, trees in zip(plans, pruning, strict=True)]
 
-    def _where(self, plan: ReadPlan, conditions: Sequence[str]) -> Predicate | None:
+    def _where(self, plan: ReadPlan, trees: Sequence[Tree]) -> Predicate | None:
         """Return the condition of those parts that a read can evaluate; None if there are none."""
         schema, zone = plan.definition.schema, self._session.time_zone
         accepted: list[str] = []
-        for condition in conditions:
+        for condition in map(text_of, trees):
             try:
                 Predicate.parse(condition, schema, zone)
             except (errors.UsageError, errors.SchemaMismatchError):
@@ -247,6 +237,16 @@ class QueryPlanner:
             return None
         text = accepted[0] if len(accepted) == 1 else " AND ".join(f"({one})" for one in accepted)
         return Predicate.parse(text, schema, zone)
+
+
+def _parsed(text: str) -> ParsedQuery:
+    try:
+        return ParsedQuery.parse(text)
+    except errors.UnsupportedStatementError as error:
+        raise errors.UnsupportedStatementError(
+            f"{error}; if Spark can run it, use spark.sql over "
+            "db.table(name).createOrReplaceTempView(name)"
+        ) from None
 
 
 def _is_lookup(plan: ReadPlan, where: Predicate) -> bool:
@@ -264,9 +264,9 @@ def _looked_up(plan: ReadPlan, where: Predicate) -> pa.Table:
     return pa.Table.from_batches(batches, plan.arrow_schema())
 
 
-def _with_columns(plan: ReadPlan, tree: Tree, text: str) -> ReadPlan:
+def _with_columns(plan: ReadPlan, query: ParsedQuery) -> ReadPlan:
     """Return a plan that reads the columns a query may need, at least one."""
     schema = plan.definition.schema
     names = [column.name for column in schema.visible_columns]
     hidden = [column.name for column in schema.columns if column.hidden]
-    return replace(plan, columns=columns_read(tree, text, names, hidden) or (names[0],))
+    return replace(plan, columns=query.columns_read(names, hidden) or (names[0],))

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
 
-from sqlglot import Dialect, Token, TokenType, exp, tokenize
-from sqlglot.errors import ParseError, SqlglotError
+from sqlglot import Token, TokenType
+from sqlglot.errors import SqlglotError
 
-from relstate.storage import errors
-
-DIALECT = "spark"
+from relstate.storage import errors, syntax
 
 _PUNCTUATION = re.compile(r"\W+")
-_SHOWN = 40
+
+shown = syntax.shown
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -28,7 +25,7 @@ def tokens_of(text: str) -> list[Token]:
     UnsupportedStatementError where the text is empty, holds several, or is no SQL.
     """
     try:
-        tokens = list(tokenize(text, read=DIALECT))
+        tokens = syntax.tokenize(text)
     except SqlglotError as error:
         raise unreadable(text, error) from None
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
@@ -42,40 +39,10 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-def parsed(text: str, dialect: str | type[Dialect] = DIALECT) -> exp.Expr:
-    """Return the tree of a statement. SqlglotError where it is none."""
-    language = Dialect.get_or_raise(dialect)
-    tokens = language.tokenize(text)
-    for token, following in pairwise(tokens):
-        # The clause names a window first; what has arguments is the function.
-        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
-            token.token_type = TokenType.VAR
-    trees = [one for one in language.parser().parse(tokens, text) if one is not None]
-    if len(trees) != 1:
-        raise ParseError(f"there are {len(trees)} statements where one was expected")
-    return trees[0]
-
-
 def unreadable(text: str, error: SqlglotError) -> errors.UnsupportedStatementError:
     """Return the error for a statement that sqlglot did not read."""
-    found = getattr(error, "errors", None)
-    reason = _reason(found[0]) if found else str(error)
-    return errors.UnsupportedStatementError(f"cannot read {shown(text)}: {reason.rstrip('. ')}")
-
-
-def _reason(error: dict[str, Any]) -> str:
-    """Return what is wrong and where, without what sqlglot calls things."""
-    said = str(error["description"]).partition(" but got ")[0]
-    said = "something is missing" if said.startswith("Required keyword") else said
-    word = str(error["highlight"])
-    first = error["col"] - len(word) + 1
-    return f"{said} at line {error['line']}, column {first}, at or behind {word!r}"
-
-
-def shown(text: str) -> str:
-    """Return the beginning of a statement, on one line, for a message."""
-    line = " ".join(text.split())
-    return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
+    reason = syntax.read_error(error)
+    return errors.UnsupportedStatementError(f"cannot read {shown(text)}: {reason}")
 
 
 def quoted(name: str) -> str:

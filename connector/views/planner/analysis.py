@@ -12,12 +12,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from relstate.connector.syntax.reference import parse_query, replaced, table_references
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import shown
+from relstate.connector.syntax.tree import text_of
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import errors, types
 
-from ..plan.dialect import Tree, text_of
 from .catalog import Tables
 
 _BUILTIN = "SHOW SYSTEM FUNCTIONS"
@@ -47,14 +47,15 @@ class Analysis:
         own = {row[0].lower() for row in self._spark.sql(_BUILTIN).collect()}
         return frozenset(own - {row[0].lower() for row in self._spark.sql(_USERS).collect()})
 
-    def columns(self, text: str, tree: Tree) -> tuple[types.Field, ...]:
+    def columns(self, query: ParsedQuery) -> tuple[types.Field, ...]:
         """Return the columns of a query; what is wrong with it is Spark's error.
 
-        UnsupportedStatementError unless ``tree`` means to Spark what the text does.
+        UnsupportedStatementError unless its tree means to Spark what its text does.
         """
-        original = self._query(text)
+        original = self._query(query)
+        rewritten = text_of(query.tree)
         try:
-            again = self._query(text_of(tree))
+            again = self._query(ParsedQuery.parse(rewritten))
             equal = original.sameSemantics(again) or _optimized_alike(original, again)
         except errors.RelstateError:
             raise
@@ -63,13 +64,13 @@ class Analysis:
             equal = False
         if not equal:
             raise errors.UnsupportedStatementError(
-                f"relstate does not read {shown(text)} as Spark does, but as "
-                f"{text_of(tree)!r}; write it in a simpler way"
+                f"relstate does not read {shown(query.text)} as Spark does, but as "
+                f"{rewritten!r}; write it in a simpler way"
             )
         plan: Any = getattr(original, "_jdf", None)
         if plan is not None and not plan.queryExecution().analyzed().deterministic():
             raise errors.UnsupportedStatementError(
-                f"{shown(text)} is not deterministic: a view must follow from its rows"
+                f"{shown(query.text)} is not deterministic: a view must follow from its rows"
             )
         return fields_of(original.schema)
 
@@ -118,16 +119,20 @@ class Analysis:
         )
         return tuple(loosened(field.type) for field in fields_of(one.union(other).schema))
 
-    def _query(self, text: str) -> DataFrame:
-        found = table_references(parse_query(text), text, self._is_table)
-        names = sorted({one.name.lower() for one in found})
-        places = {name: f"relation_{place}" for place, name in enumerate(names)}
+    def _query(self, query: ParsedQuery) -> DataFrame:
+        references = query.table_references(self._is_table)
+        names = sorted({reference.name.lower() for reference in references})
+        fields = {name: f"relation_{number}" for number, name in enumerate(names)}
         relations: dict[str, Any] = {
-            places[name]: self._relation(self._columns_of(name)) for name in names
+            fields[name]: self._relation(self._columns_of(name)) for name in names
         }
-        template = replaced(text, found, [places[one.name.lower()] for one in found])
-        # Without relations the text is no template: braces in it are its own.
-        return self._spark.sql(template, **relations) if relations else self._spark.sql(text)
+        if not relations:
+            # Without relations the text is not a template: its braces are its own.
+            return self._spark.sql(query.text)
+        template = query.replaced(
+            references, [fields[reference.name.lower()] for reference in references]
+        )
+        return self._spark.sql(template, **relations)
 
     def _is_table(self, name: str, as_of: object) -> bool:
         return self._tables.find(name) is not None

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from relstate.storage import types
-
-from ..plan.dialect import (
+from relstate.connector.syntax.tree import (
     Tree,
     bare,
     cast_text,
@@ -22,6 +20,8 @@ from ..plan.dialect import (
     meaning,
     text_of,
 )
+from relstate.storage import types
+
 from ..plan.naming import Namer
 from ..plan.node import Filter, Node, Order, Output, Project
 from ..plan.topn import TopN

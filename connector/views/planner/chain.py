@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..plan.dialect import Tree, column
+from relstate.connector.syntax.tree import Tree, column
+
 from ..plan.join import JoinKind
 from ..plan.node import Node
 from .builder import Builder, Item, Relation, covers

@@ -11,10 +11,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from relstate.connector.syntax.tokens import shown
+from relstate.connector.syntax.tree import Tree, text_of
 from relstate.storage import errors
 
 from ..plan.aggregate import Function
-from ..plan.dialect import Tree, text_of
 
 AGGREGATES: dict[type[Tree], Function] = {
     exp.Count: Function.COUNT,

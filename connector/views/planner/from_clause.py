@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from relstate.connector.syntax.reference import columns_read
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import shown
+from relstate.connector.syntax.tree import Tree, conjuncts, text_of
 from relstate.storage import types
 
-from ..plan.dialect import Tree, conjuncts, text_of
 from ..plan.join import JoinKind
 from ..plan.node import Scan, ScanColumn
 from .builder import Builder, Item, Relation
@@ -49,12 +49,11 @@ PlanQuery: TypeAlias = Callable[[Tree, CommonTables], Relation]
 
 @dataclass
 class SourcePlanner:
-    """Plans the FROM of queries. ``text``: the whole query; ``plan``: plans one within it."""
+    """Plans the FROM of queries. ``query``: the whole query; ``plan``: plans one within it."""
 
     builder: Builder
     tables: Tables
-    tree: Tree
-    text: str
+    query: ParsedQuery
     plan: PlanQuery
     _read: dict[str, Sequence[str]] = field(default_factory=dict)
 
@@ -126,7 +125,7 @@ class SourcePlanner:
         key = table.name.lower()
         if key not in self._read:
             names = [one.name for one in table.columns]
-            self._read[key] = columns_read(self.tree, self.text, names)
+            self._read[key] = self.query.columns_read(names)
         return self._read[key]
 
     def _step(self, join: Tree, around: CommonTables) -> Step:

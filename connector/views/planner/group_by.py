@@ -11,10 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from relstate.storage import types
-
-from ..plan.aggregate import Aggregate, Call, Function
-from ..plan.dialect import (
+from relstate.connector.syntax.tree import (
     Tree,
     bare,
     columns_of,
@@ -24,6 +21,9 @@ from ..plan.dialect import (
     text_of,
     with_fields,
 )
+from relstate.storage import types
+
+from ..plan.aggregate import Aggregate, Call, Function
 from ..plan.node import Node
 from .builder import Builder, check_keyable, title_of
 from .expressions import AGGREGATES, OF_VARIANCE, refused

@@ -16,9 +16,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from relstate.connector.syntax.tree import Tree, columns_of, conjuncts, is_column, meaning
 from relstate.storage import errors
 
-from ..plan.dialect import Tree, columns_of, conjuncts, is_column, meaning
 from .expressions import is_aggregate
 from .scope import Scope
 

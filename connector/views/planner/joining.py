@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from relstate.connector.syntax.tree import Tree, bare, column, conjunction, is_column, text_of
 from relstate.storage import types
 
-from ..plan.dialect import Tree, bare, column, conjunction, is_column, text_of
 from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node
 from .builder import Builder, check_keyable, covers, title_of

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from relstate.connector.syntax.tree import Tree, parse_expression, substituted, text_of
 from relstate.storage import types
 
-from ..plan.dialect import Tree, parse_expression, substituted, text_of
 from ..plan.join import Join
 from ..plan.node import Filter, Node, Project
 from .analysis import Analysis

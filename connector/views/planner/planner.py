@@ -13,10 +13,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from relstate.connector.syntax.reference import table_references
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.storage import errors, types
 
-from ..plan.dialect import Tree, parse
 from ..plan.materialize import Materialize
 from ..plan.node import Order
 from .analysis import Analysis, loosened
@@ -36,7 +35,8 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
     one over tables that the store does not have; what is wrong with the query by Spark's own rules
     is Spark's AnalysisException.
     """
-    tree = parse(query)
+    parsed = ParsedQuery.parse(query)
+    tree = parsed.tree
     analysis = Analysis(spark, tables)
     if analysis.is_case_sensitive:
         raise refused(
@@ -44,19 +44,19 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
         )
     check_expressions(tree, analysis.functions())
     check_moments(tree)
-    _check_tables(tree, query, tables)
-    columns = analysis.columns(query, tree)
-    relation = QueryPlanner(Builder(analysis), tables, tree, query).plan(tree, {})
+    _check_tables(parsed, tables)
+    columns = analysis.columns(parsed)
+    relation = QueryPlanner(Builder(analysis), tables, parsed).plan(tree, {})
     check_bounded(relation.node)
     plan = simplified(_materialized(relation, columns))
     check_timeless(plan, analysis)
     return plan
 
 
-def _check_tables(tree: Tree, query: str, tables: Tables) -> None:
-    for one in table_references(tree, query, lambda name, as_of: True):
-        if tables.find(one.name) is None:
-            raise not_found(one.name)
+def _check_tables(query: ParsedQuery, tables: Tables) -> None:
+    for reference in query.table_references(lambda name, as_of: True):
+        if tables.find(reference.name) is None:
+            raise not_found(reference.name)
 
 
 def _materialized(relation: Relation, columns: Sequence[types.Field]) -> Materialize:

@@ -12,7 +12,8 @@ from functools import partial
 
 from sqlglot import exp
 
-from ..plan.dialect import (
+from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.connector.syntax.tree import (
     Tree,
     bare,
     column,
@@ -25,6 +26,7 @@ from ..plan.dialect import (
     whole_number,
     with_fields,
 )
+
 from ..plan.node import Node
 from .builder import Builder, Item, Relation
 from .catalog import Tables
@@ -60,9 +62,9 @@ class _Column:
 class QueryPlanner:
     """Plans one query and those within it."""
 
-    def __init__(self, builder: Builder, tables: Tables, tree: Tree, text: str) -> None:
+    def __init__(self, builder: Builder, tables: Tables, query: ParsedQuery) -> None:
         self._builder = builder
-        self._sources = SourcePlanner(builder, tables, tree, text, self.plan)
+        self._sources = SourcePlanner(builder, tables, query, self.plan)
 
     def plan(self, tree: Tree, around: CommonTables) -> Relation:
         """Return the plan of a query. UnsupportedStatementError for what is not kept."""

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ..plan.dialect import Tree, bare, is_column, whole_number
+from relstate.connector.syntax.tree import Tree, bare, is_column, whole_number
+
 from ..plan.node import Filter, Node, Project
 from ..plan.topn import TopN
 from .expressions import refused

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from relstate.connector.syntax.tree import Tree, meaning
 from relstate.storage import types
 
-from ..plan.dialect import Tree, meaning
 from ..plan.node import Node
 from ..plan.topn import TopN
 from .builder import Builder

@@ -13,7 +13,16 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from ..plan.dialect import Tree, column, columns_of, enclosed, is_star, substituted, with_parts
+from relstate.connector.syntax.tree import (
+    Tree,
+    column,
+    columns_of,
+    enclosed,
+    is_star,
+    substituted,
+    with_parts,
+)
+
 from .builder import Item
 from .expressions import check_resolved, function_name, is_aggregated, refused
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ..plan.aggregate import Aggregate
-from ..plan.dialect import (
+from relstate.connector.syntax.tree import (
     Tree,
     columns_of,
     conjunction,
@@ -22,6 +21,8 @@ from ..plan.dialect import (
     substituted,
     text_of,
 )
+
+from ..plan.aggregate import Aggregate
 from ..plan.join import Join
 from ..plan.materialize import Materialize
 from ..plan.node import Filter, Node, Output, Project, Scan, Unary, Union

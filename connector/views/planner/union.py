@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from relstate.connector.syntax.tree import cast_text
 from relstate.storage import types
 
-from ..plan.dialect import cast_text
 from ..plan.node import Node, Output, Project, Union
 from .builder import Builder, Item, Relation
 from .expressions import refused

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relstate.connector.views.plan.dialect import (
+from relstate.connector.syntax.tree import (
     cast_text,
     columns_of,
     conjunction,

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relstate.connector.syntax.reference import (
-    columns_read,
-    parse_query,
-    replaced,
-    table_references,
-)
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.storage.errors import UnsupportedStatementError
 
 TABLES = {"orders", "revenue"}
@@ -18,37 +13,38 @@ COLUMNS = ("id", "customer", "amount", "date")
 
 def rewritten(text: str) -> str:
     """Return a query with its references to TABLES replaced by the names r0, r1, …."""
-    references = table_references(parse_query(text), text, lambda name, _: name.lower() in TABLES)
+    query = ParsedQuery.parse(text)
+    references = query.table_references(lambda name, _: name.lower() in TABLES)
     names = [f"r{place}" for place in range(len(references))]
-    return replaced(text, references, names).format(**{name: name for name in names})
+    return query.replaced(references, names).format(**{name: name for name in names})
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SELECT id FROM orders", "SELECT id FROM r0 AS orders"),
+        ("SELECT id FROM orders", "SELECT id FROM r0 AS `orders`"),
         ("SELECT o.id FROM Orders o", "SELECT o.id FROM r0 o"),
         ("SELECT id FROM `orders`", "SELECT id FROM r0 AS `orders`"),
         (
             "SELECT orders.id FROM orders, revenue AS r",
-            "SELECT orders.id FROM r0 AS orders, r1 AS r",
+            "SELECT orders.id FROM r0 AS `orders`, r1 AS r",
         ),
         (
             "SELECT a.id FROM orders a JOIN orders b USING (id)",
             "SELECT a.id FROM r0 a JOIN r1 b USING (id)",
         ),
-        ("SELECT '{id}' FROM orders", "SELECT '{id}' FROM r0 AS orders"),
+        ("SELECT '{id}' FROM orders", "SELECT '{id}' FROM r0 AS `orders`"),
         (
             "SELECT 1 FROM x WHERE EXISTS (SELECT 1 FROM orders)",
-            "SELECT 1 FROM x WHERE EXISTS (SELECT 1 FROM r0 AS orders)",
+            "SELECT 1 FROM x WHERE EXISTS (SELECT 1 FROM r0 AS `orders`)",
         ),
         ("SELECT id FROM spark_catalog.default.orders", None),
         ("SELECT id FROM db.orders", None),
         ("SELECT * FROM range(3) AS orders", None),
         ("SELECT * FROM VALUES (1) AS orders(id)", None),
         ("SELECT 'orders' AS orders -- orders", None),
-        ("FROM orders SELECT id", "FROM r0 AS orders SELECT id"),
-        ("FROM orders |> WHERE id > 1", "FROM r0 AS orders |> WHERE id > 1"),
+        ("FROM orders SELECT id", "FROM r0 AS `orders` SELECT id"),
+        ("FROM orders |> WHERE id > 1", "FROM r0 AS `orders` |> WHERE id > 1"),
         (
             "SELECT id FROM orders TABLESAMPLE (5 ROWS) o",
             "SELECT id FROM r0 TABLESAMPLE (5 ROWS) o",
@@ -65,12 +61,12 @@ def test_only_names_of_tables_are_replaced(text: str, expected: str | None) -> N
     [
         (
             "WITH orders AS (SELECT id FROM orders) SELECT id FROM orders",
-            "WITH orders AS (SELECT id FROM r0 AS orders) SELECT id FROM orders",
+            "WITH orders AS (SELECT id FROM r0 AS `orders`) SELECT id FROM orders",
         ),
         (
             "WITH a AS (SELECT id FROM orders), orders AS (SELECT id FROM a) SELECT id FROM orders",
             (
-                "WITH a AS (SELECT id FROM r0 AS orders), orders AS (SELECT id FROM a) "
+                "WITH a AS (SELECT id FROM r0 AS `orders`), orders AS (SELECT id FROM a) "
                 "SELECT id FROM orders"
             ),
         ),
@@ -83,13 +79,16 @@ def test_only_names_of_tables_are_replaced(text: str, expected: str | None) -> N
         ),
         (
             "SELECT * FROM (WITH orders AS (SELECT 1 AS id) SELECT id FROM orders) x, orders",
-            "SELECT * FROM (WITH orders AS (SELECT 1 AS id) SELECT id FROM orders) x, r0 AS orders",
+            (
+                "SELECT * FROM (WITH orders AS (SELECT 1 AS id) SELECT id FROM orders) x, "
+                "r0 AS `orders`"
+            ),
         ),
         (
             "WITH orders AS (SELECT 1 AS id) SELECT (SELECT max(id) FROM orders) FROM revenue",
             (
                 "WITH orders AS (SELECT 1 AS id) SELECT (SELECT max(id) FROM orders) "
-                "FROM r0 AS revenue"
+                "FROM r0 AS `revenue`"
             ),
         ),
     ],
@@ -113,7 +112,7 @@ def test_a_common_table_hides_a_table_where_it_can_be_seen(text: str, expected: 
 )
 def test_columns_count_as_read_where_they_are_named(text: str, columns: tuple[str, ...]) -> None:
     """Literals name nothing; a keyword may be a column."""
-    assert columns_read(parse_query(text), text, COLUMNS) == columns
+    assert ParsedQuery.parse(text).columns_read(COLUMNS) == columns
 
 
 @pytest.mark.parametrize(
@@ -134,7 +133,7 @@ def test_columns_count_as_read_where_they_are_named(text: str, columns: tuple[st
 )
 def test_all_columns_count_as_read_where_they_need_not_be_named(text: str) -> None:
     """Stars, positional aliases, natural joins, pivots and patterns reach unnamed columns."""
-    assert columns_read(parse_query(text), text, COLUMNS) == COLUMNS
+    assert ParsedQuery.parse(text).columns_read(COLUMNS) == COLUMNS
 
 
 @pytest.mark.parametrize(
@@ -162,4 +161,4 @@ def test_a_query_that_cannot_be_followed_is_refused(text: str, reason: str) -> N
 )
 def test_hidden_columns_are_read_where_they_are_named(text: str, columns: tuple[str, ...]) -> None:
     """A star is the visible ones."""
-    assert columns_read(parse_query(text), text, ("v",), ("_k",)) == columns
+    assert ParsedQuery.parse(text).columns_read(("v",), ("_k",)) == columns

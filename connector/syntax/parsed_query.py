@@ -1,0 +1,211 @@
+"""A query as parsed once: which tables it reads, which columns, and its text with other relations.
+
+Promises: only names that a query would look up in the catalog are references, so that a common
+table expression of the same name wins, as in Spark; the columns of a table that a query may read
+are all reported; the text stays as written except for the names of tables and their ``AS OF``.
+Why the text, and not the tree written again: Spark's SQL is larger than any parser of ours, and a
+clause that sqlglot reads differently would change an answer without an error.
+Does not know: Spark, or the columns of a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeAlias
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from relstate.storage import errors, syntax
+
+from .tokens import TokenReader, quoted, shown, tokens_of, unreadable
+from .tree import Tree
+
+# With spark.sql.parser.quotedRegexColumnNames, a quoted name with one of these is a pattern.
+_PATTERN = re.compile(r"[][.*+?|()^$\\]")
+# What reads columns without naming them.
+_IMPLICIT_WORDS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "IDENTIFIER", "TRANSFORM"})
+_VERSION_WORDS = ("VERSION", "SYSTEM_VERSION")
+_TIME_WORDS = ("TIMESTAMP", "SYSTEM_TIME")
+_PIPE = "|>"
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The epoch at which a table is read: its number, or a timestamp as a literal in SQL."""
+
+    version: int | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """A table's name at ``[start, stop)`` in the text of a query.
+
+    ``needs_alias``: it has none yet. ``end``: where what belongs to the name ends, after ``AS OF``
+    if it has that. ``node``: its node in the tree of the query.
+    """
+
+    name: str
+    start: int
+    stop: int
+    needs_alias: bool
+    end: int
+    as_of: AsOf | None = None
+    node: exp.Table | None = field(default=None, compare=False, repr=False)
+
+
+IsTable: TypeAlias = Callable[[str, AsOf | None], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """The text of a query, its tokens and its tree."""
+
+    text: str
+    tokens: tuple[Token, ...] = field(repr=False)
+    tree: Tree = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> ParsedQuery:
+        """Return a query. UnsupportedStatementError if the text is not one, or cannot be read."""
+        tokens = tokens_of(text)
+        try:
+            tree = syntax.parse_tokens(tokens, text)
+        except SqlglotError as error:
+            raise unreadable(text, error) from None
+        if not isinstance(tree, exp.Query | exp.Values):
+            raise errors.UnsupportedStatementError(f"{shown(text)} is not a query")
+        return cls(text, tuple(tokens), tree)
+
+    @property
+    def has_pipes(self) -> bool:
+        """Whether it is in pipe syntax (``|>``), of which the tree is not as written."""
+        return any(token.text == _PIPE for token in self.tokens)
+
+    def table_references(self, is_table: IsTable) -> tuple[TableReference, ...]:
+        """Return the references to tables that ``is_table``, in the order of the text.
+
+        UnsupportedStatementError for one with a clause that relstate does not read.
+        """
+        nodes = (
+            node
+            for node in self.tree.find_all(exp.Table)
+            if _is_plain_name(node) and not _is_common_table(node)
+        )
+        references = [
+            reference
+            for reference in map(self._reference, nodes)
+            if is_table(reference.name, reference.as_of)
+        ]
+        for reference in references:
+            self._check_sample(reference)
+        return tuple(sorted(references, key=lambda reference: reference.start))
+
+    def columns_read(
+        self, columns: Collection[str], hidden: Collection[str] = ()
+    ) -> tuple[str, ...]:
+        """Return those of a table's columns that may be read, in their order, hidden ones last.
+
+        A column counts as read if its name is anywhere in the text. All visible columns are
+        returned if some may be read without their names, by a star for one.
+        """
+        words = {
+            token.text.lower() for token in self.tokens if token.token_type is not TokenType.STRING
+        }
+        if self._reads_unnamed_columns(words):
+            return tuple(columns)
+        return tuple(name for name in (*columns, *hidden) if name.lower() in words)
+
+    def replaced(self, references: Sequence[TableReference], names: Sequence[str]) -> str:
+        """Return a template for ``str.format`` in which references are the fields ``names``."""
+        parts: list[str] = []
+        starts = [0, *(reference.end for reference in references)]
+        for reference, name, start in zip(references, names, starts[:-1], strict=True):
+            parts += [_escaped(self.text[start : reference.start]), "{" + name + "}"]
+            if reference.needs_alias:
+                parts += [" AS ", _escaped(quoted(reference.name))]
+        return "".join([*parts, _escaped(self.text[starts[-1] :])])
+
+    def _reads_unnamed_columns(self, words: Collection[str]) -> bool:
+        quoted_names = (
+            token.text for token in self.tokens if token.token_type is TokenType.IDENTIFIER
+        )
+        return (
+            any(not isinstance(star.parent, exp.Count) for star in self.tree.find_all(exp.Star))
+            or any(alias.columns for alias in self.tree.find_all(exp.TableAlias))
+            or not _IMPLICIT_WORDS.isdisjoint(word.upper() for word in words)
+            or any(_PATTERN.search(name) for name in quoted_names)
+            or self.has_pipes
+        )
+
+    def _reference(self, node: exp.Table) -> TableReference:
+        start, stop = node.this.meta["start"], node.this.meta["end"] + 1
+        end, as_of = stop, None
+        if node.args.get("version") is not None:
+            following = [token for token in self.tokens if token.start >= stop]
+            as_of, end = _as_of(TokenReader(self.text, following), self.text[start:])
+        return TableReference(node.name, start, stop, not node.alias, end, as_of, node)
+
+    def _check_sample(self, reference: TableReference) -> None:
+        is_sampled = reference.node is not None and reference.node.args.get("sample") is not None
+        if reference.needs_alias and is_sampled:
+            raise errors.UnsupportedStatementError(
+                f"{shown(self.text[reference.start :])}: give the sampled table an alias"
+            )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_plain_name(table: exp.Table) -> bool:
+    return isinstance(table.this, exp.Identifier) and not (table.args.get("db"))
+
+
+def _as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
+    """Return what ``VERSION AS OF 3`` and the like mean, and where they end in the text."""
+    reader.accept("FOR")
+    is_version = any(reader.accept(word, "AS", "OF") for word in _VERSION_WORDS)
+    is_time = not is_version and any(reader.accept(word, "AS", "OF") for word in _TIME_WORDS)
+    token = reader.token
+    if token is not None and is_version and token.text.isdecimal():
+        return AsOf(version=int(token.text)), token.end + 1
+    if token is not None and is_time and token.token_type is TokenType.STRING:
+        return AsOf(timestamp=reader.text[token.start : token.end + 1]), token.end + 1
+    raise errors.UnsupportedStatementError(
+        f"{shown(shown_text)}: write VERSION AS OF an epoch, or TIMESTAMP AS OF a timestamp in "
+        "quotes"
+    )
+
+
+def _is_common_table(table: exp.Table) -> bool:
+    """Tell whether a WITH clause around a reference defines its name."""
+    name = table.name.lower()
+    return any(name == common.alias.lower() for common in _common_tables_around(table))
+
+
+def _common_tables_around(node: Tree) -> Iterator[exp.CTE]:
+    """Yield the common tables whose names are visible at ``node``."""
+    for child, parent in pairwise(_ancestry(node)):
+        if isinstance(parent, exp.With):
+            # A common table sees those before it, and itself if the clause is recursive.
+            index = next(i for i, common in enumerate(parent.expressions) if common is child)
+            yield from parent.expressions[: index + bool(parent.args.get("recursive"))]
+        elif not isinstance(child, exp.With):
+            yield from (
+                common
+                for clause in parent.args.values()
+                if isinstance(clause, exp.With)
+                for common in clause.expressions
+            )
+
+
+def _ancestry(node: Tree) -> Iterator[Tree]:
+    current: Tree | None = node
+    while current is not None:
+        yield current
+        current = current.parent

@@ -1,0 +1,177 @@
+"""Spark's SQL, read as tokens and trees and written again: the one dialect of relstate.
+
+sqlglot knows functions of many dialects and translates between them: what it translates it may
+change. So the parser here knows the aggregates that views keep, the ranks, and what syntax forces
+on it; any other function stays a name and its arguments.
+
+Promises: string literals have the values that Spark gives them; what is parsed and written again
+means to Spark what it meant before, except where the connector's analysis of a view refuses it.
+Does not know: which names are columns, or their types. Importing it loads sqlglot: lookups and
+tasks never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, TypeAlias
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import DialectType
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
+
+from .errors import UnsupportedExpressionError
+
+Tree: TypeAlias = exp.Expr
+
+_SHOWN = 60
+_STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
+_FUNCTIONS = (
+    "ARRAY", "AVG", "COUNT", "DENSE_RANK", "MAX", "MIN", "RANK", "ROW_NUMBER", "STDDEV",
+    "STDDEV_POP", "STDDEV_SAMP", "SUM", "VARIANCE", "VAR_POP", "VAR_SAMP",
+)  # fmt: skip
+_FUNCTIONS_OF_UNITS = frozenset(
+    {"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"}
+)
+
+
+class _Parser(SparkParser):
+    """Spark's, with few functions; a comma in FROM binds weaker than JOIN."""
+
+    JOINS_HAVE_EQUAL_PRECEDENCE = False
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **{name: SparkParser.FUNCTIONS[name] for name in _FUNCTIONS},
+        "MEAN": exp.Avg.from_arg_list,
+        "STD": exp.Stddev.from_arg_list,
+    }
+
+
+class _Generator(SparkGenerator):
+    """Spark's, which writes a query as it was read."""
+
+    EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[Tree]]] = set()
+    SUPPORTS_TEMPORAL_PRECISION = True
+    TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
+        kind: name for kind, name in SparkGenerator.TYPE_MAPPING.items() if kind != exp.DType.TIME
+    }
+    TRANSFORMS: ClassVar[dict[type[Tree], Callable[..., str]]] = {
+        kind: write for kind, write in SparkGenerator.TRANSFORMS.items() if kind != exp.Select
+    }
+
+
+class Dialect(Spark):
+    """Spark's, with no function known that need not be."""
+
+    Parser = _Parser
+    Generator = _Generator
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        """Return the tokens of a text, each string literal as one of them, with its value."""
+        tokens: list[Token] = []
+        for token in super().tokenize(sql, dialect):
+            if tokens and token.token_type in _STRINGS and tokens[-1].token_type in _STRINGS:
+                _append_string(tokens[-1], token, sql)
+            else:
+                tokens.append(token)
+        for token, following in pairwise(tokens):
+            # The clause names a window first; what has arguments is the function.
+            if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+                token.token_type = TokenType.VAR
+        for token in tokens:
+            if token.token_type is TokenType.RAW_STRING:
+                token.token_type = TokenType.STRING
+        return tokens
+
+
+def _append_string(first: Token, second: Token, text: str) -> None:
+    """Make one string of two side by side; two quotes in a row inside a string are one."""
+    is_quote = second.start == first.end + 1 and text[second.start] == text[first.end]
+    first.text += (text[first.end] if is_quote else "") + second.text
+    first.end = second.end
+
+
+_DIALECT = Dialect()
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of a text. SqlglotError where it has none."""
+    return _DIALECT.tokenize(text)
+
+
+def parse_tokens(tokens: Sequence[Token], text: str) -> Tree:
+    """Return the tree of the one statement that the tokens of a text are. SqlglotError if none."""
+    trees = [tree for tree in _DIALECT.parser().parse(list(tokens), text) if tree is not None]
+    if len(trees) != 1:
+        raise ParseError(f"there are {len(trees)} statements where one was expected")
+    return _with_units(trees[0])
+
+
+def parse_condition(text: str) -> Tree:
+    """Return the tree of one expression. UnsupportedExpressionError if it is none."""
+    try:
+        tokens = tokenize(text)
+        if any(token.token_type is TokenType.SEMICOLON for token in tokens):
+            raise UnsupportedExpressionError(f"{shown(text)} has a ';': write one expression")
+        trees = _DIALECT.parser().parse_into(exp.Condition, tokens, text)
+    except SqlglotError as error:
+        reason = read_error(error)
+        raise UnsupportedExpressionError(f"cannot read {shown(text)}: {reason}") from None
+    except RecursionError:
+        raise UnsupportedExpressionError(
+            f"{shown(text)} is nested too deeply; use IN for many values"
+        ) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise UnsupportedExpressionError(f"cannot read {shown(text)}: it is not an expression")
+    return _with_units(trees[0])
+
+
+def text_of(tree: Tree) -> str:
+    """Return the SQL of a tree."""
+    return tree.sql(dialect=Dialect, comments=False)
+
+
+def read_error(error: SqlglotError) -> str:
+    """Return what is wrong with a text, and where, in words that are not sqlglot's own."""
+    errors = getattr(error, "errors", None)
+    if not errors:
+        return str(error).rstrip(". ")
+    first = errors[0]
+    reason = str(first["description"]).partition(" but got ")[0].rstrip(". ")
+    if reason.startswith("Required keyword"):
+        reason = "incomplete expression"
+    word = str(first["highlight"])
+    column = first["col"] - len(word) + 1
+    return f"{reason} at line {first['line']}, column {column}, near {word!r}"
+
+
+def shown(text: str) -> str:
+    """Return the beginning of a text of SQL, on one line and in quotes, for a message."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
+
+
+def operands(tree: Tree, kind: type[exp.And] | type[exp.Or]) -> Iterator[Tree]:
+    """Yield the operands of nested ANDs, or of nested ORs, in their order; there may be thousands.
+
+    Parentheses are not opened.
+    """
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            pending += [node.expression, node.this]
+        else:
+            yield node
+
+
+def _with_units(tree: Tree) -> Tree:
+    """Return a tree whose units of time, as in ``timestampadd(DAY, 1, t)``, are not columns."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        if str(call.this).lower() in _FUNCTIONS_OF_UNITS and len(call.expressions) == 3:
+            unit = call.expressions[0]
+            if isinstance(unit, exp.Column):
+                unit.replace(exp.Var(this=unit.name))
+    return tree
