@@ -1,9 +1,8 @@
 """The command line: ``relstate COMMAND STORE ...``.
 
-Read in this order: program (the commands and how they end); the commands, each beside what it
-shows: tables (catalog), history (commits), rows (reading), upkeep, doctor (diagnosis); value and
-key (values as text, and back), screen (tables, JSON, progress), surroundings (the door to the
-process's own world).
+Read in this order: program (the commands and how the program ends); the commands: tables, listings
+(views and commits), rows, maintenance, doctor (and pythons); value and key (values to text and
+back), terminal (arguments and output), surroundings (the process's variables and other programs).
 
 Needs click and rich, which the extra ``relstate[cli]`` brings; says so where they are missing.
 """

@@ -1,13 +1,34 @@
-"""The command ``doctor``: why Spark may fail to see relstate."""
+"""The command ``doctor``: why Spark may fail to see relstate, or a store may fail to work.
+
+Promises: nothing is changed but for one file that is created in the store and removed; every look
+has a time limit; none of them needs Spark to run.
+"""
 
 from __future__ import annotations
 
+import errno
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import PurePath
+
 import click
 
-from .arguments import json_option
-from .diagnosis.diagnosis import Diagnosis, diagnose
-from .screen import Heading, progress, show_document, show_table, show_text
-from .surroundings import surroundings
+from relstate.storage import Environment, Store, environment_of, errors
+
+from .pythons import (
+    Finding,
+    Role,
+    assign_roles,
+    judge_discovery,
+    judge_roles,
+    problem,
+    warning,
+    well,
+)
+from .surroundings import Surroundings, surroundings
+from .terminal import Heading, json_option, progress, show_document, show_table, show_text
 
 
 @click.command(short_help="Find what keeps Spark from seeing relstate.")
@@ -36,3 +57,141 @@ def _show(diagnosis: Diagnosis) -> None:
         if one.advice:
             show_text("")
             show_text(f"{one.status}, {one.subject}: {one.advice}")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All findings; ``ok`` says that none of them is a problem."""
+
+    ok: bool
+    findings: tuple[Finding, ...]
+
+
+def diagnose(surroundings: Surroundings, path: str | None) -> Diagnosis:
+    """Return what is found around a process, and, with a ``path``, of the store there."""
+    findings = tuple(_findings(surroundings, path))
+    return Diagnosis(all(one.status != "problem" for one in findings), findings)
+
+
+def _findings(surroundings: Surroundings, path: str | None) -> Iterator[Finding]:
+    libraries = spark_libraries(surroundings)
+    driver, source, worker = assign_roles(surroundings, libraries)
+    yield from judge_roles(driver, source, worker)
+    yield from judge_discovery(surroundings, source, libraries)
+    yield judge_spark_home(surroundings, driver)
+    yield judge_java(surroundings)
+    if path is not None:
+        yield from judge_store(surroundings, path)
+
+
+LEAST_JAVA = 17
+JAVA_SECONDS = 30.0
+
+_CORE = re.compile(r"spark-core_[\d.]+-(?P<version>.+)\.jar")
+_JAVA_VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
+
+
+def spark_home(surroundings: Surroundings) -> str | None:
+    """Return where Spark lies: SPARK_HOME, else in the pyspark of this Python; None if nowhere."""
+    named = surroundings.variables.get("SPARK_HOME")
+    if named is not None:
+        return named
+    found = find_spec("pyspark")
+    return None if found is None or found.origin is None else str(PurePath(found.origin).parent)
+
+
+def spark_libraries(surroundings: Surroundings) -> tuple[str, ...]:
+    """Return what Spark puts into the PYTHONPATH of the Pythons it starts."""
+    home = spark_home(surroundings)
+    if home is None:
+        return ()
+    folder = f"{home}/python/lib"
+    names = surroundings.names_in(folder)
+    return tuple(f"{folder}/{name}" for name in names if name.endswith(".zip"))
+
+
+def judge_spark_home(surroundings: Surroundings, driver: Role) -> Finding:
+    """Return whether the Spark that is started is the one of the driver's pyspark."""
+    subject = "SPARK_HOME"
+    named = surroundings.variables.get("SPARK_HOME")
+    if named is None:
+        return well(subject, "not set: Spark is the one in pyspark")
+    names = map(_CORE.fullmatch, surroundings.names_in(f"{named}/jars"))
+    versions = [name["version"] for name in names if name]
+    remedy = "unset SPARK_HOME, so that pyspark starts the Spark it brought"
+    if not versions:
+        return problem(subject, f"{named!r} holds no Spark", remedy)
+    pyspark = driver.interpreter and driver.interpreter.versions.get("pyspark")
+    if pyspark and versions != [pyspark]:
+        found = f"{named} is Spark {', '.join(versions)}, pyspark is {pyspark}"
+        return problem(subject, found, remedy)
+    return well(subject, f"{named} is Spark {', '.join(versions)}")
+
+
+def judge_java(surroundings: Surroundings) -> Finding:
+    """Return whether Spark finds a Java that it runs on: JAVA_HOME's, else the one on PATH."""
+    subject = "Java"
+    home = surroundings.variables.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else "java"
+    origin = f"JAVA_HOME is {home}" if home else "JAVA_HOME is not set, so it is the one on PATH"
+    remedy = (
+        f"set JAVA_HOME to a Java {LEAST_JAVA} or newer"
+        + (", or unset it to take the one on PATH" if home else "")
+        + " (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+    )
+    if surroundings.path_of(program) is None:
+        return problem(subject, f"there is no {program!r} ({origin})", remedy)
+    done = surroundings.run(program, "-version", seconds=JAVA_SECONDS)
+    found = _JAVA_VERSION.search(f"{done.errors}\n{done.output}")
+    if found is None:
+        says = f"{program!r} does not tell its version: {done.last_words} ({origin})"
+        return problem(subject, says, remedy)
+    says = f"Java {found['major']} ({origin})"
+    if int(found["major"]) < LEAST_JAVA:
+        return problem(subject, f"{says}; Spark needs {LEAST_JAVA} or newer", remedy)
+    return well(subject, says)
+
+
+# What many systems give; fewer make relstate close and open segments all the time.
+FEW_DESCRIPTORS = 1024
+
+
+def judge_store(surroundings: Surroundings, path: str) -> Iterator[Finding]:
+    """Yield whether a store opens, and whether its file system and this process are fit for it."""
+    try:
+        environment = environment_of(path)
+        with Store.open(path, environment=environment) as store:
+            found = f"{store.path}: {len(store.tables())} tables at epoch {store.epoch}"
+    except errors.RelstateError as error:
+        advice = "give the path of a store, or repair what the message says"
+        yield problem("store", f"{type(error).__name__}: {error}", advice)
+    else:
+        yield well("store", found)
+        yield _judge_links(environment)
+    yield _judge_descriptors(surroundings)
+
+
+def _judge_links(environment: Environment) -> Finding:
+    """Create a file as a commit does and remove it."""
+    subject = "hard links"
+    name = f".doctor-{environment.random_id()}"
+    try:
+        environment.put_if_absent(name, b"")
+        environment.remove(name)
+    except errors.RelstateError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EROFS):
+            found = "this user cannot write into the store, so they could not be tried"
+            return warning(subject, found, "run doctor as the user who writes")
+        advice = "put the store on a local POSIX file system with hard links"
+        return problem(subject, str(error), advice)
+    return well(subject, "the store's file system has them")
+
+
+def _judge_descriptors(surroundings: Surroundings) -> Finding:
+    subject = "open files"
+    limit = surroundings.descriptor_limit()
+    if limit is not None and limit < FEW_DESCRIPTORS:
+        found = f"a process may have {limit} open"
+        return warning(subject, found, f"raise the limit: ulimit -n {4 * FEW_DESCRIPTORS}")
+    return well(subject, f"a process may have {'any number' if limit is None else limit} open")

@@ -20,11 +20,10 @@ from relstate.connector.failure import told
 from relstate.storage import errors
 
 from .doctor import doctor
-from .history import history
+from .listings import history, views
+from .maintenance import check, compact, vacuum
 from .rows import changes, get, scan
 from .tables import describe, tables
-from .upkeep import check, compact, vacuum
-from .views import views
 
 _ERROR = 2
 _INTERRUPTED = 130

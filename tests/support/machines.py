@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from relstate.connector.cli.diagnosis.interpreter import Interpreter, Role
+from relstate.connector.cli.pythons import Interpreter, Role
 from relstate.connector.cli.surroundings import Surroundings
 
 SHELL = shutil.which("sh")

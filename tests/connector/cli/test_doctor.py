@@ -1,17 +1,175 @@
-"""The laws of ``doctor``, on whole machines."""
+"""The laws of ``doctor``: of Spark and Java, of stores, and on whole machines."""
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from relstate.connector.cli import doctor
+from relstate.connector.cli.doctor import (
+    judge_java,
+    judge_spark_home,
+    judge_store,
+    spark_home,
+    spark_libraries,
+)
 from relstate.connector.cli.surroundings import Surroundings, surroundings
 from relstate.storage import Store
+from relstate.storage.environment import Disk
 from support.commands import run
-from support.machines import fake_java, machine, script
+from support.machines import fake_java, machine, role, script
+
+JAVA_17 = 'openjdk version "17.0.15" 2025-04-15'
+
+
+def other_spark(folder: Path, version: str) -> str:
+    """Make a folder look like a Spark and return it."""
+    (folder / "jars").mkdir(parents=True)
+    (folder / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    (folder / "jars" / f"spark-sql_2.13-{version}.jar").touch()
+    return str(folder)
+
+
+def test_without_spark_home_it_is_pyspark_s() -> None:
+    """Spark is the one in pyspark, and so are the libraries it gives to its Pythons."""
+    assert judge_spark_home(machine(), role("python")).status == "ok"
+    assert spark_home(machine()) == str(Path(pyspark.__file__).parent)
+    names = [Path(library).name for library in spark_libraries(machine())]
+    assert "pyspark.zip" in names
+
+
+def test_another_spark_is_a_problem(tmp_path: Path) -> None:
+    """SPARK_HOME of another version starts a JVM that pyspark does not fit."""
+    home = other_spark(tmp_path, "3.5.1")
+
+    found = judge_spark_home(machine(SPARK_HOME=home), role("python"))
+
+    assert found.status == "problem"
+    assert found.found == f"{home} is Spark 3.5.1, pyspark is 4.3.0"
+    assert "unset SPARK_HOME" in found.advice
+
+
+def test_the_same_spark_elsewhere_is_well(tmp_path: Path) -> None:
+    """SPARK_HOME may name a Spark of pyspark's version."""
+    home = other_spark(tmp_path, "4.3.0")
+
+    assert judge_spark_home(machine(SPARK_HOME=home), role("python")).status == "ok"
+
+
+def test_a_spark_home_without_spark_is_a_problem(tmp_path: Path) -> None:
+    """A folder that is not there, or holds something else."""
+    for home in (tmp_path, tmp_path / "nowhere"):
+        found = judge_spark_home(machine(SPARK_HOME=str(home)), role("python"))
+        assert (found.status, found.found) == ("problem", f"{str(home)!r} holds no Spark")
+
+
+@pytest.mark.parametrize(
+    ("first_line", "status", "expected"),
+    [
+        (JAVA_17, "ok", "Java 17"),
+        ('openjdk version "25" 2025-09-16', "ok", "Java 25"),
+        ('java version "1.8.0_202"', "problem", "Java 8"),
+        ('openjdk version "11.0.2" 2019-01-15', "problem", "Java 11"),
+        ("Unable to locate a Java Runtime.", "problem", "Unable to locate a Java Runtime."),
+    ],
+)
+def test_java_is_17_or_newer(tmp_path: Path, first_line: str, status: str, expected: str) -> None:
+    """The Java on PATH tells its version, and an old one is told."""
+    fake_java(tmp_path / "java", first_line)
+
+    found = judge_java(machine(tmp_path))
+
+    assert found.status == status
+    assert expected in found.found
+
+
+def test_java_home_goes_before_path(tmp_path: Path) -> None:
+    """Spark takes JAVA_HOME's, also where there is none in it."""
+    fake_java(tmp_path / "java", JAVA_17)
+    missing = judge_java(machine(tmp_path, JAVA_HOME=str(tmp_path / "home")))
+    fake_java(tmp_path / "home" / "bin" / "java", 'openjdk version "11.0.2"')
+    old = judge_java(machine(tmp_path, JAVA_HOME=str(tmp_path / "home")))
+
+    assert missing.status == old.status == "problem"
+    assert f"there is no '{tmp_path}/home/bin/java'" in missing.found
+    assert "Java 11" in old.found
+    assert "unset it" in old.advice
+
+
+def test_a_store_that_works_is_well(shop: Store) -> None:
+    """It opens, its file system has hard links, and nothing is left behind."""
+    before = sorted(os.listdir(shop.path))
+
+    found = list(judge_store(machine(), shop.path))
+
+    assert [(one.subject, one.status) for one in found[:2]] == [
+        ("store", "ok"),
+        ("hard links", "ok"),
+    ]
+    assert "1 tables at epoch 6" in found[0].found
+    assert sorted(os.listdir(shop.path)) == before
+
+
+def test_a_path_that_is_no_store_is_a_problem(tmp_path: Path) -> None:
+    """The error is named, and nothing is written there."""
+    (tmp_path / "notes.txt").touch()
+
+    found = list(judge_store(machine(), str(tmp_path)))
+
+    assert found[0].status == "problem"
+    assert "NotAStoreError" in found[0].found
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("method", "number", "status"),
+    [
+        ("link", errno.ENOTSUP, "problem"),
+        ("link", errno.EPERM, "problem"),
+        ("write", errno.EACCES, "warning"),
+        ("write", errno.EROFS, "warning"),
+        ("write", errno.EIO, "problem"),
+    ],
+)
+def test_a_file_system_without_links_is_a_problem(
+    shop: Store, monkeypatch: pytest.MonkeyPatch, method: str, number: int, status: str
+) -> None:
+    """Links that are refused are told; a user who may not write cannot try them."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Disk, method, refuse)
+
+    (found,) = [one for one in judge_store(machine(), shop.path) if one.subject == "hard links"]
+
+    assert found.status == status
+    assert found.advice
+
+
+@dataclass(frozen=True, slots=True)
+class _Limited(Surroundings):
+    limit: int | None = None
+
+    def descriptor_limit(self) -> int | None:
+        """Return a limit of the test's choice."""
+        return self.limit
+
+
+@pytest.mark.parametrize(("limit", "status"), [(256, "warning"), (1024, "ok"), (None, "ok")])
+def test_few_descriptors_are_a_warning(shop: Store, limit: int | None, status: str) -> None:
+    """With less than what systems give, segments are opened and closed all the time."""
+    *_, found = judge_store(_Limited({}, limit=limit), shop.path)
+
+    assert (found.subject, found.status) == ("open files", status)
+    assert ("ulimit" in found.advice) == (status == "warning")
+
 
 _SITE = ":".join(sys.path)
 

@@ -1,4 +1,4 @@
-"""What a command shows: data on stdout, as tables or as JSON; messages and progress on stderr.
+"""What the commands share: their arguments, and how they show data, messages and progress.
 
 Promises: stdout carries data only; with ``as_json`` one document, or one object a line for rows;
 names in JSON are those of the fields of what is shown. Where stdout is no terminal nothing is
@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -26,6 +27,52 @@ from .value import text_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def store_argument(command: _Command) -> _Command:
+    """Give a command the path of a store as ``path``."""
+    return click.argument("path", metavar="STORE")(command)
+
+
+def table_argument(command: _Command) -> _Command:
+    """Give a command the name of a table as ``table``."""
+    return click.argument("table", metavar="TABLE")(command)
+
+
+def json_option(command: _Command) -> _Command:
+    """Give a command ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout.")(command)
+
+
+def columns_option(command: _Command) -> _Command:
+    """Give a command ``columns``: names, or None for all."""
+
+    def split(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+        return None if text is None else tuple(name.strip() for name in text.split(","))
+
+    return click.option(
+        "--columns", metavar="A,B", callback=split, help="The columns to show; all by default."
+    )(command)
+
+
+def limit_option(what: str) -> Callable[[_Command], _Command]:
+    """Give a command ``limit``: the most rows to show of ``what``, None for all."""
+    help_text = f"Show at most so many {what}."
+    return click.option("--limit", metavar="N", type=click.IntRange(min=0), help=help_text)
+
+
+def at_option(command: _Command) -> _Command:
+    """Give a command ``epoch``: the one to read at, None for the latest."""
+    return click.option(
+        "--at",
+        "epoch",
+        metavar="EPOCH",
+        type=int,
+        help="Read at this epoch; the latest by default.",
+    )(command)
+
 
 # Wider than any line, where no terminal sets a width.
 _WIDE = 100_000

@@ -6,20 +6,95 @@ core); and one for functions such as ``mapInArrow``, which is what PYSPARK_PYTHO
 ``python3``. Running a virtual environment's Python by its path without activating it leaves the
 other two on the system's ``python3``.
 
-Promises: every interpreter is asked itself, in a process of its own with a time limit.
-Does not know: what else may hide a data source (discovery.py).
+At the first use of a Python data source Spark lists all modules named ``pyspark_*`` and imports
+each (pyspark/sql/worker/lookup_data_sources.py). One that fails hides all of them: Spark only says
+DATA_SOURCE_NOT_FOUND.
+
+Promises: every interpreter is asked itself, and each module is imported in a process of its own
+with a time limit, so the one that fails, hangs or ends the process is named.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from ..surroundings import Surroundings
-from .finding import Finding, problem, warning, well
-from .requirement import LEAST_PYTHON, REQUIREMENTS
+from .surroundings import Surroundings
+
+Status = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``subject`` was looked at and this ``found``; ``advice`` is empty where all is well.
+
+    A ``problem`` keeps relstate from working in Spark, a ``warning`` may.
+    """
+
+    subject: str
+    status: Status
+    found: str
+    advice: str = ""
+
+
+def well(subject: str, found: str) -> Finding:
+    """Return a finding that asks for nothing."""
+    return Finding(subject, "ok", found)
+
+
+def warning(subject: str, found: str, advice: str) -> Finding:
+    """Return a finding of what may go wrong."""
+    return Finding(subject, "warning", found, advice)
+
+
+def problem(subject: str, found: str, advice: str) -> Finding:
+    """Return a finding of what is wrong."""
+    return Finding(subject, "problem", found, advice)
+
+
+LEAST_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A module, the least version of it that is needed, and the first that is too new."""
+
+    module: str
+    least: tuple[int, ...]
+    below: tuple[int, ...] | None = None
+
+    def admits(self, version: str) -> bool:
+        """Return whether a version is one that is needed."""
+        found = numbers_of(version)
+        return self.least <= found and (self.below is None or found < self.below)
+
+    def __str__(self) -> str:
+        upper = "" if self.below is None else f",<{_dotted(self.below)}"
+        return f"{self.module}>={_dotted(self.least)}{upper}"
+
+
+REQUIREMENTS = (
+    Requirement("pyspark", (4, 3), (4, 4)),
+    Requirement("pyarrow", (18,)),
+    Requirement("numpy", (2,)),
+    Requirement("lmdb", (3,), (4,)),
+    Requirement("xxhash", (3, 4), (5,)),
+    Requirement("sqlglot", (30,), (31,)),
+)
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with: (4, 3, 0) of ``4.3.0.dev1``."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
+
 
 SECONDS = 60.0
 _MARK = "relstate-doctor:"
@@ -190,5 +265,83 @@ def _differs(found: Interpreter, driver: Interpreter) -> Iterator[str]:
             yield f"it has {module} {here}, the driver {there}"
 
 
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
+DISCOVERY_SECONDS = 30.0
+DATA_SOURCE_MODULE = "pyspark_relstate"
+_DISCOVERY = "data source discovery"
+
+# What Spark does with one module.
+_DISCOVERY_PROGRAM = """
+import sys
+from importlib import import_module
+from pyspark.sql.datasource import DataSource
+print()
+print("relstate-doctor:")
+module = import_module(sys.argv[1])
+name = ""
+if hasattr(module, "DefaultSource") and issubclass(module.DefaultSource, DataSource):
+    name = module.DefaultSource.name()
+print()
+print("relstate-doctor:ok " + name)
+"""
+
+
+def judge_discovery(
+    surroundings: Surroundings, role: Role, libraries: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Yield a finding for each module that breaks discovery, and one for relstate's own."""
+    found = role.interpreter
+    if found is None or "pyspark" in found.troubles:
+        return  # said of the interpreter already
+    broken = False
+    for module in found.listed:
+        trouble = _trouble(surroundings, role.program, module, libraries)
+        if trouble is not None:
+            broken = True
+            yield problem(_DISCOVERY, f"{module} cannot be imported: {trouble}", _remedy(module))
+    if DATA_SOURCE_MODULE not in found.listed and "relstate" not in found.troubles:
+        yield _not_listed(surroundings, role, libraries)
+    elif DATA_SOURCE_MODULE in found.listed and not broken:
+        yield well(_DISCOVERY, f"Spark finds {', '.join(found.listed)}")
+
+
+def _trouble(
+    surroundings: Surroundings, program: str, module: str, libraries: tuple[str, ...]
+) -> str | None:
+    """Return why Spark cannot take a data source from a module; None if it can."""
+    done = surroundings.run(
+        program, "-c", _DISCOVERY_PROGRAM, module, seconds=DISCOVERY_SECONDS, python_path=libraries
+    )
+    answer = marked(done.output)
+    if answer is not None and answer.startswith("ok") and done.code == 0:
+        return None
+    if done.code is not None and done.code < 0:
+        return f"it ended the process by signal {-done.code}"
+    if not done.errors.strip():
+        return f"it ended the process with exit code {done.code}"
+    return done.last_words
+
+
+def _remedy(module: str) -> str:
+    if module == DATA_SOURCE_MODULE:
+        return "install relstate again: pip install --force-reinstall relstate"
+    distribution = module.replace("_", "-")
+    return (
+        "it hides every Python data source from Spark, relstate's too: repair or remove it "
+        f"(pip uninstall {distribution}, if it is named so)"
+    )
+
+
+def _not_listed(surroundings: Surroundings, role: Role, libraries: tuple[str, ...]) -> Finding:
+    where = f"{role.interpreter.executable if role.interpreter else role.program}"
+    if _trouble(surroundings, role.program, DATA_SOURCE_MODULE, libraries) is None:
+        return problem(
+            _DISCOVERY,
+            f"{DATA_SOURCE_MODULE} can be imported by {where}, but Spark does not list it: it is "
+            "in no folder of sys.path",
+            "install relstate again: pip install relstate, or pip install -e . in a checkout",
+        )
+    return problem(
+        _DISCOVERY,
+        f"{DATA_SOURCE_MODULE} is not installed for {where}",
+        "pip install relstate in that environment",
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,11 +11,21 @@ import click
 
 from relstate.storage import Report, Store
 
-from .arguments import json_option, store_argument
-from .local_spark import local_spark
-from .screen import Heading, count, progress, show_document, show_table, size
+from .surroundings import use_this_python
+from .terminal import (
+    Heading,
+    count,
+    json_option,
+    progress,
+    show_document,
+    show_table,
+    size,
+    store_argument,
+)
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from relstate.connector.sql.check_views import ViewReport
 
 
@@ -136,3 +148,28 @@ def _show_report(found: Report, views: tuple[ViewReport, ...]) -> None:
 
 def _show_facts(facts: list[tuple[str, str]]) -> None:
     show_table([Heading("what"), Heading("found", counted=True)], facts)
+
+
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "OFF",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def local_spark() -> Iterator[SparkSession]:
+    """Give a session that is stopped afterwards, unless the process had one before."""
+    from pyspark.sql import SparkSession
+
+    use_this_python()
+    before = SparkSession.getActiveSession()
+    builder = SparkSession.builder.master("local[*]").appName("relstate")
+    session = builder.config(map=dict(_SETTINGS)).getOrCreate()
+    try:
+        yield session
+    finally:
+        if before is None:
+            session.stop()

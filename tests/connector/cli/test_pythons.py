@@ -1,17 +1,46 @@
-"""The laws of which Pythons Spark starts, and what they must have."""
+"""The laws of which Pythons Spark starts, what they must have, and what hides data sources."""
 
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relstate.connector.cli.diagnosis.finding import Finding
-from relstate.connector.cli.diagnosis.interpreter import assign_roles, judge_roles
+from relstate.connector.cli import pythons
+from relstate.connector.cli.pythons import (
+    LEAST_PYTHON,
+    REQUIREMENTS,
+    Finding,
+    assign_roles,
+    judge_discovery,
+    judge_roles,
+    numbers_of,
+)
 from relstate.connector.cli.surroundings import Surroundings
-from support.machines import fake_python, machine, script
+from support.machines import fake_python, machine, role, script
+from support.sources import ROOT
+
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_doctor_asks_for_what_pip_installs() -> None:
+    """The requirements are those of the distribution, to the letter."""
+    assert sorted(map(str, REQUIREMENTS)) == sorted(_PROJECT["dependencies"])
+    assert numbers_of(_PROJECT["requires-python"].removeprefix(">=")) == LEAST_PYTHON
+
+
+@pytest.mark.parametrize(
+    ("version", "admitted"),
+    [("4.2.9", False), ("4.3.0", True), ("4.3.1.dev0", True), ("4.4.0", False), ("", False)],
+)
+def test_a_version_is_admitted_between_the_bounds(version: str, admitted: bool) -> None:
+    """From the least on, and below the first that is too new."""
+    (pyspark,) = [one for one in REQUIREMENTS if one.module == "pyspark"]
+
+    assert pyspark.admits(version) == admitted
 
 
 def judged(surroundings: Surroundings) -> tuple[Finding, ...]:
@@ -133,3 +162,93 @@ def test_another_pyarrow_is_a_warning(tmp_path: Path, driver: str) -> None:
     found = judged(machine(executable=driver, PYSPARK_PYTHON=other))
 
     assert [one.status for one in found] == ["ok", "warning", "warning"]
+
+
+_SOURCE = """
+print("noise")
+from pyspark.sql.datasource import DataSource
+class DefaultSource(DataSource):
+    @classmethod
+    def name(cls):
+        return {name}
+"""
+
+
+def discovered(site: Path, *listed: str) -> list[Finding]:
+    """Return the findings where these modules are listed, and those in a folder importable."""
+    surroundings = machine(PYTHONPATH=":".join([str(site), *sys.path]))
+    return list(judge_discovery(surroundings, role(sys.executable, listed=listed), ()))
+
+
+def test_modules_that_work_are_well(tmp_path: Path) -> None:
+    """A source that prints, and a module without a source, break nothing."""
+    (tmp_path / "pyspark_noisy.py").write_text(_SOURCE.format(name="'noisy'"))
+    (tmp_path / "pyspark_plain.py").write_text("DefaultSource = object\n")
+
+    (found,) = discovered(tmp_path, "pyspark_noisy", "pyspark_plain", "pyspark_relstate")
+
+    assert found.status == "ok"
+    assert "pyspark_relstate" in found.found
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def broken(:", "SyntaxError"),
+        (_SOURCE.format(name="1 / 0"), "ZeroDivisionError"),
+        ("DefaultSource = 5", "TypeError"),
+        ("import sys; sys.exit()", "it ended the process with exit code 0"),
+        ("import os; os._exit(3)", "it ended the process with exit code 3"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "by signal 9"),
+    ],
+)
+def test_a_module_that_breaks_is_named(tmp_path: Path, body: str, expected: str) -> None:
+    """One finding names the culprit, says what it did, and that it hides all sources."""
+    (tmp_path / "pyspark_foo.py").write_text(body)
+
+    (found,) = discovered(tmp_path, "pyspark_foo", "pyspark_relstate")
+
+    assert found.status == "problem"
+    assert found.found.startswith("pyspark_foo cannot be imported: ")
+    assert expected in found.found
+    assert "pip uninstall pyspark-foo" in found.advice
+
+
+def test_a_module_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking takes no longer than its time limit."""
+    monkeypatch.setattr(pythons, "DISCOVERY_SECONDS", 1.0)
+    (tmp_path / "pyspark_slow.py").write_text("import time; time.sleep(600)")
+
+    found = discovered(tmp_path, "pyspark_slow")
+
+    assert "pyspark_slow cannot be imported: it did not end within 1 s" in found[0].found
+
+
+def test_a_module_that_is_not_listed_is_reported(tmp_path: Path) -> None:
+    """What an import hook finds outside the folders of `sys.path` is hidden from Spark."""
+    (found,) = discovered(tmp_path)
+
+    assert found.status == "problem"
+    assert "but Spark does not list it" in found.found
+    assert "install relstate again" in found.advice
+
+
+def test_a_missing_module_is_told(tmp_path: Path) -> None:
+    """Relstate without its hook for Spark is not installed as it should be."""
+    (tmp_path / "pyspark_relstate.py").write_text("raise ModuleNotFoundError")
+
+    (found,) = discovered(tmp_path)
+
+    assert found.status == "problem"
+    assert "is not installed for" in found.found
+
+
+def test_what_the_interpreter_lacks_is_not_told_twice(tmp_path: Path) -> None:
+    """Without pyspark, or without relstate, that is what is to be said, elsewhere."""
+    surroundings = machine()
+    without_pyspark = role(sys.executable, troubles={"pyspark": "gone"}, listed=())
+    without_relstate = role(sys.executable, troubles={"relstate": "gone"}, listed=())
+
+    assert list(judge_discovery(surroundings, without_pyspark, ())) == []
+    assert list(judge_discovery(surroundings, without_relstate, ())) == []
