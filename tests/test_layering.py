@@ -13,6 +13,7 @@ from support.sources import (
     PACKAGES,
     Import,
     Source,
+    files_imported,
     imports_of,
     names_used,
     package_names,
@@ -28,6 +29,21 @@ LMDB_FILE = "storage/segment/segment.py"
 # What a store is made of has one door. What the command line finds around its own process (Spark
 # starts programs by it) is no part of a store, and has another.
 DOORS = ("storage/environment.py", "connector/cli/surroundings.py")
+
+# What the packages are made of, the lowest first: a file imports from its own floor or from those
+# below. A file that is in none by name is on the floor of its folder. A package's own __init__ is
+# above all of its floors.
+FLOORS = {
+    "storage": (
+        "errors", "paths", "environment", "syntax", "schema", "codec", "predicate", "instant",
+        "log", "segment", "table", "read_plan", "feed", "upkeep", "check", "alteration", "epochs",
+        "catalog", "snapshot", "writing", "store",
+    ),
+    "connector": (
+        "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",
+        "sql", "cli",
+    ),
+}  # fmt: skip
 
 # What touches files, the clock or chance, by the beginning of its name ...
 OUTSIDE = (
@@ -76,6 +92,24 @@ PURE = (
 def test_imports_go_down_only() -> None:
     """Connector -> storage -> vnode, and the public face above them all."""
     assert found_in(product_sources(), upward_imports) == []
+
+
+def test_imports_inside_a_package_go_down_only() -> None:
+    """The folders of storage and of connector stand in one order."""
+    assert found_in(product_sources(), imports_of_higher_floors) == []
+
+
+def test_no_two_files_import_each_other() -> None:
+    """Nor do they by way of others: a file can be read after those that it imports."""
+    imports = {source.path: dict(files_imported(source)) for source in product_sources()}
+
+    assert circle_in({path: set(files) for path, files in imports.items()}) == []
+
+
+def test_a_circle_is_found() -> None:
+    """However long it is, and whatever else its files import."""
+    assert circle_in({"a": {"b", "d"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["b", "c", "b"]
+    assert circle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_packages_see_each_other_s_public_names_only() -> None:
@@ -131,6 +165,15 @@ def test_the_public_face_is_light() -> None:
         ("upward_imports", "storage/log.py", "from relstate import connector"),
         ("upward_imports", "connector/sink.py", "def f():\n    import relstate"),
         ("upward_imports", "connector/sink.py", "import pyspark_relstate"),
+        ("imports_of_higher_floors", "storage/log/log.py", "from ..table.scan import Scan"),
+        ("imports_of_higher_floors", "storage/log/log.py", "from ..store import Store"),
+        ("imports_of_higher_floors", "storage/new.py", "from .errors import RelstateError"),
+        ("imports_of_higher_floors", "connector/types.py", "from .sink.order import x"),
+        (
+            "imports_of_higher_floors",
+            "connector/views/stream.py",
+            "from relstate.connector.sql.database import Database",
+        ),
         ("inner_imports", "storage/log.py", "from relstate.vnode.hash import xxhash64"),
         ("inner_imports", "package/relstate/__init__.py", "import relstate.storage.store"),
         ("inner_imports", "connector/sink.py", "from relstate.storage.errors import DataError"),
@@ -191,7 +234,14 @@ def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> No
 )
 def test_the_checks_let_pass_what_is_right(path: str, text: str) -> None:
     """None of them finds fault with the allowed."""
-    checks = (upward_imports, inner_imports, misplaced_spark, misplaced_lmdb, side_doors)
+    checks = (
+        upward_imports,
+        inner_imports,
+        imports_of_higher_floors,
+        misplaced_spark,
+        misplaced_lmdb,
+        side_doors,
+    )
     for check in (*checks, bare_imports, excess_lines):
         assert found_in([Source(path, text)], check) == []
 
@@ -212,6 +262,48 @@ def upward_imports(source: Source) -> Iterator[Finding]:
         target = folder_of(imported)
         if target and order.index(target) > order.index(source.folder):
             yield f"imports {imported.module}, which is above {source.folder}", imported.line
+
+
+def imports_of_higher_floors(source: Source) -> Iterator[Finding]:
+    """Find imports of files that are on a higher floor of the same package."""
+    if source.folder not in FLOORS or source.path == f"{source.folder}/__init__.py":
+        return
+    own = floor_of(source.path)
+    if own is None:
+        yield "is on no floor: name it in FLOORS", 1
+        return
+    for file, line in files_imported(source):
+        target = floor_of(file) if file.startswith(f"{source.folder}/") else None
+        if target is not None and target > own:
+            yield f"imports {file}, which is on a higher floor", line
+
+
+def floor_of(path: str) -> int | None:
+    """Return the number of a file's floor in its package; None if it is on none."""
+    package, inside = path.removesuffix(".py").split("/", 1)
+    floors = FLOORS[package]
+    named = [name for name in floors if inside == name or inside.startswith(f"{name}/")]
+    if named:
+        return floors.index(max(named, key=len))
+    return floors.index("") if "" in floors and "/" not in inside else None
+
+
+def circle_in(imports: dict[str, set[str]]) -> list[str]:
+    """Return files that import one another in a circle, the first one last again; often none."""
+    done: set[str] = set()
+
+    def circle_from(file: str, trail: list[str]) -> list[str]:
+        if file in trail:
+            return [*trail[trail.index(file) :], file]
+        if file not in done:
+            for imported in sorted(imports.get(file, ())):
+                circle = circle_from(imported, [*trail, file])
+                if circle:
+                    return circle
+            done.add(file)
+        return []
+
+    return next((circle for file in sorted(imports) if (circle := circle_from(file, []))), [])
 
 
 def inner_imports(source: Source) -> Iterator[Finding]:

@@ -77,6 +77,35 @@ def imports_of(source: Source) -> Iterator[Import]:
             yield from (Import(node.module, alias.name, node.lineno) for alias in node.names)
 
 
+def files_imported(source: Source) -> Iterator[tuple[str, int]]:
+    """Yield the paths of the project's files that a file of a package imports, with the line.
+
+    ``from .log.state import StoreState`` imports ``storage/log/state.py``; the name of a package
+    imports its ``__init__.py``.
+    """
+    package = [PACKAGES[source.folder], *source.path[len(source.folder) + 1 :].split("/")[:-1]]
+    inside = ".".join(package).split(".")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom):
+            base = inside[: len(inside) - node.level + 1] if node.level else []
+            module = ".".join([*base, *filter(None, [node.module])])
+            for alias in node.names:
+                file = _file_of(f"{module}.{alias.name}") or _file_of(module)
+                if file:
+                    yield file, node.lineno
+
+
+def _file_of(module: str) -> str | None:
+    """Return the path of a module of the project; None for others."""
+    for folder, package in PACKAGES.items():
+        if module == package or module.startswith(f"{package}."):
+            path = "/".join([folder, *module[len(package) + 1 :].split(".")]).rstrip("/")
+            for file in (f"{path}.py", f"{path}/__init__.py"):
+                if (ROOT / file).exists():
+                    return file
+    return None
+
+
 def names_used(source: Source) -> Iterator[tuple[str, int]]:
     """Yield every imported or built-in name that a file mentions, in full, with its line.
 
