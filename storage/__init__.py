@@ -44,7 +44,7 @@ from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import Store
 from .table.chunk import OP_COLUMN, Op, chunk_of
-from .table.encoding import RowEncoding
+from .table.encoding import Encoding, encoding_of
 from .table.pruning import Pruning
 from .table.record import Row
 from .table.statetable import StateTable
@@ -67,6 +67,7 @@ __all__ = [
     "CommitResult",
     "CompactionJob",
     "CompactionReport",
+    "Encoding",
     "Entry",
     "Environment",
     "FeedPlan",
@@ -86,7 +87,6 @@ __all__ = [
     "Report",
     "Row",
     "RowCodec",
-    "RowEncoding",
     "SegmentRecord",
     "SegmentWriter",
     "Settings",
@@ -111,6 +111,7 @@ __all__ = [
     "cast",
     "check_table_name",
     "chunk_of",
+    "encoding_of",
     "environment_of",
     "feed_fields",
     "is_wider",

@@ -36,7 +36,7 @@ from .schema.ddl import parse_columns
 from .schema.properties import Merge, TableProperties
 from .schema.schema import TableSchema
 from .schema.types import Field
-from .table.encoding import RowEncoding
+from .table.encoding import encoding_of
 
 # A conflict means that somebody else changed the same table or view.
 _ATTEMPTS = 100
@@ -85,7 +85,7 @@ class Catalog:
             before = user_table(state, name, "altered")
             altered = AlteredTable(before, alter(before))
             check_alterable(state, altered)
-            RowEncoding(altered.after, vnode_count=1)
+            encoding_of(altered.after, vnode_count=1)
             try:
                 return self._propose(operation, data_change=False, altered_tables=(altered,)).epoch
             except ConflictError:
@@ -215,7 +215,7 @@ def _check_storable(table: NewTable) -> None:
     """Raise what would make the table unusable once it is created."""
     table.properties.check([key.column_id for key in table.schema.primary_key])
     definition = TableDefinition(0, table.name, table.schema, 0, table.properties)
-    RowEncoding(definition, vnode_count=1)
+    encoding_of(definition, vnode_count=1)
 
 
 def _contested(name: str) -> ConflictError:

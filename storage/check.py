@@ -27,7 +27,7 @@ from .segment.kind import Kind
 from .segment.longkey import unpack
 from .segment.registry import registry
 from .segment.writer import statistics
-from .table.encoding import RowEncoding
+from .table.encoding import Encoding, encoding_of
 from .table.head import Heads
 from .upkeep.layout import is_internal
 
@@ -177,7 +177,7 @@ def _segment_problems(
     if found != record.tables:
         problems.append(f"its statistics are {found}, the log says {record.tables}")
     for table_id, start, stop in _tables(keys):
-        encoding = RowEncoding(definitions[table_id], settings.vnode_count)
+        encoding = encoding_of(definitions[table_id], settings.vnode_count)
         part = Block.over(keys.slice(start, stop - start), values.slice(start, stop - start))
         problems += _row_problems(encoding, part)
     return problems, len(keys)
@@ -199,12 +199,12 @@ def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
         yield int(table_ids[start]), start, stop
 
 
-def _row_problems(encoding: RowEncoding, block: Block) -> Iterator[str]:
+def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
     """Yield what is wrong with the rows of one table."""
     try:
         kinds = Heads(block).kinds
         rows = np.flatnonzero(kinds != Kind.DELETE)
-        if not np.isin(kinds, (encoding.values.upsert, Kind.PUT, Kind.DELETE)).all():
+        if not np.isin(kinds, (encoding.upsert, Kind.PUT, Kind.DELETE)).all():
             yield f"table {encoding.name}: a value is of a kind that the table has not"
             return
         # To conform is to be free of NULLs where there must be none.

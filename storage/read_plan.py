@@ -20,7 +20,7 @@ from .log.state import PlacedSegment, StoreState
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
-from .table.encoding import RowEncoding
+from .table.encoding import Encoding, encoding_of
 from .table.pruning import Pruning, matching_vnodes, told
 from .table.storagetable import StorageTable
 
@@ -146,8 +146,8 @@ class ReadPlan:
             columns = tuple(map(schema.column, self.columns))
         return arrow_schema(column.field for column in columns)
 
-    def _encoding(self) -> RowEncoding:
-        return RowEncoding(self.definition, self.vnode_count)
+    def _encoding(self) -> Encoding:
+        return encoding_of(self.definition, self.vnode_count)
 
 
 def _limited(groups: tuple[range, ...], vnodes: set[int]) -> tuple[range, ...]:

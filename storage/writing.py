@@ -26,7 +26,7 @@ from .log.state import placed_in
 from .segment.kind import Kind
 from .snapshot import LatestReader
 from .table.appendonly import change_refused
-from .table.encoding import RowEncoding
+from .table.encoding import Encoding, encoding_of
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
 from .table.tablewriter import WriteTarget
@@ -139,7 +139,7 @@ def open_state_table(
     """
     definition = user_table(epochs.state, name, "written")
     _check_state_table(definition, strict)
-    encoding = RowEncoding(definition, epochs.settings.vnode_count)
+    encoding = encoding_of(definition, epochs.settings.vnode_count)
     reader = LatestReader(epochs, name)
 
     def commit_changes(
@@ -157,7 +157,7 @@ def open_state_table(
     )
 
 
-def _changes_any(epochs: Epochs, encoding: RowEncoding, full_keys: Bytes, entry: Entry) -> bool:
+def _changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: Entry) -> bool:
     """Return whether a commit changed a table's row under one of some keys, or all its rows."""
     table_id = encoding.table_id
     if table_id in entry.based_tables:

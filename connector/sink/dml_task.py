@@ -25,9 +25,9 @@ from relstate.storage import (
     UPSERTS,
     Kind,
     ReadPlan,
-    RowEncoding,
     SegmentRecord,
     WriteTarget,
+    encoding_of,
     environment_of,
     errors,
 )
@@ -160,7 +160,7 @@ class DmlTask:
             return
         rows = pa.concat_batches(held)
         operations = _operations(rows)
-        encoding = RowEncoding(self.target.definition, self.target.vnode_count)
+        encoding = encoding_of(self.target.definition, self.target.vnode_count)
         keys = encoding.encode_keys(encoding.conform_keys(_rows(rows)))
         codes = np.asarray(keys.dictionary_encode().indices)
         self._check_once(rows, codes, np.isin(operations, _TAKING), "would be changed twice")

@@ -17,10 +17,10 @@ import pyarrow as pa
 from relstate.storage import (
     Entry,
     ReadPlan,
-    RowEncoding,
     SegmentRecord,
     StorageTable,
     Store,
+    encoding_of,
     errors,
     placed_in,
 )
@@ -59,7 +59,7 @@ class Created:
         if not _touches(entry, definition.table_id):
             return False
         names = [column.name for column in definition.schema.key_columns]
-        encoding = RowEncoding(definition, self.plan.vnode_count)
+        encoding = encoding_of(definition, self.plan.vnode_count)
         placed = placed_in(self.segments, entry.epoch, definition.table_id)
         own = StorageTable(store.environment, encoding, placed, lambda: 0)
         changed = _changed_rows(store, self.plan, entry, names)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, gather
 from ..segment.block import Block
-from ..table.encoding import RowEncoding
+from ..table.encoding import Encoding
 from ..table.head import Heads
 
 Flags: TypeAlias = NDArray[np.bool_]
 
 
-def same_rows(encoding: RowEncoding, left: Block, right: Block) -> Flags:
+def same_rows(encoding: Encoding, left: Block, right: Block) -> Flags:
     """Return of every entry of ``left`` whether its row is that of ``right`` at its place.
 
     None of them deletes. ValueError or IndexError if the bytes are no rows of the table.
@@ -35,15 +35,13 @@ def same_rows(encoding: RowEncoding, left: Block, right: Block) -> Flags:
     told = alike & (same | (one.schema_versions == encoding.schema.version))
     rest = np.flatnonzero(~told)
     if len(rest):
-        values = _encoded(encoding, left.take(rest)), _encoded(encoding, right.take(rest))
+        values = (
+            encoding.reencode_values(left.take(rest)),
+            encoding.reencode_values(right.take(rest)),
+        )
         same[rest] = np.asarray(pc.equal(*values))
     return same
 
 
 def _bodies(heads: Heads, rows: NDArray[np.int64]) -> Bytes:
     return gather(heads.block.values, heads.body_starts[rows], heads.body_lengths[rows])
-
-
-def _encoded(encoding: RowEncoding, block: Block) -> Bytes:
-    """Return the rows of a block as values that are encoded under the present schema."""
-    return encoding.values.encode(encoding.decode(block, encoding.schema.columns))

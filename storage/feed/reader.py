@@ -136,7 +136,7 @@ class FeedReader:
         written = [self._source.read(step.segments, bounds) for step in self._steps]
         before = self._rows_before(written, bounds)
         self._check_expiry(before)
-        fold = self._encoding.values.fold
+        fold = self._encoding.fold
         table: StorageTable | None = self._table
         # What is there now, as far as it was looked up, and all that was since rows were removed.
         current, met = before, [before]
@@ -163,7 +163,7 @@ class FeedReader:
         """Return what was there before the steps under the keys they wrote, or may have removed."""
         if any(step.is_based for step in self._steps):
             blocks = self._source.read(self._before.segments, bounds)
-            return resolved(blocks, self._encoding.values.fold)
+            return resolved(blocks, self._encoding.fold)
         keys = keys_in([block for blocks in written for block in blocks])
         return self._table.get_values(keys) if len(keys) else NOTHING
 

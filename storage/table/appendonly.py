@@ -24,7 +24,7 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import vnodes_in
 from ..segment.kind import Kind
-from .encoding import RowEncoding
+from .encoding import Encoding, encoding_of
 from .storagetable import StorageTable
 
 # Files are only looked into: those with rows of the keys' neighbours, and few of their pages. To
@@ -38,7 +38,7 @@ def check_inserts(definition: TableDefinition, kinds: NDArray[np.uint8] | None) 
         raise change_refused(definition, "delete")
 
 
-def check_distinct(encoding: RowEncoding, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
+def check_distinct(encoding: Encoding, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     """Return the entries that they are. AppendOnlyError if two have one key."""
     order = sort_order(keys)
     repeats = np.flatnonzero(equal_neighbours(keys.take(pa.array(order))))
@@ -57,7 +57,7 @@ def change_refused(definition: TableDefinition, operation: str) -> AppendOnlyErr
     )
 
 
-def key_taken(encoding: RowEncoding, rows: pa.RecordBatch) -> AppendOnlyError:
+def key_taken(encoding: Encoding, rows: pa.RecordBatch) -> AppendOnlyError:
     """Return the error of a row whose key, that of the first of ``rows``, another row has."""
     key = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in encoding.key_names)
     return AppendOnlyError(
@@ -97,7 +97,7 @@ class AppendCheck:
         committed = [one for one in state.segments_of(table_id) if one.name not in seen]
         # What the tasks wrote does not change from one attempt to the next.
         beside = added if self._checked is None else []
-        encoding = RowEncoding(definition, state.settings.vnode_count)
+        encoding = encoding_of(definition, state.settings.vnode_count)
         for at, placed in enumerate(added):
             older = self._table(encoding, [*reversed(beside[:at]), *committed])
             if older.is_empty:
@@ -105,7 +105,7 @@ class AppendCheck:
             for keys in self._table(encoding, [placed]).full_keys():
                 _check_new(older, _doubtful(older, keys))
 
-    def _table(self, encoding: RowEncoding, segments: Sequence[PlacedSegment]) -> StorageTable:
+    def _table(self, encoding: Encoding, segments: Sequence[PlacedSegment]) -> StorageTable:
         now = self._environment.now
         return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ..codec.ragged import Bytes
 from ..schema.schema import KeyRange
 from ..segment.key import PREFIX_BYTES, vnode_of
-from .encoding import RowEncoding
+from .encoding import Encoding
 from .scan import Bounds
 
 # Finding a range in one file costs about as much as reading so many rows (measured: 80 us).
@@ -58,7 +58,7 @@ class Pruned:
 
 
 def prune(
-    encoding: RowEncoding,
+    encoding: Encoding,
     keys: Iterable[KeyRange],
     groups: Sequence[range],
     most_seeks: int = _FEW_SEEKS,
@@ -99,14 +99,14 @@ def spans(pruned: Pruned) -> list[Bounds]:
     return list(found.values())
 
 
-def matching_vnodes(encoding: RowEncoding, keys: Iterable[KeyRange]) -> set[int] | None:
+def matching_vnodes(encoding: Encoding, keys: Iterable[KeyRange]) -> set[int] | None:
     """Return the vnodes that can hold rows of some ranges; None for all."""
     found = {encoding.vnode_of_range(one) for one in keys}
     return None if None in found else {vnode for vnode in found if vnode is not None}
 
 
 def told(
-    encoding: RowEncoding, keys: tuple[KeyRange, ...] | None, columns: tuple[str, ...]
+    encoding: Encoding, keys: tuple[KeyRange, ...] | None, columns: tuple[str, ...]
 ) -> Pruning:
     """Return what a read of some ranges of keys (None: of all) is left with."""
     count = encoding.vnode_count
@@ -120,7 +120,7 @@ def told(
 
 
 def _sorted_out(
-    encoding: RowEncoding, keys: Iterable[KeyRange], vnodes: set[int]
+    encoding: Encoding, keys: Iterable[KeyRange], vnodes: set[int]
 ) -> tuple[set[bytes], list[Bounds], dict[int, list[Bounds]]]:
     """Return (full keys, ranges of every vnode, ranges of single vnodes)."""
     points: set[bytes] = set()

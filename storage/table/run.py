@@ -26,7 +26,7 @@ from ..segment import longkey
 from ..segment.block import Block, coarser
 from ..segment.key import PREFIX_BYTES
 from ..segment.segment import SegmentFile
-from .encoding import RowEncoding
+from .encoding import Encoding
 from .scan import Bounds
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
@@ -88,7 +88,7 @@ def _overlap(spans: Sequence[Span]) -> bool:
 
 
 def getters_by_vnode(
-    segments: Sequence[PlacedSegment], getters: Sequence[Getter], encoding: RowEncoding
+    segments: Sequence[PlacedSegment], getters: Sequence[Getter], encoding: Encoding
 ) -> list[tuple[Getter, ...]]:
     """Return for each vnode what looks up a key in the segments with rows of its shard."""
     if not segments:

@@ -21,11 +21,11 @@ from ..errors import ConsistencyError
 from ..log.entry import SegmentRecord
 from ..schema.schema import KeyRange
 from ..segment.block import Block
-from ..segment.key import vnode_of
+from ..segment.key import vnode_of, vnodes_in
 from ..segment.kind import Kind
 from ..segment.writer import SegmentWriter
 from .chunk import split
-from .encoding import RowEncoding
+from .encoding import Encoding
 from .memtable import BlindRule, MemTable, MergeRule, StrictRule, Transition, Transitions
 from .record import Row
 from .storagetable import StorageTable, check_vnodes
@@ -36,7 +36,7 @@ class StateTable:
 
     def __init__(
         self,
-        encoding: RowEncoding,
+        encoding: Encoding,
         committed: Callable[[], StorageTable],
         commit: Callable[[Callable[[], tuple[SegmentRecord, ...]], Bytes | None], int],
         writer: Callable[[], SegmentWriter],
@@ -144,7 +144,7 @@ class StateTable:
         rows, kinds = split(chunk)
         conformed = self._encoding.schema.conform(rows)
         keys, values = self._encoding.encode(conformed)
-        self._check_owned(conformed)
+        self._check_owned(keys)
         puts = kinds == Kind.PUT
         self._changes.apply(Transitions(keys, values, ~puts, values, puts))
 
@@ -229,13 +229,13 @@ class StateTable:
                 self._fail_owned(vnode)
         return full_key
 
-    def _check_owned(self, rows: pa.RecordBatch) -> None:
+    def _check_owned(self, full_keys: Bytes) -> None:
         if self._vnodes is None:
             return
         owned = np.zeros(self._encoding.vnode_count, bool)
         for group in self._vnodes:
             owned[group.start : group.stop] = True
-        vnodes = self._encoding.vnodes(rows)
+        vnodes = vnodes_in(full_keys)
         if not owned[vnodes].all():
             self._fail_owned(int(vnodes[~owned[vnodes]][0]))
 

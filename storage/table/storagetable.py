@@ -34,7 +34,7 @@ from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
 from ..segment.segment import SegmentFile
-from .encoding import RowEncoding
+from .encoding import Encoding
 from .filter import filtered
 from .fold import Fold
 from .head import expiry_of
@@ -57,7 +57,7 @@ class StorageTable:
     def __init__(
         self,
         environment: Environment,
-        encoding: RowEncoding,
+        encoding: Encoding,
         segments: Sequence[PlacedSegment],
         time: Callable[[], int],
         *,
@@ -71,7 +71,7 @@ class StorageTable:
         self._epoch = epoch
         self._environment = environment
         self._time = time
-        self._resolver = Resolver(visible_at(time), encoding.values.fold)
+        self._resolver = Resolver(visible_at(time), encoding.fold)
         self._segments = segments
         self._verify = verify
         self._opened: tuple[SegmentFile, ...] | None = None
@@ -125,8 +125,8 @@ class StorageTable:
 
     def get_value(self, full_key: bytes) -> bytes | None:
         """Return the value under a full key, a delete or expired row included; None if none."""
-        if self.encoding.values.fold is not None:
-            return self._get_folded(self.encoding.values.fold, full_key)
+        if self.encoding.fold is not None:
+            return self._get_folded(self.encoding.fold, full_key)
         if longkey.is_long(full_key):
             return next(self._versions_of(full_key), None)
         for get in self._getters(full_key):
@@ -214,8 +214,8 @@ class StorageTable:
             each = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
             return Block.of_pairs([(key, value) for key, value in each if value is not None])
         remaining = full_keys.take(pa.array(first_of_each(full_keys)))
-        if self.encoding.values.fold is not None:
-            return self._get_values_folded(self.encoding.values.fold, remaining)
+        if self.encoding.fold is not None:
+            return self._get_values_folded(self.encoding.fold, remaining)
         wanted = remaining.to_pylist()
         pairs: list[tuple[bytes, bytes]] = []
         for file, span in zip(self._files, self._spans, strict=True):
@@ -417,7 +417,7 @@ class StorageTable:
         if keys == EVERY_KEY:
             return [encoding.vnode_bounds(group) for group in groups]
         low, high = encoding.key_bounds(keys)
-        only = encoding.vnode_of_prefix(keys.prefix)
+        only = encoding.vnode_of_range(keys)
         if only is not None:
             groups = [range(only, only + 1)] if any(only in group for group in groups) else []
         ranges = []

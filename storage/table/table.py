@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..errors import SchemaMismatchError
 from ..predicate.predicate import Predicate
+from ..schema.arrow import arrow_schema
 from ..schema.schema import TableSchema
 from .record import Row
 from .storagetable import StorageTable
@@ -82,7 +83,7 @@ class Table:
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows as one Arrow table, ordered by the primary key."""
         reader = self._reader()
-        schema = reader.encoding.arrow_schema(reader.columns(columns))
+        schema = arrow_schema(column.field for column in reader.columns(columns))
         return pa.Table.from_batches(reader.scan_in_order(columns), schema)
 
     def count(self, *, where: str | None = None, time_zone: str = "UTC") -> int:

@@ -20,7 +20,7 @@ from ..environment import Environment, environment_of
 from ..log.entry import SegmentRecord, TableDefinition
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
-from .encoding import RowEncoding
+from .encoding import Encoding, encoding_of
 from .lifetime import Lifetime
 from .resolve import fold_entries
 
@@ -35,7 +35,7 @@ class TableWriter:
     `finish`.
     """
 
-    def __init__(self, environment: Environment, encoding: RowEncoding, shards: int) -> None:
+    def __init__(self, environment: Environment, encoding: Encoding, shards: int) -> None:
         self._encoding = encoding
         fold = _fold_of(encoding)
         self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
@@ -99,14 +99,14 @@ class WriteTarget:
 
     def open(self, environment: Environment | None = None) -> TableWriter:
         """Return a writer for one task of this process."""
-        encoding = RowEncoding(self.definition, self.vnode_count)
+        encoding = encoding_of(self.definition, self.vnode_count)
         environment = environment or environment_of(self.path)
         return TableWriter(environment, encoding, self.shards)
 
 
-def _fold_of(encoding: RowEncoding) -> EntryFold | None:
+def _fold_of(encoding: Encoding) -> EntryFold | None:
     """Return what becomes of rows of one key; None: the one added last stays."""
     if encoding.definition.properties.append_only:
         return partial(check_distinct, encoding)
-    fold = encoding.values.fold
+    fold = encoding.fold
     return None if fold is None else partial(fold_entries, fold)

@@ -29,7 +29,7 @@ from ..segment.block import Block
 from ..segment.kind import Kind
 from ..segment.registry import registry
 from ..segment.writer import SegmentWriter
-from ..table.encoding import RowEncoding
+from ..table.encoding import Encoding, encoding_of
 from ..table.head import FIXED, Heads
 from ..table.merge import merge
 from ..table.resolve import Resolver, everything
@@ -120,7 +120,7 @@ class Rewrite:
         for definition, segments in zip(self.tables, self.segments, strict=True):
             if is_internal(definition) != is_own or not segments:
                 continue
-            resolution = Resolution(RowEncoding(definition, self.vnode_count), self.time)
+            resolution = Resolution(encoding_of(definition, self.vnode_count), self.time)
             files = [registry.open(environment, placed.record) for placed in segments]
             leaves = min(max(_LEAVES // len(files), _LEAST_LEAVES), _MOST_LEAVES)
             for bounds, is_bottom in self._ranges(resolution.encoding, group):
@@ -128,9 +128,7 @@ class Rewrite:
                 for keys, values in resolution.entries(sources, is_bottom):
                     writer.add(keys, values)
 
-    def _ranges(
-        self, encoding: RowEncoding, group: frozenset[int]
-    ) -> Iterator[tuple[Bounds, bool]]:
+    def _ranges(self, encoding: Encoding, group: frozenset[int]) -> Iterator[tuple[Bounds, bool]]:
         """Yield (bounds, whether nothing is beneath) of the shards of a group, joined."""
         ranges = shard_ranges(self.vnode_count, self.shards)
 
@@ -159,7 +157,7 @@ def _expiring_blocks(
     environment: Environment, state: StoreState, table: TableDefinition
 ) -> Iterator[Block]:
     """Yield the entries of a table in all files with rows of it that expire."""
-    encoding = RowEncoding(table, state.settings.vnode_count)
+    encoding = encoding_of(table, state.settings.vnode_count)
     bounds = encoding.vnode_bounds(range(state.settings.vnode_count))
     for placed in state.segments_of(table.table_id):
         if placed.record.expiring(table.table_id):
@@ -170,7 +168,7 @@ def _expiring_blocks(
 class Resolution:
     """What remains of a table's versions when some of its files are merged."""
 
-    def __init__(self, encoding: RowEncoding, time: int) -> None:
+    def __init__(self, encoding: Encoding, time: int) -> None:
         """``time``: what had expired by then leaves."""
         self.encoding = encoding
         self._time = time
@@ -187,7 +185,7 @@ class Resolution:
         ``is_bottom``: nothing is beneath.
         """
         keep = self._stays if is_bottom else everything
-        for window in merge(sources, Resolver(keep, self.encoding.values.fold)):
+        for window in merge(sources, Resolver(keep, self.encoding.fold)):
             blocks = window.blocks if is_bottom else [*map(self._buried, window.blocks)]
             keys = pa.concat_arrays([block.key_bytes() for block in blocks])
             values = pa.concat_arrays([block.value_bytes() for block in blocks])

@@ -56,8 +56,8 @@ def commit_pairs(
         table_id,
         len(pairs) if rows is None else rows,
         sum(value[:1] == bytes([Kind.DELETE]) for _, value in pairs),
-        pairs[0][0][:-8],
-        pairs[-1][0][:-8],
+        pairs[0][0],
+        pairs[-1][0],
         (0, size) if shard else (size, 0),
     )
     record = replace(record, tables=(statistics,))

@@ -16,10 +16,10 @@ from relstate.storage import (
     Kind,
     NewTable,
     Proposal,
-    RowEncoding,
     Store,
     TableDefinition,
     TableSchema,
+    encoding_of,
     types,
 )
 from relstate.storage.errors import (
@@ -164,7 +164,7 @@ def test_conditions_find_keys_that_are_null(
 def test_one_row_is_encoded_as_many_are(keys: list[tuple[Any, Any]], number: int) -> None:
     """Key by key and in a batch the bytes are the same, hold the vnode Spark gives, and decode."""
     schema = schema_of(number)
-    encoding = RowEncoding(TableDefinition(3, "t", schema, 1), 5)
+    encoding = encoding_of(TableDefinition(3, "t", schema, 1), 5)
     rows = [{"a": a, "b": b, "v": None, "h": 1} for a, b in keys]
     batch = pa.RecordBatch.from_pylist(rows, schema.arrow_schema)
     full_keys, values = encoding.encode(batch)
@@ -183,7 +183,7 @@ def test_one_row_is_encoded_as_many_are(keys: list[tuple[Any, Any]], number: int
 def test_a_key_is_given_whole() -> None:
     """A column of it that is missing is not taken for NULL."""
     schema = schema_of(0)
-    encoding = RowEncoding(TableDefinition(3, "t", schema, 1), 5)
+    encoding = encoding_of(TableDefinition(3, "t", schema, 1), 5)
     batch = pa.RecordBatch.from_pydict({"a": pa.array([1], pa.int32())})
     for conform in (encoding.conform_keys, schema.conform, encoding.encode_deletes):
         with pytest.raises(SchemaMismatchError, match="primary key column 'b' is missing; found a"):
@@ -211,9 +211,9 @@ def test_a_table_without_distribution_lies_in_vnode_0(make_store: StoreMaker) ->
     schema = schema_of(2)
     store = filled(make_store, schema)
     plan = store.read_plan("t")
-    encoding = RowEncoding(plan.definition, 5)
+    encoding = encoding_of(plan.definition, 5)
 
-    assert encoding.vnode_of_prefix(()) == 0
+    assert encoding.vnode_of_range(KeyRange()) == 0
     assert encoding.vnode_of_range(KeyRange(start=(1,))) == 0
     assert encoding.vnodes(pa.RecordBatch.from_pylist(_ROWS, schema.arrow_schema)).tolist() == (
         [0] * len(_ROWS)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from relstate.storage import Proposal, Store, TableSchema, types
 from relstate.storage.log.proposal import NewTable
 from relstate.storage.schema.ddl import parse_columns
-from relstate.storage.table.encoding import RowEncoding
+from relstate.storage.table.encoding import Encoding
 
 Values = tuple[Any, ...]
 Draw = Callable[[random.Random], Any]
@@ -60,6 +60,6 @@ class Prefixed:
             names=schema.names[:count],
         )
 
-    def sorted(self, encoding: RowEncoding, rows: dict[Values, Values]) -> list[Values]:
+    def sorted(self, encoding: Encoding, rows: dict[Values, Values]) -> list[Values]:
         """Return rows in key order."""
-        return [rows[key] for key in sorted(rows, key=encoding.keys.encode_one)]
+        return [rows[key] for key in sorted(rows, key=lambda key: encoding.encode_key(key)[6:])]

@@ -10,7 +10,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.feed.comparison import same_rows
 from relstate.storage.segment.block import Block
-from relstate.storage.table.encoding import RowEncoding
+from relstate.storage.table.rowencoding import RowEncoding
 from support.stores import batch_of
 
 Rows = list[tuple[Any, ...]]

@@ -17,7 +17,7 @@ from relstate.storage.schema.properties import Merge, TableProperties
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.kind import Kind
-from relstate.storage.table.encoding import RowEncoding
+from relstate.storage.table.rowencoding import RowEncoding
 
 SCHEMA = TableSchema.build(parse_columns("k INT, v INT, a INT, b STRING"), ["k"])
 MERGES: list[Merge] = ["overwrite", "ignore", "partial"]
@@ -64,7 +64,7 @@ def entries_of(encoding: RowEncoding, changes: list[Change]) -> Block:
             "b": pa.array([one.b for one in changes], pa.string()),
         }
     )
-    kinds = [Kind.DELETE if one.is_delete else encoding.values.upsert for one in changes]
+    kinds = [Kind.DELETE if one.is_delete else encoding.upsert for one in changes]
     keys, values = encoding.encode(rows, np.array(kinds, np.uint8))
     order = sorted(range(len(changes)), key=lambda at: (keys[at].as_py(), -at))
     return Block.over(keys, values).take(np.array(order))
@@ -74,8 +74,8 @@ def folded(encoding: RowEncoding, entries: Block) -> Block:
     """Return one entry a key."""
     keys = entries.key_bytes().to_pylist()
     firsts = [at for at, key in enumerate(keys) if not at or keys[at - 1] != key]
-    assert encoding.values.fold is not None
-    return encoding.values.fold(entries, np.array(firsts))
+    assert encoding.fold is not None
+    return encoding.fold(entries, np.array(firsts))
 
 
 def seen(encoding: RowEncoding, entries: Block) -> dict[int, tuple[Any, ...]]:

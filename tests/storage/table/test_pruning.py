@@ -21,7 +21,7 @@ from relstate.storage.predicate.keyspace import MOST_RANGES
 from relstate.storage.predicate.predicate import Predicate
 from relstate.storage.schema.schema import KeyRange
 from relstate.storage.segment.block import Block
-from relstate.storage.table.encoding import RowEncoding
+from relstate.storage.table.rowencoding import RowEncoding
 from support.stores import Rows, committed, rows_of, unsynced, upsert
 
 ROWS = 20_000

@@ -8,7 +8,7 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.segment.registry import registry
-from relstate.storage.table.encoding import RowEncoding
+from relstate.storage.table.encoding import encoding_of
 from relstate.storage.table.run import getters_by_vnode, runs
 from support.stores import contents
 
@@ -49,7 +49,7 @@ def test_a_run_gives_what_lies_within_bounds(compacted: Store, descending: bool)
     placed = compacted.state.segments_of(1)
     files = [registry.open(compacted.environment, one.record) for one in placed]
     merged = runs(placed, files, 1)[-1]
-    encoding = RowEncoding(compacted.state.table("t").definition, compacted.settings.vnode_count)
+    encoding = encoding_of(compacted.state.table("t").definition, compacted.settings.vnode_count)
     every = [
         key
         for block in merged.source((b"", None), 512, False)
@@ -75,7 +75,7 @@ def test_files_that_overlap_are_runs_of_their_own(compacted: Store) -> None:
 def test_a_lookup_asks_the_files_of_its_shard_only(compacted: Store) -> None:
     """The newest first."""
     placed = compacted.state.segments_of(1)
-    encoding = RowEncoding(compacted.state.table("t").definition, compacted.settings.vnode_count)
+    encoding = encoding_of(compacted.state.table("t").definition, compacted.settings.vnode_count)
     asked = getters_by_vnode(placed, [str(at).encode for at in range(len(placed))], encoding)  # type: ignore[arg-type]
 
     assert all(1 <= len(getters) <= 2 for getters in asked)

@@ -63,7 +63,7 @@ def keys_of(batch: pa.RecordBatch) -> Bytes:
 def decode(piece: Piece) -> pa.RecordBatch:
     """Return a piece's primary keys as a batch."""
     found = np.array(
-        [key[_HEAD:-8] for block in piece.blocks for key in block.key_bytes().to_pylist()]
+        [key[_HEAD:] for block in piece.blocks for key in block.key_bytes().to_pylist()]
     )
     ordered = found if piece.order is None else found[piece.order]
     return pa.record_batch({"key": pa.array(ordered.tolist(), pa.large_binary())})

@@ -25,7 +25,7 @@ from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
 from relstate.storage.paths import SEGMENTS
 from relstate.storage.segment.registry import registry
-from relstate.storage.table.encoding import RowEncoding
+from relstate.storage.table.encoding import encoding_of
 from relstate.storage.upkeep import compaction
 from relstate.storage.upkeep.layout import components
 from support.clock import ManualClock
@@ -210,7 +210,7 @@ def shared_segment(
     """Return the segment of one row of each of some tables, for a commit."""
     writer = store.segment_writer()
     for name, row in rows.items():
-        encoding = RowEncoding(store.state.table(name).definition, store.settings.vnode_count)
+        encoding = encoding_of(store.state.table(name).definition, store.settings.vnode_count)
         writer.add(*encoding.encode(batch_of(store, name, [row])))
     return writer.finish()
 

@@ -1,0 +1,356 @@
+"""The row encoding: one entry per row, with all of its columns in the value.
+
+Promises: whole batches are encoded and decoded column by column, and what the key holds is not in
+the value again. Columns that are not asked for are not decoded.
+Does not know: files, epochs, or which of several versions is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.vnode import scalar_hasher, vnodes_of
+
+from ..codec.memcomparable import KeyCodec
+from ..codec.ragged import Bytes, Positions, gather
+from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
+from ..log.entry import TableDefinition
+from ..schema.arrow import arrow_schema, arrow_type
+from ..schema.batch import BatchShape
+from ..schema.schema import Column, KeyRange, TableSchema
+from ..segment.block import Block
+from ..segment.key import (
+    PREFIX_BYTES,
+    compose,
+    prefix_of,
+    successor,
+)
+from ..segment.kind import Kind
+from .head import FIXED
+from .record import Row, row_type
+from .scan import Bounds
+from .value import ValueEncoding
+
+
+class RowEncoding:
+    """The row encoding of one table: see `encoding.Encoding`, whose methods these are."""
+
+    def __init__(self, definition: TableDefinition, vnode_count: int) -> None:
+        """Prepare the codec. UnsupportedTypeError if a column's type cannot be stored."""
+        schema = definition.schema
+        self.definition = definition
+        self.table_id = definition.table_id
+        self.name = definition.name
+        self.schema: TableSchema = schema
+        self.vnode_count = vnode_count
+        self._keys = KeyCodec([column.type for column in schema.key_columns], schema.primary_key)
+        self._values = ValueEncoding(definition)
+        self.upsert = self._values.upsert
+        self.fold = self._values.fold
+        self._delete_value = FIXED.pack(Kind.DELETE, 0, schema.version)
+        self.key_names = [column.name for column in schema.key_columns]
+        self._key_shape = BatchShape(
+            arrow_schema(column.field for column in schema.key_columns), self.key_names
+        )
+        self._row_type = row_type([column.name for column in schema.visible_columns])
+        self._hash_one = _hasher(schema)
+        self._required_keys = [
+            place for place, column in enumerate(schema.key_columns) if not column.nullable
+        ]
+        self._prefix_codecs = [
+            KeyCodec(
+                [column.type for column in schema.key_columns[:count]], schema.primary_key[:count]
+            )
+            for count in range(len(schema.primary_key) + 1)
+        ]
+        self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
+        self._order = _row_order(schema)
+        self._arranged = _arrangement(
+            [
+                index if in_key else len(self.key_names) + index
+                for (in_key, index), column in zip(self._order, schema.columns, strict=True)
+                if not column.hidden
+            ],
+            len(schema.columns),
+        )
+        names = [column.name for column in schema.columns]
+        self._key_places = [names.index(name) for name in self.key_names]
+        self._required = [
+            index for index, column in enumerate(schema.columns) if not column.nullable
+        ]
+
+    # Whole batches
+
+    def vnodes(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
+        """Return the vnode of every row of a batch with the table's key columns, uint16."""
+        columns = [batch.column(column.name) for column in self.schema.distribution_columns]
+        if not columns:
+            return np.zeros(batch.num_rows, np.uint16)
+        return vnodes_of(columns, self.vnode_count)
+
+    def encode_keys(self, batch: pa.RecordBatch) -> Bytes:
+        """Return the full key of every row of a batch that has the table's key columns."""
+        return compose(self.table_id, self.vnodes(batch), self.primary_keys(batch))
+
+    def encode_prefixes(self, batch: pa.RecordBatch) -> Bytes:
+        """Return what the full keys of all rows begin with whose first key columns a batch has.
+
+        NULL is a value here. SchemaMismatchError unless these are the first columns of the primary
+        key, all of the distribution key among them; ValueRangeError for a value that does not fit.
+        """
+        count = batch.num_columns
+        names = self.key_names[:count]
+        if {name.lower() for name in batch.schema.names} != {
+            name.lower() for name in names
+        } or count <= max(self._hashed, default=0):
+            raise SchemaMismatchError(
+                f"table {self.name}: ({', '.join(batch.schema.names)}) is not the begin of the "
+                f"primary key ({', '.join(self.key_names)}), or not all of the distribution key "
+                f"({', '.join(self.key_names[place] for place in self._hashed)}) is in it"
+            )
+        columns = [replace(column, nullable=True) for column in self.schema.key_columns[:count]]
+        fields = [column.field for column in columns]
+        rows = BatchShape(arrow_schema(fields), names).conform(batch)
+        keys = self._prefix_codecs[count].encode(rows.columns)
+        return compose(self.table_id, self.vnodes(rows), keys)
+
+    def encode(
+        self,
+        batch: pa.RecordBatch,
+        kinds: NDArray[np.uint8] | None = None,
+        expiries: Positions | None = None,
+    ) -> tuple[Bytes, Bytes]:
+        """Return (full keys, values) of the rows of a batch, in its order.
+
+        ``kinds``: a `Kind` a row, None if all are the table's upserts. ``expiries``: microseconds
+        since 1970 (int64) a row, `NEVER` for none. Columns are matched by name and cast exactly; of
+        a deleted row only the key, and the version column if there is one, are looked at.
+        SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
+        the table, UnknownOperationError if a kind is none.
+        """
+        if kinds is None:
+            rows = self.schema.conform(batch)
+            return self.encode_keys(rows), self._values.encode(rows, None, expiries)
+        if len(kinds) == batch.num_rows and (kinds == self._values.upsert).all():
+            return self.encode(batch, None, expiries)
+        self._check_kinds(batch, kinds)
+        puts, deletes = np.flatnonzero(kinds != Kind.DELETE), np.flatnonzero(kinds == Kind.DELETE)
+        if not len(puts):
+            return self.encode_deletes(batch, expiries)
+        put_expiries, delete_expiries = _taken(expiries, puts), _taken(expiries, deletes)
+        rows = self.schema.conform(batch.take(pa.array(puts)))
+        keys, values = self.encode_keys(rows), self._values.encode(rows, kinds[puts], put_expiries)
+        deleted_keys, deleted = self.encode_deletes(batch.take(pa.array(deletes)), delete_expiries)
+        order = pa.array(np.argsort(np.concatenate([puts, deletes]), kind="stable"))
+        return (
+            pa.concat_arrays([keys, deleted_keys]).take(order),
+            pa.concat_arrays([values, deleted]).take(order),
+        )
+
+    def _check_kinds(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8]) -> None:
+        known = sorted({Kind.PUT, Kind.DELETE, self._values.upsert})
+        if len(kinds) != batch.num_rows or not np.isin(kinds, known).all():
+            raise UnknownOperationError(
+                f"table {self.name}: {batch.num_rows} rows need as many kinds, each one of "
+                f"{', '.join(f'{kind:d} ({kind.name.lower()})' for kind in known)}; there are "
+                f"{len(kinds)}, {np.unique(kinds).tolist()}"
+            )
+
+    def encode_deletes(
+        self, batch: pa.RecordBatch, expiries: Positions | None = None
+    ) -> tuple[Bytes, Bytes]:
+        """Return (full keys, values) that delete the rows whose keys a batch holds.
+
+        Errors as `encode`, for the primary key's columns and the version column only.
+        """
+        keys = self.conform_keys(batch)
+        return self.encode_keys(keys), self._values.encode_deletes(batch, expiries)
+
+    def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the primary key's columns of a batch, in the key's order and exact types."""
+        wanted = {name.lower() for name in self.key_names}
+        names = [name.lower() for name in batch.schema.names]
+        places = [place for place, name in enumerate(names) if name in wanted]
+        return self._key_shape.conform(batch.select(places))
+
+    def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
+        """Return some columns of the rows of a block as a batch, in its order.
+
+        At least one column is wanted. ValueError or IndexError if the bytes are not such rows.
+        """
+        found: dict[str, pa.Array] = {}
+        names = {column.name for column in columns}
+        if not names.isdisjoint(self.key_names):
+            found |= zip(self.key_names, self._decode_keys(block), strict=True)
+        wanted = [column for column in columns if column.name not in self.key_names]
+        if wanted:
+            found |= self._values.decode(block, wanted)
+        schema = arrow_schema(column.field for column in columns)
+        return pa.RecordBatch.from_arrays([found[column.name] for column in columns], schema=schema)
+
+    def reencode_values(self, block: Block) -> Bytes:
+        """Return the values of the rows of a block, encoded under the present schema.
+
+        None of the rows is a delete. ValueError or IndexError if the bytes are not such rows.
+        """
+        return self._values.encode(self.decode(block, self.schema.columns))
+
+    def _decode_keys(self, block: Block) -> list[pa.Array]:
+        starts = block.key_starts + PREFIX_BYTES
+        lengths = block.key_lengths - PREFIX_BYTES
+        return self._keys.decode(gather(block.keys, starts, lengths))
+
+    def primary_keys(self, batch: pa.RecordBatch) -> Bytes:
+        """Return the primary keys of a batch that has its columns, as bytes that compare alike."""
+        return self._keys.encode([batch.column(name) for name in self.key_names])
+
+    # Ranges of keys
+
+    def vnode_bounds(self, vnodes: range) -> Bounds:
+        """Return the bounds of the full keys of a range of vnodes."""
+        return prefix_of(self.table_id, vnodes.start), prefix_of(self.table_id, vnodes.stop)
+
+    def vnode_of_range(self, keys: KeyRange) -> int | None:
+        """Return the vnode of all rows of a range; None if they may have several."""
+        if keys.distribution is not None:
+            return self._hash_one(keys.distribution) % self.vnode_count
+        if len(keys.prefix) <= max(self._hashed, default=-1):
+            return None
+        return self._vnode_of(keys.prefix)
+
+    def key_bounds(self, keys: KeyRange) -> Bounds:
+        """Return the bounds of the primary keys of a range."""
+        prefix = self._encode_prefix(keys.prefix)
+        low, high = prefix, successor(prefix)
+        if keys.start:
+            start = self._encode_prefix(keys.start)
+            low = max(low, _beyond(start) if keys.after_start else start)
+        if keys.stop:
+            stop = self._encode_prefix(keys.stop)
+            stop = _beyond(stop) if keys.with_stop else stop
+            high = stop if high is None else min(high, stop)
+        return low, high
+
+    def _encode_prefix(self, values: Sequence[Any]) -> bytes:
+        if len(values) > len(self.key_names):
+            raise SchemaMismatchError(
+                f"table {self.name}: {len(values)} values where the primary key has "
+                f"{len(self.key_names)}, {', '.join(self.key_names)}"
+            )
+        return self._prefix_codecs[len(values)].encode_one(values) if values else b""
+
+    # One row
+
+    def encode_key(self, values: Sequence[Any]) -> bytes:
+        """Return the full key of the row whose primary key has these values.
+
+        SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
+        one that does not fit, NullKeyError for None in a column that is NOT NULL.
+        """
+        # First, because it tells whether the values are of the key's types.
+        primary_key = self._keys.encode_one(values)
+        if None in values and any(values[place] is None for place in self._required_keys):
+            raise NullKeyError(
+                f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
+                f"found {tuple(values)!r}"
+            )
+        return prefix_of(self.table_id, self._vnode_of(values)) + primary_key
+
+    def _vnode_of(self, values: Sequence[Any]) -> int:
+        try:
+            return self._hash_one([values[index] for index in self._hashed]) % self.vnode_count
+        except ValueError as error:
+            raise SchemaMismatchError(f"table {self.name}: not a key: {error}") from error
+
+    def encode_row(self, values: Sequence[Any]) -> bytes:
+        """Return the value (a put) of a row with these values, in the order of the columns.
+
+        SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
+        one that does not fit, NullKeyError or NullValueError for None where none may be.
+        """
+        if len(values) != len(self._order):
+            names = ", ".join(column.name for column in self.schema.columns)
+            raise SchemaMismatchError(
+                f"table {self.name}: {len(values)} values for the columns {names}"
+            )
+        for index in self._required:
+            if values[index] is None:
+                self._fail_null(index)
+        body = [value for value, (in_key, _) in zip(values, self._order, strict=True) if not in_key]
+        return self._values.encode_one(body)
+
+    def _fail_null(self, index: int) -> NoReturn:
+        kind = NullKeyError if self._order[index][0] else NullValueError
+        name = self.schema.columns[index].name
+        raise kind(f"table {self.name}: the column {name!r} is NOT NULL, but its value is None")
+
+    def encode_delete(self) -> bytes:
+        """Return the value that deletes a row."""
+        return self._delete_value
+
+    def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the primary key's values of a row, in the key's order."""
+        return tuple(values[place] for place in self._key_places)
+
+    def describe(self, full_key: bytes) -> str:
+        """Return the table and the primary key of a full key, for an error's message."""
+        primary = pa.array([full_key[PREFIX_BYTES:]], pa.large_binary())
+        values = [column[0].as_py() for column in self._keys.decode(primary)]
+        named = ", ".join(map("{}={!r}".format, self.key_names, values))
+        return f"table {self.name}, row {named}"
+
+    def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
+        """Return the row with a primary key and a stored value; None if the value is a delete.
+
+        It has the visible columns.
+        """
+        body = self._values.decode_one(value)
+        return None if body is None else self._row_type(self._arranged((*key, *body)))
+
+
+def _beyond(prefix: bytes) -> bytes:
+    """Return the least bytes above all keys that begin with ``prefix``, which is not empty."""
+    above = successor(prefix)
+    # The bytes of a value hold one that is not 0xff: its tag, inverted or not.
+    assert above is not None
+    return above
+
+
+def _taken(expiries: Positions | None, rows: Positions) -> Positions | None:
+    return None if expiries is None else expiries[rows]
+
+
+def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
+    """Return, for every column of the table, whether it is in the key, and its place there."""
+    key_names = [column.name for column in schema.key_columns]
+    value_names = [column.name for column in schema.value_columns]
+    return [
+        (True, key_names.index(column.name))
+        if column.name in key_names
+        else (False, value_names.index(column.name))
+        for column in schema.columns
+    ]
+
+
+def _arrangement(places: Sequence[int], count: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that takes the values at ``places`` of ``count``, in that order."""
+    if list(places) == list(range(count)):
+        return tuple
+    if len(places) == 1:
+        (place,) = places
+        return lambda values: (values[place],)
+    return itemgetter(*places)
+
+
+def _hasher(schema: TableSchema) -> Callable[[Sequence[Any]], int]:
+    """Return the hash of a row's values of the distribution key."""
+    if not schema.distribution_key:
+        return lambda values: 0
+    return scalar_hasher([arrow_type(column.type) for column in schema.distribution_columns])
