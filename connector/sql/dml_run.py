@@ -16,7 +16,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from relstate.connector.arrow_function import check_arrow_functions
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink.dml_task import MESSAGE_SCHEMA, DmlTask, Written
 from relstate.connector.sink.shuffle import shuffled, units_worth
@@ -62,14 +61,12 @@ class DmlRunner:
         """Carry a statement out.
 
         TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
-        not fit, ConflictError if others changed what it read each time, other CommitErrors,
-        SessionError without pandas.
+        not fit, ConflictError if others changed what it read each time, other CommitErrors.
         """
         definition = self._store.write_target(statement.table).definition
         _check_allowed(statement, definition)
         if isinstance(statement, Truncate):
             return DmlResult(self._store.truncate(statement.table))
-        check_arrow_functions("INSERT, UPDATE, DELETE and MERGE", "dml")
         # Inserts that read nothing meet nobody; others try again when they do.
         is_blind = isinstance(statement, Insert)
         with nullcontext() if is_blind else self._turns[definition.table_id], unwrapped():

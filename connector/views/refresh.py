@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from relstate.connector.arrow_function import check_arrow_functions
 from relstate.connector.failure import told, unwrapped
 from relstate.storage import (
     CHANGE_TYPE,
@@ -207,8 +206,7 @@ class Refresher:
         """Compute a view and return what was written.
 
         Changes that tasks had better not hold all at once come in parts, each over what those
-        before it wrote. SessionError without pandas, LostMessageError, what executors and
-        expressions raise.
+        before it wrote. LostMessageError, what executors and expressions raise.
         """
         count = -(-run.rows // PART_ROWS)
         if count > 1:
@@ -247,7 +245,6 @@ class Refresher:
             raise
 
     def _computed(self, run: ViewRun) -> Outcome:
-        check_arrow_functions("materialized views", "views")
         session = self._sessions.of(run.view.definition.settings)
         sources = {id(read.scan): read for read in run.reads}
         fan = run.job.mapping.units

@@ -193,18 +193,6 @@ def test_a_wrong_state_is_found_though_the_rows_are_right(
     assert "its SELECT" not in found[view]
 
 
-def test_without_pandas_a_check_says_what_is_missing(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark asks for pandas before it runs the executors; the error names the extra."""
-    monkeypatch.setattr("relstate.connector.arrow_function.find_spec", lambda _: None)
-    with pytest.raises(errors.SessionError, match=r"relstate\[views\]"):
-        db.check_views("sums")
-    with pytest.raises(errors.SessionError, match=r"relstate\[views\]"):
-        db.sql("CREATE MATERIALIZED VIEW more AS SELECT k FROM t")
-    assert db.store.state.view_names() == tuple(sorted(VIEWS))
-
-
 def test_checking_leaves_nothing_behind(db: Database) -> None:
     """No commit, and no file."""
     epoch = db.store.epoch

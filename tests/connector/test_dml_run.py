@@ -16,7 +16,6 @@ from relstate.storage.errors import (
     DuplicateKeyError,
     NullValueError,
     SchemaMismatchError,
-    SessionError,
     TableNotFoundError,
     UnsupportedStatementError,
     ValueRangeError,
@@ -449,16 +448,3 @@ def test_a_statement_gives_up_after_five_more_times(
 
     assert found.tries == 6
     assert store.table(items).get(1)["name"] == "rival"  # type: ignore[index]
-
-
-def test_without_pandas_a_change_says_what_is_missing(
-    db: Database, orders: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark's own word on it would not name what to install."""
-    monkeypatch.setattr("relstate.connector.arrow_function.find_spec", lambda _: None)
-    epoch = db.store.epoch
-
-    with pytest.raises(SessionError, match=r"relstate\[dml\]"):
-        db.sql(f"DELETE FROM {orders}")
-    db.sql(f"TRUNCATE TABLE {orders}")
-    assert db.store.epoch == epoch + 1

@@ -20,6 +20,7 @@ VERSIONS = {
     "lmdb": "3.0.0",
     "xxhash": "4.1.0",
     "sqlglot": "30.30.0",
+    "pandas": "2.3.3",
 }
 
 
