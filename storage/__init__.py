@@ -33,6 +33,9 @@ from .log.rules import without_expiry
 from .log.state import StoreState, placed_in
 from .log.transaction import CommitResult
 from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
+from .maintenance.compaction import CompactionReport
+from .maintenance.job import CompactionJob
+from .maintenance.vacuum import VacuumReport
 from .predicate.predicate import Predicate
 from .read_plan import ReadPlan
 from .schema import arrow, cast, type_json, types
@@ -52,9 +55,6 @@ from .table.storagetable import StorageTable
 from .table.table import Table
 from .table.tablewriter import TableWriter, WriteTarget
 from .table.value import UPSERTS
-from .upkeep.compaction import CompactionReport
-from .upkeep.job import CompactionJob
-from .upkeep.vacuum import VacuumReport
 
 __all__ = [
     "CHANGE_TYPE",

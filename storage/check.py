@@ -21,6 +21,7 @@ from .errors import RelstateError
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.log import Log
 from .log.state import StoreState
+from .maintenance.layout import is_internal
 from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
 from .segment.block import Block
 from .segment.kind import Kind
@@ -29,7 +30,6 @@ from .segment.registry import registry
 from .segment.writer import statistics
 from .table.encoding import Encoding, encoding_of
 from .table.head import Heads
-from .upkeep.layout import is_internal
 
 _LEAVES_A_BLOCK = 512
 

@@ -24,11 +24,11 @@ from .log.log import Log
 from .log.proposal import Proposal
 from .log.state import StoreState
 from .log.transaction import CommitResult, commit
+from .maintenance import compaction
 from .paths import SEGMENTS, segment_path
 from .segment.registry import registry
 from .segment.writer import SegmentWriter
 from .table.appendonly import AppendCheck
-from .upkeep import compaction
 
 
 class Epochs:

@@ -28,6 +28,10 @@ from .log.proposal import NewView, Proposal, Required
 from .log.state import StoreState
 from .log.transaction import CommitResult
 from .log.view import CatalogView
+from .maintenance import compaction
+from .maintenance.compaction import CompactionReport
+from .maintenance.job import CompactionJob
+from .maintenance.vacuum import VacuumReport, vacuum
 from .read_plan import ReadPlan
 from .schema.ddl import parse_type
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, Merge
@@ -37,10 +41,6 @@ from .snapshot import LatestReader, Snapshot
 from .table.statetable import StateTable
 from .table.table import Table
 from .table.tablewriter import WriteTarget
-from .upkeep import compaction
-from .upkeep.compaction import CompactionReport
-from .upkeep.job import CompactionJob
-from .upkeep.vacuum import VacuumReport, vacuum
 from .writing import Rows, open_state_table, write_rows, write_target
 
 DEFAULT_RETENTION = 24 * 3600

@@ -36,8 +36,8 @@ DOORS = ("storage/environment.py", "connector/cli/surroundings.py")
 FLOORS = {
     "storage": (
         "errors", "paths", "environment", "syntax", "schema", "codec", "predicate", "instant",
-        "log", "segment", "table", "read_plan", "feed", "upkeep", "check", "alteration", "epochs",
-        "catalog", "snapshot", "writing", "store",
+        "log", "segment", "table", "read_plan", "feed", "maintenance", "check", "alteration",
+        "epochs", "catalog", "snapshot", "writing", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

@@ -31,7 +31,7 @@ from relstate.storage.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from relstate.storage.upkeep.vacuum import VacuumReport
+from relstate.storage.maintenance.vacuum import VacuumReport
 from support.clock import ManualClock
 from support.model import Model, changed, in_order, is_between
 from support.shapes import SHAPES, Key, Row, Shape

@@ -16,8 +16,8 @@ from relstate.storage import Store
 from relstate.storage.environment import LocalEnvironment, SystemClock
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
+from relstate.storage.maintenance import compaction, policy
 from relstate.storage.schema.properties import Merge
-from relstate.storage.upkeep import compaction, policy
 from support.clock import ManualClock
 from support.stores import UnsyncedDisk, contents, rows_of, unsynced, upsert
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from relstate.storage import Store
 from relstate.storage.log.state import fold
-from relstate.storage.upkeep.layout import (
+from relstate.storage.maintenance.layout import (
     Cell,
     File,
     Place,

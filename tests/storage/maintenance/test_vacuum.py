@@ -23,9 +23,9 @@ from relstate.storage.errors import (
     StorageError,
     UnknownOutcomeError,
 )
+from relstate.storage.maintenance.vacuum import VacuumReport
 from relstate.storage.paths import ARCHIVE, LOG, SEGMENTS, entry_path
 from relstate.storage.segment.registry import registry
-from relstate.storage.upkeep.vacuum import VacuumReport
 from support.clock import ManualClock
 from support.faulty_environment import FaultyEnvironment
 from support.races import Before

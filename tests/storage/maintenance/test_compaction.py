@@ -23,11 +23,11 @@ from relstate.storage.errors import (
 )
 from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
+from relstate.storage.maintenance import compaction
+from relstate.storage.maintenance.layout import components
 from relstate.storage.paths import SEGMENTS
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
-from relstate.storage.upkeep import compaction
-from relstate.storage.upkeep.layout import components
 from support.clock import ManualClock
 from support.faulty_environment import FaultyEnvironment, trials
 from support.stores import (

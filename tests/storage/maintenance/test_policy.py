@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.storage.upkeep.layout import Component, File, bottom_cells, is_sound, place_of
-from relstate.storage.upkeep.policy import BUDGET, CUT, Merge, automatic, full
+from relstate.storage.maintenance.layout import Component, File, bottom_cells, is_sound, place_of
+from relstate.storage.maintenance.policy import BUDGET, CUT, Merge, automatic, full
 
 _SHARDS = 16
 _LEAST = 12 << 10  # an LMDB file of one entry

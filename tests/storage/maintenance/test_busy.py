@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.upkeep import compaction, policy
-from relstate.storage.upkeep.rewrite import Rewrite
+from relstate.storage.maintenance import compaction, policy
+from relstate.storage.maintenance.rewrite import Rewrite
 from support.stores import contents
 
 
