@@ -1,0 +1,63 @@
+"""Writes the plan and the EXPLAIN text of every SELECT of the catalogue, one file per SELECT.
+
+Run it after a deliberate change of plans, and read the diff:
+``.venv/bin/python tests/connector/views/frozen/write.py``
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from relstate.connector.views.creation import new_view
+from relstate.connector.views.explanation import explained_new
+from relstate.storage import Store
+from support.catalogue import CATALOGUE, OVER_VIEWS
+from support.moving import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).parent
+
+
+def frozen_views(spark: SparkSession, store: Store) -> Iterator[tuple[str, str]]:
+    """Create every view of the catalogue in an empty store; yield its name and what is frozen."""
+    for name, table in TABLES.items():
+        store.create_table(name, table.ddl, primary_key=list(table.key))
+    for name, query in {**CATALOGUE, **OVER_VIEWS}.items():
+        state = store.state
+        view = new_view(spark, state, f"v_{name}", query.format(v="v_"), 2)
+        yield name, text_of(view.plan, explained_new(view))
+        store.create_view(view, [state.tables[one.table_id].definition for one in view.inputs])
+
+
+def text_of(plan: object, explanation: list[str]) -> str:
+    """Return a plan and its EXPLAIN text as the content of a file."""
+    return "\n".join([*explanation, "", "== JSON ==", json.dumps(plan, indent=1), ""])
+
+
+def main() -> None:
+    """Write all files."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    with tempfile.TemporaryDirectory() as folder, Store.create(f"{folder}/store") as store:
+        for name, text in frozen_views(spark, store):
+            (FOLDER / f"{name}.txt").write_text(text, "utf-8")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
