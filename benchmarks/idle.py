@@ -12,20 +12,18 @@ import pyarrow as pa
 
 from relstate.connector.views.executor.changes import chunk_schema, empty_chunk
 from relstate.connector.views.job import ViewJob, message_frame
-from relstate.connector.views.operators import Operator, scans
-from relstate.connector.views.plan.aggregate import Aggregate
-from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.refresh import Refresher
+from relstate.connector.views.scans import ScanRead, scan_frame
 from relstate.connector.views.sessions import Sessions
-from relstate.connector.views.source import ScanRead, columns_of, source_frame
 from relstate.connector.views.task import ExecutorStep, Writers
+from relstate.connector.views.viewplan import Operator, ViewPlan
 from relstate.storage import CHANGE_TYPE, CatalogView, Store, StoreState
 
 
 def run_idle(refresher: Refresher, sessions: Sessions, state: StoreState, name: str) -> None:
     """Run the job that would refresh a view from a state, with executors that do nothing."""
     store, view = refresher.store, state.view(name)
-    reads = _reads(store, state, view, refresher.plan_of(view))
+    reads = _reads(store, state, view, refresher.plan_of(state, view.view_id))
     given = refresher.run(state, view.view_id, reads).job
     job = IdleJob(**{field.name: getattr(given, field.name) for field in fields(given)})
     sources = {id(read.scan): read for read in reads}
@@ -33,7 +31,7 @@ def run_idle(refresher: Refresher, sessions: Sessions, state: StoreState, name: 
     units = job.mapping.units
     rows = sum(read.rows for read in reads)
     frame = message_frame(
-        job, lambda scan, steps: source_frame(session, sources[id(scan)], steps, units), rows
+        job, lambda scan, steps: scan_frame(session, sources[id(scan)], steps, units), rows
     )
     assert len(frame.collect()) >= units
 
@@ -41,9 +39,8 @@ def run_idle(refresher: Refresher, sessions: Sessions, state: StoreState, name: 
 class IdleJob(ViewJob):
     """The job of a view, but for its executors."""
 
-    def combines(self, node: Aggregate) -> bool:
-        """Return False: to add up is an executor's work, wherever it is done."""
-        return False
+    def combiner(self, operator: Operator) -> None:
+        """Return None: to combine rows is an executor's work, wherever it is done."""
 
     def step(self, operator: Operator) -> ExecutorStep:
         """Return what stands for an executor."""
@@ -58,10 +55,10 @@ class IdleStep(ExecutorStep):
         return empty_chunk(chunk_schema(self.operator.node.fields))
 
 
-def _reads(store: Store, state: StoreState, view: CatalogView, plan: Materialize) -> list[ScanRead]:
+def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -> list[ScanRead]:
     """Return what a refresh reads: the feed of each table that has changed."""
     vnodes, found = range(state.settings.vnode_count), []
-    for scan in scans(plan):
+    for scan in plan.scans:
         seen = view.progress.epoch_of(scan.table_id)
         feed = None
         if state.tables[scan.table_id].data_epoch > seen:
@@ -70,7 +67,7 @@ def _reads(store: Store, state: StoreState, view: CatalogView, plan: Materialize
                 seen + 1,
                 state.epoch,
                 deduplication="netChanges",
-                columns=[*columns_of(scan), CHANGE_TYPE],
+                columns=[*scan.column_names, CHANGE_TYPE],
             )
         found.append(ScanRead(scan, feed, vnodes))
     return found

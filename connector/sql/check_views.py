@@ -19,9 +19,8 @@ from pyspark.sql.window import Window
 from relstate.connector.failure import told
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.views.lineage import view_ids
-from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import walk
-from relstate.connector.views.plan.topn import TopN
+from relstate.connector.views.plan.stateful import Materialize, TopN
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.refresh import Refresher
 from relstate.connector.views.sessions import Sessions, batch_sessions, undisturbed
@@ -89,7 +88,7 @@ def _against_select(
     expected = select_frame(session, store, state, view)
     own = QueryPlanner(session, store, {view.view_id: state.epoch})
     found = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
-    if has_ties(refresher.plan_of(view)):
+    if has_ties(refresher.plan_of(state, view.view_id).root):
         counts = found.count(), expected.count()
         if counts[0] != counts[1]:
             yield f"{name}: {counts[0]} rows, but its SELECT has {counts[1]}"

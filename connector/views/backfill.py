@@ -29,11 +29,10 @@ from relstate.storage import (
 )
 
 from .lineage import upstream
-from .operators import scans
-from .plan.materialize import Materialize
-from .plan.node import Scan
+from .plan.stateless import Scan
 from .refresh import LASTING, MOVED, PART_ROWS, Refresher, failure_of
-from .source import ScanRead, columns_of
+from .scans import ScanRead
+from .viewplan import ViewPlan
 
 _ATTEMPTS = 20
 
@@ -112,7 +111,7 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
     view = state.views.get(view_id)
     if view is None or view.progress.is_populated:
         return False
-    plan = refresher.plan_of(view)
+    plan = refresher.plan_of(state, view_id)
     if view.progress.reflects:
         start = _Start.of(view.progress)
         position = Position.from_json(view.progress.backfill)
@@ -151,7 +150,7 @@ def parts(
     """Yield what would fill a view that is filled, as of the epochs of its progress."""
     rows = sys.maxsize if at_once else PART_ROWS
     view = state.views[view_id]
-    plan, start = refresher.plan_of(view), _Start.of(view.progress)
+    plan, start = refresher.plan_of(state, view_id), _Start.of(view.progress)
     position = _first_position(refresher.store, plan, start)
     while position.place < len(position.order):
         part = _part(refresher.store, plan, start, position, rows)
@@ -194,8 +193,8 @@ def _start(refresher: Refresher, view: CatalogView) -> _Start:
     )
 
 
-def _first_position(store: Store, plan: Materialize, start: _Start) -> Position:
-    plans = [_snapshot(store, scan, start.epochs[scan.table_id]) for scan in scans(plan)]
+def _first_position(store: Store, plan: ViewPlan, start: _Start) -> Position:
+    plans = [_snapshot(store, scan, start.epochs[scan.table_id]) for scan in plan.scans]
     sizes = [one.stored_rows for one in plans]
     order = sorted(range(len(plans)), key=lambda number: (sizes[number], number))
     return Position(tuple(order), total=sum(sizes))
@@ -209,11 +208,11 @@ class _Part:
     after: Position
 
 
-def _part(store: Store, plan: Materialize, start: _Start, position: Position, room: int) -> _Part:
+def _part(store: Store, plan: ViewPlan, start: _Start, position: Position, room: int) -> _Part:
     """Return the next part, of so many rows: of as many scans as fit, of the last one perhaps not
     all vnodes.
     """
-    found = list(scans(plan))
+    found = plan.scans
     vnode_count = store.settings.vnode_count
     reads = [ScanRead(scan, None, range(vnode_count)) for scan in found]
     while position.place < len(position.order) and room > 0:
@@ -245,4 +244,4 @@ def _behind(position: Position, vnodes: range, rows: int, vnode_count: int) -> P
 
 
 def _snapshot(store: Store, scan: Scan, epoch: int) -> ReadPlan:
-    return store.read_plan(scan.table, epoch=epoch, columns=columns_of(scan))
+    return store.read_plan(scan.table, epoch=epoch, columns=scan.column_names)

@@ -6,32 +6,24 @@ Does not know: who creates it, or how it is filled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import SparkSession
 
-from relstate.connector.syntax.tokens import quoted
 from relstate.storage import (
     NewTable,
     NewView,
     StoreState,
     TableProperties,
-    TableSchema,
     ViewInput,
     check_table_name,
     errors,
 )
 from relstate.vnode import VnodeMapping
 
-from .operators import Operator, fragments, operators, scans
-from .plan.form import to_json
-from .plan.materialize import Materialize
-from .plan.node import Order
-from .plan.state import StateTableSpec
+from .executor.executor import StateTableSpec
 from .planner.catalog import StoreTables
 from .planner.planner import plan_view
 from .sessions import Sessions, parallelism, remembered, undisturbed
-from .source import columns_of
+from .viewplan import Operator, ViewPlan, schema_of
 
 
 def new_view(
@@ -50,24 +42,25 @@ def new_view(
         )
     settings = remembered(spark)
     with undisturbed(spark):
-        plan = plan_view(Sessions(spark).of(settings), StoreTables(state), query)
+        root = plan_view(Sessions(spark).of(settings), StoreTables(state), query)
+    plan = ViewPlan(root)
     vnode_count = state.settings.vnode_count
     mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, units))
     return NewView(
-        NewTable(name, _schema_of(plan), TableProperties(append_only=plan.is_append_only)),
+        NewTable(name, plan.table_schema, TableProperties(append_only=root.is_append_only)),
         tuple(internal_tables(name, plan)),
         query,
         _inputs(state, plan),
         mapping,
         settings,
-        to_json(plan),
+        root.to_json(),
     )
 
 
-def internal_tables(view: str, plan: Materialize) -> list[NewTable]:
+def internal_tables(view: str, plan: ViewPlan) -> list[NewTable]:
     """Return the state tables of a plan, in the order of their places, under their names."""
     found = []
-    for fragment in fragments(plan):
+    for fragment in plan.fragments:
         for operator in fragment.operators:
             if not operator.is_root:
                 found += [
@@ -83,34 +76,12 @@ def _table(view: str, fragment: int, operator: Operator, spec: StateTableSpec) -
     return NewTable(name, schema_of(spec))
 
 
-def schema_of(spec: StateTableSpec, hidden: Sequence[str] = ()) -> TableSchema:
-    """Return the schema of a state table."""
-    return TableSchema.build(
-        spec.fields,
-        [_key_part(one) for one in spec.primary_key],
-        spec.distribution,
-        nullable_key=True,
-        hidden=hidden,
-    )
-
-
-def _schema_of(plan: Materialize) -> TableSchema:
-    root = operators(plan)[-1]
-    (spec,) = root.specs
-    return schema_of(spec, plan.hidden)
-
-
-def _key_part(order: Order) -> str:
-    direction = "DESC" if order.descending else "ASC"
-    return f"{quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
-
-
-def _inputs(state: StoreState, plan: Materialize) -> tuple[ViewInput, ...]:
+def _inputs(state: StoreState, plan: ViewPlan) -> tuple[ViewInput, ...]:
     """Return the tables that a plan reads, each once, with the ids of the columns it reads."""
     found: dict[int, dict[int, None]] = {}
-    for scan in scans(plan):
+    for scan in plan.scans:
         schema = state.tables[scan.table_id].definition.schema
-        ids = (schema.column(name).id for name in columns_of(scan))
+        ids = (schema.column(name).id for name in scan.column_names)
         found.setdefault(scan.table_id, {}).update(dict.fromkeys(ids))
     return tuple(ViewInput(table_id, tuple(sorted(ids))) for table_id, ids in found.items())
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from relstate.storage import CatalogView, NewView, StoreState, types
 from relstate.vnode import VnodeMapping
 
-from .operators import Fragment, Operator, fragments, units_of
-from .plan.described import described
-from .plan.form import from_json
-from .plan.materialize import Materialize
-from .plan.node import Scan
-from .plan.state import StateTableSpec
+from .executor.executor import StateTableSpec
+from .plan.node import plan_lines
+from .plan.stateless import Scan
+from .viewplan import Fragment, Operator, ViewPlan, stored_plan, units_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +35,24 @@ def explained(state: StoreState, view: CatalogView) -> list[str]:
     """Return lines that tell how a view is kept."""
     ids = (*view.definition.internal, view.view_id)
     tables = _Tables([state.name_of(one) for one in ids], ids)
-    return _lines(from_json(view.definition.plan), view.definition.mapping, tables)
+    return _lines(
+        stored_plan(state.name_of(view.view_id), view.definition.plan),
+        view.definition.mapping,
+        tables,
+    )
 
 
 def explained_new(view: NewView) -> list[str]:
     """Return lines that tell how a view would be kept; its tables have no ids yet."""
     names = [table.name for table in (*view.internal, view.table)]
-    return _lines(from_json(view.plan), view.mapping, _Tables(names, [None] * len(names)))
+    return _lines(
+        stored_plan(view.table.name, view.plan), view.mapping, _Tables(names, [None] * len(names))
+    )
 
 
-def _lines(plan: object, mapping: VnodeMapping, tables: _Tables) -> list[str]:
-    assert isinstance(plan, Materialize)
-    lines = ["== Plan ==", *described(plan), "", "== Fragments =="]
-    for fragment in fragments(plan):
+def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: _Tables) -> list[str]:
+    lines = ["== Plan ==", *plan_lines(plan.root), "", "== Fragments =="]
+    for fragment in plan.fragments:
         lines += _fragment_lines(fragment, mapping, tables)
     return [*lines, "", "== Vnode mapping ==", *_mapping_lines(mapping)]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -21,17 +20,14 @@ from relstate.connector.types import struct_of
 from relstate.storage import OP_COLUMN, ReadPlan, types
 from relstate.vnode import VnodeMapping
 
-from .executor.aggregate import MergingAggregateExecutor
 from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
-from .executor.layout import Layout
-from .operators import Operator, is_placed, operators, units_of, wanted_distribution
-from .plan.aggregate import Aggregate
-from .plan.join import Join
-from .plan.materialize import Materialize
-from .plan.node import Filter, Names, Node, Output, Project, Scan, Union
-from .steps import CombineStep, SelectStep, Step
+from .executor.step import SelectStep, Step
+from .plan.node import Names, Node
+from .plan.stateful import Join, Materialize
+from .plan.stateless import Filter, Output, Project, Scan, Union
 from .task import ExecutorStep, FragmentTask, StatelessTask, Target
+from .viewplan import ExecutorType, Operator, ViewPlan, distribution_of, is_colocated, units_of
 from .wire import MESSAGE, TARGET, guarded, passing, wire_fields
 
 Source: TypeAlias = Callable[[Scan, Sequence[Step]], DataFrame]
@@ -44,35 +40,23 @@ _SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
 _PART = types.Field(PART_COLUMN, types.TinyInt())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ViewJob:
-    """What a job needs to know of a view. Not slotted: the operators are found once.
+    """What a job needs to know of a view.
 
     ``states``: how to read the state tables, in the plan's order, and last the view's own table.
     """
 
     view_id: int
-    plan: Materialize
+    plan: ViewPlan
     mapping: VnodeMapping
     target: Target
     states: tuple[ReadPlan, ...]
     is_ansi: bool
 
-    @cached_property
-    def operators(self) -> tuple[Operator, ...]:
-        """The executors."""
-        return operators(self.plan)
-
-    def units(self) -> list[tuple[int, int]]:
-        """Return for every executor its number and in how many units it runs."""
-        return [
-            (one.number, units_of(self.mapping, wanted_distribution(one.node)))
-            for one in self.operators
-        ]
-
-    def combines(self, node: Aggregate) -> bool:
-        """Return whether rows may be added up before they are shuffled to an aggregate."""
-        return Layout(node).adds_up
+    def combiner(self, operator: Operator) -> tuple[Step, ExecutorType] | None:
+        """Return how rows are combined before they are shuffled to an executor; None if not."""
+        return operator.executor.combiner(operator.node)
 
     def step(self, operator: Operator) -> ExecutorStep:
         """Return an executor with its state."""
@@ -85,7 +69,7 @@ def message_frame(job: ViewJob, source: Source, rows: int) -> DataFrame:
 
     ``rows``: how many changes there are, about.
     """
-    flow = _Builder(job, source, rows).flow(job.plan)
+    flow = _Builder(job, source, rows).flow(job.plan.root)
     return _frame(flow).where(f"{MESSAGE} IS NOT NULL AND length({MESSAGE}) > 0").select(MESSAGE)
 
 
@@ -124,9 +108,6 @@ class _Builder:
         self._job = job
         self._source = source
         self._are_many = rows >= MANY_ROWS
-        self._own: dict[int, list[Operator]] = {}
-        for operator in job.operators:
-            self._own.setdefault(id(operator.node), []).append(operator)
 
     def flow(self, node: Node) -> _Flow:
         """Return the rows of an operator."""
@@ -157,14 +138,15 @@ class _Builder:
     def _executed(self, node: Node) -> _Flow:
         (child,) = node.children
         below = self.flow(child)
-        (operator,) = self._own[id(node)]
-        if not is_placed(node):
+        (operator,) = self._job.plan.operators_of(node)
+        if not is_colocated(node):
             # A task that has the rows adds them up by the way, else it takes a task more.
-            is_worth = below.is_in_hand or self._are_many
-            if is_worth and isinstance(node, Aggregate) and self._job.combines(node):
-                below = below.then(CombineStep(node))
-                operator = replace(operator, executor=MergingAggregateExecutor)
-            below = self._shuffled(self._run(below), wanted_distribution(node))
+            combiner = self._job.combiner(operator)
+            if combiner is not None and (below.is_in_hand or self._are_many):
+                step, executor = combiner
+                below = below.then(step)
+                operator = replace(operator, executor=executor)
+            below = self._shuffled(self._run(below), distribution_of(node))
         result = () if isinstance(node, Materialize) else node.fields
         flow = below.executed(self._job.step(operator), result)
         return self._run(flow) if isinstance(node, Materialize) else flow
@@ -173,8 +155,8 @@ class _Builder:
 
     def _join(self, node: Join) -> _Flow:
         sides = [self._side(node, number) for number in range(2)]
-        flow = self._shuffled(self._union(sides), wanted_distribution(node))
-        first, *rest = self._own[id(node)]
+        flow = self._shuffled(self._union(sides), distribution_of(node))
+        first, *rest = self._job.plan.operators_of(node)
         assert issubclass(first.executor, JoinExecutor)
         if not rest:
             return flow.executed(self._job.step(first), node.fields)

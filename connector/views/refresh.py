@@ -37,13 +37,11 @@ from relstate.storage import (
 from .job import ViewJob, message_frame
 from .lineage import inputs_of, levels, upstream, view_ids
 from .message import TaskMessage, checked
-from .operators import fragments, scans
-from .plan.form import from_json
-from .plan.materialize import Materialize
-from .plan.node import Scan
+from .plan.stateless import Scan
+from .scans import ScanRead, scan_frame
 from .sessions import Sessions, parallelism, undisturbed
-from .source import ScanRead, columns_of, source_frame
 from .task import Target
+from .viewplan import ViewPlan, stored_plan
 
 # A conflict means that somebody else refreshes the same views; so many, that they never stop.
 _ATTEMPTS = 20
@@ -110,7 +108,7 @@ class Refresher:
     def __init__(self, spark: SparkSession, store: Store) -> None:
         self._store = store
         self._sessions = Sessions(spark)
-        self._plans: dict[int, _KnownPlan] = {}
+        self._plans: dict[int, ViewPlan] = {}
         self._threads = ThreadPoolExecutor(parallelism(spark), "relstate refresh")
 
     @property
@@ -176,14 +174,12 @@ class Refresher:
         assert done.committed
         return done
 
-    def plan_of(self, view: CatalogView) -> Materialize:
+    def plan_of(self, state: StoreState, view_id: int) -> ViewPlan:
         """Return the plan of a view, the same object each time."""
-        return self._known(view).plan
-
-    def _known(self, view: CatalogView) -> _KnownPlan:
-        if view.view_id not in self._plans:
-            self._plans[view.view_id] = _KnownPlan.of(view)
-        return self._plans[view.view_id]
+        if view_id not in self._plans:
+            plan = state.views[view_id].definition.plan
+            self._plans[view_id] = stored_plan(state.name_of(view_id), plan)
+        return self._plans[view_id]
 
     def run(self, state: StoreState, view_id: int, reads: Sequence[ScanRead]) -> ViewRun:
         """Return a view's part of a refresh that reads its state as of ``state``."""
@@ -192,7 +188,7 @@ class Refresher:
         settings, path = state.settings, self._store.path
         job = ViewJob(
             view_id,
-            self.plan_of(view),
+            self.plan_of(state, view_id),
             view.definition.mapping,
             Target(path, settings.vnode_count, settings.shards),
             tuple(ReadPlan.of(path, state, table) for table in tables),
@@ -251,12 +247,12 @@ class Refresher:
         with unwrapped(), undisturbed(self._sessions.spark):
             frame = message_frame(
                 run.job,
-                lambda scan, steps: source_frame(session, sources[id(scan)], steps, fan),
+                lambda scan, steps: scan_frame(session, sources[id(scan)], steps, fan),
                 run.rows,
             )
             rows = frame.collect()
         messages = [TaskMessage.decode(bytes(row[0])) for row in rows]
-        return _outcome(run, messages, self._known(run.view).readers)
+        return _outcome(run, messages, run.job.plan.readers)
 
     def _outcomes(self, runs: Sequence[ViewRun]) -> list[tuple[ViewRun, Outcome | Exception]]:
         """Compute the views of one level, side by side: small jobs leave room for each other."""
@@ -294,7 +290,7 @@ class Refresher:
             return None
         if not done.has_changes(view_id):
             return None
-        reads = [self._feed(done, view, scan) for scan in scans(self.plan_of(view))]
+        reads = [self._feed(done, view, scan) for scan in self.plan_of(state, view_id).scans]
         if all(read.plan is None for read in reads):
             return None
         return self.run(state, view_id, reads)
@@ -314,7 +310,7 @@ class Refresher:
             first,
             state.epoch,
             deduplication="netChanges",
-            columns=[*columns_of(scan), CHANGE_TYPE],
+            columns=[*scan.column_names, CHANGE_TYPE],
             pending=pending,
         )
         return ScanRead(scan, plan if plan.steps else None, vnodes)
@@ -324,24 +320,6 @@ class Refresher:
             return done.state.epoch
         progress = [done.progress(view_id) for view_id in sorted(done.moved)]
         return self.commit_outcomes(list(done.moved.values()), progress).epoch
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownPlan:
-    """A view's plan, and the numbers of the executors that take in the rows of its scans."""
-
-    plan: Materialize
-    readers: frozenset[int]
-
-    @classmethod
-    def of(cls, view: CatalogView) -> _KnownPlan:
-        """Return what a view's definition says."""
-        plan = from_json(view.definition.plan)
-        assert isinstance(plan, Materialize)
-        reading = (
-            one for one in fragments(plan) if any(isinstance(each, Scan) for each in one.inputs)
-        )
-        return cls(plan, frozenset(one.operators[0].number for one in reading))
 
 
 class _Round:
@@ -426,7 +404,7 @@ def _grown(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> Rea
 
 def _outcome(run: ViewRun, messages: Sequence[TaskMessage], readers: frozenset[int]) -> Outcome:
     own = [message for message in messages if message.view_id == run.job.view_id]
-    heard = checked(run.name, own, run.job.units())
+    heard = checked(run.name, own, run.job.plan.units(run.job.mapping))
     return Outcome(
         tuple(segment for message in heard for segment in message.segments),
         min(message.started for message in heard),

@@ -32,9 +32,9 @@ from relstate.vnode import VnodeMapping
 
 from .executor.changes import chunk_schema, empty_chunk
 from .executor.state import StoredState
+from .executor.step import Step, run_steps
 from .message import TaskMessage
-from .operators import Operator
-from .steps import Step, after
+from .viewplan import Operator
 from .wire import change_batches, control_rows, wire_schema
 
 
@@ -119,7 +119,7 @@ class StatelessTask:
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = Received.of(batches, self.fields)
-        chunk = after(self.steps, received.chunk)
+        chunk = run_steps(self.steps, received.chunk)
         schema = wire_schema(self.steps[-1].fields)
         yield from change_batches(chunk, schema)
         for target, message in received.control:
@@ -159,7 +159,7 @@ class FragmentTask:
                 if isinstance(step, ExecutorStep):
                     chunk = step.run(chunk, writers)
                 else:
-                    chunk = step.of(chunk)
+                    chunk = step.run(chunk)
             segments = writers.finish()
         schema = wire_schema(self.result)
         yield from change_batches(chunk, schema)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from relstate.connector.views.executor.executor import inserts_of
-from relstate.connector.views.plan.node import Scan, ScanColumn
+from relstate.connector.views.plan.stateless import Scan, ScanColumn
 from relstate.storage import OP_COLUMN, Op, arrow, types
 
 Row = dict[str, Any]

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from relstate.connector.views.executor.executor import StateTableSpec
 from relstate.connector.views.executor.state import Positions
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import arrow
 from relstate.storage.codec.memcomparable import KeyCodec
 

@@ -19,20 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.aggregate import Aggregate
-from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import KeyCodec, arrow, errors, types
 
+from ..plan.node import Node, Order
+from ..plan.stateful import Aggregate
 from .changes import chunk_schema, chunk_with, empty_chunk
 from .deltas import Deltas
 from .distinct import distinct_deltas
-from .executor import Executor
+from .executor import Executor, StateTableSpec
 from .extreme import Extreme, ExtremeTable
 from .group import Groups, grouped
 from .layout import Layout
 from .part import Columns, Source, numbers
 from .partial import (
+    CombineStep,
     GroupChanges,
     changes_of,
     group_keys,
@@ -43,6 +43,7 @@ from .partial import (
 )
 from .result import Overflow
 from .state import State
+from .step import Step
 
 Mask = NDArray[np.bool_]
 
@@ -55,6 +56,7 @@ class AggregateExecutor(Executor[Aggregate]):
     """
 
     label = "aggregate"
+    node_type = Aggregate
 
     def __init__(self, node: Aggregate, states: Sequence[State], is_ansi: bool = True) -> None:
         """``is_ansi``: a sum that does not fit its type is an error, else as Spark has it then."""
@@ -71,6 +73,11 @@ class AggregateExecutor(Executor[Aggregate]):
         UnsupportedTypeError for a function that is not kept over values of its type.
         """
         return Layout(node).tables
+
+    @classmethod
+    def combiner(cls, node: Aggregate) -> tuple[Step, type[Executor[Aggregate]]] | None:
+        """Return how rows of a group are added up, if nothing needs to see each of them."""
+        return (CombineStep(node), MergingAggregateExecutor) if Layout(node).adds_up else None
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Apply an epoch's changes and return those of the groups.
@@ -204,6 +211,11 @@ class AggregateExecutor(Executor[Aggregate]):
 
 class MergingAggregateExecutor(AggregateExecutor):
     """An aggregate whose rows were added up before they came: a chunk holds changes of groups."""
+
+    @classmethod
+    def maintains(cls, node: Node) -> bool:
+        """Return False: a plan has it only in place of the other."""
+        return False
 
     @classmethod
     def rows_in(cls, node: Aggregate, chunk: pa.RecordBatch) -> int:

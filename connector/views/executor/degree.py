@@ -18,14 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.join import Join, JoinKind
-from relstate.connector.views.plan.naming import free_name
-from relstate.connector.views.plan.node import Node
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
 
+from ..plan.node import Node, free_name
+from ..plan.stateful import Join, JoinKind
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, replacements
-from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, inserts_of
+from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, StateTableSpec, inserts_of
 from .join import key_fields, null_keys, row_keys, row_order
 from .matching import Rows, codes_of, marked, places_of
 from .state import State
@@ -35,10 +33,16 @@ class DegreeExecutor(Executor[Join]):
     """The candidates of a join of any kind but INNER, to its rows."""
 
     label = "degree"
+    node_type = Join
 
     def __init__(self, node: Join, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)
         self._schema = chunk_schema(node.fields)
+
+    @classmethod
+    def maintains(cls, node: Node) -> bool:
+        """Return whether a node is a join whose rows depend on how many matches they have."""
+        return isinstance(node, Join) and node.kind is not JoinKind.INNER
 
     @classmethod
     def tables(cls, node: Join) -> tuple[StateTableSpec, ...]:

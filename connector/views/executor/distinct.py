@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.aggregate import Aggregate
-from relstate.connector.views.plan.naming import free_name
-from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
 
+from ..plan.node import Order, free_name
+from ..plan.stateful import Aggregate
 from .deltas import Deltas, passing
+from .executor import StateTableSpec
 from .group import Groups, grouped
 from .part import Source, numbers
 from .rowkeys import RowKeys

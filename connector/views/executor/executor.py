@@ -13,19 +13,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.node import Node
-from relstate.connector.views.plan.state import StateTableSpec
-from relstate.storage import OP_COLUMN
+from relstate.storage import OP_COLUMN, types
 
+from ..plan.node import Names, Node, Order
 from .state import State
+from .step import Step
 
 NodeT = TypeVar("NodeT", bound=Node)
+
+
+@dataclass(frozen=True, slots=True)
+class StateTableSpec:
+    """A state table of an executor.
+
+    ``role`` names it among the executor's. ``distribution``: columns of the key; ``()`` if all
+    rows are in vnode 0. Columns of the key may hold NULL.
+    """
+
+    role: str
+    fields: tuple[types.Field, ...]
+    primary_key: tuple[Order, ...]
+    distribution: Names
+
 
 SIDE_COLUMN = "_side"
 """In the chunks of a join: the input (int8), 0 left and 1 right, whose fields a row has."""
@@ -39,6 +55,8 @@ class Executor(ABC, Generic[NodeT]):
 
     label: ClassVar[str]
     """What EXPLAIN and the names of state tables call it."""
+    node_type: ClassVar[type[Node]]
+    """The operator that it maintains."""
 
     def __init__(self, node: NodeT, states: Sequence[State], is_ansi: bool = True) -> None:
         """``states``: those that `tables` describes, in its order.
@@ -49,9 +67,22 @@ class Executor(ABC, Generic[NodeT]):
         self.states = tuple(states)
 
     @classmethod
+    def maintains(cls, node: Node) -> bool:
+        """Return whether a node needs this executor."""
+        return isinstance(node, cls.node_type)
+
+    @classmethod
     @abstractmethod
     def tables(cls, node: NodeT) -> tuple[StateTableSpec, ...]:
         """Return the state tables that the operator needs."""
+
+    @classmethod
+    def combiner(cls, node: NodeT) -> tuple[Step, type[Executor[NodeT]]] | None:
+        """Return how rows can be combined before they are shuffled to it; None if they cannot.
+
+        The step that combines them where they are, and the executor that takes combined rows.
+        """
+        return None
 
     @classmethod
     def rows_in(cls, node: NodeT, chunk: pa.RecordBatch) -> int:

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.aggregate import Aggregate
-from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import KeyCodec, errors, ragged, types
 
+from ..plan.node import Order
+from ..plan.stateful import Aggregate
 from .deltas import Deltas, Runs
+from .executor import StateTableSpec
 from .group import Groups
 from .matching import Codes, firsts_of
 from .part import Columns, Part

@@ -20,13 +20,21 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
-from relstate.connector.views.plan.node import Node, Order
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import types
 
+from ..plan.node import Node, Order
+from ..plan.stateful import Join, JoinKey, JoinKind
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
-from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, SIDE_COLUMN, Executor, inserts_of
+from .executor import (
+    LEFT_ROW,
+    PAIR,
+    PART_COLUMN,
+    RIGHT_ROW,
+    SIDE_COLUMN,
+    Executor,
+    StateTableSpec,
+    inserts_of,
+)
 from .matching import Codes, Matches, codes_of, firsts_of, marked, ranks_of
 from .rowkeys import RowKeys
 from .state import State
@@ -43,6 +51,7 @@ class JoinExecutor(Executor[Join]):
     """
 
     label = "hash_join"
+    node_type = Join
 
     def __init__(self, node: Join, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)

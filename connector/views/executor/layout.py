@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, partial
 
-from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
-from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import errors, types
 
+from ..plan.node import Order
+from ..plan.stateful import Aggregate, Call, Function
 from .distinct import Distinct, distinct_table
+from .executor import StateTableSpec
 from .extreme import Extreme, extreme_table
 from .floats import FloatSum, SquareSum
 from .part import Count, Part, Source, whole_sum

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from relstate.connector.views.plan.materialize import Materialize
-from relstate.connector.views.plan.state import StateTableSpec
 from relstate.storage import arrow
 
+from ..plan.stateful import Materialize
 from .changes import Changes, chunk_schema, empty_chunk
-from .executor import Executor, inserts_of
+from .executor import Executor, StateTableSpec, inserts_of
 from .rowkeys import RowKeys
 from .state import State
 
@@ -24,6 +23,7 @@ class MaterializeExecutor(Executor[Materialize]):
     """The root of a plan; its chunks have the fields of the child, under the child's names."""
 
     label = "materialize"
+    node_type = Materialize
 
     def __init__(self, node: Materialize, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)

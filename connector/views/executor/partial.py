@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.aggregate import Aggregate
-from relstate.connector.views.plan.node import Order
 from relstate.storage import types
 
+from ..plan.node import Order
+from ..plan.stateful import Aggregate
 from .changes import chunk_schema, chunk_with
 from .deltas import Deltas, Runs, deltas_of
 from .executor import inserts_of
@@ -64,6 +64,22 @@ def combined(node: Aggregate, chunk: pa.RecordBatch) -> pa.RecordBatch:
     rows = pa.RecordBatch.from_pydict(columns)
     schema = chunk_schema(partial_fields(node))
     return chunk_with(schema, rows, np.ones(rows.num_rows, np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class CombineStep:
+    """Rows added up to what they change of an aggregate's groups."""
+
+    node: Aggregate
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The fields of the rows that say what changes of groups."""
+        return partial_fields(self.node)
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row for each group in the chunk."""
+        return combined(self.node, chunk)
 
 
 def merged(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:

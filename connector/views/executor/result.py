@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.views.plan.aggregate import Call, Function
 from relstate.storage import arrow, errors, types
 
+from ..plan.stateful import Call, Function
 from . import doubledouble, exact
 from .doubledouble import Doubles, Pair
 from .extreme import Extreme

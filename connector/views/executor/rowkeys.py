@@ -11,8 +11,9 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from relstate.connector.views.plan.node import Order
 from relstate.storage import KeyCodec, arrow, ragged, types
+
+from ..plan.node import Order
 
 _FLOATS = (types.Float, types.Double)
 

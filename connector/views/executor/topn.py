@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.state import StateTableSpec
-from relstate.connector.views.plan.topn import TopN
 from relstate.storage import RowCodec, arrow, errors
 
+from ..plan.node import Node, Order
+from ..plan.stateful import TopN
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
-from .executor import Executor, inserts_of
+from .executor import Executor, StateTableSpec, inserts_of
 from .matching import Codes, Rows, codes_of, firsts_of, marked, ranks_of
 from .rowkeys import RowKeys
 from .state import State
@@ -31,6 +30,7 @@ class TopNExecutor(Executor[TopN]):
     """The first rows of one group, or of each; its chunks have the fields of the child."""
 
     label = "top_n"
+    node_type = TopN
 
     def __init__(self, node: TopN, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)
@@ -40,6 +40,11 @@ class TopNExecutor(Executor[TopN]):
         self._groups = RowKeys(node.child.fields, order[: len(node.group)])
         self._values = [field for field in node.child.fields if field.name not in self._keys.names]
         self._schema = chunk_schema(node.fields)
+
+    @classmethod
+    def maintains(cls, node: Node) -> bool:
+        """Return whether a node takes the first rows of all."""
+        return isinstance(node, TopN) and node.is_global
 
     @classmethod
     def tables(cls, node: TopN) -> tuple[StateTableSpec, ...]:
@@ -151,6 +156,11 @@ class GroupTopNExecutor(TopNExecutor):
     """The same, of each group: named apart in EXPLAIN."""
 
     label = "group_top_n"
+
+    @classmethod
+    def maintains(cls, node: Node) -> bool:
+        """Return whether a node takes the first rows of each group."""
+        return isinstance(node, TopN) and not node.is_global
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,59 @@
 """The plan of a view: a tree of operators.
 
     Scan                        a table or a view
-    Project, Filter             stateless: Spark evaluates their expressions
-    Union                       of any number of inputs
-    Aggregate, Join, TopN       stateful: executors keep them (aggregate, join, topn)
-    Materialize                 the root (materialize)
+    Project, Filter, Union      stateless: Spark evaluates their expressions (stateless)
+    Aggregate, Join, TopN       stateful: executors maintain them (stateful)
+    Materialize                 the root: the view's own table (stateful)
 
 Every operator has *fields*, named uniquely among themselves; expressions are text in Spark's SQL
-over the fields of what is beneath. It has a *key*: fields that together tell its rows apart (their
-values may be NULL). It has a *distribution*: fields, all of them in the key, by whose hash its rows
-lie in the parallel units; ``()`` where all of them lie with vnode 0; None where they lie anyhow.
+over the fields of its input. It has a *key*: fields that together identify a row (their values may
+be NULL). It has a *distribution*: fields, all of them in the key, by whose hash its rows are
+distributed over the parallel units; ``()`` if all of them are in vnode 0; None if they may be
+anywhere.
 
-Promises: nodes are values, checked when they are made.
-Does not know: SQL's text as a whole (planner), state tables (state), Spark.
+All that is particular to an operator is in its class: its JSON, its line in EXPLAIN, the fields
+that it reads. Its executor, if it has one, is listed in ``operators``.
+
+Promises: nodes are values.
+Does not know: SQL's queries (planner), executors, Spark.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from relstate.storage import types
+from relstate.storage import type_json, types
 
 Names: TypeAlias = tuple[str, ...]
+Json: TypeAlias = Mapping[str, Any]
+ReadNode: TypeAlias = Callable[[Any], "Node"]
+"""Returns the node that a JSON value describes; ValueError if it describes none."""
+FieldsOf: TypeAlias = Callable[[str], Set[str]]
+"""Returns the names of the fields that an expression reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What Spark evaluates for a node: text in Spark's SQL, and the type of its value."""
+
+    text: str
+    type: types.DataType
 
 
 class Node(ABC):
     """An operator of a plan."""
 
+    operator: ClassVar[str]
+    """Its name in JSON. On disk, in the log: never change one."""
+
     @property
     @abstractmethod
     def children(self) -> tuple[Node, ...]:
-        """What it reads, in order."""
+        """Its inputs, in order."""
 
     @property
     @abstractmethod
@@ -44,17 +63,32 @@ class Node(ABC):
     @property
     @abstractmethod
     def key(self) -> Names:
-        """The fields that tell its rows apart; of a global aggregate the one constant field."""
+        """The fields that identify a row; of a global aggregate the one constant field."""
 
     @property
     @abstractmethod
     def distribution(self) -> Names | None:
-        """The fields by whose hash its rows are distributed; None: they lie anyhow."""
+        """The fields by whose hash its rows are distributed; None: they may be anywhere."""
 
     @property
     @abstractmethod
     def is_append_only(self) -> bool:
         """Whether its rows are only ever inserted."""
+
+    @property
+    def input_distribution(self) -> Names | None:
+        """The fields by which its executor needs its input distributed; None if it has none."""
+        return None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What Spark evaluates over `input_fields`."""
+        return ()
+
+    @property
+    def input_fields(self) -> tuple[types.Field, ...]:
+        """The fields of all inputs."""
+        return tuple(field for child in self.children for field in child.fields)
 
     @cached_property
     def names(self) -> Names:
@@ -62,13 +96,50 @@ class Node(ABC):
         return tuple(field.name for field in self.fields)
 
     def type_of(self, name: str) -> types.DataType:
-        """Return the type of a field."""
-        return next(field.type for field in self.fields if field.name == name)
+        """Return the type of a field. ValueError if there is no such field."""
+        for field in self.fields:
+            if field.name == name:
+                return field.type
+        raise ValueError(f"there is no field {name!r} among {', '.join(self.names)}")
+
+    @abstractmethod
+    def with_children(self, children: Sequence[Node]) -> Node:
+        """Return the operator over other inputs with the same fields."""
+
+    @abstractmethod
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the operator without those fields that are neither ``read`` nor needed."""
+
+    @property
+    @abstractmethod
+    def line(self) -> str:
+        """What EXPLAIN shows for it."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values. On disk: never change a name."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the node that `to_json` described.
+
+        ``read`` reads its inputs. KeyError, TypeError or ValueError if the value describes none.
+        """
+
+    def check(self) -> None:
+        """ValueError if the node contradicts itself or its inputs, as only a damaged plan does."""
+        require(bool(self.fields), f"{self.operator} has no fields")
+        distinct = {name.lower() for name in self.names}
+        require(len(distinct) == len(self.names), f"{self.operator} has two fields of one name")
+        check_names(self.key, self.names, f"the key of {self.operator}")
+        if self.distribution is not None:
+            check_names(self.distribution, self.key, f"the distribution of {self.operator}")
 
 
 @dataclass(frozen=True)
 class Unary(Node):
-    """An operator with one input; what it does not say of itself is as of its child."""
+    """An operator with one input. What a subclass does not define is as for the child."""
 
     child: Node
 
@@ -92,116 +163,10 @@ class Unary(Node):
         """As the child."""
         return self.child.is_append_only
 
-
-@dataclass(frozen=True, slots=True)
-class ScanColumn:
-    """A column of a table, by its name there, and the field that holds it."""
-
-    column: str
-    field: types.Field
-
-
-@dataclass(frozen=True)
-class Scan(Node):
-    """The rows of a table of the store, or of a view.
-
-    ``columns``: those that are read. ``primary_key``: the fields of the table's primary key, in its
-    order; all of them are among the columns. ``grows_only``: the table is append-only.
-    """
-
-    table_id: int
-    table: str
-    columns: tuple[ScanColumn, ...]
-    primary_key: Names
-    grows_only: bool = False
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """None."""
-        return ()
-
-    @cached_property
-    def fields(self) -> tuple[types.Field, ...]:
-        """The columns' fields."""
-        return tuple(column.field for column in self.columns)
-
-    @property
-    def key(self) -> Names:
-        """The primary key."""
-        return self.primary_key
-
-    @property
-    def distribution(self) -> Names | None:
-        """None: a feed is read by as many tasks as it is worth."""
-        return None
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether the table is."""
-        return self.grows_only
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A column of a projection: ``expression`` in Spark's SQL over the child's fields.
-
-    ``source``: the field of the child that it is, unchanged and of the same type; None where it
-    is computed.
-    """
-
-    field: types.Field
-    expression: str
-    source: str | None = None
-
-
-@dataclass(frozen=True)
-class Project(Unary):
-    """Columns computed from each row. All key fields of the child pass through it."""
-
-    outputs: tuple[Output, ...]
-
-    def __post_init__(self) -> None:
-        missing = set(self.child.key) - {output.source for output in self.outputs}
-        assert not missing, f"a projection drops the key fields {missing}"
-
-    @cached_property
-    def fields(self) -> tuple[types.Field, ...]:
-        """The outputs' fields."""
-        return tuple(output.field for output in self.outputs)
-
-    @cached_property
-    def key(self) -> Names:
-        """The child's key, under its names here."""
-        return tuple(self._names[name] for name in self.child.key)
-
-    @cached_property
-    def distribution(self) -> Names | None:
-        """The child's distribution, under its names here."""
-        found = self.child.distribution
-        return None if found is None else tuple(self._names[name] for name in found)
-
-    @property
-    def is_selection(self) -> bool:
-        """Whether all it does is to choose, order and name columns."""
-        return all(output.source is not None for output in self.outputs)
-
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        # Of several outputs that are one field the first stands for it.
-        passed = [(o.source, o.field.name) for o in self.outputs if o.source is not None]
-        return dict(reversed(passed))
-
-
-@dataclass(frozen=True)
-class Filter(Unary):
-    """The rows for which ``condition``, in Spark's SQL over the child's fields, is true."""
-
-    condition: str
-
-    @property
-    def fields(self) -> tuple[types.Field, ...]:
-        """As the child."""
-        return self.child.fields
+    def with_children(self, children: Sequence[Node]) -> Node:
+        """Return the operator over another child."""
+        (child,) = children
+        return replace(self, child=child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,43 +177,122 @@ class Order:
     descending: bool = False
     nulls_first: bool = True
 
+    def __str__(self) -> str:
+        direction = " DESC" if self.descending else ""
+        is_usual = self.nulls_first != self.descending
+        nulls = "" if is_usual else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"{self.name}{direction}{nulls}"
 
-@dataclass(frozen=True)
-class Union(Node):
-    """The rows of all inputs, which have fields of the same names and types.
+    def to_json(self) -> list[Any]:
+        """Return the order as JSON values. On disk: never change."""
+        return [self.name, self.descending, self.nulls_first]
 
-    ``row_key``: the fields that tell all rows apart, among them one that tells the inputs apart.
-    """
-
-    inputs: tuple[Node, ...]
-    row_key: Names
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The inputs."""
-        return self.inputs
-
-    @property
-    def fields(self) -> tuple[types.Field, ...]:
-        """As every input."""
-        return self.inputs[0].fields
-
-    @property
-    def key(self) -> Names:
-        """The fields that tell all rows apart."""
-        return self.row_key
-
-    @property
-    def distribution(self) -> Names | None:
-        """None: inputs are distributed each in its way."""
-        return None
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether all inputs are."""
-        return all(child.is_append_only for child in self.inputs)
+    @classmethod
+    def from_json(cls, value: Any) -> Order:
+        """Return the order that `to_json` described."""
+        name, descending, nulls_first = value
+        return cls(read_text(name), read_flag(descending), read_flag(nulls_first))
 
 
 def walk(node: Node) -> Sequence[Node]:
-    """Return a node and all beneath it, children before their parents, left before right."""
-    return [*(one for child in node.children for one in walk(child)), node]
+    """Return a node and all of its inputs, children before their parents, left before right."""
+    nodes: list[Node] = []
+    _collect(node, nodes)
+    return nodes
+
+
+def _collect(node: Node, nodes: list[Node]) -> None:
+    for child in node.children:
+        _collect(child, nodes)
+    nodes.append(node)
+
+
+def plan_lines(node: Node) -> tuple[str, ...]:
+    """Return a line of text for each operator; inputs are indented by two spaces more."""
+    inputs = [f"  {line}" for child in node.children for line in plan_lines(child)]
+    return (node.line, *inputs)
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return ``name``, with a number if it is taken, and take it; ``taken``: in lower case."""
+    free, number = name, 2
+    while free.lower() in taken:
+        free, number = f"{name}_{number}", number + 1
+    taken.add(free.lower())
+    return free
+
+
+# JSON
+
+
+def field_json(field: types.Field) -> dict[str, Any]:
+    """Return a field as JSON values."""
+    return type_json.field_to_json(field)
+
+
+def read_field(value: Any) -> types.Field:
+    """Return the field that `field_json` described."""
+    field = type_json.field_from_json(value)
+    read_text(field.name)
+    require(field.nullable is True, f"the field {field.name!r} is not nullable")
+    return field
+
+
+def read_text(value: Any) -> str:
+    """Return a JSON string. ValueError if it is anything else."""
+    require(isinstance(value, str) and bool(value), f"{shown(value)} is not a text")
+    return str(value)
+
+
+def read_flag(value: Any) -> bool:
+    """Return a JSON boolean. ValueError if it is anything else."""
+    require(isinstance(value, bool), f"{shown(value)} is not true or false")
+    return bool(value)
+
+
+def read_number(value: Any, most: int) -> int:
+    """Return a whole number from 0 to ``most``. ValueError if it is anything else."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    require(is_number and 0 <= value <= most, f"{shown(value)} is not a number from 0 to {most}")
+    return int(value)
+
+
+def read_list(value: Any) -> list[Any]:
+    """Return a JSON array. ValueError if it is anything else."""
+    require(isinstance(value, list), f"{shown(value)} is not a list")
+    return list(value)
+
+
+def read_names(value: Any) -> Names:
+    """Return names. ValueError if they are none, or one comes twice."""
+    names = tuple(map(read_text, read_list(value)))
+    require(len(set(names)) == len(names), f"{shown(value)} has a name twice")
+    return names
+
+
+def read_orders(value: Any) -> tuple[Order, ...]:
+    """Return orders, each of another field."""
+    orders = tuple(map(Order.from_json, read_list(value)))
+    read_names([order.name for order in orders])
+    return orders
+
+
+def check_names(names: Sequence[str], known: Sequence[str], what: str) -> None:
+    """ValueError unless all names are among those that are known."""
+    missing = sorted(set(names) - set(known))
+    require(not missing, f"{what} has {missing[:1]}, which is not one of its fields")
+
+
+def require(condition: bool, problem: str) -> None:
+    """ValueError that says the problem, unless the condition is true."""
+    if not condition:
+        raise ValueError(problem)
+
+
+def shown(value: Any) -> str:
+    """Return a JSON value as an error shows it: bounded, however long it is."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 64:
+        return "a number beyond 64 bits"
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return repr(value[:80] if isinstance(value, str) else value)

@@ -7,6 +7,7 @@ Does not know: names of a query, but as it passes them on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,12 +23,47 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
-from ..plan.naming import Namer
-from ..plan.node import Filter, Node, Order, Output, Project
-from ..plan.topn import TopN
+from ..plan.node import Node, Order
+from ..plan.stateful import TopN
+from ..plan.stateless import Filter, Output, Project
 from .analysis import Analysis
 from .expressions import refused
 from .rank_bound import bounded
+
+# What Spark does not read as the name of a column where it stands without quotes.
+_RESERVED = """
+    all and anti any array as asc between both by case cast cross current_date current_time
+    current_timestamp current_user date day desc distinct div else end escape except exists extract
+    false fetch filter for from full group having hour if in inner intersect interval into is join
+    lateral leading left like limit map minus minute month natural not null nulls offset on or order
+    outer over partition position right rlike second select semi session_user set some struct
+    substring table then time timestamp to trailing trim true union unique unknown user using values
+    when where window with within year
+"""
+_WORDS = frozenset(_RESERVED.split())
+_LONGEST = 60
+_NUMBER = re.compile(r"_\d+$")
+
+
+class Namer:
+    """Gives names that it has not given before, whatever their case. For one plan."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def fresh(self, base: str) -> str:
+        """Return ``base`` if it is free and reads as a name, else something like it."""
+        base = re.sub(r"\W+", "_", base).strip("_").lower()[:_LONGEST] or "value"
+        if base[0].isdigit():
+            base = f"value_{base}"
+        if base in self._taken:
+            base = _NUMBER.sub("", base)
+        found, number = f"{base}_" if base in _WORDS else base, 2
+        while found in self._taken:
+            found, number = f"{base}_{number}", number + 1
+        self._taken.add(found)
+        return found
+
 
 _ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthInterval, types.Void
 

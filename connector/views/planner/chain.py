@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import Tree, column
 
-from ..plan.join import JoinKind
 from ..plan.node import Node
+from ..plan.stateful import JoinKind
 from .builder import Builder, Item, Relation, covers
 from .expressions import refused
 from .joining import is_equality, joined

@@ -14,7 +14,7 @@ from relstate.connector.syntax.tokens import shown
 from relstate.connector.syntax.tree import Tree, text_of
 from relstate.storage import errors
 
-from ..plan.aggregate import Function
+from ..plan.stateful import Function
 
 AGGREGATES: dict[type[Tree], Function] = {
     exp.Count: Function.COUNT,

@@ -17,8 +17,8 @@ from relstate.connector.syntax.tokens import shown
 from relstate.connector.syntax.tree import Tree, conjuncts, text_of
 from relstate.storage import types
 
-from ..plan.join import JoinKind
-from ..plan.node import Scan, ScanColumn
+from ..plan.stateful import JoinKind
+from ..plan.stateless import Scan, ScanColumn
 from .builder import Builder, Item, Relation
 from .catalog import Table, Tables, not_found
 from .chain import Chain, Step

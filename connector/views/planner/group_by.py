@@ -23,8 +23,8 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
-from ..plan.aggregate import Aggregate, Call, Function
 from ..plan.node import Node
+from ..plan.stateful import Aggregate, Call, Function
 from .builder import Builder, check_keyable, title_of
 from .expressions import AGGREGATES, OF_VARIANCE, refused
 

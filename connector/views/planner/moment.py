@@ -16,8 +16,7 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import Tree, parse_expression, substituted, text_of
 from relstate.storage import types
 
-from ..plan.join import Join
-from ..plan.node import Filter, Node, Project
+from ..plan.node import Node, walk
 from .analysis import Analysis
 from .expressions import UNTIMELY, refused
 
@@ -40,12 +39,13 @@ def check_moments(tree: Tree) -> None:
 
 def check_timeless(root: Node, analysis: Analysis) -> None:
     """UnsupportedStatementError if a string in an expression of a plan means a moment to Spark."""
-    for fields, texts in _expressions(root):
-        trees = [one for one in map(_without_epochs, texts) if any(_strings(one))]
+    for node in walk(root):
+        trees = [_without_epochs(expression.text) for expression in node.expressions]
+        trees = [tree for tree in trees if any(_strings(tree))]
+        fields = node.input_fields if trees else ()
         if trees and _is_timely(analysis, fields, trees):
-            raise refused(
-                _WHAT, UNTIMELY, next(one for one in trees if _is_timely(analysis, fields, [one]))
-            )
+            culprit = next(tree for tree in trees if _is_timely(analysis, fields, [tree]))
+            raise refused(_WHAT, UNTIMELY, culprit)
 
 
 def _is_timely(analysis: Analysis, fields: Sequence[types.Field], trees: Sequence[Tree]) -> bool:
@@ -56,18 +56,6 @@ def _is_timely(analysis: Analysis, fields: Sequence[types.Field], trees: Sequenc
 
 
 _WHAT = "a string that is read as the present moment"
-
-
-def _expressions(node: Node) -> Iterator[tuple[Sequence[types.Field], Sequence[str]]]:
-    match node:
-        case Project(child, outputs):
-            yield child.fields, [one.expression for one in outputs if one.source is None]
-        case Filter(child, condition):
-            yield child.fields, [condition]
-        case Join(left, right, condition=condition) if condition is not None:
-            yield (*left.fields, *right.fields), [condition]
-    for child in node.children:
-        yield from _expressions(child)
 
 
 def _strings(tree: Tree) -> Iterator[Tree]:

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.storage import errors, types
 
-from ..plan.materialize import Materialize
 from ..plan.node import Order
+from ..plan.stateful import Materialize
 from .analysis import Analysis, loosened
 from .builder import Builder, Item, Relation
 from .catalog import Tables, not_found

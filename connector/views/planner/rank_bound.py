@@ -12,12 +12,10 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import Tree, bare, is_column, whole_number
 
-from ..plan.node import Filter, Node, Project
-from ..plan.topn import TopN
+from ..plan.node import Node
+from ..plan.stateful import UNBOUNDED, TopN
+from ..plan.stateless import Filter, Project
 from .expressions import refused
-
-UNBOUNDED = 1 << 62
-"""The limit of a TopN that ranks rows which a condition above it has yet to bound."""
 
 _FLIPPED: dict[type[Tree], type[Tree]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ,

@@ -11,10 +11,9 @@ from relstate.connector.syntax.tree import Tree, meaning
 from relstate.storage import types
 
 from ..plan.node import Node
-from ..plan.topn import TopN
+from ..plan.stateful import UNBOUNDED, TopN
 from .builder import Builder
 from .expressions import refused
-from .rank_bound import UNBOUNDED
 
 
 def windows_of(expressions: list[Tree]) -> list[Tree]:

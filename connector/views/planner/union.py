@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from relstate.connector.syntax.tree import cast_text
 from relstate.storage import types
 
-from ..plan.node import Node, Output, Project, Union
+from ..plan.node import Node
+from ..plan.stateless import Output, Project, Union
 from .builder import Builder, Item, Relation
 from .expressions import refused
 

@@ -42,16 +42,16 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(policy, name, 1)
     monkeypatch.setattr(policy, "_LEAST_FILES", 2)
     monkeypatch.setattr(compaction, "FEW", 1)
-    auto_compact = compaction.auto_compact
+    tend = compaction.tend
 
-    def compact_one(log: Log, state: StoreState, tables: set[int]) -> StoreState:
+    def tend_one(log: Log, state: StoreState, tables: set[int]) -> StoreState:
         return (
             state
             if log.environment.location("").endswith("untouched")
-            else auto_compact(log, state, tables)
+            else tend(log, state, tables)
         )
 
-    monkeypatch.setattr(compaction, "auto_compact", compact_one)
+    monkeypatch.setattr(compaction, "tend", tend_one)
 
 
 @contextmanager

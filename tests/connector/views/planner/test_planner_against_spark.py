@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from relstate.connector.views.plan.form import from_json, to_json
+from relstate.connector.views.plan.stored import read_plan
 from support.plans import evaluated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from relstate.connector.views.plan.materialize import Materialize
+    from relstate.connector.views.plan.stateful import Materialize
 
 QUERIES = """
 SELECT * FROM t
@@ -150,8 +150,8 @@ def test_a_plan_run_as_a_batch_gives_the_rows_of_its_query(
     found = evaluated(plan, rows)
     assert found.columns == wanted.columns
     assert _bag(found) == _bag(wanted)
-    text: Any = json.dumps(to_json(plan))
-    assert from_json(json.loads(text)) == plan
+    text: Any = json.dumps(plan.to_json())
+    assert read_plan(json.loads(text)) == plan
 
 
 def test_inputs_of_a_union_are_cast_step_by_step(

@@ -1,7 +1,7 @@
-"""The changes of a scan, as the first rows of a refresh's job.
+"""What the scans of a refresh read, and the tasks that read it: the first rows of its job.
 
-Promises: what a scan reads is fixed before the job begins; little of it is read here and now, for
-that takes less than to tell a task.
+Promises: what a scan reads is fixed before the job begins; small reads are done on the driver,
+which takes less time than to run a task.
 Does not know: what becomes of the rows.
 """
 
@@ -20,9 +20,9 @@ from relstate.connector.types import passes_as_is, struct_of
 from relstate.storage import FeedPlan, Op, ReadPlan, adds_row, types
 
 from .executor.changes import chunk_schema
-from .plan.node import Scan
+from .executor.step import Step, run_steps
+from .plan.stateless import Scan
 from .sessions import parallelism
-from .steps import Step, after
 from .wire import change_batches, control_rows, wire_fields, wire_schema
 
 # What is read on the driver at most, and what makes a task beyond that, in stored bytes.
@@ -43,14 +43,14 @@ class ScanRead:
 
     @property
     def stored_bytes(self) -> int:
-        """About how many stored bytes it looks at."""
+        """About how many stored bytes it reads."""
         if self.plan is None:
             return 0
         return self.plan.stored_bytes * len(self.vnodes) // self.plan_vnodes
 
     @property
     def rows(self) -> int:
-        """About how many stored rows it looks at."""
+        """About how many stored rows it reads."""
         if self.plan is None:
             return 0
         return self.plan.stored_rows * len(self.vnodes) // self.plan_vnodes
@@ -77,66 +77,63 @@ class ScanRead:
                     yield _inserts(batch, self.scan)
 
 
-def columns_of(scan: Scan) -> tuple[str, ...]:
-    """Return the names of the table's columns that a scan reads."""
-    return tuple(column.column for column in scan.columns)
-
-
-def source_frame(spark: SparkSession, read: ScanRead, steps: Sequence[Step], fan: int) -> DataFrame:
+def scan_frame(
+    session: SparkSession, read: ScanRead, steps: Sequence[Step], units: int
+) -> DataFrame:
     """Return the changes of a scan, after some steps, as rows of the wire.
 
-    A control row for each of ``fan`` units is among them.
+    A control row for each of the parallel units is among them.
     """
-    task = SourceTask(read, tuple(steps), 1, fan)
+    task = ScanTask(read, tuple(steps), 1, units)
     struct = struct_of(wire_fields(task.fields))
     is_plain = all(passes_as_is(field.type) for field in task.fields)
     if read.plan is None or (is_plain and read.stored_bytes <= _LOCAL_BYTES):
         rows = pa.Table.from_batches(task.part(0), wire_schema(task.fields))
-        return spark.createDataFrame(rows, struct)
-    tasks = max(parallelism(spark), -(-read.stored_bytes // _TASK_BYTES))
+        return session.createDataFrame(rows, struct)
+    tasks = max(parallelism(session), -(-read.stored_bytes // _TASK_BYTES))
     tasks = min(tasks, len(read.vnodes))
-    return spark.range(0, tasks, 1, tasks).mapInArrow(replace(task, tasks=tasks), struct)
+    return session.range(0, tasks, 1, tasks).mapInArrow(replace(task, tasks=tasks), struct)
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTask:
-    """Reads a scan's part. Travels to the tasks, where it is called with their numbers."""
+class ScanTask:
+    """Reads a part of a scan. Travels to the tasks, where it is called with the parts' numbers."""
 
     read: ScanRead
     steps: tuple[Step, ...]
     tasks: int
-    fan: int
+    units: int
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
-        """Of the changes that it gives."""
+        """The fields of the changes that it yields."""
         return self.steps[-1].fields if self.steps else self.read.scan.fields
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of the parts whose numbers come; part 0 brings the control rows."""
+        """Yield the changes of the parts whose numbers come; part 0 adds the control rows."""
         numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-        return reported_items(row for number in numbers for row in self.part(number))
+        return reported_items(rows for number in numbers for rows in self.part(number))
 
     def part(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one of the parts, all of whose changes the steps get at once."""
+        """Yield the rows of one part; the steps process all of its changes at once."""
         schema = wire_schema(self.fields)
         if number == 0:
-            yield control_rows(range(self.fan), b"", schema)
+            yield control_rows(range(self.units), b"", schema)
         chunks = self.read.chunks(_part(self.read.vnodes, number, self.tasks))
         if self.steps:
-            chunks = self._stepped(chunks)
+            chunks = self._run_steps(chunks)
         for chunk in chunks:
             yield from change_batches(chunk, schema)
 
-    def _stepped(self, chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = list(chunks)
-        if found:
-            yield after(self.steps, pa.concat_batches(found))
+    def _run_steps(self, chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        batches = list(chunks)
+        if batches:
+            yield run_steps(self.steps, pa.concat_batches(batches))
 
 
 def _part(vnodes: range, number: int, count: int) -> range:
-    bounds = [vnodes.start + len(vnodes) * place // count for place in (number, number + 1)]
-    return range(*bounds)
+    start, stop = (vnodes.start + len(vnodes) * n // count for n in (number, number + 1))
+    return range(start, stop)
 
 
 def _inserts(rows: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from relstate.storage import errors
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from relstate.connector.views.plan.materialize import Materialize
+    from relstate.connector.views.plan.stateful import Materialize
     from support.plans import FakeTables
 
 _MOMENT = "read as the present moment"
@@ -79,7 +79,7 @@ REFUSED = {
     "SELECT struct(t.st.*) AS q FROM t": "name them, as in s.part",
     "SELECT window(ts, '1 hour') AS w, count(*) FROM t GROUP BY window(ts, '1 hour')": "date_trunc",
     "SELECT count(*) FROM t GROUP BY g, window(ts, '1 hour', '5 minutes')": "date_trunc",
-    "SELECT id FROM t WHERE": "something is missing at line 1, column 18, at or behind 'WHERE'",
+    "SELECT id FROM t WHERE": "incomplete expression at line 1, column 18, near 'WHERE'",
     "SELECT id FROM t JOIN": "Expected table name at line 1, column 18",
     "SELECT id\nFROM t WHERE (x > 1": "Expecting ) at line 2, column 19, at or behind '1'",
     "SELECT id, row_number() OVER (ORDER BY id) FROM t": "without an upper bound",

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relstate.connector.views.plan.described import described
-from relstate.connector.views.plan.node import Order
+from relstate.connector.views.plan.node import Order, plan_lines
 from relstate.storage import Store, types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from relstate.connector.views.plan.materialize import Materialize
+    from relstate.connector.views.plan.stateful import Materialize
 
 SHAPES = {
     "SELECT id, x+1 AS b, b*2 AS c FROM t WHERE x > 1 AND g = 'a'": """
@@ -82,7 +81,7 @@ def test_a_query_has_the_plan_that_one_would_draw(
     query: str, planned: Callable[[str], Materialize]
 ) -> None:
     """Filters are above scans, joins read what they need, names are those of columns."""
-    assert "\n" + "\n".join(described(planned(query))) == SHAPES[query]
+    assert "\n" + "\n".join(plan_lines(planned(query))) == SHAPES[query]
 
 
 def test_the_visible_columns_are_those_of_the_query(planned: Callable[[str], Materialize]) -> None:
@@ -124,7 +123,7 @@ def test_a_view_of_views_reads_their_hidden_keys(spark: SparkSession, store: Sto
             return Table(9, name, (types.Field("v", types.Int()),), ("_id",), False, hidden)
 
     plan = plan_view(spark, Views(), "SELECT * FROM some")
-    assert described(plan) == (
+    assert plan_lines(plan) == (
         "Materialize [v] key [_id] hidden [_id]",
         "  Scan some [v, _id AS id] key [id]",
     )

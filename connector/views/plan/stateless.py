@@ -1,0 +1,368 @@
+"""The operators without state: scans, projections, filters and unions.
+
+Does not know: how Spark runs them (frame).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from relstate.storage import types
+
+from .node import (
+    Expression,
+    FieldsOf,
+    Json,
+    Names,
+    Node,
+    ReadNode,
+    Unary,
+    field_json,
+    read_field,
+    read_flag,
+    read_list,
+    read_names,
+    read_number,
+    read_text,
+    require,
+)
+
+_MOST_TABLES = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScanColumn:
+    """A column of a table, by its name there, and the field that holds it."""
+
+    column: str
+    field: types.Field
+
+
+@dataclass(frozen=True)
+class Scan(Node):
+    """The rows of a table of the store, or of a view.
+
+    ``columns``: those that are read. ``primary_key``: the fields of the table's primary key, in its
+    order; all of them are among the columns. ``grows_only``: the table is append-only.
+    """
+
+    operator = "scan"
+
+    table_id: int
+    table: str
+    columns: tuple[ScanColumn, ...]
+    primary_key: Names
+    grows_only: bool = False
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """None."""
+        return ()
+
+    @cached_property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The columns' fields."""
+        return tuple(column.field for column in self.columns)
+
+    @property
+    def key(self) -> Names:
+        """The primary key."""
+        return self.primary_key
+
+    @property
+    def distribution(self) -> Names | None:
+        """None: any task may read any part of a feed."""
+        return None
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether the table is."""
+        return self.grows_only
+
+    @property
+    def column_names(self) -> Names:
+        """The names of the table's columns that are read."""
+        return tuple(column.column for column in self.columns)
+
+    def with_children(self, children: Sequence[Node]) -> Node:
+        """Return the scan: it has no inputs."""
+        return self
+
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the scan of the columns that are read or in the key."""
+        needed = {*read, *self.key}
+        columns = tuple(column for column in self.columns if column.field.name in needed)
+        return replace(self, columns=columns)
+
+    @property
+    def line(self) -> str:
+        """``Scan t [column, column AS field] key [field]``."""
+        columns = ", ".join(_renamed(column.column, column.field.name) for column in self.columns)
+        return f"Scan {self.table} [{columns}] key [{', '.join(self.key)}]"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the scan as JSON values."""
+        return {
+            "operator": self.operator,
+            "table_id": self.table_id,
+            "table": self.table,
+            "columns": [[column.column, field_json(column.field)] for column in self.columns],
+            "primary_key": list(self.primary_key),
+            "grows_only": self.grows_only,
+        }
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the scan that `to_json` described."""
+        return cls(
+            read_number(value["table_id"], _MOST_TABLES),
+            read_text(value["table"]),
+            tuple(_read_column(column) for column in read_list(value["columns"])),
+            read_names(value["primary_key"]),
+            read_flag(value["grows_only"]),
+        )
+
+
+def _read_column(value: Any) -> ScanColumn:
+    name, field = value
+    return ScanColumn(read_text(name), read_field(field))
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of a projection: ``expression`` in Spark's SQL over the child's fields.
+
+    ``source``: the field of the child that it is, unchanged and of the same type; None if it is
+    computed.
+    """
+
+    field: types.Field
+    expression: str
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Project(Unary):
+    """Columns computed from each row. All key fields of the child pass through it."""
+
+    operator = "project"
+
+    outputs: tuple[Output, ...]
+
+    def __post_init__(self) -> None:
+        missing = set(self.child.key) - {output.source for output in self.outputs}
+        require(not missing, f"a projection drops the key fields {sorted(missing)}")
+
+    @cached_property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The outputs' fields."""
+        return tuple(output.field for output in self.outputs)
+
+    @cached_property
+    def key(self) -> Names:
+        """The child's key, under its names here."""
+        return tuple(self._names[name] for name in self.child.key)
+
+    @cached_property
+    def distribution(self) -> Names | None:
+        """The child's distribution, under its names here."""
+        names = self.child.distribution
+        return None if names is None else tuple(self._names[name] for name in names)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of the columns that are computed."""
+        computed = (output for output in self.outputs if output.source is None)
+        return tuple(Expression(output.expression, output.field.type) for output in computed)
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether it only chooses, orders and names columns."""
+        return all(output.source is not None for output in self.outputs)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        # Of several outputs that are the same field the first one represents it.
+        passed = [(o.source, o.field.name) for o in self.outputs if o.source is not None]
+        return dict(reversed(passed))
+
+    def unless_identity(self) -> Node:
+        """Return the projection; its child if it changes nothing."""
+        passed = tuple(output.field.name for output in self.outputs)
+        is_same = all(output.source == output.field.name for output in self.outputs)
+        return self.child if is_same and passed == self.child.names else self
+
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the projection to the fields that are read or in the key."""
+        needed = {*read, *self.key}
+        outputs = [output for output in self.outputs if output.field.name in needed]
+        passed = {output.source for output in outputs}
+        outputs += [o for o in self.outputs if o.source in set(self.child.key) - passed]
+        return self._over_pruned(outputs, fields_of).unless_identity()
+
+    def chosen(self, names: Sequence[str], fields_of: FieldsOf) -> Project:
+        """Return the projection to these of its fields, in this order, over a pruned child."""
+        by_name = {output.field.name: output for output in self.outputs}
+        return self._over_pruned([by_name[name] for name in names], fields_of)
+
+    def _over_pruned(self, outputs: Sequence[Output], fields_of: FieldsOf) -> Project:
+        read = {name for output in outputs for name in fields_of(output.expression)}
+        return Project(self.child.pruned(read, fields_of), tuple(outputs))
+
+    @property
+    def line(self) -> str:
+        """``Project [field, expression AS field]``."""
+        outputs = (
+            o.field.name if o.source == o.field.name else f"{o.expression} AS {o.field.name}"
+            for o in self.outputs
+        )
+        return f"Project [{', '.join(outputs)}]"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values."""
+        outputs = [[field_json(o.field), o.expression, o.source] for o in self.outputs]
+        return {"operator": self.operator, "child": self.child.to_json(), "outputs": outputs}
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the projection that `to_json` described."""
+        outputs = tuple(_read_output(output) for output in read_list(value["outputs"]))
+        return cls(read(value["child"]), outputs)
+
+    def check(self) -> None:
+        """ValueError, too, if a field that passes has another type or text than below."""
+        super().check()
+        for output in self.outputs:
+            if output.source is not None:
+                is_same = self.child.type_of(output.source) == output.field.type
+                require(is_same, f"the type of {output.field.name!r} is not that of its source")
+                is_plain = output.expression == types.quoted(output.source)
+                require(is_plain, f"{output.field.name!r} is not the field {output.source!r}")
+
+
+def _read_output(value: Any) -> Output:
+    field, expression, source = value
+    name = None if source is None else read_text(source)
+    return Output(read_field(field), read_text(expression), name)
+
+
+@dataclass(frozen=True)
+class Filter(Unary):
+    """The rows for which ``condition``, in Spark's SQL over the child's fields, is true."""
+
+    operator = "filter"
+
+    condition: str
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """As the child."""
+        return self.child.fields
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The condition."""
+        return (Expression(self.condition, types.Boolean()),)
+
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the filter over what is read by it or above it."""
+        needed = {*read, *self.key, *fields_of(self.condition)}
+        return Filter(self.child.pruned(needed, fields_of), self.condition)
+
+    @property
+    def line(self) -> str:
+        """``Filter condition``."""
+        return f"Filter {self.condition}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values."""
+        child = self.child.to_json()
+        return {"operator": self.operator, "child": child, "condition": self.condition}
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the filter that `to_json` described."""
+        return cls(read(value["child"]), read_text(value["condition"]))
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    """The rows of all inputs, which have fields of the same names and types.
+
+    ``row_key``: the fields that identify a row, among them one that identifies the input.
+    """
+
+    operator = "union"
+
+    inputs: tuple[Node, ...]
+    row_key: Names
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The inputs."""
+        return self.inputs
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """As every input."""
+        return self.inputs[0].fields
+
+    @property
+    def key(self) -> Names:
+        """The fields that identify a row."""
+        return self.row_key
+
+    @property
+    def distribution(self) -> Names | None:
+        """None: each input has a distribution of its own."""
+        return None
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether all inputs are."""
+        return all(child.is_append_only for child in self.inputs)
+
+    def with_children(self, children: Sequence[Node]) -> Node:
+        """Return the union of other inputs."""
+        return replace(self, inputs=tuple(children))
+
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the union of what is read, or in the key, of every input."""
+        names = [name for name in self.names if name in {*read, *self.key}]
+        inputs = tuple(_chosen(child, names, fields_of) for child in self.inputs)
+        return replace(self, inputs=inputs)
+
+    @property
+    def line(self) -> str:
+        """``Union key [field]``."""
+        return f"Union key [{', '.join(self.key)}]"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values."""
+        inputs = [child.to_json() for child in self.inputs]
+        return {"operator": self.operator, "inputs": inputs, "row_key": list(self.row_key)}
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the union that `to_json` described."""
+        inputs = tuple(map(read, read_list(value["inputs"])))
+        require(bool(inputs), "a union has no inputs")
+        return cls(inputs, read_names(value["row_key"]))
+
+    def check(self) -> None:
+        """ValueError, too, if the inputs have different fields."""
+        super().check()
+        is_same = all(child.fields == self.fields for child in self.inputs)
+        require(is_same, "the inputs of a union have different fields")
+
+
+def _chosen(child: Node, names: Collection[str], fields_of: FieldsOf) -> Node:
+    assert isinstance(child, Project), "the field that identifies an input is computed"
+    return child.chosen(tuple(names), fields_of)
+
+
+def _renamed(name: str, alias: str) -> str:
+    return name if name == alias else f"{name} AS {alias}"

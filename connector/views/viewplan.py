@@ -1,0 +1,216 @@
+"""The plan of a view with what follows from it: executors, fragments, state tables.
+
+Promises: a function of the plan alone: the same executors under the same numbers, with the same
+state tables at the same positions, wherever and whenever it is computed.
+Does not know: table ids, Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from relstate.connector.syntax.tokens import quoted
+from relstate.storage import TableSchema, errors
+from relstate.vnode import VnodeMapping
+
+from .executor.aggregate import AggregateExecutor
+from .executor.degree import DegreeExecutor
+from .executor.executor import Executor, StateTableSpec
+from .executor.join import JoinExecutor
+from .executor.materialize import MaterializeExecutor
+from .executor.topn import GroupTopNExecutor, TopNExecutor
+from .plan.node import Names, Node, Order, walk
+from .plan.stateful import Join, Materialize
+from .plan.stateless import Scan
+from .plan.stored import PlanError, read_plan
+
+ExecutorType: TypeAlias = type[Executor[Any]]
+
+EXECUTORS: tuple[ExecutorType, ...] = (
+    AggregateExecutor,
+    JoinExecutor,
+    DegreeExecutor,
+    TopNExecutor,
+    GroupTopNExecutor,
+    MaterializeExecutor,
+)
+"""All executors; those of one node in the order in which its rows pass them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One executor of a plan.
+
+    ``number``: from 1, in the order of the plan's walk. ``specs``: its state tables, which begin
+    at position ``first_table`` of those of the plan; the root's only one is the view's own table.
+    """
+
+    number: int
+    executor: ExecutorType
+    node: Node
+    specs: tuple[StateTableSpec, ...]
+    first_table: int
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it writes the view's own table."""
+        return isinstance(self.node, Materialize)
+
+    @property
+    def tables(self) -> range:
+        """The positions of its state tables among those of the plan; none of the root."""
+        count = 0 if self.is_root else len(self.specs)
+        return range(self.first_table, self.first_table + count)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Executors between two shuffles, and what their rows are distributed by.
+
+    ``inputs``: the fragments, by number, and the scans that they read.
+    """
+
+    number: int
+    operators: tuple[Operator, ...]
+    distribution: Names
+    inputs: tuple[int | Scan, ...]
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """A plan and what is derived from it, each once."""
+
+    root: Materialize
+
+    @cached_property
+    def scans(self) -> tuple[Scan, ...]:
+        """The scans, from left to right."""
+        return tuple(node for node in walk(self.root) if isinstance(node, Scan))
+
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
+        """The executors, those of inputs first; the root's is the last."""
+        operators: list[Operator] = []
+        tables = 0
+        for node in walk(self.root):
+            for executor in executors_of(node):
+                number = len(operators) + 1
+                operator = Operator(number, executor, node, executor.tables(node), tables)
+                operators.append(operator)
+                tables += len(operator.tables)
+        return tuple(operators)
+
+    def operators_of(self, node: Node) -> tuple[Operator, ...]:
+        """Return the executors of a node, in the order in which its rows pass them."""
+        return self._operators_of.get(id(node), ())
+
+    @cached_property
+    def _operators_of(self) -> dict[int, tuple[Operator, ...]]:
+        by_node: dict[int, tuple[Operator, ...]] = {}
+        for operator in self.operators:
+            key = id(operator.node)
+            by_node[key] = (*by_node.get(key, ()), operator)
+        return by_node
+
+    @cached_property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """The fragments, those of inputs first, numbered from 1."""
+        fragments: list[Fragment] = []
+        self._cut(self.root, fragments)
+        return tuple(fragments)
+
+    def _cut(self, node: Node, fragments: list[Fragment]) -> tuple[int | Scan, ...]:
+        """Cut a subtree, and return where its rows come from: fragments and scans."""
+        if isinstance(node, Scan):
+            return (node,)
+        sources = [source for child in node.children for source in self._cut(child, fragments)]
+        operators = self.operators_of(node)
+        if not operators:
+            return tuple(sources)
+        if is_colocated(node):
+            (below,) = sources
+            assert isinstance(below, int)
+            fragment = fragments[below - 1]
+            fragments[below - 1] = replace(fragment, operators=(*fragment.operators, *operators))
+            return (below,)
+        inputs = tuple(dict.fromkeys(sources))
+        number = len(fragments) + 1
+        fragments.append(Fragment(number, operators, distribution_of(node), inputs))
+        return (number,)
+
+    @cached_property
+    def readers(self) -> frozenset[int]:
+        """The numbers of the executors that receive the rows of scans."""
+        return frozenset(
+            fragment.operators[0].number
+            for fragment in self.fragments
+            if any(isinstance(source, Scan) for source in fragment.inputs)
+        )
+
+    @cached_property
+    def table_schema(self) -> TableSchema:
+        """The schema of the view's own table."""
+        (spec,) = self.operators[-1].specs
+        return schema_of(spec, self.root.hidden)
+
+    @cached_property
+    def state_schemas(self) -> tuple[TableSchema, ...]:
+        """The schemas of the state tables, by their positions."""
+        return tuple(schema_of(spec) for op in self.operators[:-1] for spec in op.specs)
+
+    def units(self, mapping: VnodeMapping) -> list[tuple[int, int]]:
+        """Return for every executor its number and in how many units it runs."""
+        return [(op.number, units_of(mapping, distribution_of(op.node))) for op in self.operators]
+
+
+def stored_plan(name: str, value: Any) -> ViewPlan:
+    """Return the plan that the catalog holds for a view. CorruptionError if it holds none."""
+    try:
+        plan = ViewPlan(read_plan(value))
+        # Impossible keys and executors are found here, and not by a task.
+        schemas = (*plan.state_schemas, plan.table_schema)
+        assert schemas
+        return plan
+    except (PlanError, errors.SchemaError, errors.UnsupportedTypeError) as error:
+        raise errors.CorruptionError(
+            f"the stored plan of view {name!r} is damaged: {error}; drop the view and create it "
+            "again"
+        ) from None
+
+
+def executors_of(node: Node) -> Sequence[ExecutorType]:
+    """Return the executors that maintain a node, in order; nothing if it is stateless."""
+    return [executor for executor in EXECUTORS if executor.maintains(node)]
+
+
+def distribution_of(node: Node) -> Names:
+    """Return the fields by which a stateful node's executor needs its input distributed."""
+    assert node.input_distribution is not None
+    return node.input_distribution
+
+
+def units_of(mapping: VnodeMapping, distribution: Names) -> int:
+    """Return in how many units rows with a distribution are: without one, all are in vnode 0."""
+    return mapping.units if distribution else 1
+
+
+def is_colocated(node: Node) -> bool:
+    """Return whether the rows of a stateful node's input are distributed as it needs them."""
+    if isinstance(node, Join):
+        return False
+    (child,) = node.children
+    return child.distribution == distribution_of(node)
+
+
+def schema_of(spec: StateTableSpec, hidden: Sequence[str] = ()) -> TableSchema:
+    """Return the schema of a state table."""
+    key = [_key_part(order) for order in spec.primary_key]
+    return TableSchema.build(spec.fields, key, spec.distribution, nullable_key=True, hidden=hidden)
+
+
+def _key_part(order: Order) -> str:
+    direction = "DESC" if order.descending else "ASC"
+    return f"{quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"

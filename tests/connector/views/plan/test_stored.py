@@ -1,0 +1,133 @@
+"""Plans as JSON: kept exactly, and refused in a bounded time where they are damaged."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from relstate.connector.views.plan.node import plan_lines, walk
+from relstate.connector.views.plan.stored import MAX_DEPTH, PlanError, read_plan
+from relstate.connector.views.viewplan import stored_plan
+from relstate.storage import errors
+
+FROZEN = sorted((Path(__file__).parents[1] / "frozen").glob("*.txt"))
+
+
+def frozen_plan(path: Path) -> tuple[list[str], Any]:
+    """Return the lines and the JSON of a frozen plan."""
+    text = path.read_text("utf-8")
+    lines, _, value = text.partition("\n== JSON ==\n")
+    return lines.splitlines(), json.loads(value)
+
+
+@pytest.mark.parametrize("path", FROZEN, ids=lambda path: path.stem)
+def test_a_stored_plan_is_read_as_it_was_written(path: Path) -> None:
+    """JSON and EXPLAIN's lines of every frozen plan survive a round trip."""
+    lines, value = frozen_plan(path)
+
+    plan = read_plan(value)
+
+    assert plan.to_json() == value
+    assert list(plan_lines(plan)) == lines[1 : lines.index("")]
+
+
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 2**40, 10**400, 1.5, "", "x", "materialize", "scan", [], [None], {},
+    [[]], {"operator": "scan"}, "string", ["g", True, False],
+)  # fmt: skip
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (container, key) for every value within a JSON value."""
+    keys = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in list(keys):
+        yield value, key
+        if isinstance(inner, dict | list):
+            yield from places(inner)
+
+
+def mutated(value: Any, random: Random) -> Any:
+    """Return a copy with one to three values replaced, removed, repeated or exchanged."""
+    value = copy.deepcopy(value)
+    for _ in range(random.randint(1, 3)):
+        container, key = random.choice(list(places(value)))
+        source, source_key = random.choice(list(places(value)))
+        act = random.randrange(4)
+        if act == 0:
+            container[key] = random.choice(VALUES)
+        elif act == 1:
+            container[key] = copy.deepcopy(source[source_key])
+        elif act == 2 and isinstance(container, list):
+            container.insert(key, copy.deepcopy(container[key]))
+        else:
+            del container[key]
+        if not value:
+            break
+    return value
+
+
+@pytest.mark.parametrize("path", FROZEN[::3], ids=lambda path: path.stem)
+def test_a_damaged_plan_is_refused_or_read_whole(path: Path) -> None:
+    """Whatever a plan is changed to, it is a plan whose executors are known, or a PlanError."""
+    _, value = frozen_plan(path)
+    random = Random(path.stem)
+    refusals = []
+
+    for _ in range(150):
+        changed = mutated(value, random)
+        try:
+            plan = stored_plan("v", changed)
+        except errors.CorruptionError as error:
+            refusals.append(str(error))
+        else:
+            assert read_plan(plan.root.to_json()) == plan.root
+            assert plan.fragments
+            assert plan.table_schema.columns
+
+    assert len(refusals) > 50
+    assert all("view 'v'" in text and len(text) < 500 for text in refusals)
+
+
+def nested(depth: int) -> Any:
+    """Return a plan of filters over filters."""
+    _, value = frozen_plan(FROZEN[0])
+    for _ in range(depth):
+        value["child"] = {"operator": "filter", "child": value["child"], "condition": "TRUE"}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda value: nested(100_000), f"more than {MAX_DEPTH} levels deep"),
+        (lambda value: [], "not an operator"),
+        (lambda value: None, "not an operator"),
+        (lambda value: value["child"], "does not materialize"),
+        (lambda value: {**value, "child": value}, "reads the root"),
+        (lambda value: {**value, "operator": "reduce"}, "'reduce' is not an operator"),
+        (lambda value: {**value, "visible": [["a", "nothing"]]}, "nothing"),
+        (lambda value: {**value, "visible": value["visible"] * 2}, "two fields of one name"),
+        (lambda value: {k: v for k, v in value.items() if k != "order"}, "has no 'order'"),
+    ],
+)
+def test_the_error_says_what_is_wrong(damage: Callable[[Any], Any], problem: str) -> None:
+    """It names the part that is damaged."""
+    _, value = frozen_plan(FROZEN[0])
+
+    with pytest.raises(PlanError, match=problem):
+        read_plan(damage(value))
+
+
+def test_all_operators_are_frozen() -> None:
+    """The frozen plans have every operator, so that each one's JSON is held."""
+    names = {node.operator for path in FROZEN for node in walk(read_plan(frozen_plan(path)[1]))}
+
+    assert names == {
+        "scan", "project", "filter", "union", "aggregate", "join", "top_n", "materialize",
+    }  # fmt: skip
