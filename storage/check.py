@@ -19,6 +19,7 @@ from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
 from .errors import RelstateError
 from .log.entry import Entry, SegmentRecord, TableDefinition
+from .log.history import EntryCache
 from .log.log import Log
 from .log.state import StoreState
 from .maintenance.layout import is_internal
@@ -52,7 +53,6 @@ class Report:
 
 def check(
     environment: Environment,
-    log: Log,
     state: StoreState,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
@@ -64,7 +64,8 @@ def check(
     how many.
     """
     history = _History(state)
-    problems = [*history.replay(log), *_view_problems(state)]
+    # A cache of its own: what this process has read before must be read from the files again.
+    problems = [*history.replay(Log(environment, EntryCache())), *_view_problems(state)]
     entries = 0
     for done, record in enumerate(history.records.values()):
         if progress is not None:
@@ -105,7 +106,7 @@ class _History:
             state = log.state_at(newest, newest.oldest_epoch)
             self._add(state)
             checkpoints = set(log.checkpoint_epochs())
-            for entry in log.entries(state.epoch + 1, newest.epoch):
+            for entry in log.entries(newest, state.epoch + 1, newest.epoch):
                 state = state.apply(entry)
                 self._add_entry(entry)
                 if entry.epoch in checkpoints:

@@ -20,7 +20,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
@@ -28,6 +28,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .errors import FilesystemError, OptionError, StorageFullError, UnknownOutcomeError
+
+# Compared, never interpreted.
+FolderVersion: TypeAlias = tuple[int, ...]
 
 
 class Environment(Protocol):
@@ -70,6 +73,13 @@ class Environment(Protocol):
 
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted, without the folder. FileNotFoundError if none."""
+
+    def folder_version(self, folder: str) -> FolderVersion | None:
+        """Return a value that changes with every name that comes to the folder or leaves it.
+
+        None while a change would not show for certain, as right after another one, and where the
+        files have no such value. Cheap, like `exists`: trouble on the way is a None.
+        """
 
     def make_folders(self, folders: Sequence[str]) -> None:
         """Make the store's own folder and those in it where they are missing, durably."""
@@ -122,6 +132,10 @@ class SystemClock:
         return time.monotonic()
 
 
+# In nanoseconds: longer than any file system's clock takes from one value to the next.
+_FILE_CLOCK_TICK = 2_000_000_000
+
+
 class Disk:
     """The system calls that `LocalEnvironment` is made of, one a method, on absolute paths.
 
@@ -158,6 +172,15 @@ class Disk:
         """Return whether there is a file or folder."""
         # Half the time of a stat, and this is on the path of every point lookup.
         return os.access(path, os.F_OK)
+
+    def folder_version(self, path: str) -> FolderVersion | None:
+        """Return a folder's identity and when it was last changed; None if that was just now."""
+        status = os.stat(path)
+        # A kernel's clock for files ticks every few milliseconds, some count whole seconds: of two
+        # changes in one tick the later does not show. Nobody can set this time, unlike st_mtime.
+        if status.st_ctime_ns > time.time_ns() - _FILE_CLOCK_TICK:
+            return None
+        return status.st_dev, status.st_ino, status.st_ctime_ns
 
     def list(self, path: str) -> list[str]:
         """Return the names in a folder."""
@@ -243,6 +266,13 @@ class LocalEnvironment:
     def exists(self, name: str) -> bool:
         """Return whether the file can be seen."""
         return self._disk.exists(f"{self.root}/{name}" if name else self.root)
+
+    def folder_version(self, folder: str) -> FolderVersion | None:
+        """Return a value that changes with the names in a folder; None if it is not known."""
+        try:
+            return self._disk.folder_version(f"{self.root}/{folder}")
+        except OSError:
+            return None
 
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted. FileNotFoundError if there is no such folder."""

@@ -486,4 +486,4 @@ class Store:
 
     def check(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Verify everything: see `check`; ``progress`` takes the segments done, and how many."""
-        return check(self.environment, self._epochs.log, self.state, progress)
+        return check(self.environment, self.state, progress)

@@ -167,7 +167,7 @@ class DmlTask:
         giving = np.isin(operations, _GIVING)
         self._check_once(rows, codes, giving, "would be the key of two rows")
         leaving = np.isin(operations, _LEAVING)
-        self._check_not_internal(rows, np.isin(operations, _NEW) & ~np.isin(codes, codes[leaving]))
+        self._check_free(rows, np.isin(operations, _NEW) & ~np.isin(codes, codes[leaving]))
         # Of a key's entries the last one counts: rows that leave go before those that come.
         yield rows.take(pa.array(np.argsort(~leaving, kind="stable")))
 
@@ -183,7 +183,7 @@ class DmlTask:
             twice = int(np.argmax(concerned & (codes == np.argmax(counts > 1))))
             self._fail(rows, twice, trouble)
 
-    def _check_not_internal(self, rows: pa.RecordBatch, new: NDArray[np.bool_]) -> None:
+    def _check_free(self, rows: pa.RecordBatch, new: NDArray[np.bool_]) -> None:
         """DuplicateKeyError if there is a row under a new key."""
         assert self.existing is not None
         places = np.flatnonzero(new)

@@ -137,12 +137,12 @@ def _planned(
 ) -> FeedPlan:
     fields = feed_fields(definition.schema, request.columns)
     _check_same_table(log, newest, definition, request.first)
-    entries = list(log.entries(request.first, last))
+    entries = list(log.entries(newest, request.first, last))
     if request.pending is not None:
         entries.append(request.pending)
     _check_expiry(definition, entries)
     steps = tuple(steps_of(entries, definition.table_id))
-    if _may_forget(log, definition, steps):
+    if _may_forget(log, newest, definition, steps):
         steps = tuple(_with_bases(log, newest, definition.table_id, entries, steps))
     before = _before(log, newest, definition, steps)
     is_net = _is_net(request.deduplication)
@@ -163,12 +163,14 @@ def _before(
     return ReadPlan(path, definition, vnode_count, state.epoch, segments, state.time)
 
 
-def _may_forget(log: Log, definition: TableDefinition, steps: Sequence[FeedStep]) -> bool:
+def _may_forget(
+    log: Log, newest: StoreState, definition: TableDefinition, steps: Sequence[FeedStep]
+) -> bool:
     """Tell whether upkeep may have dropped a delete by which later rows would not be applied."""
     properties = definition.properties
     if properties.version_column is None or not steps:
         return False
-    (created,) = log.entries(definition.created_epoch, definition.created_epoch)
+    (created,) = log.entries(newest, definition.created_epoch, definition.created_epoch)
     return steps[-1].time - created.time >= properties.tombstone_retention * 1_000_000
 
 
@@ -205,7 +207,7 @@ def data_epochs(
     table = newest.tables.get(table_id)
     if table is not None:
         last = min(last, table.data_epoch)
-    return (step.epoch for step in steps_of(log.entries(after + 1, last), table_id))
+    return (step.epoch for step in steps_of(log.entries(newest, after + 1, last), table_id))
 
 
 def _check_range(newest: StoreState, first: int, last: int) -> None:
@@ -239,7 +241,7 @@ def _check_same_table(
     earlier = first > 1 and name in log.state_at(newest, first - 1).table_ids
     made = (
         table.name.lower() == name
-        for entry in log.entries(first, created - 1)
+        for entry in log.entries(newest, first, created - 1)
         for table in entry.created_tables
     )
     if earlier or any(made):

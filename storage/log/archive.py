@@ -87,14 +87,19 @@ def _decode(data: bytes, block: range, location: str) -> tuple[Entry, ...]:
 
 def check_chain(entries: Sequence[Entry], location: str) -> None:
     """Raise CorruptionError unless each entry names the one before it as its parent."""
-    for before, entry in pairwise(entries):
-        check_parent(before.commit_id, entry, location)
+    for previous, entry in pairwise(entries):
+        check_parent(previous.commit_id, entry, location)
 
 
 def check_parent(commit_id: str, entry: Entry, location: str) -> None:
-    """Raise CorruptionError unless the commit before an entry was the one it was written after."""
+    """Raise CorruptionError unless an entry was written after the commit with this id."""
     if entry.parent != commit_id:
-        raise CorruptionError(
-            f"{location}: epoch {entry.epoch} was committed after another epoch {entry.epoch - 1} "
-            "than the one that is here; files of two stores were mixed: restore one of them whole"
-        )
+        raise mixed_stores_error(entry.epoch - 1, location)
+
+
+def mixed_stores_error(epoch: int, location: str) -> CorruptionError:
+    """Return the error for an epoch whose entry is not the one that the next epoch's names."""
+    return CorruptionError(
+        f"{location}: epoch {epoch + 1} was committed after another epoch {epoch} than the one "
+        "that is here; files of two stores were mixed: restore one of them whole"
+    )

@@ -32,28 +32,23 @@ and a reader believes a next entry only if its own is still there, with its own 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..environment import Environment
+from ..environment import Environment, FolderVersion
 from ..errors import (
     CorruptionError,
     EpochExpiredError,
-    EpochNotFoundError,
     FilesystemError,
     NotAStoreError,
     RelstateError,
     SegmentMissingError,
     StorageError,
     StoreExistsError,
-    StoreNotFoundError,
     UnknownOutcomeError,
 )
-from ..instant import iso_time
 from ..paths import (
-    ARCHIVE,
     BLOCK,
     FOLDERS,
     LOG,
@@ -61,15 +56,14 @@ from ..paths import (
     block_of,
     checkpoint_path,
     entry_path,
-    parse_archived_checkpoint,
-    parse_log_file,
 )
 from .archive import archive_block, check_chain, check_parent, is_archived, read_archive
-from .checkpoint import decode_checkpoint, encode_checkpoint
-from .entry import Entry, Settings, decode_entry, encode_entry
+from .checkpoint import encode_checkpoint
+from .entry import Entry, Settings, encode_entry
+from .files import Listing, LogFiles
+from .history import EntryCache, History, shared_cache
 from .state import StoreState, fold
 
-_SECONDS_BETWEEN_LISTINGS = 60.0
 # Loading starts over when the log was folded under it, which takes 33 commits each time.
 _LOADING_ATTEMPTS = 100
 
@@ -77,25 +71,37 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
-    """The epochs, ascending, whose checkpoints and entries are in the log's folder."""
+class _Watch:
+    """What a follower looks at: its own entry, the next one, and the version of their folder.
 
-    checkpoints: tuple[int, ...]
-    entries: tuple[int, ...]
+    ``version``: that of the log's folder at a moment before its state was seen to be the newest;
+    None if that is not known.
+    """
 
-    @property
-    def newest(self) -> int:
-        return max(self.checkpoints[-1:] + self.entries[-1:], default=0)
+    epoch: int
+    own: str
+    following: str
+    version: FolderVersion | None
+
+    @classmethod
+    def of(cls, epoch: int, version: FolderVersion | None = None) -> _Watch:
+        return cls(epoch, entry_path(epoch), entry_path(epoch + 1), version)
 
 
 class Log:
     """The log of one store. Safe between threads and processes; it keeps no state of the store."""
 
-    def __init__(self, environment: Environment) -> None:
-        """``environment``: that of the store, whose folder need not exist yet."""
+    def __init__(self, environment: Environment, cache: EntryCache = shared_cache) -> None:
+        """``environment``: that of the store, whose folder need not exist yet.
+
+        ``cache``: where entries that were read stay, by default one for the process.
+        """
         self.environment = environment
+        self._files = LogFiles(environment)
+        self._cache = cache
+        self._past = History(self._files, cache)
         self._next_listing = float("-inf")
-        self._watched = (0, "", "")
+        self._watch = _Watch.of(0)
 
     # Creating
 
@@ -105,7 +111,7 @@ class Log:
         StoreExistsError if there is one, or somebody else was faster; NotAStoreError if the path
         holds something else.
         """
-        self._check_not_internal()
+        self._check_vacant()
         self.environment.make_folders(FOLDERS)
         now = self.environment.now()
         first = Entry(
@@ -122,7 +128,7 @@ class Log:
             raise self._already_there()
         return StoreState.first(first)
 
-    def _check_not_internal(self) -> None:
+    def _check_vacant(self) -> None:
         root = self.environment.location("")
         try:
             names = self.environment.list("")
@@ -136,7 +142,7 @@ class Log:
                 f"{root}: there are other things in it ({', '.join(others[:3])}): "
                 "a store needs a folder of its own"
             )
-        if LOG in names and self._list().newest:
+        if LOG in names and self._files.listing().newest:
             raise self._already_there()
 
     def _already_there(self) -> StoreExistsError:
@@ -151,8 +157,8 @@ class Log:
         StoreNotFoundError if there is nothing at the path, NotAStoreError if it is something else.
         """
         for _ in range(_LOADING_ATTEMPTS):
-            self._next_listing = self.environment.monotonic() + _SECONDS_BETWEEN_LISTINGS
-            state = self._load(self._list())
+            self._next_listing = self.environment.monotonic() + self.environment.listing_interval
+            state = self._load(self._files.listing())
             if state is not None:
                 return state
         raise FilesystemError(
@@ -160,7 +166,7 @@ class Log:
             "attempts to read it: is the file system's view of the folder consistent?"
         )
 
-    def _load(self, listing: _Listing) -> StoreState | None:
+    def _load(self, listing: Listing) -> StoreState | None:
         """Return the newest state; None if the log was folded meanwhile."""
         if not listing.newest:
             raise NotAStoreError(
@@ -171,67 +177,25 @@ class Log:
         try:
             state = self._read_start(listing)
         except FileNotFoundError:
-            if self._list().checkpoints != listing.checkpoints:
+            if self._files.listing().checkpoints != listing.checkpoints:
                 return None
-            raise self._missing(start) from None
-        entries = self._read_after(state.epoch)
+            raise self._files.missing_file_error(start) from None
+        entries = self._files.entries_after(state.epoch)
         if not self.environment.exists(start):
             return None
         self._check_parents(state, entries)
+        self._cache.add(entries)
         last = state.epoch + len(entries)
         if last < listing.newest:
-            raise self._missing(entry_path(last + 1))
+            raise self._files.missing_entry_error(last + 1)
         return fold(state, entries)
 
-    def _list(self) -> _Listing:
-        root = self.environment.location("")
-        try:
-            names = self.environment.list(LOG)
-        except FileNotFoundError:
-            if self.environment.exists(""):
-                raise NotAStoreError(f"{root}: this is no store, it has no {LOG}") from None
-            raise StoreNotFoundError(f"{root}: there is nothing here: create the store") from None
-        files = [file for file in map(parse_log_file, names) if file is not None]
-        return _Listing(
-            tuple(file.epoch for file in files if file.kind == "checkpoint"),
-            tuple(file.epoch for file in files if file.kind == "entry"),
-        )
-
-    def _read_start(self, listing: _Listing) -> StoreState:
+    def _read_start(self, listing: Listing) -> StoreState:
         if not listing.checkpoints:
-            return StoreState.first(self._read_entry(1))
-        return self.read_checkpoint(listing.checkpoints[-1])
-
-    def checkpoint_epochs(self) -> tuple[int, ...]:
-        """Return the epochs of which there is a checkpoint, archived or not, ascending."""
-        names = self.environment.list(ARCHIVE)
-        archived = {epoch for epoch in map(parse_archived_checkpoint, names) if epoch is not None}
-        return tuple(sorted(archived.union(self._list().checkpoints)))
-
-    def read_checkpoint(self, epoch: int) -> StoreState:
-        """Return what the checkpoint of an epoch says, archived or not.
-
-        FileNotFoundError if there is none, CorruptionError if it is damaged.
-        """
-        path = checkpoint_path(epoch)
-        try:
-            data = self.environment.read(path)
-        except FileNotFoundError:
-            path = archived_checkpoint_path(epoch)
-            data = self.environment.read(path)
-        return decode_checkpoint(data, epoch, self.environment.location(path))
-
-    def _read_entry(self, epoch: int) -> Entry:
-        path = entry_path(epoch)
-        return decode_entry(self.environment.read(path), epoch, self.environment.location(path))
-
-    def _read_after(self, epoch: int) -> list[Entry]:
-        """Return the entries behind an epoch, up to the first that is missing."""
-        entries: list[Entry] = []
-        with suppress(FileNotFoundError):
-            while True:
-                entries.append(self._read_entry(epoch + len(entries) + 1))
-        return entries
+            first = self._files.entry(1)
+            self._cache.add([first])
+            return StoreState.first(first)
+        return self._files.checkpoint(listing.checkpoints[-1])
 
     def _check_parents(self, state: StoreState, entries: Sequence[Entry]) -> None:
         location = self.environment.location(LOG)
@@ -239,27 +203,28 @@ class Log:
             check_parent(state.commit_id, entries[0], location)
             check_chain(entries, location)
 
-    def _missing(self, path: str) -> CorruptionError:
-        return CorruptionError(
-            f"{self.environment.location(path)}: this file of the log is missing, although there "
-            "are later ones: restore it from a backup"
-        )
-
     # Following
 
     def refresh(self, state: StoreState) -> StoreState:
-        """Return the newest state; ``state`` itself, after two cheap looks, if it is the newest."""
-        epoch, own, following = self._watched
-        if epoch != state.epoch:
-            own, following = entry_path(state.epoch), entry_path(state.epoch + 1)
-            self._watched = (state.epoch, own, following)
+        """Return the newest state; ``state`` itself if it is the newest.
+
+        That takes one look at the folder where it has been at rest since the last call, else two
+        or three.
+        """
         environment = self.environment
+        if environment.monotonic() >= self._next_listing:
+            return state if self._is_newest(state) else self._reload(state)
+        watch = self._watch
+        version = environment.folder_version(LOG)
+        if watch.epoch != state.epoch:
+            watch = _Watch.of(state.epoch)
+        elif version is not None and version == watch.version:
+            return state
         # In this order: see "The order of removal".
-        if not environment.exists(following) and environment.exists(own):
-            if environment.monotonic() < self._next_listing or self._is_newest(state):
-                return state
-            return self._reload(state)
-        return self._advance(state)
+        if environment.exists(watch.following) or not environment.exists(watch.own):
+            return self._advance(state)
+        self._watch = replace(watch, version=version)
+        return state
 
     def confirm(self, state: StoreState) -> StoreState:
         """Return ``state`` if the log still has its entry, else the newest state.
@@ -271,19 +236,20 @@ class Log:
 
     def _has(self, state: StoreState) -> bool:
         try:
-            return self._read_entry(state.epoch).commit_id == state.commit_id
+            return self._files.entry(state.epoch).commit_id == state.commit_id
         except FileNotFoundError:
             return False
 
     def _is_newest(self, state: StoreState) -> bool:
-        self._next_listing = self.environment.monotonic() + _SECONDS_BETWEEN_LISTINGS
-        return self._list().newest == state.epoch and self._has(state)
+        self._next_listing = self.environment.monotonic() + self.environment.listing_interval
+        return self._files.listing().newest == state.epoch and self._has(state)
 
     def _advance(self, state: StoreState) -> StoreState:
-        entries = self._read_after(state.epoch)
+        entries = self._files.entries_after(state.epoch)
         if not entries or not self._has(state):
             return self._reload(state)
         self._check_parents(state, entries)
+        self._cache.add(entries)
         return fold(state, entries)
 
     def _reload(self, state: StoreState) -> StoreState:
@@ -300,88 +266,31 @@ class Log:
             )
         return loaded
 
-    # The past
+    # The past: see `History`
 
-    def state_at(self, newest: StoreState, epoch: int) -> StoreState:
-        """Return the state of an epoch; ``newest`` tells which can be read.
-
-        EpochNotFoundError or EpochExpiredError, CorruptionError if a file is missing or damaged.
-        """
-        newest.check_epoch(epoch)
-        if epoch == newest.epoch:
-            return newest
-        start = self._state_before(epoch)
-        entries = list(self.entries(start.epoch + 1, epoch))
-        self._check_parents(start, entries)
-        return fold(start, entries)
-
-    def _state_before(self, epoch: int) -> StoreState:
-        """Return the state of the last checkpoint at or before an epoch; without one, of epoch 1.
-
-        A commit may have left none: then there is one 32 epochs before.
-        """
-        for checkpoint in range(epoch // BLOCK * BLOCK, 0, -BLOCK):
-            with suppress(FileNotFoundError):
-                return self.read_checkpoint(checkpoint)
-        (first,) = self.entries(1, 1)
-        return StoreState.first(first)
-
-    def epoch_at(self, newest: StoreState, time: int) -> int:
-        """Return the newest epoch committed at or before a time, in microseconds since 1970.
-
-        EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept.
-        """
-        if time >= newest.time:
-            return newest.epoch
-        epoch = bisect_right(range(1, newest.epoch), time, key=self._time_of)
-        if not epoch:
-            raise EpochNotFoundError(
-                f"{iso_time(time)} is before the first epoch of the store, "
-                f"{iso_time(self._time_of(1))}: take that or a later time"
-            )
-        newest.check_epoch(epoch)
-        return epoch
-
-    def _time_of(self, epoch: int) -> int:
-        (entry,) = self.entries(epoch, epoch)
-        return entry.time
+    def entries(self, newest: StoreState, first: int, last: int) -> Iterator[Entry]:
+        """Yield the entries of the epochs ``first`` to ``last``, as `History.entries` does."""
+        return self._past.entries(newest, first, last)
 
     def history(self, newest: StoreState) -> Iterator[Entry]:
-        """Yield all entries up to a state's, the newest first."""
-        last = newest.epoch
-        while last:
-            first = block_of(last)[0]
-            yield from reversed(list(self.entries(first, last)))
-            last = first - 1
+        """Yield all entries up to a state's own, the newest first."""
+        return self._past.newest_first(newest)
 
-    def entries(self, first: int, last: int) -> Iterator[Entry]:
-        """Yield the entries of the epochs ``first`` to ``last``, archived or not.
+    def state_at(self, newest: StoreState, epoch: int) -> StoreState:
+        """Return the state of an epoch. The errors of `History.state_at`."""
+        return self._past.state_at(newest, epoch)
 
-        CorruptionError if one is missing or damaged, or does not follow the one before it.
-        """
-        before: Entry | None = None
-        archived: tuple[Entry, ...] | None = None
-        for epoch in range(first, last + 1):
-            block = block_of(epoch)
-            if before is None or epoch == block[0]:
-                archived = read_archive(self.environment, epoch)
-            entry = archived[block.index(epoch)] if archived else self._find(epoch)
-            if entry is None:
-                raise self._missing(entry_path(epoch))
-            if before is not None:
-                check_parent(before.commit_id, entry, self.environment.location(entry_path(epoch)))
-            yield entry
-            before = entry
+    def epoch_at(self, newest: StoreState, time: int) -> int:
+        """Return the newest epoch committed at or before a time, as `History.epoch_at` does."""
+        return self._past.epoch_at(newest, time)
 
-    def _find(self, epoch: int) -> Entry | None:
-        """Return the entry that was committed as an epoch; None if there is none."""
-        entry = None
-        with suppress(FileNotFoundError):
-            entry = self._read_entry(epoch)
-        # The archive is right where the two differ, and looked at last: nothing leaves the log
-        # before it is in there.
-        archived = read_archive(self.environment, epoch)
-        return archived[block_of(epoch).index(epoch)] if archived else entry
+    def checkpoint_epochs(self) -> tuple[int, ...]:
+        """Return the epochs that have a checkpoint, archived or not, ascending."""
+        return self._files.checkpoint_epochs()
+
+    def read_checkpoint(self, epoch: int) -> StoreState:
+        """Return the state in an epoch's checkpoint. FileNotFoundError if there is none."""
+        return self._files.checkpoint(epoch)
 
     # Writing
 
@@ -400,6 +309,7 @@ class Log:
             doubt = error
         else:
             if self._is_alive(entry):
+                self._cache.add([entry])
                 return True
         return self._settle(entry, doubt)
 
@@ -412,7 +322,7 @@ class Log:
     def _settle(self, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
         """Find out whether an entry was committed, by reading back; remove it if it is dead."""
         try:
-            committed = self._find(entry.epoch)
+            committed = self._committed(entry.epoch)
             mine = committed is not None and committed.commit_id == entry.commit_id
             if mine:
                 # The answer that was lost may have been that this failed.
@@ -425,10 +335,20 @@ class Log:
             raise self._unknown(entry) from doubt
         return mine
 
+    def _committed(self, epoch: int) -> Entry | None:
+        """Return the entry that was committed as an epoch; None if there is none."""
+        entry = None
+        with suppress(FileNotFoundError):
+            entry = self._files.entry(epoch)
+        # The archive is right where the two differ, and looked at last: nothing leaves the log
+        # before it is in there.
+        archived = read_archive(self.environment, epoch)
+        return archived[block_of(epoch).index(epoch)] if archived else entry
+
     def _remove_dead(self, entry: Entry) -> None:
         """Remove an entry that won the slot of an epoch that had been folded."""
         with suppress(FileNotFoundError):
-            if self._read_entry(entry.epoch).commit_id == entry.commit_id:
+            if self._files.entry(entry.epoch).commit_id == entry.commit_id:
                 self.environment.remove(entry_path(entry.epoch))
 
     def _unknown(self, entry: Entry) -> UnknownOutcomeError:
@@ -465,7 +385,7 @@ class Log:
 
     def _fold(self) -> None:
         """Archive and remove what two checkpoints cover. The order matters: see the module."""
-        listing = self._list()
+        listing = self._files.listing()
         if len(listing.checkpoints) < 2:
             return
         *older, covering, _ = listing.checkpoints

@@ -82,7 +82,7 @@ def commit(
         if _is_committed(state, proposal):
             return CommitResult(state.epoch, state, committed=False)
         if proposal.reads is not None and checked is not None:
-            _check_reads(log, proposal.reads, checked, state.epoch)
+            _check_reads(log, proposal.reads, checked, state)
             checked = state.epoch
         check_catalog(known, state, proposal)
         _check_segments(environment, state, proposal)
@@ -131,8 +131,8 @@ def _is_done(state: StoreState, transaction: Transaction) -> bool:
     return True
 
 
-def _check_reads(log: Log, reads: Reads, after: int, epoch: int) -> None:
-    for entry in log.entries(after + 1, epoch):
+def _check_reads(log: Log, reads: Reads, after: int, state: StoreState) -> None:
+    for entry in log.entries(state, after + 1, state.epoch):
         if entry.data_change and reads.conflicts(entry):
             raise ConflictError(
                 f"epoch {entry.epoch} ({entry.operation}) changed what was read at epoch "

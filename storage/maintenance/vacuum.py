@@ -98,7 +98,7 @@ def _vacuum(
     expiring = _expiring(log, state, oldest)
     fence = log.environment.now()
     found = _removable(log, state, expiring, oldest, fence)
-    if not found.paths and _is_idle(log, state.oldest_epoch, oldest):
+    if not found.paths and _is_idle(log, state, oldest):
         return state, VacuumReport(0, 0, state.oldest_epoch)
     if dry_run:
         return state, VacuumReport(len(found.paths), _bytes(log.environment, found), oldest)
@@ -123,9 +123,9 @@ def floor(log: Log, state: StoreState, retention: int) -> int:
     return oldest if needed is None else min(oldest, needed)
 
 
-def _is_idle(log: Log, before: int, oldest: int) -> bool:
+def _is_idle(log: Log, state: StoreState, oldest: int) -> bool:
     """Return whether all that expires is epochs in which nothing but the oldest epoch moved."""
-    return all(map(_changes_nothing, log.entries(before + 1, oldest)))
+    return all(map(_changes_nothing, log.entries(state, state.oldest_epoch + 1, oldest)))
 
 
 def _changes_nothing(entry: Entry) -> bool:
@@ -135,13 +135,13 @@ def _changes_nothing(entry: Entry) -> bool:
 def _expiring(log: Log, state: StoreState, oldest: int) -> set[str]:
     """Return the segments that epochs before the one that becomes the oldest name."""
     first = log.state_at(state, state.oldest_epoch)
-    return _named(log, first, oldest)
+    return _named(log, state, first, oldest)
 
 
-def _named(log: Log, first: StoreState, last: int) -> set[str]:
+def _named(log: Log, newest: StoreState, first: StoreState, last: int) -> set[str]:
     """Return the segments that the epochs from that of a state to the last name."""
-    added = (record.name for entry in log.entries(first.epoch + 1, last) for record in entry.added)
-    return {*first.segments, *added}
+    entries = log.entries(newest, first.epoch + 1, last)
+    return {*first.segments, *(record.name for entry in entries for record in entry.added)}
 
 
 def _removable(log: Log, state: StoreState, expiring: set[str], oldest: int, fence: int) -> _Files:
@@ -150,7 +150,7 @@ def _removable(log: Log, state: StoreState, expiring: set[str], oldest: int, fen
     listed, archived, logged = map(environment.list, (SEGMENTS, ARCHIVE, LOG))
     newest = log.refresh(state)
     oldest = max(oldest, newest.oldest_epoch)
-    needed = _named(log, log.state_at(newest, oldest), newest.epoch)
+    needed = _named(log, newest, log.state_at(newest, oldest), newest.epoch)
     # A file is as old as a job that may commit it, give or take what clocks may differ.
     too_old = fence - ORPHAN_GRACE - CLOCK_TOLERANCE
     names = [name for name in map(parse_segment_file, listed) if name is not None]

@@ -32,6 +32,7 @@ from support.commits import (
     SETTINGS,
     advanced,
     committed,
+    entries_on_disk,
     new_store,
     quick_environment,
     truncation,
@@ -145,7 +146,7 @@ def test_a_crash_in_a_fold_loses_nothing(
     due: Path, tmp_path: Path, aftermath: Callable[[Trial], None]
 ) -> None:
     """Between checkpoint, archive and removals: the store opens, and has its whole history."""
-    before = list(Log(quick_environment(due)).entries(1, 63))
+    before = entries_on_disk(quick_environment(due), 1, 63)
     for trial in trials(due, tmp_path, "crash_at"):
         with trial.environment.crashing():
             trial.write()
@@ -154,8 +155,8 @@ def test_a_crash_in_a_fold_loses_nothing(
         state = trial.reopened()
         assert state.epoch in (63, 64)
         assert trial.is_whole(state)
-        history = Log(quick_environment(trial.environment.root)).entries(1, state.epoch)
-        assert list(history)[:63] == before
+        history = entries_on_disk(quick_environment(trial.environment.root), 1, state.epoch)
+        assert history[:63] == before
 
 
 def test_the_log_goes_on_after_a_crash_in_a_fold(due: Path, tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_the_log_goes_on_after_a_crash_in_a_fold(due: Path, tmp_path: Path) -> N
 
         assert Log(environment).load() == state
         assert not any(environment.exists(entry_path(epoch)) for epoch in range(1, 97))
-        assert len(list(Log(environment).entries(1, 128))) == 128
+        assert len(entries_on_disk(environment, 1, 128)) == 128
 
 
 @pytest.mark.parametrize("aftermath", [keep, cut, torn])

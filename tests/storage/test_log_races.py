@@ -31,6 +31,7 @@ from support.commits import (
     commit_many,
     committed,
     creation,
+    entries_on_disk,
     new_store,
     quick_environment,
     truncation,
@@ -293,7 +294,7 @@ def test_writers_with_different_clocks_keep_time_in_order(root: Path) -> None:
         clocks[turn % 2].advance(1)
         state = committed(logs[turn % 2], state, truncation(logs[turn % 2].environment))
 
-    times = [entry.time for entry in logs[0].entries(3, 10)]
+    times = [entry.time for entry in entries_on_disk(logs[0].environment, 3, 10)]
     assert times == sorted(times)
 
 
@@ -335,7 +336,7 @@ def test_eight_processes_committing_at_once_lose_nothing(root: Path) -> None:
     assert {key[0]: last.batch for key, last in state.transactions.items()} == {
         f"writer {number}": batches - 1 for number in range(processes)
     }
-    entries = list(Log(quick_environment(root)).entries(3, state.epoch))
+    entries = entries_on_disk(quick_environment(root), 3, state.epoch)
     written = [(one.writer, one.batch) for entry in entries for one in entry.transactions]
     assert len(set(written)) == processes * batches
     assert all(

@@ -11,7 +11,8 @@ import xxhash
 
 from relstate.storage.environment import Clock, Disk, Environment, LocalEnvironment
 from relstate.storage.errors import RelstateError
-from relstate.storage.log.entry import SegmentRecord, Settings, TableStatistics, Transaction
+from relstate.storage.log.entry import Entry, SegmentRecord, Settings, TableStatistics, Transaction
+from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import NewTable, Proposal
 from relstate.storage.log.state import StoreState
@@ -54,6 +55,12 @@ def committed(log: Log, state: StoreState, proposal: Proposal) -> StoreState:
     outcome = commit(log, state, proposal)
     assert outcome.committed
     return outcome.state
+
+
+def entries_on_disk(environment: Environment, first: int, last: int) -> list[Entry]:
+    """Return the entries of some epochs, read from the files whatever this process has read."""
+    log = Log(environment, EntryCache())
+    return list(log.entries(log.load(), first, last))
 
 
 def advanced(log: Log, state: StoreState, epoch: int) -> StoreState:

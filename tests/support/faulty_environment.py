@@ -43,7 +43,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from relstate.storage.environment import Clock, Disk, LocalEnvironment
+from relstate.storage.environment import Clock, Disk, FolderVersion, LocalEnvironment
 from relstate.storage.segment.registry import registry
 
 
@@ -189,6 +189,11 @@ class _FaultyDisk(Disk):
         with suppress(OSError), self._touch("look for", path):
             return super().exists(path)
         return False
+
+    def folder_version(self, path: str) -> FolderVersion | None:
+        with suppress(OSError), self._touch("look at the version of", path):
+            return super().folder_version(path)
+        return None
 
     def list(self, path: str) -> list[str]:
         with self._touch("list", path):

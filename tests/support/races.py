@@ -9,7 +9,7 @@ from pathlib import Path
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState, fold
 
-from .commits import advanced, quick_environment
+from .commits import advanced, entries_on_disk, quick_environment
 
 # So far that the entry after the one raced for is archived and removed.
 FAR = 100
@@ -58,11 +58,11 @@ def loaded(root: Path) -> StoreState:
 
 def history(root: Path, epoch: int) -> StoreState:
     """Return the state at an epoch, from all entries since the first."""
-    first, *rest = Log(quick_environment(root)).entries(1, epoch)
+    first, *rest = entries_on_disk(quick_environment(root), 1, epoch)
     return fold(StoreState.first(first), rest)
 
 
 def landed(root: Path, commit_id: str) -> list[int]:
     """Return the epochs that have a commit id."""
-    entries = Log(quick_environment(root)).entries(1, loaded(root).epoch)
+    entries = entries_on_disk(quick_environment(root), 1, loaded(root).epoch)
     return [entry.epoch for entry in entries if entry.commit_id == commit_id]

@@ -27,6 +27,7 @@ from support.commits import (
     advanced,
     committed,
     creation,
+    entries_on_disk,
     new_store,
     quick_environment,
     truncation,
@@ -95,7 +96,7 @@ def test_loading_is_folding_all_entries(environment: LocalEnvironment) -> None:
     for _ in range(100):
         state = committed(log, state, upsert(environment))
 
-    first, *rest = log.entries(1, state.epoch)
+    first, *rest = entries_on_disk(environment, 1, state.epoch)
     assert Log(environment).load() == state == fold(StoreState.first(first), rest)
 
 
@@ -116,7 +117,7 @@ def test_files_that_are_not_the_logs_do_no_harm(environment: LocalEnvironment) -
 # Following
 
 
-def test_refreshing_the_newest_state_returns_it_after_two_looks(
+def test_refreshing_the_newest_state_returns_it_after_a_few_looks(
     environment: LocalEnvironment,
 ) -> None:
     """The very same object; the next entry is looked for first, then the own one."""
@@ -128,9 +129,38 @@ def test_refreshing_the_newest_state_returns_it_after_two_looks(
 
     assert log.refresh(state) is state
     assert watched.touches[before:] == [
+        "look at the version of _log",
         "look for _log/00000000000000000003.json",
         "look for _log/00000000000000000002.json",
     ]
+
+
+def test_refreshing_takes_one_look_at_a_folder_at_rest(
+    environment: LocalEnvironment, at_rest: None
+) -> None:
+    """What the folder held when its version was taken is still there, and nothing else."""
+    log, old = new_store(environment, "orders")
+    watched = FaultyEnvironment(environment.root)
+    reader = Log(watched)
+    reader.refresh(reader.load())
+    before = len(watched.touches)
+
+    assert reader.refresh(old) is old
+    assert watched.touches[before:] == ["look at the version of _log"]
+
+    new = advanced(log, old, 3)
+    assert reader.refresh(old) == new
+    environment.remove(entry_path(3))
+    with pytest.raises(CorruptionError, match=r"0003\.json: .*although epoch 3 was read"):
+        reader.refresh(new)
+
+
+def test_a_folder_that_has_just_changed_has_no_version(environment: LocalEnvironment) -> None:
+    """A second change within one tick of the file system's clock would not show in it."""
+    new_store(environment, "orders")
+
+    assert environment.folder_version("_log") is None
+    assert environment.folder_version("nowhere") is None
 
 
 def test_refreshing_follows_the_log(environment: LocalEnvironment) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError
+from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.paths import archive_path, checkpoint_path, entry_path
 from support.commits import advanced, committed, new_store, quick_environment, upsert
@@ -121,14 +122,14 @@ def test_files_of_two_copies_of_a_store_do_not_mix(
     with pytest.raises(CorruptionError, match="files of two stores were mixed"):
         log.refresh(state)
     with pytest.raises(CorruptionError, match="files of two stores were mixed"):
-        list(log.entries(1, 5))
+        list(Log(environment, EntryCache()).entries(state, 1, 5))
 
 
 def test_a_missing_archive_is_corruption(environment: LocalEnvironment) -> None:
-    """The history is not shortened silently."""
+    """The history is not shortened silently, and it is the archive that is named."""
     log, state = new_store(environment, "orders")
-    advanced(log, state, 70)
+    state = advanced(log, state, 70)
     environment.remove(archive_path(1))
 
-    with pytest.raises(CorruptionError, match=r"0030\.json: this file of the log is missing"):
-        list(log.entries(30, 40))
+    with pytest.raises(CorruptionError, match=f"{archive_path(1)}: this file of the log"):
+        list(Log(environment, EntryCache()).entries(state, 30, 40))

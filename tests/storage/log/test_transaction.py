@@ -28,6 +28,7 @@ from support.commits import (
     SCHEMA,
     committed,
     creation,
+    entries_on_disk,
     new_store,
     published,
     quick_environment,
@@ -83,7 +84,7 @@ def test_an_entry_says_when_and_what(store: tuple[Log, StoreState], clock: Manua
     clock.advance(90)
     committed(log, state, Proposal(operation="merge", started=started, based_tables=(1,)))
 
-    entry = next(log.entries(4, 4))
+    (entry,) = entries_on_disk(log.environment, 4, 4)
     assert (entry.operation, entry.started, entry.time) == ("merge", started, clock.now())
     assert entry.data_change
     assert entry.parent == state.commit_id
@@ -251,7 +252,7 @@ def test_time_never_goes_backwards(store: tuple[Log, StoreState], clock: ManualC
     clock.set_back(59)
     state = committed(log, state, truncation(log.environment))
 
-    times = [entry.time for entry in log.entries(1, 4)]
+    times = [entry.time for entry in entries_on_disk(log.environment, 1, 4)]
     assert times == sorted(times)
     assert state.time == times[-2] == clock.now() + 59_000_000
 

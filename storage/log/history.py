@@ -1,0 +1,232 @@
+"""The past of a store: the entries of its epochs, and the states they add up to.
+
+Each entry names the commit before it (its parent). So an entry is known to be committed if a chain
+of parents leads to it from a state's commit: the files are read from the newest epoch of a block
+down, each checked against the parent that the one above it names. Only the first of them, where
+nothing above it is known, needs the proof that its epoch has no archive (log.py, "Zombie writers").
+
+Entries never change, so those that were read stay in a cache, by commit id. It is only asked by
+walking the chain down from a state: what another store, or a copy of this one that went another
+way, has under the same path and epoch has another commit id, and is never found.
+
+Does not know: how the newest state is found (log.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from ..environment import after_fork
+from ..errors import EpochNotFoundError
+from ..instant import iso_time
+from ..paths import ARCHIVE, BLOCK, LOG, block_of
+from .archive import check_parent, is_archived, mixed_stores_error, read_archive
+from .entry import Entry
+from .files import LogFiles
+from .state import StoreState, fold
+
+# In units of one entry or one (segment, table) record in it: some 20 MB of memory at most.
+_CACHE_UNITS = 20_000
+
+
+class EntryCache:
+    """Entries by commit id, those that came first leaving first. Safe between threads."""
+
+    def __init__(self, units: int = _CACHE_UNITS) -> None:
+        """``units``: how many entries, and records of segments in them, to hold at most."""
+        self._room = units
+        self._entries: dict[str, Entry] = {}
+        self._lock = threading.Lock()
+        _caches.add(self)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Hold entries, and let go of the oldest that exceed the room."""
+        with self._lock:
+            for entry in entries:
+                if entry.commit_id not in self._entries:
+                    self._entries[entry.commit_id] = entry
+                    self._room -= _units(entry)
+            while self._room < 0:
+                self._room += _units(self._entries.pop(next(iter(self._entries))))
+
+    def ancestors(self, state: StoreState, first: int) -> dict[int, Entry]:
+        """Return the entries held from a state's own down to an epoch, without a gap, by epoch."""
+        commit_id, epoch = state.commit_id, state.epoch
+        entries: dict[int, Entry] = {}
+        with self._lock:
+            while epoch >= first and (entry := self._entries.get(commit_id)) is not None:
+                entries[epoch] = entry
+                commit_id, epoch = entry.parent, epoch - 1
+        return entries
+
+    def renew_lock(self) -> None:
+        """Replace the lock, which another thread may have held when this process forked."""
+        self._lock = threading.Lock()
+
+
+def _units(entry: Entry) -> int:
+    return 1 + sum(1 + len(segment.tables) for segment in entry.added)
+
+
+_caches: weakref.WeakSet[EntryCache] = weakref.WeakSet()
+shared_cache = EntryCache()
+
+
+def _renew_locks() -> None:
+    for cache in list(_caches):
+        cache.renew_lock()
+
+
+after_fork(_renew_locks)
+
+
+class History:
+    """The entries and states of one store up to a state that the caller knows to be committed."""
+
+    def __init__(self, files: LogFiles, cache: EntryCache) -> None:
+        """``cache``: where entries that were read stay."""
+        self._files = files
+        self._environment = files.environment
+        self._cache = cache
+
+    def entries(self, newest: StoreState, first: int, last: int) -> Iterator[Entry]:
+        """Yield the entries of the epochs ``first`` to ``last``, archived or not.
+
+        ``newest``: a state of the store at ``last`` or later. CorruptionError if a file is missing
+        or damaged, or an entry does not follow the one before it.
+        """
+        held = self._cache.ancestors(newest, first)
+        previous: Entry | None = None
+        while first <= last:
+            stop = min(block_of(first).stop, last + 1)
+            for entry in self._block(newest, range(first, stop), held):
+                if previous is not None:
+                    check_parent(previous.commit_id, entry, self._environment.location(""))
+                yield entry
+                previous = entry
+            first = stop
+
+    def _block(self, newest: StoreState, epochs: range, held: Mapping[int, Entry]) -> list[Entry]:
+        """Return the entries of some epochs of one block; those ``held`` need not be read."""
+        missing = range(epochs.start, next((e for e in epochs if e in held), epochs.stop))
+        if not missing:
+            return [held[epoch] for epoch in epochs]
+        commit_id = None
+        if missing.stop in held:
+            commit_id = held[missing.stop].parent
+        elif missing[-1] == newest.epoch:
+            commit_id = newest.commit_id
+        entries = self._read(newest, missing, commit_id)
+        self._cache.add(entries)
+        return [*entries, *(held[epoch] for epoch in range(missing.stop, epochs.stop))]
+
+    def _read(self, newest: StoreState, epochs: range, commit_id: str | None) -> list[Entry]:
+        """Read the entries of some epochs of one block; ``commit_id`` is the last one's if known.
+
+        The archive comes first where it must be there if folding has gone well.
+        """
+        is_folded = block_of(epochs[0])[-1] <= (newest.epoch // BLOCK - 1) * BLOCK
+        archived = self._read_archived(epochs, commit_id) if is_folded else None
+        # The archive is looked at last: nothing leaves the log's folder before it is in there.
+        entries = (
+            archived or self._read_live(epochs, commit_id) or self._read_archived(epochs, commit_id)
+        )
+        if not entries:
+            raise self._files.missing_entry_error(self._first_missing(epochs))
+        return entries
+
+    def _first_missing(self, epochs: range) -> int:
+        for epoch in epochs:
+            try:
+                self._files.entry(epoch)
+            except FileNotFoundError:
+                return epoch
+        return epochs[0]
+
+    def _read_archived(self, epochs: range, commit_id: str | None) -> list[Entry] | None:
+        """Read entries from their archive; None if there is none."""
+        archived = read_archive(self._environment, epochs[0])
+        if archived is None:
+            return None
+        first = block_of(epochs[0])[0]
+        entries = list(archived[epochs.start - first : epochs.stop - first])
+        if commit_id not in (None, entries[-1].commit_id):
+            raise mixed_stores_error(epochs[-1], self._environment.location(ARCHIVE))
+        return entries
+
+    def _read_live(self, epochs: range, commit_id: str | None) -> list[Entry] | None:
+        """Read entries from the log's folder, the last first; None if they are in the archive."""
+        entries: list[Entry] = []
+        for epoch in reversed(epochs):
+            try:
+                entry = self._files.entry(epoch)
+            except FileNotFoundError:
+                return None
+            if entry.commit_id != commit_id:
+                # Dead, or not known to be alive: an epoch with an archive has its entry there.
+                if is_archived(self._environment, epoch):
+                    return None
+                if commit_id is not None:
+                    raise mixed_stores_error(epoch, self._environment.location(LOG))
+            entries.append(entry)
+            commit_id = entry.parent
+        return entries[::-1]
+
+    def newest_first(self, newest: StoreState) -> Iterator[Entry]:
+        """Yield all entries up to a state's own, the newest first."""
+        last = newest.epoch
+        while last:
+            first = block_of(last)[0]
+            yield from reversed(list(self.entries(newest, first, last)))
+            last = first - 1
+
+    def state_at(self, newest: StoreState, epoch: int) -> StoreState:
+        """Return the state of an epoch; ``newest`` knows which can be read.
+
+        EpochNotFoundError or EpochExpiredError, CorruptionError if a file is missing or damaged.
+        """
+        newest.check_epoch(epoch)
+        if epoch == newest.epoch:
+            return newest
+        start = self._start_before(newest, epoch)
+        entries = list(self.entries(newest, start.epoch + 1, epoch))
+        location = self._environment.location(LOG)
+        if entries:
+            check_parent(start.commit_id, entries[0], location)
+        return fold(start, entries)
+
+    def _start_before(self, newest: StoreState, epoch: int) -> StoreState:
+        """Return the state of the last checkpoint at or before an epoch; without one, of epoch 1.
+
+        A commit may have left none: then there is one 32 epochs earlier.
+        """
+        for checkpoint in range(epoch // BLOCK * BLOCK, 0, -BLOCK):
+            with suppress(FileNotFoundError):
+                return self._files.checkpoint(checkpoint)
+        (first,) = self.entries(newest, 1, 1)
+        return StoreState.first(first)
+
+    def epoch_at(self, newest: StoreState, time: int) -> int:
+        """Return the newest epoch committed at or before a time, in microseconds since 1970.
+
+        EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept.
+        """
+
+        def time_of(epoch: int) -> int:
+            (entry,) = self.entries(newest, epoch, epoch)
+            return entry.time
+
+        if time >= newest.time:
+            return newest.epoch
+        epoch = bisect_right(range(1, newest.epoch), time, key=time_of)
+        if not epoch:
+            raise EpochNotFoundError(
+                f"{iso_time(time)} is before the first epoch of the store, "
+                f"{iso_time(time_of(1))}: take that or a later time"
+            )
+        newest.check_epoch(epoch)
+        return epoch

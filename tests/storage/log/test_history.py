@@ -1,0 +1,109 @@
+"""The past of a store: which files are read for it, and that the cache never serves another's."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.log.history import EntryCache
+from relstate.storage.log.log import Log
+from relstate.storage.log.state import StoreState
+from relstate.storage.paths import archive_path, entry_path
+from support.commits import advanced, entries_on_disk, new_store, quick_environment
+from support.faulty_environment import FaultyEnvironment
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store at epoch 15 with the table orders."""
+    log, state = new_store(quick_environment(tmp_path / "store"), "orders")
+    advanced(log, state, 15)
+    return tmp_path / "store"
+
+
+def watched(root: Path) -> tuple[FaultyEnvironment, Log, StoreState]:
+    """Return a log of a store, opened by a process that has read nothing else, and its state."""
+    environment = FaultyEnvironment(root)
+    log = Log(environment, EntryCache())
+    state = log.load()
+    environment.touches.clear()
+    return environment, log, state
+
+
+def test_what_opening_has_read_is_not_read_again(root: Path) -> None:
+    """All entries and states of a young store, in any order: no file is touched."""
+    environment, log, state = watched(root)
+    whole = entries_on_disk(quick_environment(root), 1, 15)
+
+    assert list(log.entries(state, 1, 15)) == whole
+    assert list(log.entries(state, 4, 9)) == whole[3:9]
+    assert [log.state_at(state, epoch).epoch for epoch in (7, 14, 15)] == [7, 14, 15]
+    assert environment.touches == []
+
+
+def test_no_archive_is_looked_for_where_the_parents_prove_an_entry(root: Path) -> None:
+    """An empty cache: each entry is read once, from the state's own down."""
+    environment, log, state = watched(root)
+    log = Log(environment, EntryCache())
+
+    assert [entry.epoch for entry in log.entries(state, 12, 15)] == [12, 13, 14, 15]
+    assert environment.touches == [f"read {entry_path(epoch)}" for epoch in (15, 14, 13, 12)]
+    environment.touches.clear()
+    assert [entry.epoch for entry in log.entries(state, 12, 15)] == [12, 13, 14, 15]
+    assert environment.touches == []
+
+
+def test_an_entry_below_unknown_ones_needs_one_look_for_its_archive(root: Path) -> None:
+    """It may be dead: only an epoch without an archive has its entry in the log."""
+    environment, log, state = watched(root)
+    log = Log(environment, EntryCache())
+
+    assert [entry.epoch for entry in log.entries(state, 4, 6)] == [4, 5, 6]
+    assert environment.touches == [
+        f"read {entry_path(6)}",
+        f"look at {archive_path(6)}",
+        f"read {entry_path(5)}",
+        f"read {entry_path(4)}",
+    ]
+
+
+def test_an_archived_block_is_read_once(root: Path) -> None:
+    """Its archive is read before any look for entries that have long gone."""
+    log, state = new_store(quick_environment(root.with_name("old")), "orders")
+    state = advanced(log, state, 130)
+    environment, log, state = watched(root.with_name("old"))
+
+    assert [entry.epoch for entry in log.entries(state, 5, 20)] == list(range(5, 21))
+    assert environment.touches == [f"read {archive_path(5)}"]
+
+
+def test_a_copy_that_went_another_way_has_its_own_entries(root: Path) -> None:
+    """Equal store ids and paths prove nothing: an entry is found by the chain of commit ids."""
+    copy = root.with_name("copy")
+    shutil.copytree(root, copy)
+    cache = EntryCache()
+    states = []
+    for folder in (root, copy):
+        log = Log(quick_environment(folder), cache)
+        states.append(advanced(log, log.load(), 20))
+    shutil.rmtree(root)
+    shutil.move(copy, root)
+    log = Log(quick_environment(root), cache)
+
+    entries = list(log.entries(states[1], 1, 20))
+    assert entries == entries_on_disk(quick_environment(root), 1, 20)
+    assert entries[-1].commit_id == states[1].commit_id != states[0].commit_id
+
+
+def test_the_cache_is_bounded(environment: LocalEnvironment) -> None:
+    """The entries that came first leave first."""
+    log, state = new_store(environment, "orders")
+    state = advanced(log, state, 12)
+    cache = EntryCache(units=4)
+    log = Log(environment, cache)
+
+    assert len(list(log.entries(state, 1, 12))) == 12
+    assert list(cache.ancestors(state, 1)) == [12, 11, 10, 9]
