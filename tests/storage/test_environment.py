@@ -151,7 +151,7 @@ def test_a_folder_that_is_gone_is_an_error_of_the_file_system(root: Path) -> Non
     environment = LocalEnvironment(str(root))
     (root / "_log").rmdir()
 
-    with pytest.raises(FilesystemError, match="its folder is gone"):
+    with pytest.raises(FilesystemError, match="its folder does not exist"):
         environment.put_if_absent("_log/a", b"content")
 
 
