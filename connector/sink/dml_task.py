@@ -10,8 +10,7 @@ Does not know: statements, or who commits.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -21,11 +20,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.connector.failure import reported_items
+from relstate.connector.task_report import RowCounts, TaskReport
 from relstate.storage import (
     UPSERTS,
     Kind,
     ReadPlan,
-    SegmentRecord,
     WriteTarget,
     encoding_of,
     environment_of,
@@ -34,7 +33,7 @@ from relstate.storage import (
 
 OPERATION = "__relstate_operation"
 OLD_VERSION = "__relstate_version"
-MESSAGE_SCHEMA = "message STRING NOT NULL"
+REPORT_SCHEMA = "report STRING NOT NULL"
 
 
 class Operation(IntEnum):
@@ -58,36 +57,6 @@ _LEAVING = (Operation.DELETE, Operation.MOVE_FROM)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What tasks wrote: segments in rank order, when the first began, and what became of rows."""
-
-    segments: tuple[SegmentRecord, ...]
-    started: int
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-    def to_message(self) -> str:
-        """Return it as text for the driver."""
-        return json.dumps(
-            {
-                "segments": [segment.to_json() for segment in self.segments],
-                "started": self.started,
-                "rows": [self.inserted, self.updated, self.deleted],
-            }
-        )
-
-    @classmethod
-    def from_messages(cls, messages: Iterable[str], started: int) -> Written:
-        """Return what all tasks wrote; ``started``: when their job began."""
-        found = [json.loads(message) for message in messages]
-        segments = (SegmentRecord.from_json(one) for each in found for one in each["segments"])
-        rows = [sum(each["rows"][place] for each in found) for place in range(3)]
-        starts = [each["started"] for each in found]
-        return cls(tuple(segments), min([started, *starts]), *rows)
-
-
-@dataclass(frozen=True, slots=True)
 class DmlTask:
     """Writes changes of one table. Travels to the tasks, where it is called with their rows.
 
@@ -102,13 +71,14 @@ class DmlTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield what the driver needs to commit them."""
         named = (batch.rename_columns(list(self.names)) for batch in batches)
-        return reported_items(self._messages(named))
+        return reported_items(self._reports(named))
 
-    def _messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written = self._written(batches if self.existing is None else self._checked(batches))
-        yield pa.record_batch({"message": pa.array([written.to_message()])})
+    def _reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = self._report(batches if self.existing is None else self._checked(batches))
+        yield pa.record_batch({"report": pa.array([report.to_json()])})
 
-    def _written(self, batches: Iterator[pa.RecordBatch]) -> Written:
+    def _report(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Write the changes, and return the report of this task."""
         started = environment_of(self.target.path).now()
         counts = np.zeros(len(Operation) + 1, np.int64)
         with self.target.open() as writer:
@@ -123,7 +93,9 @@ class DmlTask:
         inserted = counts[Operation.UPSERT] + counts[Operation.CREATE]
         updated = counts[Operation.UPDATE] + counts[Operation.MOVE_TO]
         deleted = counts[Operation.DELETE]
-        return Written(segments, started, int(inserted), int(updated), int(deleted))
+        return TaskReport(
+            started, segments, counts=RowCounts(int(inserted), int(updated), int(deleted))
+        )
 
     def _kinds(self, operations: NDArray[np.uint8]) -> NDArray[np.uint8]:
         upsert = UPSERTS[self.target.definition.properties.merge]

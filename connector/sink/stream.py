@@ -22,7 +22,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @reported
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return self._job.run(iterator)
+        return self._job.run(iterator).message()
 
     @reported
     def commit(

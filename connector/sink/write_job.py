@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from relstate.connector.task_report import TaskIdentity, TaskReport
 from relstate.storage import SegmentRecord, TableWriter, WriteTarget, environment_of
 
 from .expiry import RowExpiry
-from .message import TaskIdentity, TaskMessage
 from .operation import OperationColumn
 
 
@@ -35,10 +35,10 @@ class WriteJob:
     is_done: bool = False
     expiry: RowExpiry | None = None
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the rows of one task, and return what the driver needs to commit them."""
         started = environment_of(self.target.path).now()
-        return TaskMessage(TaskIdentity.current(), started, self._written(batches))
+        return TaskReport(started, self._written(batches), TaskIdentity.current())
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> tuple[SegmentRecord, ...]:
         with self.target.open() as writer:

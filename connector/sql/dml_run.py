@@ -17,8 +17,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from relstate.connector.failure import unwrapped
-from relstate.connector.sink.dml_task import MESSAGE_SCHEMA, DmlTask, Written
+from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
 from relstate.connector.sink.shuffle import shuffled, units_worth
+from relstate.connector.task_report import NO_ROWS, RowCounts, TaskReport
 from relstate.storage import Proposal, Reads, Store, TableDefinition, errors
 
 from .dml import DmlStatement, Insert, Merge, Truncate
@@ -35,16 +36,14 @@ _RETRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class DmlResult:
-    """The epoch of a statement, and what became of rows; None where they were not counted."""
+    """The epoch of a statement, and what became of rows."""
 
     epoch: int
-    inserted: int | None = None
-    updated: int | None = None
-    deleted: int | None = None
+    counts: RowCounts = NO_ROWS
 
     def row(self) -> tuple[Any, ...]:
         """Return it as a row of columns as in ``SCHEMA``."""
-        counts = (self.inserted, self.updated, self.deleted)
+        counts = (self.counts.inserted, self.counts.updated, self.counts.deleted)
         affected = None if None in counts else sum(count or 0 for count in counts)
         return (self.epoch, affected, *counts)
 
@@ -66,7 +65,7 @@ class DmlRunner:
         definition = self._store.write_target(statement.table).definition
         _check_allowed(statement, definition)
         if isinstance(statement, Truncate):
-            return DmlResult(self._store.truncate(statement.table))
+            return DmlResult(self._store.truncate(statement.table), RowCounts(None, None, None))
         # Inserts that read nothing meet nobody; others try again when they do.
         is_blind = isinstance(statement, Insert)
         with nullcontext() if is_blind else self._turns[definition.table_id], unwrapped():
@@ -87,25 +86,27 @@ class DmlRunner:
         if changes.is_checked:
             existing = self._store.read_plan(statement.table, epoch=planner.epoch)
         job = DmlTask(target, tuple(changes.rows.columns), existing)
-        written = self._written(changes, job, started)
+        reports = self._reports(changes, job)
+        segments = tuple(segment for report in reports for segment in report.segments)
         overwrite = isinstance(statement, Insert) and statement.overwrite
-        if not written.segments and not overwrite:
-            return DmlResult(planner.epoch, 0, 0, 0)
-        created = None if existing is None else Created(existing, written.segments)
+        if not segments and not overwrite:
+            return DmlResult(planner.epoch)
+        created = None if existing is None else Created(existing, segments)
         reads = ReadSet(self._store, changes.query.relations, created)
         is_blind = created is None and all(one.is_pinned for one in reads.relations)
         done = self._store.commit(
             Proposal(
                 operation=_operation(statement),
-                started=written.started,
-                segments=written.segments,
+                started=min([started, *(report.started for report in reports)]),
+                segments=segments,
                 based_tables=(target.definition.table_id,) if overwrite else (),
                 reads=None if is_blind else Reads(planner.epoch, reads.is_changed_by),
             )
         )
-        return DmlResult(done.epoch, written.inserted, written.updated, written.deleted)
+        return DmlResult(done.epoch, RowCounts.total(report.counts for report in reports))
 
-    def _written(self, changes: DmlRows, job: DmlTask, started: int) -> Written:
+    def _reports(self, changes: DmlRows, job: DmlTask) -> list[TaskReport]:
+        """Run the job that writes the changes, and return the reports of its tasks."""
         rows = changes.rows
         units = units_worth(rows)
         if changes.is_checked:
@@ -114,8 +115,9 @@ class DmlRunner:
             rows = shuffled(rows, job.target.definition.schema, job.target.vnode_count, units)
         # Of a name with a dot or a backtick Spark would look for a field of a struct, or fail.
         plain = rows.toDF(*(f"c{place}" for place in range(len(job.names))))
-        messages = plain.mapInArrow(job, MESSAGE_SCHEMA).collect()
-        return Written.from_messages((message for (message,) in messages), started)
+        return [
+            TaskReport.from_json(text) for (text,) in plain.mapInArrow(job, REPORT_SCHEMA).collect()
+        ]
 
     def _parallelism(self) -> int:
         """Return how many tasks check keys; those with equal keys must meet in one."""

@@ -11,7 +11,7 @@ Does not know: what is merged, or how (storage).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -19,7 +19,8 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from relstate.connector.failure import reported, unwrapped
-from relstate.storage import CompactionJob, CompactionReport, SegmentRecord, Store, errors
+from relstate.connector.task_report import TaskReport, received_reports
+from relstate.storage import CompactionJob, CompactionReport, Store, errors
 
 _FORMAT = "relstate_maintenance"
 _SPARES_YOUNG = "sparesYoung"
@@ -103,14 +104,6 @@ class MaintenanceSource(DataSource):
             )
 
 
-@dataclass(frozen=True)
-class PartMessage(WriterCommitMessage):
-    """The parts that a task has run, and the segments it wrote."""
-
-    parts: tuple[int, ...]
-    segments: tuple[SegmentRecord, ...]
-
-
 class MaintenanceWriter(DataSourceArrowWriter):
     """Runs one compaction; without a job it does nothing. Travels to the tasks."""
 
@@ -120,31 +113,29 @@ class MaintenanceWriter(DataSourceArrowWriter):
     @reported
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run the parts whose numbers come, but for those there are not."""
-        asked = [part for batch in iterator for part in batch.column(0).to_pylist()]
+        numbers = [number for batch in iterator for number in batch.column(0).to_pylist()]
         if self._job is None:
-            return PartMessage((), ())
-        parts = tuple(part for part in asked if part < self._job.parts)
-        return PartMessage(parts, self._job.run(parts) if parts else ())
+            return TaskReport(0, ()).message()
+        parts = tuple(number for number in numbers if number < self._job.parts)
+        segments = self._job.run(parts) if parts else ()
+        return TaskReport(self._job.started, segments, parts=parts).message()
 
     @reported
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Let what all tasks wrote take the place of what was merged."""
         if self._job is None:
             return
-        told = [message for message in messages if isinstance(message, PartMessage)]
-        if len(told) < len(messages):
-            raise errors.LostMessageError(
-                f"{len(messages) - len(told)} of {len(messages)} tasks did not say what they "
-                "wrote, so that nothing was compacted; maintain again"
-            )
-        done = sorted(part for message in told for part in message.parts)
+        reports = received_reports(messages)
+        done = sorted(part for report in reports for part in report.parts)
         if done != list(range(self._job.parts)):
             raise errors.ConflictError(
                 f"the parts {done} of {self._job.parts} were compacted: files came or went while "
                 "the job was planned; nothing was committed"
             )
         with Store.open(self._job.path) as store:
-            store.commit_compaction(self._job, [one for each in told for one in each.segments])
+            store.commit_compaction(
+                self._job, [segment for report in reports for segment in report.segments]
+            )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave the files: a commit that failed may have landed, and vacuum owns the others."""

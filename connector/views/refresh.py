@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from relstate.connector.failure import told, unwrapped
+from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     CHANGE_TYPE,
     CatalogView,
@@ -36,7 +37,7 @@ from relstate.storage import (
 
 from .job import ViewJob, message_frame
 from .lineage import inputs_of, levels, upstream, view_ids
-from .message import TaskMessage, checked
+from .message import checked
 from .plan.stateless import Scan
 from .scans import ScanRead, scan_frame
 from .sessions import Sessions, parallelism, undisturbed
@@ -251,8 +252,8 @@ class Refresher:
                 run.rows,
             )
             rows = frame.collect()
-        messages = [TaskMessage.decode(bytes(row[0])) for row in rows]
-        return _outcome(run, messages, run.job.plan.readers)
+        reports = [TaskReport.from_json(bytes(row[0])) for row in rows]
+        return _outcome(run, reports, run.job.plan.readers)
 
     def _outcomes(self, runs: Sequence[ViewRun]) -> list[tuple[ViewRun, Outcome | Exception]]:
         """Compute the views of one level, side by side: small jobs leave room for each other."""
@@ -402,11 +403,11 @@ def _grown(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> Rea
     return replace(plan, segments=(*placed, *plan.segments))
 
 
-def _outcome(run: ViewRun, messages: Sequence[TaskMessage], readers: frozenset[int]) -> Outcome:
-    own = [message for message in messages if message.view_id == run.job.view_id]
-    heard = checked(run.name, own, run.job.plan.units(run.job.mapping))
+def _outcome(run: ViewRun, reports: Sequence[TaskReport], readers: frozenset[int]) -> Outcome:
+    own = [report for report in reports if report.view_id == run.job.view_id]
+    complete = checked(run.name, own, run.job.plan.units(run.job.mapping))
     return Outcome(
-        tuple(segment for message in heard for segment in message.segments),
-        min(message.started for message in heard),
-        sum(message.rows for message in heard if readers.intersection(message.executors)),
+        tuple(segment for report in complete for segment in report.segments),
+        min(report.started for report in complete),
+        sum(report.rows for report in complete if readers.intersection(report.parts)),
     )

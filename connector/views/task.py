@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from relstate.connector.failure import reported_items
+from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     ReadPlan,
     SegmentRecord,
@@ -33,7 +34,6 @@ from relstate.vnode import VnodeMapping
 from .executor.changes import chunk_schema, empty_chunk
 from .executor.state import StoredState
 from .executor.step import Step, run_steps
-from .message import TaskMessage
 from .viewplan import Operator
 from .wire import change_batches, control_rows, wire_schema
 
@@ -163,8 +163,10 @@ class FragmentTask:
             segments = writers.finish()
         schema = wire_schema(self.result)
         yield from change_batches(chunk, schema)
-        own = TaskMessage(self.view_id, self._executors, unit, rows, started, segments)
-        for message in (*received.messages, own.encode()):
+        own = TaskReport(
+            started, segments, parts=self._executors, view_id=self.view_id, unit=unit, rows=rows
+        )
+        for message in (*received.messages, own.to_json().encode()):
             yield control_rows([unit], message, schema)
         yield control_rows(range(unit, self.mapping.units, self.units), b"", schema)
 

@@ -1,4 +1,4 @@
-"""From the tasks' messages to one commit, without Spark's help."""
+"""From the reports of tasks to one commit, without Spark's help."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sink.commit import checked, commit_batch, commit_microbatch, proposal
-from relstate.connector.sink.message import TaskIdentity, TaskMessage
 from relstate.connector.sink.write_job import WriteJob
+from relstate.connector.task_report import ReportMessage, TaskIdentity, TaskReport
 from relstate.storage import Store
 from relstate.storage.errors import LostMessageError, RepeatedWriteError, SessionError
 
@@ -24,11 +24,11 @@ def job(store: Store) -> WriteJob:
 
 def written(
     job: WriteJob, *values: str, partition: int = 0, query: str | None = "q", run: str | None = "r"
-) -> TaskMessage:
+) -> ReportMessage:
     """Return the message of a task that wrote values under the key 1, one after another."""
     batch = pa.record_batch({"k": pa.array([1] * len(values), pa.int64()), "v": list(values)})
     identity = TaskIdentity(partition, query, run)
-    return replace(job.run(iter([batch])), identity=identity)
+    return replace(job.run(iter([batch])), identity=identity).message()
 
 
 def value(store: Store) -> str | None:
@@ -127,7 +127,7 @@ def test_a_lost_message_fails_the_write(store: Store, job: WriteJob, lost: Seque
     """Spark's continuous trigger commits such lists; rows would be lost in silence."""
     epoch = store.epoch
 
-    with pytest.raises(LostMessageError, match=r"did not say .* continuous trigger"):
+    with pytest.raises(LostMessageError, match=r"did not report .* continuous trigger"):
         commit_microbatch(job, [written(job, "a"), *lost], 0)
     with pytest.raises(LostMessageError):
         commit_batch(job, lost)
@@ -155,9 +155,10 @@ def test_a_version_without_an_application_needs_a_query(store: Store, job: Write
 
 def test_a_job_began_with_its_first_task(job: WriteJob) -> None:
     """Its files may be vacuumed when that is long ago."""
-    messages = [replace(written(job, "a"), started=started) for started in (30, 10, 20)]
+    report = TaskReport.from_json(written(job, "a").text)
+    reports = [replace(report, started=started) for started in (30, 10, 20)]
 
-    proposed = proposal(job, messages, None)
+    proposed = proposal(job, reports, None)
 
     assert proposed is not None
     assert proposed.started == 10

@@ -365,7 +365,7 @@ class _Rival:
         self, monkeypatch: pytest.MonkeyPatch, store: Store, times: int, change: Any
     ) -> None:
         self.tries = 0
-        run = dml_run.DmlRunner._written
+        run = dml_run.DmlRunner._reports
 
         def written(*args: Any) -> Any:
             found = run(*args)
@@ -374,7 +374,7 @@ class _Rival:
                 change(self.tries)
             return found
 
-        monkeypatch.setattr(dml_run.DmlRunner, "_written", written)
+        monkeypatch.setattr(dml_run.DmlRunner, "_reports", written)
 
 
 @pytest.mark.parametrize(

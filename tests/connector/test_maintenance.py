@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relstate.connector.sql.maintenance import MaintenanceWriter, PartMessage
+from relstate.connector.sql.maintenance import MaintenanceWriter
+from relstate.connector.task_report import TaskReport
 from relstate.storage import Store, errors
 from support.stores import contents, upsert
 
@@ -62,8 +63,9 @@ def test_parts_are_committed_together_or_not_at_all(grown: Store) -> None:
     job = grown.compaction_job("large")
     assert job is not None
     writer = MaintenanceWriter(job)
-    done = PartMessage((0,), job.run([0]))
-    rest = PartMessage(tuple(range(1, job.parts)), job.run(range(1, job.parts)))
+    first, others = (0,), tuple(range(1, job.parts))
+    done = TaskReport(job.started, job.run(first), parts=first).message()
+    rest = TaskReport(job.started, job.run(others), parts=others).message()
     epoch = grown.epoch
 
     with pytest.raises(errors.LostMessageError, match="1 of 2 tasks"):

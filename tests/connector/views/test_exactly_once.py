@@ -13,8 +13,9 @@ import pytest
 
 import relstate
 from relstate.connector.sql import Database
+from relstate.connector.task_report import TaskReport
 from relstate.connector.views import refresh
-from relstate.connector.views.message import TaskMessage, checked
+from relstate.connector.views.message import checked
 from relstate.connector.views.rebuild import differences
 from relstate.connector.views.refresh import Refresher
 from relstate.storage import Store, errors
@@ -77,32 +78,32 @@ def hold(db: Database, views: Sequence[str] = tuple(VIEWS)) -> None:
 # Messages
 
 
-def message(executors: tuple[int, ...], unit: int, started: int = 1) -> TaskMessage:
-    """Return what a task says that wrote nothing."""
-    return TaskMessage(7, executors, unit, 0, started, ())
+def report(executors: tuple[int, ...], unit: int, started: int = 1) -> TaskReport:
+    """Return the report of a task that wrote nothing."""
+    return TaskReport(started, (), parts=executors, view_id=7, unit=unit)
 
 
 def test_every_task_is_heard_once() -> None:
     """One message of each executor in each unit is what is wanted; the same one twice is one."""
-    heard = [message((2,), 0), message((1,), 1), message((1,), 0), message((1,), 1)]
+    heard = [report((2,), 0), report((1,), 1), report((1,), 0), report((1,), 1)]
 
     found = checked("v", heard, [(1, 2), (2, 1)])
 
-    assert [(one.executors, one.unit) for one in found] == [((1,), 0), ((1,), 1), ((2,), 0)]
+    assert [(one.parts, one.unit) for one in found] == [((1,), 0), ((1,), 1), ((2,), 0)]
 
 
 @pytest.mark.parametrize(
     "heard",
     [
         [],
-        [message((1,), 0)],
-        [message((1,), 0), message((1,), 1), message((1,), 1, started=2)],
-        [message((1,), 0), message((1,), 1), message((1,), 2)],
-        [message((1,), 0), message((1,), 1), message((2,), 0)],
-        [message((1,), 0), message((1, 1), 1)],
+        [report((1,), 0)],
+        [report((1,), 0), report((1,), 1), report((1,), 1, started=2)],
+        [report((1,), 0), report((1,), 1), report((1,), 2)],
+        [report((1,), 0), report((1,), 1), report((2,), 0)],
+        [report((1,), 0), report((1, 1), 1)],
     ],
 )
-def test_lost_and_doubled_messages_are_refused(heard: list[TaskMessage]) -> None:
+def test_lost_and_doubled_messages_are_refused(heard: list[TaskReport]) -> None:
     """A task that nobody heard of, that said two things, or that there should not be."""
     with pytest.raises(errors.LostMessageError, match=r"executor (1|2) in unit"):
         checked("v", heard, [(1, 2)])
@@ -127,8 +128,8 @@ def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
             rows = self._frame.collect()
             if accident == "lost":
                 return list(rows[1:])
-            again = replace(TaskMessage.decode(bytes(rows[0][0])), started=1)
-            return [*rows, (again.encode(),)]
+            again = replace(TaskReport.from_json(bytes(rows[0][0])), started=1)
+            return [*rows, (again.to_json().encode(),)]
 
     monkeypatch.setattr(refresh, "message_frame", lambda *args: Unlucky(real(*args)))
     with pytest.raises(errors.LostMessageError, match="nothing was committed"):
