@@ -18,12 +18,13 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import NullType, StringType
 
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.sink.shuffle import shuffled
 from relstate.connector.syntax.tokens import quoted
-from relstate.storage import TableDefinition, TableSchema, WriteTarget, errors
+from relstate.storage import TableDefinition, TableSchema, WriteTarget, errors, types
 
 _OPERATION = "__relstate_op"
 _SEQUENCE = "__relstate_sequence"
@@ -80,6 +81,7 @@ def changelog(
     )
     _check_keys(target.definition, found.keys)
     _check_columns(source, found)
+    _check_sequence(target.definition, source, sequence_by)
     return found
 
 
@@ -213,6 +215,20 @@ def _check_columns(source: DataFrame, changes: Changelog) -> None:
             raise errors.SchemaMismatchError(
                 f"the source has no column {name!r}; it has {', '.join(source.columns)}"
             )
+
+
+def _check_sequence(
+    definition: TableDefinition, source: DataFrame, sequence_by: Expression
+) -> None:
+    """OptionError for a sequence whose order is not that of the version column."""
+    name = _version_name(definition)
+    data_type = source.select(_expression(sequence_by)).schema.fields[0].dataType
+    is_text = isinstance(data_type, StringType | NullType)
+    if isinstance(definition.schema.column(name).type, types.String) and not is_text:
+        raise errors.OptionError(
+            f"sequence_by is of type {data_type.simpleString()} and the version column {name!r} is "
+            "STRING, in which '9' is greater than '10': use a version column of the sequence's type"
+        )
 
 
 def _version_name(definition: TableDefinition) -> str:

@@ -1,33 +1,62 @@
 """Debezium's change events in JSON, as rows of changes.
 
-An event tells of one row before and after, of what happened (``op``: c, u, d, or r for a row of the
-first snapshot) and of where it stands in the database's log. It comes with or without Kafka
-Connect's wrapper of ``schema`` and ``payload``. A value that is NULL is a tombstone, by which Kafka
-forgets a key; the delete came before it, so it is left out.
+An event has one row before and after the change, the operation (``op``: c, u, d, or r for a row of
+the first snapshot) and the position in the database's log. It comes with or without Kafka Connect's
+wrapper of ``schema`` and ``payload``. A value that is NULL is a tombstone, by which Kafka removes a
+key; the delete came before it, so it is left out.
 
-Promises: an event that is not understood fails the query; none is left out in silence.
-Does not know: tables, or what becomes of the changes.
+Promises: an event that is not understood fails the query; none is left out in silence, and no value
+is taken for another.
+Does not know: tables, or what is done with the changes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql import types as s
 
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import errors
 
+from .debezium_sequence import failure, sequence
+
 OPERATION = "_op"
 SEQUENCE = "_sequence"
 
-# Where the connectors say how far their database's log had come, the first that is there.
-_POSITIONS = ("lsn", "pos", "scn", "change_lsn")
+# What the connector for PostgreSQL sends for a value that it does not have: as text, as an element
+# of an array of UUIDs, and as bytes in each way of writing bytes as text.
+_UNAVAILABLE = "__debezium_unavailable_value"
+_UNAVAILABLE_UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
+_UNAVAILABLE_TEXTS = (
+    _UNAVAILABLE,
+    "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
+    "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565",
+)
+
+# Units of time in microseconds, by the names of Debezium's and Kafka Connect's schema types.
+_DAY = 86_400_000_000
+_UNITS = {
+    "io.debezium.time.Date": _DAY,
+    "org.apache.kafka.connect.data.Date": _DAY,
+    "io.debezium.time.Timestamp": 1_000,
+    "org.apache.kafka.connect.data.Timestamp": 1_000,
+    "io.debezium.time.MicroTimestamp": 1,
+}
+_NANOSECONDS = "io.debezium.time.NanoTimestamp"
+_DECIMALS = ("org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal")
+# Days from 0001-01-01 to 9999-12-31, counted from 1970-01-01: the dates that Spark knows.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+
+_FIELDS = "field STRING, name STRING"
+_EVENT_SCHEMA = f"fields ARRAY<STRUCT<field STRING, fields ARRAY<STRUCT<{_FIELDS}>>>>"
 
 
 def debezium(
     frame: DataFrame,
-    schema: str | StructType,
+    schema: str | s.StructType,
     *,
     value: str = "value",
     sequence_by: str | None = None,
@@ -35,74 +64,207 @@ def debezium(
     """Return Debezium's events as rows of ``schema``, with ``_op`` and ``_sequence``.
 
     ``frame`` has the events as JSON in the column ``value``, text or binary; ``schema`` (Spark DDL)
-    names the columns of the rows, by their names in the events. Of a deleted row it has what was
-    before. ``_op`` is ``insert``, ``update`` or ``delete``. ``_sequence`` (BIGINT) orders the
-    changes of a key: ``sequence_by``, a field of the event such as ``source.lsn``, by default
-    the position in the database's log (``source.lsn``, ``source.pos``), and where there is none
-    ``ts_ms``, the time. A truncate, and what is no event, fails the query when it is run.
-    SchemaMismatchError if there is no such column.
+    names the columns of the rows, by their names in the events. The row of a delete is the one
+    before it. ``_op`` is ``insert``, ``update`` or ``delete``.
+
+    ``_sequence`` orders the changes of a key. By default it is a BIGINT: PostgreSQL's
+    ``source.lsn``; MySQL's ``source.file``, ``pos`` and ``row`` in one number; Oracle's
+    ``source.scn``; where there is no position ``ts_ms``, the time. ``sequence_by`` names another
+    field of the event, a whole number. Positions that do not fit a BIGINT come as text, for a
+    version column of type STRING, with ``sequence_by='source.commit_lsn'`` (SQL Server, Db2) and
+    ``sequence_by='source.file'`` (MySQL).
+
+    Numbers become DATE and TIMESTAMP by the unit that the event's schema gives; without a schema
+    only a number of days is taken, for a DATE. An event that cannot be read right fails the query
+    when it is run: a truncate, a number of unknown unit, PostgreSQL's placeholder of a value that
+    is unavailable, what is no event. SchemaMismatchError if ``frame`` has no such column.
     """
     if value.lower() not in (name.lower() for name in frame.columns):
         raise errors.SchemaMismatchError(
             f"the data has no column {value!r}; it has {', '.join(frame.columns)}"
         )
+    struct = s.StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(struct, s.StructType)
+    fields = struct.fields
+    for field in fields:
+        _check_nested(field)
     text = f.col(quoted(value)).cast("string")
-    ddl = schema if isinstance(schema, str) else _ddl(schema)
+    payload = f.get_json_object(text, "$.payload")
     events = frame.where(f.col(quoted(value)).isNotNull()).select(
-        f.coalesce(f.get_json_object(text, "$.payload"), text).alias("event")
+        f.coalesce(payload, text).alias("event"),
+        f.get_json_object(text, "$.schema").alias("schema"),
     )
     event = f.col("event")
     operation = f.get_json_object(event, "$.op")
+    is_delete = operation == "d"
     before, after = f.get_json_object(event, "$.before"), f.get_json_object(event, "$.after")
-    row = f.from_json(f.when(operation == "d", before).otherwise(after), ddl, {"mode": "FAILFAST"})
-    changed = events.select(
+    read = s.StructType([s.StructField(field.name, _type_read(field.dataType)) for field in fields])
+    row = f.from_json(f.when(is_delete, before).otherwise(after), read, {"mode": "FAILFAST"})
+    changes = events.select(
         row.alias("row"),
+        _semantic_types(f.col("schema")).alias("types"),
+        is_delete.alias("is_delete"),
         _operation(operation, event).alias(OPERATION),
-        _sequence(event, sequence_by).alias(SEQUENCE),
+        sequence(event, sequence_by).alias(SEQUENCE),
     )
     checked = f.when(
         f.col("row").isNull(),
-        _failure("an event of Debezium has no row (of a deleted one: before)", SEQUENCE),
+        failure(
+            "SchemaMismatchError",
+            "an event of Debezium has no row (of a delete: no 'before'); its sequence is ",
+            f.coalesce(f.col(SEQUENCE).cast("string"), f.lit("NULL")),
+        ),
     ).otherwise(f.col(OPERATION))
-    return changed.select("row.*", checked.alias(OPERATION), SEQUENCE)
+    columns = [_column(field).alias(field.name) for field in fields]
+    return changes.select(*columns, checked.alias(OPERATION), SEQUENCE)
 
 
 def _operation(operation: Column, event: Column) -> Column:
     known = f.when(operation.isin("c", "r"), "insert").when(operation == "u", "update")
     known = known.when(operation == "d", "delete")
     return known.otherwise(
-        f.raise_error(
-            f.concat(
-                f.lit(
-                    f"\n{errors.__name__}.UnknownOperationError: an event of Debezium has the op "
-                ),
-                f.coalesce(operation, f.lit("NULL")),
-                f.lit("; c, u, d and r are known, t (truncate) is not applied: "),
-                f.translate(f.substring(event, 1, 200), "\n", " "),
-                f.lit("\n"),
-            )
+        failure(
+            "UnknownOperationError",
+            "an event of Debezium has the op ",
+            f.coalesce(operation, f.lit("NULL")),
+            "; c, u, d and r are known, t (truncate) is not applied: ",
+            f.translate(f.substring(event, 1, 200), "\n", " "),
         )
     )
 
 
-def _sequence(event: Column, sequence_by: str | None) -> Column:
-    if sequence_by is not None:
-        found = f.get_json_object(event, f"$.{sequence_by}")
+# The columns of a row
+
+
+def _type_read(data_type: s.DataType) -> s.DataType:
+    """Return the type as which a column is read from the JSON."""
+    return s.StringType() if _is_converted(data_type) else data_type
+
+
+def _is_converted(data_type: s.DataType) -> bool:
+    is_time = isinstance(data_type, s.DateType | s.TimestampType | s.TimestampNTZType)
+    return is_time or isinstance(data_type, s.DecimalType)
+
+
+def _check_nested(field: s.StructField) -> None:
+    """SchemaMismatchError for dates, timestamps and decimals within other types.
+
+    The schema of an event has no unit for them.
+    """
+    if not _is_converted(field.dataType) and any(map(_is_converted, _parts(field.dataType))):
+        raise errors.SchemaMismatchError(
+            f"the column {field.name!r} is {field.dataType.simpleString()}: dates, timestamps and "
+            "decimals within other types are not read from Debezium's events; declare them as "
+            "BIGINT or STRING and convert them"
+        )
+
+
+def _parts(data_type: s.DataType) -> Sequence[s.DataType]:
+    """Return a type and all types within it."""
+    inner: list[s.DataType] = []
+    if isinstance(data_type, s.ArrayType):
+        inner = [data_type.elementType]
+    elif isinstance(data_type, s.MapType):
+        inner = [data_type.keyType, data_type.valueType]
+    elif isinstance(data_type, s.StructType):
+        inner = [field.dataType for field in data_type.fields]
+    return [data_type, *(part for child in inner for part in _parts(child))]
+
+
+def _semantic_types(schema: Column) -> Column:
+    """Return the names of the schema types of a row's columns, by the columns' names, as a map."""
+    fields = f.from_json(schema, _EVENT_SCHEMA)["fields"]
+    rows = f.filter(fields, lambda field: field["field"] == "after")
+    named = f.filter(rows[0]["fields"], lambda field: field["name"].isNotNull())
+    return f.map_from_entries(named)
+
+
+def _column(field: s.StructField) -> Column:
+    """Return a column of the rows from what was read of it."""
+    value = f.col("row").getField(field.name)
+    unavailable = failure(
+        "SchemaMismatchError",
+        f"an event of PostgreSQL has no value for the column {field.name!r}, which was stored "
+        f"apart and did not change ({_UNAVAILABLE}): set REPLICA IDENTITY FULL for the table, or "
+        "let Debezium's ReselectColumnsPostProcessor read such values",
+    )
+    checked = _converted(field, value)
+    if (is_unavailable := _is_unavailable(value, field.dataType)) is not None:
+        is_wrong = ~f.col("is_delete") & f.coalesce(is_unavailable, f.lit(False))
+        checked = f.when(is_wrong, unavailable.cast(field.dataType)).otherwise(checked)
+    return checked
+
+
+def _is_unavailable(value: Column, data_type: s.DataType) -> Column | None:
+    """Return whether a value is Debezium's placeholder; None if no value of the type can be."""
+    if isinstance(data_type, s.StringType) or _is_converted(data_type):
+        return value.isin(*_UNAVAILABLE_TEXTS)
+    if isinstance(data_type, s.BinaryType):
+        return value == f.lit(_UNAVAILABLE.encode())
+    if isinstance(data_type, s.ArrayType) and isinstance(data_type.elementType, s.IntegralType):
+        codes = [f.lit(code) for code in _UNAVAILABLE.encode()]
+        return value.cast("array<bigint>") == f.array(*codes).cast("array<bigint>")
+    if isinstance(data_type, s.ArrayType | s.MapType | s.StructType | s.VariantType):
+        text = f.to_json(f.struct(value.alias("value")))
+        return text.contains(f'"{_UNAVAILABLE}"') | text.contains(f'"{_UNAVAILABLE_UUID}"')
+    return None
+
+
+def _converted(field: s.StructField, value: Column) -> Column:
+    """Return a value of a column's type from the text that was read of it, or as it is."""
+    data_type = field.dataType
+    if not _is_converted(data_type):
+        return value
+    semantic_type = f.col("types")[field.name]
+    is_decimal = isinstance(data_type, s.DecimalType)
+    wrong = failure(
+        "SchemaMismatchError",
+        f"the column {field.name!r} is {data_type.simpleString()}, and an event of Debezium has ",
+        value,
+        " of the schema type ",
+        f.coalesce(semantic_type, f.lit("NULL")),
+        _DECIMAL_ADVICE if is_decimal else _TIME_ADVICE,
+    ).cast(data_type)
+    if is_decimal:
+        is_bytes = f.coalesce(semantic_type.isin(*_DECIMALS), f.lit(False))
+        known = f.when(~is_bytes, value.try_cast(data_type))
     else:
-        fields = [f.get_json_object(event, f"$.source.{name}") for name in _POSITIONS]
-        found = f.coalesce(*fields, f.get_json_object(event, "$.ts_ms"))
-    return found.cast("bigint")
+        number = value.try_cast("bigint")
+        moment = _moment(_microseconds(number, semantic_type, data_type), data_type)
+        is_number = value.rlike("^-?[0-9]+$")
+        known = f.when(is_number, moment).otherwise(value.try_cast(data_type))
+    return f.when(value.isNotNull(), f.coalesce(known, wrong))
 
 
-def _failure(text: str, name: str) -> Column:
-    return f.raise_error(
-        f.concat(
-            f.lit(f"\n{errors.__name__}.SchemaMismatchError: {text}; its sequence is "),
-            f.coalesce(f.col(name).cast("string"), f.lit("NULL")),
-            f.lit("\n"),
-        )
-    )
+_TIME_ADVICE = (
+    ": a number needs a schema that gives its unit; let Kafka Connect's converter include schemas "
+    "(schemas.enable=true), or declare the column BIGINT and convert it"
+)
+_DECIMAL_ADVICE = ": let the connector write decimals as text (decimal.handling.mode=string)"
 
 
-def _ddl(schema: StructType) -> str:
-    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in schema)
+def _microseconds(number: Column, semantic_type: Column, data_type: s.DataType) -> Column:
+    """Return a number of some unit since 1970 in microseconds; NULL where the unit is unknown."""
+    micros = f.when(semantic_type == _NANOSECONDS, _floored(number, 1_000))
+    for name, unit in _UNITS.items():
+        micros = micros.when(semantic_type == name, f.try_multiply(number, f.lit(unit)))
+    if isinstance(data_type, s.DateType):
+        is_day = semantic_type.isNull() & number.between(_FIRST_DAY, _LAST_DAY)
+        micros = micros.when(is_day, f.try_multiply(number, f.lit(_DAY)))
+    return micros
+
+
+def _moment(micros: Column, data_type: s.DataType) -> Column:
+    """Return microseconds since 1970 as a value of a type: of local time, or as UTC."""
+    if isinstance(data_type, s.DateType):
+        return f.date_from_unix_date(_floored(micros, _DAY).cast("int"))
+    if isinstance(data_type, s.TimestampType):
+        return f.timestamp_micros(micros)
+    start = f.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+    return f.timestamp_add("MICROSECOND", micros, start)
+
+
+def _floored(number: Column, divisor: int) -> Column:
+    """Return a BIGINT divided by another, rounded down, without the detour of a DOUBLE."""
+    rest = f.pmod(number, f.lit(divisor).cast("bigint"))
+    return f.call_function("div", number - rest, f.lit(divisor).cast("bigint"))

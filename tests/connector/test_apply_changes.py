@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as f
 
-import relstate
 from relstate.connector.sql import Database
 from relstate.storage import Store
 from relstate.storage.errors import (
@@ -17,7 +14,6 @@ from relstate.storage.errors import (
     NullValueError,
     OptionError,
     SchemaMismatchError,
-    UnknownOperationError,
 )
 
 if TYPE_CHECKING:
@@ -191,101 +187,6 @@ def test_a_batch_may_be_applied_once(
     apply(db, source, txn_app_id="job", txn_version=1)
 
     assert store.epoch == epoch
-
-
-def event(op: str, before: Any, after: Any, lsn: int, *, wrapped: bool = False) -> str:
-    """Return one of Debezium's events."""
-    payload = {"before": before, "after": after, "op": op, "ts_ms": 5, "source": {"lsn": lsn}}
-    return json.dumps({"schema": {"type": "struct"}, "payload": payload} if wrapped else payload)
-
-
-def test_debezium_s_events_are_changes(spark: SparkSession) -> None:
-    """With and without the wrapper; tombstones are left out, deleted rows have what was before."""
-    events = [
-        event("r", None, {"id": 1, "name": "a"}, 1, wrapped=True),
-        event("c", None, {"id": 2, "name": "b", "more": 1}, 2),
-        event("u", {"id": 2, "name": "b"}, {"id": 2, "name": None}, 3),
-        event("d", {"id": 1, "name": "a"}, None, 4, wrapped=True),
-        None,
-    ]
-    frame = spark.createDataFrame([(one,) for one in events], "value STRING")
-    found = relstate.debezium(frame, "id INT, name STRING").collect()
-
-    assert [tuple(row) for row in found] == [
-        (1, "a", "insert", 1),
-        (2, "b", "insert", 2),
-        (2, None, "update", 3),
-        (1, "a", "delete", 4),
-    ]
-    binary = frame.selectExpr("CAST(value AS BINARY) AS v").limit(1)
-    (row,) = relstate.debezium(binary, "id INT", value="V", sequence_by="ts_ms").collect()
-    assert tuple(row) == (1, "insert", 5)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (event("t", None, None, 1), UnknownOperationError),
-        ('{"id": 1}', UnknownOperationError),
-        ("not json", UnknownOperationError),
-        (event("c", None, None, 1), SchemaMismatchError),
-        (event("d", None, None, 1), SchemaMismatchError),
-        (event("u", None, {"id": "x"}, 1), Exception),
-    ],
-)
-def test_what_is_no_event_fails_the_query(
-    spark: SparkSession, db: Database, store: Store, users: str, text: str, error: type[Exception]
-) -> None:
-    """None is left out in silence, a truncate least of all."""
-    frame = spark.createDataFrame([(text,)], "value STRING")
-    before = store.epoch
-
-    with pytest.raises(error):
-        db.apply_changes(
-            "users", db.debezium(frame, "id INT, name STRING"), ["id"], "_sequence",
-            apply_as_deletes="_op = 'delete'", column_list=["id", "name"],
-        )  # fmt: skip
-    assert store.epoch == before
-
-
-def test_a_stream_of_events_is_applied_once(
-    spark: SparkSession, db: Database, store: Store, users: str, tmp_path: Path
-) -> None:
-    """Over restarts, and where a micro-batch that was committed is run again."""
-    folder, checkpoint = tmp_path / "events", tmp_path / "checkpoint"
-    folder.mkdir()
-
-    def add(number: int, *events: str) -> None:
-        (folder / f"{number}.json").write_text("\n".join(events) + "\n")
-
-    def run() -> None:
-        stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
-        query = db.apply_changes(
-            "users",
-            db.debezium(stream, "id INT, name STRING"),
-            ["id"],
-            "_sequence",
-            apply_as_deletes="_op = 'delete'",
-            except_column_list=["_op", "_sequence"],
-            checkpoint=str(checkpoint),
-            trigger={"availableNow": True},
-        )
-        assert query is not None
-        query.awaitTermination()
-
-    add(1, event("c", None, {"id": 1, "name": "a"}, 1), event("d", {"id": 2}, None, 9))
-    add(2, event("u", None, {"id": 1, "name": "b"}, 5), event("u", None, {"id": 2, "name": "x"}, 8))
-    before = store.epoch
-    run()
-    assert held(store) == {1: ("b", 5)}
-    assert store.epoch == before + 2
-
-    (checkpoint / "commits" / "1").unlink()
-    (checkpoint / "commits" / ".1.crc").unlink()
-    add(3, event("c", None, {"id": 3, "name": "c"}, 6))
-    run()
-    assert held(store) == {1: ("b", 5), 3: ("c", 6)}
-    assert store.epoch == before + 3
 
 
 def test_a_stream_needs_a_checkpoint(spark: SparkSession, db: Database, users: str) -> None:

@@ -1,0 +1,127 @@
+"""The order of Debezium's change events: positions in the logs of databases, as numbers or text.
+
+Promises: of two changes of one key the later has the greater position, or the query fails.
+Does not know: rows, or operations.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from relstate.storage import errors
+
+# A position in MySQL's log is a file's number, a position in it, and a row of the event there. As
+# one BIGINT it has this many bits for the two last.
+_POSITION_BITS, _ROW_BITS = 32, 12
+_MOST_FILES = 1 << (63 - _POSITION_BITS - _ROW_BITS)
+_LSN = "^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}$"
+_NO_LSN = "00000000:00000000:0000"
+
+
+def sequence(event: Column, sequence_by: str | None) -> Column:
+    """Return what orders the changes of a key: see `debezium.debezium`.
+
+    OptionError if ``sequence_by`` names a field that has no order of its own.
+    """
+    name = "" if sequence_by is None else sequence_by.rpartition(".")[2]
+    if name in ("commit_lsn", "change_lsn"):
+        return _lsn_text(event)
+    if name == "file":
+        return _binlog_text(event)
+    if name == "pos":
+        raise errors.OptionError(
+            f"sequence_by is {sequence_by!r}, which starts again with every log file of MySQL: "
+            "leave sequence_by out, or pass 'source.file' for the whole position as text"
+        )
+    if sequence_by is not None:
+        return _whole_number(event, sequence_by)
+    has_lsn_text = (
+        _source(event, "commit_lsn").isNotNull() | _source(event, "change_lsn").isNotNull()
+    )
+    is_binlog = _source(event, "pos").isNotNull() | _source(event, "file").isNotNull()
+    return (
+        f.when(_source(event, "lsn").isNotNull(), _whole_number(event, "source.lsn"))
+        .when(is_binlog, _binlog_number(event))
+        .when(
+            has_lsn_text,
+            failure(
+                "OptionError",
+                "positions in the log of this database (source.commit_lsn) do not fit a BIGINT: "
+                "pass sequence_by='source.commit_lsn' to debezium, which gives them as text, and "
+                "give the table a version column of type STRING",
+            ).cast("bigint"),
+        )
+        .when(_source(event, "scn").isNotNull(), _whole_number(event, "source.scn"))
+        .otherwise(_whole_number(event, "ts_ms"))
+    )
+
+
+def _source(event: Column, name: str) -> Column:
+    return f.get_json_object(event, f"$.source.{name}")
+
+
+def _whole_number(event: Column, path: str) -> Column:
+    """Return a field of an event as a BIGINT, NULL if it has none."""
+    text = f.get_json_object(event, f"$.{path}")
+    wrong = failure(
+        "SchemaMismatchError", f"the field {path!r} of an event of Debezium is ", text,
+        ", which is not a whole number",
+    )  # fmt: skip
+    return f.when(text.isNotNull(), f.coalesce(text.try_cast("bigint"), wrong.cast("bigint")))
+
+
+def _binlog_parts(event: Column) -> tuple[Column, Column, Column]:
+    """Return the number of MySQL's log file, the position in it, and the row of the event there."""
+    file, position = _source(event, "file"), _source(event, "pos").try_cast("bigint")
+    number = f.regexp_extract(file, r"\.([0-9]+)$", 1).try_cast("bigint")
+    row = f.coalesce(_source(event, "row").try_cast("bigint"), f.lit(0).cast("bigint"))
+    wrong = failure(
+        "SchemaMismatchError",
+        "an event of MySQL needs source.file, which ends with a number, and source.pos; it has ",
+        f.coalesce(file, f.lit("NULL")), " and ",
+        f.coalesce(_source(event, "pos"), f.lit("NULL")),
+    ).cast("bigint")  # fmt: skip
+    return f.coalesce(number, wrong), f.coalesce(position, wrong), row
+
+
+def _binlog_number(event: Column) -> Column:
+    file, position, row = _binlog_parts(event)
+    fits = (file < _MOST_FILES) & (position < 1 << _POSITION_BITS) & (row < 1 << _ROW_BITS)
+    packed = (file * (1 << _POSITION_BITS) + position) * (1 << _ROW_BITS) + row
+    wrong = failure(
+        "OptionError",
+        "the position of an event in MySQL's log (source.file, pos and row) does not fit a BIGINT: "
+        "pass sequence_by='source.file' to debezium, which gives it as text, and give the table a "
+        "version column of type STRING",
+    )
+    return f.when(fits, packed).otherwise(wrong.cast("bigint"))
+
+
+def _binlog_text(event: Column) -> Column:
+    parts = [f.lpad(part.cast("string"), 20, "0") for part in _binlog_parts(event)]
+    return f.concat_ws("/", *parts)
+
+
+def _lsn_text(event: Column) -> Column:
+    """Return a position in SQL Server's log: of the commit, of the change, and of its parts.
+
+    Rows of the snapshot have no change: they come before all changes of the same commit.
+    """
+    commit = _source(event, "commit_lsn")
+    change = f.coalesce(_source(event, "change_lsn"), f.lit(_NO_LSN))
+    number = f.lpad(f.coalesce(_source(event, "event_serial_no"), f.lit("0")), 20, "0")
+    wrong = failure(
+        "SchemaMismatchError",
+        "the positions commit_lsn and change_lsn of an event must be like "
+        "'00000027:00000758:0003'; they are ",
+        f.coalesce(commit, f.lit("NULL")), " and ", change,
+    ).cast("string")  # fmt: skip
+    is_right = f.coalesce(commit.rlike(_LSN) & change.rlike(_LSN), f.lit(False))
+    return f.when(is_right, f.lower(f.concat_ws("/", commit, change, number))).otherwise(wrong)
+
+
+def failure(error: str, *parts: str | Column) -> Column:
+    """Return an expression that raises an error of relstate's when it is evaluated."""
+    columns = [f.lit(part) if isinstance(part, str) else part for part in parts]
+    return f.raise_error(f.concat(f.lit(f"\n{errors.__name__}.{error}: "), *columns, f.lit("\n")))

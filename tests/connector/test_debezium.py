@@ -1,0 +1,353 @@
+"""Debezium's change events as rows of changes, and as a source of `apply_changes`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import relstate
+from relstate.connector.failure import unwrapped
+from relstate.connector.sql import Database
+from relstate.storage import Store
+from relstate.storage.errors import (
+    OptionError,
+    RelstateError,
+    SchemaMismatchError,
+    UnknownOperationError,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+@pytest.fixture
+def users(db: Database) -> str:
+    """The name of a table of users whose version column is ``at``."""
+    db.sql(
+        "CREATE TABLE users (id INT, name STRING, at BIGINT, PRIMARY KEY (id)) "
+        "TBLPROPERTIES ('version_column' = 'at')"
+    )
+    return "users"
+
+
+def event(op: str, before: Any, after: Any, lsn: int, *, wrapped: bool = False) -> str:
+    """Return an event of PostgreSQL."""
+    payload = {"before": before, "after": after, "op": op, "ts_ms": 5, "source": {"lsn": lsn}}
+    return json.dumps({"schema": {"type": "struct"}, "payload": payload} if wrapped else payload)
+
+
+def change(op: str, row: Any, **source: Any) -> str:
+    """Return an event of a database with this position."""
+    sides = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+    return json.dumps({**sides, "op": op, "ts_ms": 5, "source": source})
+
+
+def with_schema(row: dict[str, Any], **names: str | None) -> str:
+    """Return an insert with Kafka Connect's schema, which has these names of schema types."""
+    fields = [{"type": "any", "field": field, "name": name} for field, name in names.items()]
+    sides = [{"type": "struct", "field": side, "fields": fields} for side in ("before", "after")]
+    payload = {"before": None, "after": row, "op": "c", "ts_ms": 5, "source": {"lsn": 1}}
+    return json.dumps({"schema": {"type": "struct", "fields": sides}, "payload": payload})
+
+
+def events_of(spark: SparkSession, *events: str | None) -> DataFrame:
+    """Return events as they come from Kafka."""
+    return spark.createDataFrame([(text,) for text in events], "value STRING").coalesce(1)
+
+
+def apply(db: Database, *events: str, **arguments: Any) -> None:
+    """Apply events to the table of users."""
+    db.apply_changes(
+        "users",
+        db.debezium(events_of(db.spark, *events), "id INT, name STRING", **arguments),
+        ["id"],
+        "_sequence",
+        apply_as_deletes="_op = 'delete'",
+        column_list=["id", "name"],
+    )
+
+
+def names(store: Store) -> dict[int, str]:
+    """Return the names of the users."""
+    return {row["id"]: row["name"] for row in store.table("users").to_arrow().to_pylist()}
+
+
+def test_events_are_changes(spark: SparkSession) -> None:
+    """With and without the wrapper; tombstones are left out, a delete has the row before it."""
+    frame = events_of(
+        spark,
+        event("r", None, {"id": 1, "name": "a"}, 1, wrapped=True),
+        event("c", None, {"id": 2, "name": "b", "more": 1}, 2),
+        event("u", {"id": 2, "name": "b"}, {"id": 2, "name": None}, 3),
+        event("d", {"id": 1, "name": "a"}, None, 4, wrapped=True),
+        None,
+    )
+    changes = relstate.debezium(frame, "id INT, name STRING").collect()
+
+    assert [tuple(row) for row in changes] == [
+        (1, "a", "insert", 1),
+        (2, "b", "insert", 2),
+        (2, None, "update", 3),
+        (1, "a", "delete", 4),
+    ]
+    binary = frame.selectExpr("CAST(value AS BINARY) AS v").limit(1)
+    (row,) = relstate.debezium(binary, "id INT", value="V", sequence_by="ts_ms").collect()
+    assert tuple(row) == (1, "insert", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (event("t", None, None, 1), UnknownOperationError),
+        ('{"id": 1}', UnknownOperationError),
+        ("not json", UnknownOperationError),
+        (event("c", None, None, 1), SchemaMismatchError),
+        (event("d", None, None, 1), SchemaMismatchError),
+        (event("u", None, {"id": "x"}, 1), Exception),
+    ],
+)
+def test_what_is_no_event_fails_the_query(
+    db: Database, store: Store, users: str, text: str, error: type[Exception]
+) -> None:
+    """None is left out in silence, a truncate least of all."""
+    before = store.epoch
+
+    with pytest.raises(error):
+        apply(db, text)
+    assert store.epoch == before
+
+
+# The order of changes
+
+
+def test_mysql_s_changes_are_ordered_over_log_files(db: Database, store: Store, users: str) -> None:
+    """The position starts again with every file, whose numbers may grow longer."""
+    apply(db, change("c", {"id": 1, "name": "old"}, file="bin.000001", pos=154_000, row=0))
+    apply(db, change("u", {"id": 1, "name": "new"}, file="bin.000002", pos=457, row=0))
+    assert names(store) == {1: "new"}
+
+    apply(db, change("u", {"id": 1, "name": "last"}, file="bin.1000000", pos=4, row=0))
+    apply(db, change("u", {"id": 1, "name": "late"}, file="bin.999999", pos=1 << 31, row=0))
+    assert names(store) == {1: "last"}
+
+
+def test_a_row_of_an_event_of_mysql_is_part_of_its_position(
+    db: Database, store: Store, users: str
+) -> None:
+    """One statement that moves keys deletes a row and creates another under its key."""
+    apply(
+        db,
+        change("d", {"id": 2, "name": "b"}, file="bin.000001", pos=9, row=0),
+        change("c", {"id": 2, "name": "a"}, file="bin.000001", pos=9, row=1),
+    )
+
+    assert names(store) == {2: "a"}
+
+
+def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> None:
+    """SQL Server's commit and change, a snapshot's rows first; MySQL's whole position."""
+    db.sql(
+        "CREATE TABLE users (id INT, name STRING, at STRING, PRIMARY KEY (id)) "
+        "TBLPROPERTIES ('version_column' = 'at')"
+    )
+    first, second = "00000027:00000758:0003", "00000027:00000758:0005"
+    late, commit = "00000027:00000757:0003", "0000002A:00000001:0001"
+    by = {"sequence_by": "source.commit_lsn"}
+    apply(
+        db,
+        change("c", {"id": 1, "name": "b"}, commit_lsn=second, change_lsn=first, event_serial_no=1),
+        change("r", {"id": 1, "name": "a"}, commit_lsn=first, change_lsn=None),
+        change("u", {"id": 2, "name": "d"}, commit_lsn=commit, change_lsn=late, event_serial_no=2),
+        change("d", {"id": 2, "name": "c"}, commit_lsn=commit, change_lsn=late, event_serial_no=1),
+        **by,
+    )
+    assert names(store) == {1: "b", 2: "d"}
+    apply(db, change("u", {"id": 2, "name": "x"}, commit_lsn=second, change_lsn=second), **by)
+    assert names(store) == {1: "b", 2: "d"}
+
+    by = {"sequence_by": "source.file"}
+    apply(db, change("c", {"id": 7, "name": "b"}, file="bin.10000000", pos=5), **by)
+    apply(db, change("c", {"id": 7, "name": "a"}, file="bin.9999999", pos=50), **by)
+    assert names(store)[7] == "b"
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "text"),
+    [
+        ({"commit_lsn": "00000027:00000758:0003"}, {}, "sequence_by='source.commit_lsn'"),
+        ({"commit_lsn": "27"}, {"sequence_by": "source.commit_lsn"}, "they are 27 and 0000"),
+        ({"pos": 5}, {}, "needs source.file"),
+        ({"file": "bin", "pos": 5}, {}, "it has bin and 5"),
+        ({"file": "bin.1", "pos": 5, "row": 4096}, {}, "sequence_by='source.file'"),
+        ({"file": "bin.1", "pos": 1 << 32}, {}, "sequence_by='source.file'"),
+        ({"lsn": "0/16B3748"}, {}, "which is not a whole number"),
+    ],
+)
+def test_a_position_without_an_order_fails_the_query(
+    spark: SparkSession, source: dict[str, Any], arguments: dict[str, str], text: str
+) -> None:
+    """By name: a wrong order would lose a change in silence."""
+    frame = relstate.debezium(
+        events_of(spark, change("c", {"id": 1}, **source)), "id INT", **arguments
+    )
+
+    with pytest.raises(RelstateError, match=text), unwrapped():
+        frame.collect()
+
+
+def test_a_sequence_that_would_be_compared_otherwise_is_refused(
+    spark: SparkSession, db: Database
+) -> None:
+    """As text 9 is more than 10; and a part of MySQL's position has no order."""
+    db.sql(
+        "CREATE TABLE users (id INT, name STRING, at STRING, PRIMARY KEY (id)) "
+        "TBLPROPERTIES ('version_column' = 'at')"
+    )
+    with pytest.raises(OptionError, match="STRING"):
+        apply(db, event("c", None, {"id": 1}, 1))
+    with pytest.raises(OptionError, match="starts again with every log file"):
+        db.debezium(events_of(spark), "id INT", sequence_by="source.pos")
+
+
+# Values
+
+
+def test_numbers_are_read_in_the_unit_of_their_schema(spark: SparkSession) -> None:
+    """Milliseconds, microseconds, nanoseconds and days; text with and without a zone."""
+    debezium, connect = "io.debezium.time", "org.apache.kafka.connect.data"
+    moment = datetime(2026, 1, 1, 0, 0, 0, 250_000)
+    cases: list[tuple[Any, str | None]] = [
+        (1767225600250, f"{debezium}.Timestamp"),
+        (1767225600250, f"{connect}.Timestamp"),
+        (1767225600250000, f"{debezium}.MicroTimestamp"),
+        (1767225600250000999, f"{debezium}.NanoTimestamp"),
+        ("2026-01-01T00:00:00.25Z", f"{debezium}.ZonedTimestamp"),
+        ("2026-01-01T00:00:00.25", None),
+    ]
+    events = [with_schema({"id": 1, "t": value}, id=None, t=name) for value, name in cases]
+    for data_type in ("TIMESTAMP", "TIMESTAMP_NTZ"):
+        rows = relstate.debezium(events_of(spark, *events), f"id INT, t {data_type}").collect()
+        assert [row["t"] for row in rows] == [moment] * len(cases), data_type
+
+    days: list[tuple[Any, str | None]] = [
+        (-1, f"{debezium}.Date"),
+        (-1, f"{connect}.Date"),
+        (-1, None),
+        ("1969-12-31", None),
+        (-1, f"{debezium}.MicroTimestamp"),
+    ]
+    events = [with_schema({"d": value}, d=name) for value, name in days]
+    rows = relstate.debezium(events_of(spark, *events), "d DATE").collect()
+    assert [row["d"] for row in rows] == [date(1969, 12, 31)] * len(days)
+
+    texts = [with_schema({"x": value}, x=None) for value in ("12.30", 12.3, None)]
+    rows = relstate.debezium(events_of(spark, *texts), "x DECIMAL(10,2)").collect()
+    assert [row["x"] for row in rows] == [Decimal("12.30"), Decimal("12.30"), None]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value", "name", "text"),
+    [
+        ("TIMESTAMP", 1767225600000, None, "schemas.enable"),
+        ("TIMESTAMP", 5, "io.debezium.time.MicroTime", "io.debezium.time.MicroTime"),
+        ("TIMESTAMP", "x", None, "has x of the schema type NULL"),
+        ("DATE", 1767225600000, None, "schemas.enable"),
+        ("DECIMAL(10,2)", "F3A=", "org.apache.kafka.connect.data.Decimal", "decimal.handling.mode"),
+        ("DECIMAL(10,2)", "1234", "org.apache.kafka.connect.data.Decimal", "decimal.handling.mode"),
+        ("DECIMAL(10,2)", "F3A=", None, "decimal.handling.mode"),
+    ],
+)
+def test_a_value_of_unknown_meaning_fails_the_query(
+    spark: SparkSession, data_type: str, value: Any, name: str | None, text: str
+) -> None:
+    """By the name of its column, with what to do."""
+    frame = events_of(spark, with_schema({"v": value}, v=name))
+
+    with pytest.raises(SchemaMismatchError, match=f"'v'.*{text}"), unwrapped():
+        relstate.debezium(frame, f"v {data_type}").collect()
+
+
+def test_times_within_other_types_are_refused(spark: SparkSession) -> None:
+    """Nothing says their unit."""
+    with pytest.raises(SchemaMismatchError, match="'v' is array<timestamp>"):
+        relstate.debezium(events_of(spark), "v ARRAY<TIMESTAMP>")
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value"),
+    [
+        ("STRING", PLACEHOLDER),
+        ("STRING", base64.b64encode(PLACEHOLDER.encode()).decode()),
+        ("BINARY", base64.b64encode(PLACEHOLDER.encode()).decode()),
+        ("DECIMAL(10,2)", PLACEHOLDER),
+        ("ARRAY<STRING>", [PLACEHOLDER]),
+        ("ARRAY<INT>", list(PLACEHOLDER.encode())),
+        ("MAP<STRING, STRING>", {PLACEHOLDER: PLACEHOLDER}),
+    ],
+)
+def test_a_value_that_postgresql_did_not_send_is_refused(
+    spark: SparkSession, data_type: str, value: Any
+) -> None:
+    """The placeholder would be stored over the value that there is; a delete needs none."""
+    update = event("u", None, {"id": 1, "v": value}, 1)
+    delete = event("d", {"id": 1, "v": value}, None, 2)
+    schema = f"id INT, v {data_type}"
+
+    with pytest.raises(SchemaMismatchError, match=r"'v'.*REPLICA IDENTITY FULL"), unwrapped():
+        relstate.debezium(events_of(spark, update), schema).collect()
+    (row,) = relstate.debezium(events_of(spark, delete), "id INT").collect()
+    assert row["id"] == 1
+    plain = event("u", None, {"id": 1, "v": f"is {PLACEHOLDER}"}, 1)
+    (row,) = relstate.debezium(events_of(spark, plain), "v STRING").collect()
+    assert row["v"] == f"is {PLACEHOLDER}"
+
+
+# Streams
+
+
+def test_a_stream_of_events_is_applied_once(
+    spark: SparkSession, db: Database, store: Store, users: str, tmp_path: Path
+) -> None:
+    """Over restarts, and where a micro-batch that was committed is run again."""
+    folder, checkpoint = tmp_path / "events", tmp_path / "checkpoint"
+    folder.mkdir()
+
+    def add(number: int, *events: str) -> None:
+        (folder / f"{number}.json").write_text("\n".join(events) + "\n")
+
+    def run() -> None:
+        stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
+        query = db.apply_changes(
+            "users",
+            db.debezium(stream, "id INT, name STRING"),
+            ["id"],
+            "_sequence",
+            apply_as_deletes="_op = 'delete'",
+            except_column_list=["_op", "_sequence"],
+            checkpoint=str(checkpoint),
+            trigger={"availableNow": True},
+        )
+        assert query is not None
+        query.awaitTermination()
+
+    add(1, event("c", None, {"id": 1, "name": "a"}, 1), event("d", {"id": 2}, None, 9))
+    add(2, event("u", None, {"id": 1, "name": "b"}, 5), event("u", None, {"id": 2, "name": "x"}, 8))
+    before = store.epoch
+    run()
+    assert names(store) == {1: "b"}
+    assert store.epoch == before + 2
+
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink()
+    add(3, event("c", None, {"id": 3, "name": "c"}, 6))
+    run()
+    assert names(store) == {1: "b", 3: "c"}
+    assert store.epoch == before + 3
