@@ -94,9 +94,22 @@ def _run(document: str, path: str, folder: Path) -> subprocess.CompletedProcess[
     """Run the Python of a document, which makes a store at ``path``, with another path."""
     script = folder / "script.py"
     text = _code(document).replace(path, str(folder / "store"))
-    script.write_text(f"{text}\nassert store.check().ok\n")
+    script.write_text(text + _END)
     command = [sys.executable, "-W", "error", "-W", _OF_SPARK, str(script)]
     return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+
+# What went wrong in a query that nobody waits for would not be seen, except by its empty target.
+_END = """
+assert store.check().ok
+from pyspark.sql.streaming.query import StreamingQuery
+from relstate.connector.sql import ViewStream
+for name, query in list(globals().items()):
+    if isinstance(query, StreamingQuery | ViewStream):
+        assert query.exception() is None, (name, query.exception())
+for name in store.tables():
+    assert store.table(name).count(), f"the table {name} has no rows"
+"""
 
 
 def _assert_kept_its_promises(document: str, done: subprocess.CompletedProcess[str]) -> None:

@@ -44,9 +44,9 @@ def event(op: str, before: Any, after: Any, lsn: int, *, wrapped: bool = False) 
     return json.dumps({"schema": {"type": "struct"}, "payload": payload} if wrapped else payload)
 
 
-def change(op: str, row: Any, **source: Any) -> str:
+def change(op: str, columns: Any, /, **source: Any) -> str:
     """Return an event of a database with this position."""
-    sides = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+    sides = {"before": columns if op == "d" else None, "after": None if op == "d" else columns}
     return json.dumps({**sides, "op": op, "ts_ms": 5, "source": source})
 
 
