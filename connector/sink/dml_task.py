@@ -90,12 +90,7 @@ class DmlTask:
                 self._check_versions(batch, operations)
                 writer.write(_rows(batch), self._kinds(operations))
             segments = writer.finish()
-        inserted = counts[Operation.UPSERT] + counts[Operation.CREATE]
-        updated = counts[Operation.UPDATE] + counts[Operation.MOVE_TO]
-        deleted = counts[Operation.DELETE]
-        return TaskReport(
-            started, segments, counts=RowCounts(int(inserted), int(updated), int(deleted))
-        )
+        return TaskReport(started, segments, counts=_row_counts(counts))
 
     def _kinds(self, operations: NDArray[np.uint8]) -> NDArray[np.uint8]:
         upsert = UPSERTS[self.target.definition.properties.merge]
@@ -184,6 +179,17 @@ class DmlTask:
         raise errors.DuplicateKeyError(
             f"table {definition.name}: the key ({key}) {trouble}; nothing was changed"
         )
+
+
+def _row_counts(counts: NDArray[np.int64]) -> RowCounts:
+    """Return what became of rows; what upserts did, a task does not know."""
+    if counts[Operation.UPSERT]:
+        return RowCounts(None, None, 0)
+    return RowCounts(
+        int(counts[Operation.CREATE]),
+        int(counts[Operation.UPDATE] + counts[Operation.MOVE_TO]),
+        int(counts[Operation.DELETE]),
+    )
 
 
 def _operations(batch: pa.RecordBatch) -> NDArray[np.uint8]:

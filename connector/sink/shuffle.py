@@ -28,6 +28,19 @@ def shuffled(batch: DataFrame, schema: TableSchema, vnode_count: int, units: int
     return batch.repartitionById(units, f.expr(unit_expression(schema, vnode_count, units)))
 
 
+def grouped_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> DataFrame:
+    """Return rows so that those of one key are in one partition.
+
+    With adaptive execution, Spark's default, the number of partitions follows the bytes there are:
+    one for a few rows. Without, it is that of ``spark.sql.shuffle.partitions``.
+    """
+    conf = rows.sparkSession.conf
+    units = int(conf.get("spark.sql.shuffle.partitions") or 1)
+    if str(conf.get("spark.sql.adaptive.enabled")).lower() == "true":
+        return rows.repartition(f.expr(unit_expression(schema, vnode_count, units)))
+    return shuffled(rows, schema, vnode_count, units)
+
+
 def units_worth(batch: DataFrame) -> int | None:
     """Return how many tasks should write ``batch``; None if it is best written as it lies.
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import NullType, StringType
 
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink import ForeachBatchWriter
-from relstate.connector.sink.shuffle import shuffled
+from relstate.connector.sink.shuffle import grouped_by_key
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import TableDefinition, TableSchema, WriteTarget, errors, types
 
@@ -129,14 +129,11 @@ class ChangeApplier:
             writer.write(self._last(batch), batch_id)
 
     def _last(self, source: DataFrame) -> DataFrame:
-        units = int(source.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-        return last_changes(self.target, self.changes, source, units)
+        return last_changes(self.target, self.changes, source)
 
 
-def last_changes(
-    target: WriteTarget, changes: Changelog, source: DataFrame, units: int
-) -> DataFrame:
-    """Return the last change of every key of a source, with its operation, in ``units`` parts."""
+def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> DataFrame:
+    """Return the last change of every key of a source, with its operation."""
     schema = target.definition.schema
     version = _version_name(target.definition)
     sequence = _expression(changes.sequence_by).cast(str(schema.column(version).type))
@@ -160,7 +157,7 @@ def last_changes(
     whole = f.struct(*(f.col(quoted(name)) for name in rows.columns))
     names = [quoted(name) for name in changes.keys]
     last = rows.groupBy(*names).agg(f.max_by(whole, order).alias("last"))
-    return shuffled(last.select("last.*"), schema, target.vnode_count, units)
+    return grouped_by_key(last.select("last.*"), schema, target.vnode_count)
 
 
 def _kept(schema: TableSchema, changes: Changelog, source: DataFrame, version: str) -> list[str]:

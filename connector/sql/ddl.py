@@ -2,7 +2,7 @@
 
     CREATE TABLE [IF NOT EXISTS] t (column type [NOT NULL], …, PRIMARY KEY (a, b DESC NULLS LAST))
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
-    DROP TABLE [IF EXISTS] t [CASCADE]
+    DROP TABLE [IF EXISTS] t [CASCADE | RESTRICT]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
         | ALTER COLUMN c TYPE type | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     SHOW TABLES [LIKE 'pattern']
@@ -124,6 +124,7 @@ def create_table(reader: TokenReader) -> CreateTable:
     columns: list[str] = []
     keys: list[tuple[tuple[str, ...], tuple[str, ...] | None]] = []
     for item in reader.parenthesised():
+        _check_constraint(reader, item)
         if item and item[0].token_type is TokenType.PRIMARY_KEY:
             keys.append(_key_of(reader.text, item[1:]))
         elif any(token.token_type is TokenType.PRIMARY_KEY for token in item):
@@ -141,6 +142,21 @@ def create_table(reader: TokenReader) -> CreateTable:
     (primary_key, distribution_key) = keys[0]
     ddl = ", ".join(columns)
     return CreateTable(name, ddl, primary_key, distribution_key, if_not_exists, properties)
+
+
+def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
+    """UnsupportedStatementError for a constraint that is not offered, where a column may be."""
+    words = [token.text.upper() for token in item[:3]]
+    is_named = len(item) > 2 and words[0] == "CONSTRAINT" and words[2] in _CONSTRAINTS
+    if is_named or (len(item) > 1 and words[0] in _CONSTRAINTS and words[0] != "PRIMARY KEY"):
+        raise errors.UnsupportedStatementError(
+            f"{shown(reader.source(item))}: the constraints of a table are NOT NULL after a column "
+            "and one PRIMARY KEY (column, …) without a name; CHECK, UNIQUE and FOREIGN KEY are not "
+            "offered"
+        )
+
+
+_CONSTRAINTS = ("CHECK", "UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
 
 
 def new_name(reader: TokenReader, what: str) -> str:
@@ -172,6 +188,8 @@ def drop_table(reader: TokenReader) -> DropTable:
     if_exists = reader.accept("IF", "EXISTS")
     name = reader.name("the table's name")
     cascade = reader.accept("CASCADE")
+    if not cascade:
+        reader.accept("RESTRICT")
     reader.finish()
     return DropTable(name, if_exists, cascade)
 
@@ -206,6 +224,11 @@ def describe(reader: TokenReader) -> DescribeTable:
     reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
     extended = reader.accept("EXTENDED")
     name = reader.name("the table's name")
+    if reader.token is not None and name.upper() in ("DETAIL", "FORMATTED"):
+        raise errors.UnsupportedStatementError(
+            f"DESCRIBE {name.upper()} is not offered; DESCRIBE EXTENDED {reader.token.text} lists "
+            "the columns and the properties"
+        )
     reader.finish()
     return DescribeTable(name, extended)
 

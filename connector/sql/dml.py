@@ -9,7 +9,8 @@
         WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT * | INSERT (columns) VALUES (…)
         WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET … | DELETE
 
-Expressions and queries stay text, as written.
+Expressions and queries stay text, as written, except for DEFAULT: columns have no defaults, so it
+is NULL, as in Spark.
 Does not know: the store, Spark, or what tables and columns there are.
 """
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from sqlglot import Token
+from sqlglot import Token, TokenType
 
 from relstate.connector.syntax.tokens import TokenReader, quoted, shown
 from relstate.storage import errors
@@ -128,7 +129,7 @@ def insert(reader: TokenReader) -> Insert:
     by_name = columns is None and reader.accept("BY", "NAME")
     if not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, or VALUES")
-    return Insert(table, reader.source(reader.rest()), columns, by_name, overwrite)
+    return Insert(table, _inserted_query(reader), columns, by_name, overwrite)
 
 
 def update(reader: TokenReader) -> Update:
@@ -204,7 +205,7 @@ def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
         return None
     columns = _columns(reader)
     reader.expect("VALUES")
-    values = [reader.source(item) for item in reader.parenthesised()]
+    values = [_value(reader, item) for item in reader.parenthesised()]
     if len(values) != len(columns):
         raise errors.UnsupportedStatementError(
             f"INSERT names {len(columns)} columns and gives {len(values)} values"
@@ -228,7 +229,39 @@ def _assignment(reader: TokenReader, names: tuple[str, str], tokens: Sequence[To
             )
         column = part.part("a column's name")
     part.expect("=")
-    return Assignment(column, reader.source(part.rest()))
+    return Assignment(column, _value(reader, part.rest()))
+
+
+def _value(reader: TokenReader, tokens: Sequence[Token]) -> str:
+    """Return the text of a value that is stored; DEFAULT is NULL."""
+    return "NULL" if len(tokens) == 1 and _is_default(tokens[0]) else reader.source(tokens)
+
+
+def _inserted_query(reader: TokenReader) -> str:
+    """Return the rest of an INSERT, a query, with NULL for each value that is DEFAULT.
+
+    A value is an item of VALUES, or of the outermost SELECT.
+    """
+    is_values, is_select = reader.next_is("VALUES"), reader.next_is("SELECT")
+    tokens = reader.rest()
+    start, text = tokens[0].start, reader.source(tokens)
+    if not is_values and not is_select:
+        return text
+    words = [token.text.upper() for token in tokens]
+    stop = next((i for i, word in enumerate(words) if word == "FROM"), len(words))
+    for index in reversed(range(1, stop)):
+        before, after = words[index - 1], words[index + 1] if index + 1 < stop else ","
+        is_item = before in ("(", ",", "SELECT") and after in (")", ",")
+        is_nested = words[:index].count("(") - words[:index].count(")") != is_values
+        if _is_default(tokens[index]) and is_item and not is_nested:
+            first, last = tokens[index].start - start, tokens[index].end + 1 - start
+            text = f"{text[:first]}NULL{text[last:]}"
+    return text
+
+
+def _is_default(token: Token) -> bool:
+    quotes = (TokenType.IDENTIFIER, TokenType.STRING)
+    return token.text.upper() == "DEFAULT" and token.token_type not in quotes
 
 
 def _columns(reader: TokenReader) -> tuple[str, ...]:

@@ -9,18 +9,30 @@ Does not know: how statements are written.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from relstate.connector.failure import unwrapped
 from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
-from relstate.connector.sink.shuffle import shuffled, units_worth
+from relstate.connector.sink.shuffle import grouped_by_key, shuffled, units_worth
 from relstate.connector.task_report import NO_ROWS, RowCounts, TaskReport
-from relstate.storage import Proposal, Reads, Store, TableDefinition, errors
+from relstate.storage import (
+    Proposal,
+    ReadPlan,
+    Reads,
+    SegmentRecord,
+    Store,
+    TableDefinition,
+    errors,
+    moment_of,
+    placed_in,
+)
 
 from .dml import DmlStatement, Insert, Merge, Truncate
 from .dml_rows import DmlPlanner, DmlRows
@@ -32,6 +44,9 @@ SCHEMA = (
     "num_updated_rows BIGINT, num_deleted_rows BIGINT"
 )
 _RETRIES = 5
+# So many rows are counted on the driver: a lookup takes microseconds, a job of Spark's at least a
+# hundred milliseconds.
+_MOST_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +118,70 @@ class DmlRunner:
                 reads=None if is_blind else Reads(planner.epoch, reads.is_changed_by),
             )
         )
-        return DmlResult(done.epoch, RowCounts.total(report.counts for report in reports))
+        counts = RowCounts.total(report.counts for report in reports)
+        if isinstance(statement, Insert):
+            counts = _insert_counts(self._store, target.definition, segments, done.epoch, overwrite)
+        return DmlResult(done.epoch, counts)
 
     def _reports(self, changes: DmlRows, job: DmlTask) -> list[TaskReport]:
         """Run the job that writes the changes, and return the reports of its tasks."""
-        rows = changes.rows
-        units = units_worth(rows)
+        rows, target = changes.rows, job.target
+        schema, vnode_count = target.definition.schema, target.vnode_count
         if changes.is_checked:
-            units = units or self._parallelism()
-        if units is not None:
-            rows = shuffled(rows, job.target.definition.schema, job.target.vnode_count, units)
+            rows = grouped_by_key(rows, schema, vnode_count)
+        elif (units := units_worth(rows)) is not None:
+            rows = shuffled(rows, schema, vnode_count, units)
         # Of a name with a dot or a backtick Spark would look for a field of a struct, or fail.
         plain = rows.toDF(*(f"c{place}" for place in range(len(job.names))))
         return [
             TaskReport.from_json(text) for (text,) in plain.mapInArrow(job, REPORT_SCHEMA).collect()
         ]
 
-    def _parallelism(self) -> int:
-        """Return how many tasks check keys; those with equal keys must meet in one."""
-        return int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+def _insert_counts(
+    store: Store,
+    definition: TableDefinition,
+    segments: Sequence[SegmentRecord],
+    epoch: int,
+    overwrite: bool,
+) -> RowCounts:
+    """Return what an INSERT that was committed at an epoch did to the rows of the epoch before.
+
+    Numbers are None where finding them would take long or is impossible: for many rows, where a
+    version column decides which rows are seen, where the epoch before is gone.
+    """
+    written = sum(segment.rows(definition.table_id) for segment in segments)
+    if definition.properties.append_only:
+        return RowCounts(written)
+    now = moment_of(store.environment.now())
+    try:
+        before = store.read_plan(definition.name, epoch=epoch - 1, time=now)
+    except (errors.UsageError, errors.MissingError):
+        return RowCounts(None, None, None if overwrite else 0)
+    names = tuple(column.name for column in before.definition.schema.key_columns)
+    placed = placed_in(segments, epoch, definition.table_id)
+    keys = _rows(replace(before, segments=placed, columns=names), _MOST_COUNTED)
+    if overwrite:
+        replaced = _rows(replace(before, columns=names), _MOST_COUNTED)
+        return RowCounts(_length(keys), 0, _length(replaced))
+    if keys is None or definition.properties.version_column is not None:
+        return RowCounts(None, None)
+    found = before.open().get_rows(keys, names[:1])[0] if keys.num_rows else ()
+    updated = 0 if definition.properties.merge == "ignore" else len(found)
+    return RowCounts(keys.num_rows - len(found), updated)
+
+
+def _rows(plan: ReadPlan, limit: int) -> pa.RecordBatch | None:
+    """Return the rows of a plan; None where more than ``limit`` entries are stored."""
+    if plan.stored_rows > limit:
+        return None
+    schema = plan.arrow_schema()
+    empty = pa.RecordBatch.from_pylist([], schema=schema)
+    return pa.concat_batches([empty, *plan.read((range(plan.vnode_count),))])
+
+
+def _length(rows: pa.RecordBatch | None) -> int | None:
+    return None if rows is None else rows.num_rows
 
 
 def _operation(statement: DmlStatement) -> str:

@@ -80,6 +80,21 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
 )
 
 
+_SPARK_VIEW = "a view of Spark's session goes to spark.sql"
+_HINTS = (
+    (("CREATE", "VIEW"), f"a view of the store is a CREATE MATERIALIZED VIEW; {_SPARK_VIEW}"),
+    (("CREATE", "OR", "REPLACE"), f"nothing is replaced: DROP it and CREATE it; {_SPARK_VIEW}"),
+    (("CREATE", "TEMPORARY", "VIEW"), _SPARK_VIEW),
+    (("CREATE", "TEMP", "VIEW"), _SPARK_VIEW),
+    (("DROP", "VIEW"), f"a view of the store is dropped by DROP MATERIALIZED VIEW; {_SPARK_VIEW}"),
+    (("ALTER", "VIEW"), f"a view of the store is an ALTER MATERIALIZED VIEW; {_SPARK_VIEW}"),
+    (("REFRESH", "TABLE"), "a table needs none; a view, REFRESH MATERIALIZED VIEW"),
+    (("REFRESH",), "write REFRESH MATERIALIZED VIEW and the view's name"),
+    (("VACUUM",), "store.vacuum() removes expired files"),
+    (("OPTIMIZE",), "db.maintain() compacts tables"),
+)
+
+
 def parse_statement(text: str) -> Statement:
     """Return what a statement asks for; UnsupportedStatementError if it is none of ours."""
     tokens = tokens_of(text)
@@ -93,6 +108,9 @@ def parse_statement(text: str) -> Statement:
         return _show(text[tokens[0].end + 1 : tokens[-1].end + 1])
     if reader.accept("EXPLAIN"):
         return _explain(text[tokens[0].end + 1 :])
+    for words, hint in _HINTS:
+        if reader.accept(*words):
+            raise errors.UnsupportedStatementError(f"{' '.join(words)}: {hint}")
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
         f"DROP and ALTER TABLE or MATERIALIZED VIEW, REFRESH, SHOW and DESCRIBE, not "

@@ -46,6 +46,16 @@ MERGE = """
             "INSERT OVERWRITE t WITH x AS (SELECT 1) SELECT * FROM x",
             Insert("t", "WITH x AS (SELECT 1) SELECT * FROM x", overwrite=True),
         ),
+        (
+            "INSERT INTO t VALUES (7, DEFAULT), (default, f(8))",
+            Insert("t", "VALUES (7, NULL), (NULL, f(8))"),
+        ),
+        ("INSERT INTO t SELECT 7, DEFAULT", Insert("t", "SELECT 7, NULL")),
+        (
+            "INSERT INTO t SELECT `default`, 'default', f(DEFAULT), (SELECT default) FROM default",
+            Insert("t", "SELECT `default`, 'default', f(DEFAULT), (SELECT default) FROM default"),
+        ),
+        ("UPDATE t SET a = DEFAULT", Update("t", "t", (Assignment("a", "NULL"),), None)),
         ("UPDATE t SET a = 1", Update("t", "t", (Assignment("a", "1"),), None)),
         (
             "UPDATE `t` AS x SET x.a = f(1, 2), `b` = CASE WHEN a THEN 1 END WHERE a IN (SELECT 1)",

@@ -54,8 +54,8 @@ def test_rows_are_inserted(db: Database, items: str, store: Store) -> None:
     """By position, by name, for some columns; a key that is there takes the new row."""
     assert touched(db, "INSERT INTO items VALUES (4, 'd', 1 + 1)") == (1, 0, 0)
     assert touched(db, "INSERT INTO items (name, id) SELECT concat('x', id), id FROM items") == (
-        4,
         0,
+        4,
         0,
     )
     assert touched(db, "INSERT INTO items BY NAME SELECT 'y' AS name, 9L AS id") == (1, 0, 0)
@@ -64,12 +64,70 @@ def test_rows_are_inserted(db: Database, items: str, store: Store) -> None:
     assert held(store, items) == expected
 
 
+def test_an_insert_counts_keys(db: Database, items: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of one key are one, a key that was there is an update; what is not known is NULL."""
+    assert touched(db, "INSERT INTO items VALUES (7, 'x', 1), (7, 'y', 2)") == (1, 0, 0)
+    assert touched(db, "INSERT INTO items VALUES (7, 'z', 1), (8, 'y', 2)") == (1, 1, 0)
+    db.sql("DELETE FROM items WHERE id = 8")
+    assert touched(db, "INSERT INTO items VALUES (8, 'z', 1)") == (1, 0, 0)
+    db.sql("CREATE TABLE firsts (id INT PRIMARY KEY, n INT) TBLPROPERTIES ('merge' = 'ignore')")
+    db.sql("INSERT INTO firsts VALUES (1, 1)")
+    (row,) = db.sql("INSERT INTO firsts VALUES (1, 2)").collect()
+    assert tuple(row)[1:] == (0, 0, 0, 0)
+    db.sql("CREATE TABLE v (id INT PRIMARY KEY, n INT) TBLPROPERTIES ('version_column' = 'n')")
+    (row,) = db.sql("INSERT INTO v VALUES (1, 1)").collect()
+    assert tuple(row)[1:] == (None, None, None, 0)
+
+    monkeypatch.setattr(dml_run, "_MOST_COUNTED", 1)
+    (row,) = db.sql("INSERT INTO items VALUES (1, 'z', 1), (9, 'z', 1)").collect()
+    assert tuple(row)[1:] == (None, None, None, 0)
+    (row,) = db.sql("INSERT OVERWRITE items VALUES (1, 'z', 1)").collect()
+    assert tuple(row)[1:] == (None, 1, 0, None)
+
+
+def test_a_missing_default_is_null(db: Database, items: str, store: Store) -> None:
+    """In VALUES, in SET and in MERGE; a column that is NOT NULL does not take it."""
+    db.sql("INSERT INTO items VALUES (7, 'x', DEFAULT)")
+    db.sql("UPDATE items SET n = DEFAULT WHERE id = 1")
+    db.sql(
+        "MERGE INTO items USING (SELECT 9L AS id) s ON items.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT (id, name, n) VALUES (s.id, 'y', DEFAULT)"
+    )
+    assert {row[2] for row in held(store, items)} == {None, 20}
+    with pytest.raises(NullValueError):
+        db.sql("UPDATE items SET name = DEFAULT")
+
+
+def test_a_merge_of_one_row_runs_few_tasks(spark: SparkSession, db: Database, items: str) -> None:
+    """Under Spark's default of 200 shuffle partitions, too."""
+    settings = {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "true"}
+    before = {name: spark.conf.get(name) for name in settings}
+    context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
+    merge = (
+        "MERGE INTO items t USING (SELECT 1L AS id, 'z' AS name, 5 AS n) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        context.setJobGroup("one row", "a merge")
+        db.sql(merge)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
+
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup("one row")]
+    stages = [tracker.getStageInfo(number) for job in jobs if job for number in job.stageIds]
+    assert sum(stage.numCompletedTasks for stage in stages if stage is not None) < 50
+
+
 def test_an_insert_replaces_all_rows(db: Database, items: str, store: Store) -> None:
     """Also with what they were, and with none."""
     assert touched(db, "INSERT OVERWRITE items SELECT id + 5, name, 0 FROM items WHERE id > 1") == (
         2,
         0,
-        0,
+        3,
     )
     assert held(store, items) == [(7, "b", 0), (8, "c", 0)]
 
