@@ -114,7 +114,7 @@ class Epochs:
 
         EpochNotFoundError, EpochExpiredError, OptionError for what is not an integer.
         """
-        return self.log.state_at(self.state, _epoch_number(epoch))
+        return self.log.state_at(self.state, epoch_number(epoch))
 
     def epoch_at(self, time: datetime) -> int:
         """Return the newest epoch committed at or before a time: see `Store.epoch_at`."""
@@ -149,7 +149,7 @@ class Epochs:
             self.environment.remove(segment_path(record.name))
 
 
-def _epoch_number(epoch: object) -> int:
+def epoch_number(epoch: object) -> int:
     """Return an epoch as an int, also of numpy's kind. OptionError for anything else."""
     if not isinstance(epoch, bool):
         try:

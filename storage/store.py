@@ -19,7 +19,7 @@ from . import alteration
 from .catalog import Catalog, fields_from, new_table
 from .check import Report, check
 from .environment import Environment, environment_of
-from .epochs import Epochs
+from .epochs import Epochs, epoch_number
 from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
 from .feed.snapshot import FeedSnapshot, snapshot_of
 from .instant import micros_of
@@ -341,9 +341,9 @@ class Store:
         within the range; OptionError for a range that ends before it begins, or a table with a TTL;
         SchemaMismatchError for an unknown column.
         """
-        request = FeedRequest(
-            name, first_epoch, last_epoch, deduplication, update_images, columns, pending
-        )
+        first = epoch_number(first_epoch)
+        last = None if last_epoch is None else epoch_number(last_epoch)
+        request = FeedRequest(name, first, last, deduplication, update_images, columns, pending)
         return plan_feed(self._epochs.log, self.state, request)
 
     def feed_snapshot(

@@ -8,7 +8,7 @@ Does not know: Spark, or what a state table does with its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from .catalog import user_table
 from .codec.ragged import Bytes
 from .epochs import Epochs
-from .errors import AppendOnlyError, SchemaMismatchError, UsageError
+from .errors import AppendOnlyError, DataError, UsageError
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
@@ -41,7 +41,11 @@ class ArrowStream(Protocol):
 
 
 Rows: TypeAlias = pa.RecordBatch | pa.Table | pa.RecordBatchReader | ArrowStream
-_CONVERSIONS = {"dict": "pyarrow.table(rows)", "list": "pyarrow.Table.from_pylist(rows)"}
+_ADVICE = {
+    "dict": "; convert them with pyarrow.table(rows)",
+    "list": "; convert them with pyarrow.Table.from_pylist(rows)",
+    "str": "; to delete by a condition, use SQL (DELETE FROM ... WHERE ...)",
+}
 
 
 def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteTarget:
@@ -67,7 +71,7 @@ def write_rows(
 
     ``kind``: that of all rows, None for upserts; ``overwrite``: they replace all others; ``ttls``:
     as `TableWriter.write` takes them. Errors as of `TableWriter.write` and `transaction.commit`;
-    UsageError for rows that are not Arrow data.
+    UsageError for rows that are not Arrow data, DataError for a stream that fails.
     """
     started = epochs.environment.now()
     batches = _batches_of(rows)
@@ -96,18 +100,20 @@ def _batches_of(rows: Rows) -> Iterable[pa.RecordBatch]:
         return batches
     if not isinstance(rows, ArrowStream):
         name = type(rows).__name__
-        advice = f"; convert them with {_CONVERSIONS[name]}" if name in _CONVERSIONS else ""
+        advice = _ADVICE.get(name, "")
         raise UsageError(
             "rows are a pyarrow Table, RecordBatch or RecordBatchReader, or a DataFrame that hands "
             f"over Arrow data (pandas, polars), not {name}{advice}"
         )
+    return _read(rows)
+
+
+def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream. DataError if it fails, or holds what Arrow cannot."""
     try:
-        reader: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(rows)
+        yield from pa.RecordBatchReader.from_stream(rows)
     except pa.ArrowException as error:
-        raise SchemaMismatchError(
-            f"the rows of a {type(rows).__name__} cannot be converted to Arrow data: {error}"
-        ) from error
-    return reader
+        raise DataError(f"the rows of a {type(rows).__name__} cannot be read: {error}") from error
 
 
 def _write_segments(

@@ -191,7 +191,7 @@ def _operation(statement: DmlStatement) -> str:
 
 
 def _check_allowed(statement: DmlStatement, definition: TableDefinition) -> None:
-    """AppendOnlyError or UnsupportedStatementError if a table does not take a statement."""
+    """AppendOnlyError if a table does not take a statement."""
     properties = definition.properties
     name = type(statement).__name__.upper()
     only_inserts = (isinstance(statement, Insert) and not statement.overwrite) or (
@@ -201,11 +201,4 @@ def _check_allowed(statement: DmlStatement, definition: TableDefinition) -> None
     if properties.append_only and not only_inserts:
         raise errors.AppendOnlyError(
             f"{name}: the table {definition.name!r} is append-only: it takes INSERT of new keys"
-        )
-    if isinstance(statement, Insert | Truncate):
-        return
-    if properties.merge == "ignore" and properties.version_column is not None and not only_inserts:
-        raise errors.UnsupportedStatementError(
-            f"{name}: the first row of a key stays in the table {definition.name!r} (merge is "
-            "ignore), whose version column may know of later ones; the change might not be seen"
         )

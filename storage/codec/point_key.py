@@ -113,6 +113,8 @@ def _value_encoder(data_type: t.DataType) -> Encoder:
 
 
 def _boolean(value: Any) -> bytes:
+    if not isinstance(value, bool):
+        raise TypeError("expected a bool")
     return _BOOLEANS[value]
 
 
@@ -123,8 +125,15 @@ def _integer(size: int, number_of: Callable[[Any], int] | None = None) -> Encode
     pack = struct.Struct(">B" + _INTEGER_CODES[size]).pack
     # Flips the sign bit, and keeps a number that does not fit from fitting.
     sign = -(1 << (8 * size - 1))
+
+    def encode(value: Any) -> bytes:
+        # Python counts True as 1.
+        if value is True or value is False:
+            raise TypeError("a bool is not a number")
+        return pack(VALUE_TAG, value ^ sign)
+
     if number_of is None:
-        return lambda value: pack(VALUE_TAG, value ^ sign)
+        return encode
     return lambda value: pack(VALUE_TAG, number_of(value) ^ sign)
 
 
@@ -141,6 +150,8 @@ def _floating(size: int) -> Encoder:
     zero = pack(VALUE_TAG, sign)
 
     def encode(value: Any) -> bytes:
+        if value is True or value is False:
+            raise TypeError("a bool is not a number")
         value += 0.0
         if value != value:
             return nan
@@ -159,6 +170,8 @@ def _decimal(precision: int, scale: int) -> Encoder:
     short = precision <= LONG_DECIMAL_PRECISION
 
     def encode(value: Any) -> bytes:
+        if isinstance(value, bool):
+            raise TypeError("a bool is not a number")
         unscaled = int(_EXACT.scaleb(_EXACT.quantize(value, unit), scale))
         if not -limit < unscaled < limit:
             raise OverflowError

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Positions
 from ..errors import SchemaError, SchemaMismatchError
 from ..schema.arrow import arrow_schema
-from ..schema.schema import Column, TableSchema
+from ..schema.schema import Column, TableSchema, name_list
 from ..schema.types import BigInt, Field, String, Timestamp
 
 CHANGE_TYPE = "_change_type"
@@ -53,7 +53,7 @@ def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tupl
         return (*(column.field for column in schema.visible_columns), *FEED_FIELDS)
     known = {field.name.lower(): field for field in fields}
     try:
-        wanted = tuple(known.pop(name.lower()) for name in names)
+        wanted = tuple(known.pop(name.lower()) for name in name_list("columns", names))
     except KeyError as error:
         raise SchemaMismatchError(
             f"{error} is not a column of the change feed, or was asked for twice; there are "

@@ -134,7 +134,7 @@ def _file(placed: PlacedSegment, visible: set[int], tables: Mapping[int, TableDe
 
 def _needs_base(definition: TableDefinition) -> bool:
     properties = definition.properties
-    return properties.merge != "overwrite" and properties.version_column is not None
+    return properties.merge == "partial" and properties.version_column is not None
 
 
 def is_internal(definition: TableDefinition) -> bool:

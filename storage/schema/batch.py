@@ -1,13 +1,13 @@
-"""The shape that a table asks of a batch: its columns by name, their types, and where no NULL goes.
+"""Making a batch fit a table: columns found by name, types cast exactly, NULLs refused.
 
-Promises that a batch which comes out holds exactly the values that went in, in exactly the wanted
-Arrow schema, or that an error names the column, and the row and value where there is one.
-Does not know: tables, keys' order, bytes.
+Promises: a batch that comes out holds the values that went in, in exactly the table's Arrow schema;
+an error names the column, and the key of the row and the value where there is one.
+Does not know: tables, the order of keys, bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +19,11 @@ _SHOWN = 80
 
 
 class BatchShape:
-    """An Arrow schema together with the names of its key columns, ready to be asked for often."""
+    """An Arrow schema and the names of its key columns, prepared for many batches."""
 
-    def __init__(self, schema: pa.Schema, keys: Collection[str]) -> None:
+    def __init__(self, schema: pa.Schema, keys: Sequence[str]) -> None:
         self._schema = schema
-        self._keys = frozenset(keys)
+        self._keys = tuple(keys)
         self._required = [index for index, field in enumerate(schema) if not field.nullable]
         self._guarded = [index for index, field in enumerate(schema) if _forbids_null(field.type)]
 
@@ -45,10 +45,10 @@ class BatchShape:
             batch = self._rearranged(batch)
         for index in self._required:
             if batch.column(index).null_count:
-                self._fail_null(index, batch.column(index))
+                self._fail_null(index, batch)
         for index in self._guarded:
             if _holds_forbidden_null(batch.column(index)):
-                self._fail_nested_null(index, batch.column(index))
+                self._fail_nested_null(index, batch)
         return batch
 
     def _rearranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -56,13 +56,13 @@ class BatchShape:
         columns = [
             pa.nulls(batch.num_rows, target.type)
             if position is None
-            else _cast_column(batch.schema.field(position), batch.column(position), target)
+            else self._cast_column(batch, position, target)
             for target, position in zip(self._schema, positions, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _positions(self, found: pa.Schema) -> Sequence[int | None]:
-        """Return where each column stands in ``found``, None for one that is to become NULL."""
+        """Return the position of each column in ``found``, None for one that becomes NULL."""
         positions = positions_by_name(found, self._schema)
         for target, position in zip(self._schema, positions, strict=True):
             if position is None and target.name in self._keys:
@@ -72,22 +72,45 @@ class BatchShape:
                 )
         return positions
 
-    def _fail_null(self, index: int, column: pa.Array) -> None:
+    def _fail_null(self, index: int, batch: pa.RecordBatch) -> None:
         name = self._schema.field(index).name
-        row = pc.index(column.is_null(), True).as_py()
+        row = self._described(batch, pc.index(batch.column(index).is_null(), True).as_py())
         if name in self._keys:
             raise NullKeyError(
-                f"the primary key column {name!r} is NULL in row {row} of the batch; "
-                "every row needs a whole key"
+                f"the primary key column {name!r} is NULL in {row}; every row needs a whole key"
             )
-        raise NullValueError(f"the NOT NULL column {name!r} is NULL in row {row} of the batch")
+        raise NullValueError(f"the NOT NULL column {name!r} is NULL in {row}")
 
-    def _fail_nested_null(self, index: int, column: pa.Array) -> None:
+    def _fail_nested_null(self, index: int, batch: pa.RecordBatch) -> None:
+        column = batch.column(index)
         row = _first_row(column, _holds_forbidden_null)
         raise NullValueError(
-            f"the column {self._schema.field(index).name!r} holds a NULL in row {row} of the batch "
-            f"where its type allows none: {_shown(column[row])}"
+            f"the column {self._schema.field(index).name!r} holds a NULL in "
+            f"{self._described(batch, row)} where its type allows none: {_shown(column[row])}"
         )
+
+    def _cast_column(self, batch: pa.RecordBatch, position: int, target: pa.Field) -> pa.Array:
+        column = batch.column(position)
+        cast = _cast_of(batch.schema.field(position), target)
+        try:
+            return cast(column)
+        except pa.ArrowInvalid as error:
+            row = _first_row(column, lambda part: _fails(cast, part))
+            raise ValueRangeError(
+                f"the value {_shown(column[row])} in {self._described(batch, row)} does not fit "
+                f"the column {target.name!r} of type {target.type}"
+            ) from error
+
+    def _described(self, batch: pa.RecordBatch, row: int) -> str:
+        """Return how a message names a row: by its key where the batch has one, and its number."""
+        columns = dict(zip(map(str.lower, batch.schema.names), batch.columns, strict=True))
+        values = {
+            name: columns[name.lower()][row] for name in self._keys if name.lower() in columns
+        }
+        key = ", ".join(
+            f"{name} = {_shown(value)}" for name, value in values.items() if value.is_valid
+        )
+        return f"the row with {key} (row {row} of the batch)" if key else f"row {row} of the batch"
 
 
 def _cast_of(source: pa.Field, target: pa.Field) -> Callable[[pa.Array], pa.Array]:
@@ -98,18 +121,6 @@ def _cast_of(source: pa.Field, target: pa.Field) -> Callable[[pa.Array], pa.Arra
             f"the column {target.name!r} is {target.type} in the table and {source.type} in the "
             f"data: {error}; cast it before writing"
         ) from None
-
-
-def _cast_column(source: pa.Field, column: pa.Array, target: pa.Field) -> pa.Array:
-    cast = _cast_of(source, target)
-    try:
-        return cast(column)
-    except pa.ArrowInvalid as error:
-        row = _first_row(column, lambda part: _fails(cast, part))
-        raise ValueRangeError(
-            f"the value {_shown(column[row])} in row {row} of the batch does not fit the column "
-            f"{target.name!r} of type {target.type}"
-        ) from error
 
 
 def _fails(cast: Callable[[pa.Array], pa.Array], part: pa.Array) -> bool:
@@ -138,7 +149,7 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def _forbids_null(arrow: pa.DataType) -> bool:
-    """Tell whether something inside a nested type must not be NULL."""
+    """Return whether a part of a nested type must not be NULL."""
     if pa.types.is_map(arrow):
         return True
     if pa.types.is_struct(arrow):
@@ -149,7 +160,7 @@ def _forbids_null(arrow: pa.DataType) -> bool:
 
 
 def _holds_forbidden_null(array: pa.Array) -> bool:
-    """Tell whether a NULL stands inside ``array`` where its type says that none may."""
+    """Return whether ``array`` holds a NULL inside where its type allows none."""
     arrow = array.type
     if not _forbids_null(arrow):
         return False

@@ -54,12 +54,20 @@ class TableProperties:
                 f"rows that are merged ({self.merge}) cannot expire: give a ttl, or a merge "
                 "behaviour, but not both"
             )
+        if self.merge == "ignore" and self.version_column is not None:
+            raise SchemaError(
+                "merge 'ignore' keeps the first row of a key, so a version column has no effect: "
+                "leave the version column out, or take merge 'overwrite' or 'partial'"
+            )
         if self.version_column in key_ids:
             raise SchemaError(
-                "the version column tells rows of one key apart; it is not in the key"
+                "the version column orders the rows of one key, so it cannot be in the primary key"
             )
         if self.append_only and not self.is_plain:
-            raise SchemaError("an append-only table has no two rows of one key to merge")
+            raise SchemaError(
+                "an append-only table never has two rows of one key, so it takes neither a merge "
+                "behaviour nor a version column"
+            )
 
     @property
     def is_plain(self) -> bool:

@@ -28,7 +28,7 @@ from ..log.log import missing_segment_error
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate
-from ..schema.schema import EVERY_KEY, Column, KeyRange
+from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES, vnode_of
@@ -340,7 +340,7 @@ class StorageTable:
         schema = self.encoding.schema
         if names is None:
             return schema.visible_columns
-        if not names:
+        if not name_list("columns", names):
             raise SchemaMismatchError("no column was asked for; name at least one")
         known = {column.name.lower(): column for column in schema.columns}
         try:

@@ -61,8 +61,16 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(values, field.type) for field, values in columns], SCHEMA)
 
 
-@pytest.mark.parametrize("versioned", [False, True])
-@pytest.mark.parametrize("merge", ["overwrite", "ignore", "partial"])
+@pytest.mark.parametrize(
+    ("merge", "versioned"),
+    [
+        ("overwrite", False),
+        ("overwrite", True),
+        ("ignore", False),
+        ("partial", False),
+        ("partial", True),
+    ],
+)
 @settings(max_examples=12)
 @given(writes=st.lists(WRITE, min_size=1, max_size=6))
 def test_every_read_is_what_a_dict_says(
@@ -147,7 +155,8 @@ def rows_of(store: Store, name: str) -> list[list[Any]]:
     [
         ({"merge": "sum"}, "merge is 'sum'"),
         ({"version_column": "nothing"}, "no column 'nothing'"),
-        ({"version_column": "k"}, "not in the key"),
+        ({"version_column": "k"}, "cannot be in the primary key"),
+        ({"merge": "ignore", "version_column": "v"}, "a version column has no effect"),
         ({"merge": "partial", "ttl": 60}, "cannot expire"),
         ({"append_only": True, "merge": "ignore"}, "append-only"),
         ({"ttl": 0}, "1 or more"),

@@ -65,6 +65,11 @@ def test_one_value_that_does_not_fit_is_refused(ddl: str, value: Any) -> None:
     ("ddl", "value"),
     [
         ("BOOLEAN", 2),
+        ("BOOLEAN", 1),
+        ("TINYINT", True),
+        ("BIGINT", False),
+        ("FLOAT", True),
+        ("DECIMAL(3,1)", True),
         ("INT", "1"),
         ("BIGINT", 1.0),
         ("DOUBLE", "x"),

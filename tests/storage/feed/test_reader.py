@@ -146,7 +146,7 @@ PROPERTIES: list[dict[str, Any]] = [
     {"merge": merge, "version_column": version}
     for merge in ("overwrite", "ignore", "partial")
     for version in (None, "v")
-    if (merge, version) != ("overwrite", None)
+    if (merge, version) not in (("overwrite", None), ("ignore", "v"))
 ]
 
 

@@ -82,8 +82,16 @@ def batch(rows: list[tuple[object, ...]]) -> pa.RecordBatch:
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("is_versioned", [False, True])
-@pytest.mark.parametrize("merge", ["overwrite", "ignore", "partial"])
+@pytest.mark.parametrize(
+    ("merge", "is_versioned"),
+    [
+        ("overwrite", False),
+        ("overwrite", True),
+        ("ignore", False),
+        ("partial", False),
+        ("partial", True),
+    ],
+)
 def test_compaction_changes_no_row(merge: Merge, is_versioned: bool) -> None:
     """Whatever the table does with its rows, in part or in full, at once and after later writes."""
     merged = 0

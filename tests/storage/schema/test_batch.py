@@ -90,11 +90,13 @@ def test_a_schema_that_could_be_conformed_passes() -> None:
 
 @pytest.mark.parametrize("row", [0, 1, 499, 999])
 def test_the_first_value_that_does_not_fit_is_named(row: int) -> None:
-    """The error says which column, row and value, for the first of several."""
+    """The error says which column, key and value, for the first of several."""
     numbers = [1] * 1000
     numbers[row] = numbers[999] = 2**40
 
-    with pytest.raises(ValueRangeError, match=rf"{2**40} in row {row} .* 'must' of type int32"):
+    with pytest.raises(
+        ValueRangeError, match=rf"{2**40} in the row with id = {row} .* 'must' of type int32"
+    ):
         shape().conform(batch(id=range(1000), must=numbers))
 
 
@@ -109,14 +111,14 @@ def test_a_long_value_is_shown_in_part() -> None:
 
 def test_a_null_in_a_key_is_named() -> None:
     """The first row whose key is NULL is named."""
-    with pytest.raises(NullKeyError, match="'id' is NULL in row 1 "):
+    with pytest.raises(NullKeyError, match="'id' is NULL in row 1 of the batch"):
         shape().conform(batch(id=[1, None, None], must=[1, 2, 3]))
 
 
 def test_a_null_where_none_may_be_is_named() -> None:
     """The first row whose NOT NULL column is NULL is named, the column as the table spells it."""
-    with pytest.raises(NullValueError, match="'must' is NULL in row 2 "):
-        shape().conform(batch(id=[1, 2, 3], MUST=[1, 2, None]))
+    with pytest.raises(NullValueError, match=r"'must' is NULL in the row with id = 13 \(row 2 of "):
+        shape().conform(batch(id=[11, 12, 13], MUST=[1, 2, None]))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_null_inside_a_value_is_named(column: str, good: Any, bad: Any) -> Non
         return shape(columns).conform(pa.RecordBatch.from_arrays(arrays, schema=loose))
 
     assert conform(rows[:2]).column("c").to_pylist() == rows[:2]
-    with pytest.raises(NullValueError, match="'c' holds a NULL in row 2 "):
+    with pytest.raises(NullValueError, match=r"'c' holds a NULL in the row with id = 2 "):
         conform(rows)
 
 

@@ -16,6 +16,7 @@ from relstate.storage.errors import (
     ClosedError,
     DataError,
     NullKeyError,
+    SchemaError,
     SchemaMismatchError,
     TableNotFoundError,
     ValueRangeError,
@@ -49,6 +50,7 @@ _WRONG = [
     (("x", 1), SchemaMismatchError),
     ((1, b"x"), SchemaMismatchError),
     ((1.0, "x"), SchemaMismatchError),
+    ((True, "x"), SchemaMismatchError),
     ((1, object()), SchemaMismatchError),
     (([1], "x"), SchemaMismatchError),
     ((1 << 63, "x"), ValueRangeError),
@@ -213,3 +215,18 @@ def test_a_closed_store_has_no_tables(store: Store, table: Table) -> None:
     ):
         with pytest.raises(ClosedError, match="open it again"):
             read()
+
+
+def test_a_text_is_not_a_list_of_columns(store: Store) -> None:
+    """Its letters are not taken for the columns that happen to have such names."""
+    table = store.create_table("t", "id INT, i INT, d INT", primary_key=["id"])
+
+    for read in (table.scan, table.to_arrow):
+        with pytest.raises(SchemaError, match=r"found the text 'id'; write \['id'\]"):
+            list(read("id"))
+    with pytest.raises(SchemaError, match="found the text"):
+        table.get_rows([(1,)], "id")
+    with pytest.raises(SchemaError, match="found the text"):
+        store.read_plan("t", columns="id")
+    with pytest.raises(SchemaError, match="found the text"):
+        store.changes("t", 1, columns="id")

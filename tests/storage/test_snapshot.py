@@ -1,0 +1,72 @@
+"""Stores, snapshots and tables that travel, and the epochs that they stand for."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.errors import OptionError, StoreNotFoundError, TableNotFoundError
+from support.stores import contents, upsert
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """A store with a table of one row."""
+    store.create_table("t", "k INT, v STRING", primary_key=["k"])
+    upsert(store, "t", [(1, "old")])
+    return store
+
+
+def test_a_table_pickles_and_follows_the_latest_epoch(filled: Store) -> None:
+    """The copy is read through a store of its own: as after a journey to another process."""
+    copy = pickle.loads(pickle.dumps(filled.table("t")))
+    upsert(filled, "t", [(1, "new")])
+    filled.close()
+
+    assert copy.name == "t"
+    assert copy.get(1) == (1, "new")
+
+
+def test_a_table_of_a_snapshot_pickles_with_its_epoch(filled: Store) -> None:
+    """What is committed later is not seen."""
+    packed = pickle.dumps(filled.at(filled.epoch).table("t"))
+    upsert(filled, "t", [(1, "new")])
+
+    assert pickle.loads(packed).get(1) == (1, "old")
+
+
+def test_a_store_pickles_by_its_path(filled: Store) -> None:
+    """The copy reads and writes."""
+    with pickle.loads(pickle.dumps(filled)) as copy:
+        upsert(copy, "t", [(2, "b")])
+
+    assert contents(filled, "t") == [(1, "old"), (2, "b")]
+
+
+def test_what_is_gone_meanwhile_is_missing(filled: Store, tmp_path: Path) -> None:
+    """A table that was dropped, and a store that was moved."""
+    packed = pickle.dumps(filled.table("t"))
+    filled.drop_table("t")
+    with pytest.raises(TableNotFoundError, match="'t'"):
+        pickle.loads(packed)
+
+    with Store.create(str(tmp_path / "moved")) as moved:
+        store = pickle.dumps(moved)
+    (tmp_path / "moved").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreNotFoundError):
+        pickle.loads(store)
+
+
+@pytest.mark.parametrize("epoch", ["3", 2.0, None, True])
+def test_an_epoch_is_an_integer(filled: Store, epoch: object) -> None:
+    """A text, a float or a bool is refused by name; numpy's integers are integers."""
+    with pytest.raises(OptionError, match="an epoch is an integer, not"):
+        filled.at(epoch)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="an epoch is an integer, not"):
+        filled.changes("t", epoch)  # type: ignore[arg-type]
+
+    assert filled.at(np.int64(3)).epoch == 3  # type: ignore[arg-type]

@@ -1,0 +1,89 @@
+"""Rows handed to `Store.write` and `Store.delete`: what is taken, and what is refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.errors import DataError, UsageError
+from support.stores import contents
+
+ROWS = pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]})
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """A store with an empty table."""
+    store.create_table("t", "k INT, v STRING", primary_key=["k"])
+    return store
+
+
+class Stream:
+    """Another library's rows: all that is known of them is Arrow's stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return ROWS.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [ROWS, ROWS.to_batches()[0], ROWS.to_reader(), ROWS.to_pandas(), Stream()],
+    ids=lambda rows: type(rows).__name__,
+)
+def test_whatever_hands_over_arrow_data_is_written(filled: Store, rows: Any) -> None:
+    """Tables, batches, readers, and DataFrames that know Arrow."""
+    filled.write("t", rows)
+
+    assert contents(filled, "t") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ({"k": [1], "v": ["a"]}, r"not dict; convert them with pyarrow\.table\(rows\)"),
+        ([{"k": 1}], r"not list; convert them with pyarrow\.Table\.from_pylist\(rows\)"),
+        ("k < 10", "not str"),
+        (None, "not NoneType"),
+    ],
+)
+def test_rows_that_are_not_arrow_data_are_refused(filled: Store, rows: Any, words: str) -> None:
+    """The error says what is taken; nothing is committed."""
+    epoch = filled.epoch
+
+    for write in (filled.write, filled.delete):
+        with pytest.raises(UsageError, match=words):
+            write("t", rows)
+    assert filled.epoch == epoch
+
+
+def test_a_dataframe_that_arrow_cannot_hold_is_refused(filled: Store) -> None:
+    """A column of mixed types has no Arrow type."""
+    with pytest.raises(DataError, match="the rows of a DataFrame cannot be read"):
+        filled.write("t", pd.DataFrame({"k": [1, "x"], "v": ["a", "b"]}))
+
+
+def test_a_condition_is_not_a_set_of_keys(filled: Store) -> None:
+    """The error leads to SQL."""
+    with pytest.raises(UsageError, match="to delete by a condition, use SQL"):
+        filled.delete("t", "k < 10")  # type: ignore[arg-type]
+
+
+def test_a_reader_that_fails_leaves_nothing(filled: Store) -> None:
+    """The error quotes the reader's own; no epoch, and no file."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from ROWS.to_batches()
+        raise RuntimeError("the source is gone")
+
+    epoch, reader = filled.epoch, pa.RecordBatchReader.from_batches(ROWS.schema, batches())
+    with pytest.raises(DataError, match=r"cannot be read: .*the source is gone"):
+        filled.write("t", reader)
+
+    assert filled.epoch == epoch
+    assert contents(filled, "t") == []
+    assert filled.check().problems == ()
