@@ -1,6 +1,7 @@
 """The options of reads and writes through Spark, parsed from the text in which they arrive.
 
-    read     path table versionAsOf timestampAsOf expiresBy columns where timeZone numPartitions
+    read     path table versionAsOf timestampAsOf expiresBy columns where boundCondition timeZone
+             numPartitions
     feed     path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              endingVersion endingTimestamp endingBoundInclusive deduplicationMode computeUpdates
              columns timeZone numPartitions
@@ -27,7 +28,7 @@ from typing import Any, TypeAlias
 
 from relstate.storage import DEDUPLICATIONS, errors, local_folder, parse_instant
 
-from .duration import positive_seconds_of
+from .duration import positive_seconds
 
 MAX_PARTITIONS = 32_768
 
@@ -44,6 +45,7 @@ class ReadOptions:
 
     ``version`` and ``time`` name the epoch, at most one of them; without, it is the latest.
     ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
+    ``bound_condition``: one that `db.sql` has bound to the table's columns, as JSON.
     ``expires_by``: the time by which rows that have expired are left out, None for the read's own.
     """
 
@@ -56,6 +58,7 @@ class ReadOptions:
     where: str | None = None
     time_zone: str = "UTC"
     expires_by: datetime | None = None
+    bound_condition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Return the options of a batch read; OptionError, naming every problem, if there is one."""
-    values = _parsed(given, _READ, "a read", _check_time_zone, _check_epoch)
+    values = _parsed(given, _READ | _INTERNAL, "a read", _check_time_zone, _check_epoch)
     return ReadOptions(
         path=values["path"],
         table=values["table"],
@@ -130,6 +133,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         where=values.get("where"),
         time_zone=values.get("timeZone", "UTC"),
         expires_by=_time(values, "expiresBy"),
+        bound_condition=values.get("boundCondition"),
     )
 
 
@@ -254,11 +258,12 @@ def _unknown(key: str, known: Mapping[str, _Parse], use: str) -> str:
     for name in _EVERY_NAME:
         if name.lower() == lowered:
             return f"option {name!r} has no meaning for {use}"
-    shown = {name.lower(): name for name in known}
+    public = [name for name in known if name not in _INTERNAL]
+    shown = {name.lower(): name for name in public}
     near = [repr(shown[name]) for name in get_close_matches(lowered, shown, n=2)]
     if near:
         return f"unknown option {key!r} for {use}; did you mean {' or '.join(near)}?"
-    return f"unknown option {key!r} for {use}; the options are {', '.join(known)}"
+    return f"unknown option {key!r} for {use}; the options are {', '.join(public)}"
 
 
 def _check_time_zone(values: Mapping[str, Any]) -> str | None:
@@ -414,10 +419,12 @@ _READ = _PLACE | {
     "timeZone": _text,
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
 }
+# What relstate gives a read of its own; nobody else is expected to know it.
+_INTERNAL: dict[str, _Parse] = {"boundCondition": _text}
 _STREAM = _PLACE | {
     "opColumn": _text,
     "clustered": _boolean,
-    "ttl": positive_seconds_of,
+    "ttl": positive_seconds,
     "ttlColumn": _text,
     "mergeSchema": _boolean,
     "txnAppId": _text,

@@ -35,7 +35,7 @@ DOORS = ("storage/environment.py", "connector/cli/surroundings.py")
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "paths", "environment", "syntax", "schema", "codec", "predicate", "instant",
+        "errors", "paths", "environment", "syntax", "instant", "schema", "codec", "predicate",
         "log", "segment", "table", "read_plan", "feed", "maintenance", "check", "alteration",
         "epochs", "catalog", "snapshot", "writing", "store",
     ),

@@ -22,7 +22,7 @@ from relstate.connector.options import (
     read_options,
 )
 from relstate.connector.types import arrow_schema_of, check_readable, named_columns, struct_type
-from relstate.storage import ReadPlan, Store
+from relstate.storage import Predicate, ReadPlan, Store
 
 from .feed import feed_schema, plan_feed_reader
 from .reader import PARTITION_BYTES, TableReader, check_columns
@@ -74,7 +74,13 @@ def _plan(options: ReadOptions) -> ReadPlan:
         epoch = options.version if options.time is None else store.epoch_at(options.time)
         plan = store.read_plan(options.table, epoch=epoch, time=options.expires_by)
         store.state_at(plan.epoch).check_populated(plan.definition.table_id)
-    return plan if options.where is None else plan.filtered(options.where, options.time_zone)
+    if options.where is not None:
+        plan = plan.filtered(options.where, options.time_zone)
+    if options.bound_condition is not None:
+        bound = Predicate.from_json(options.bound_condition, plan.definition.schema)
+        where = bound if plan.where is None else Predicate.all_of([plan.where, bound])
+        plan = replace(plan, where=where)
+    return plan
 
 
 def partitions_worth(plan: ReadPlan) -> int:

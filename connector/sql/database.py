@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from relstate.connector.duration import interval_of
+from relstate.connector.duration import parse_interval
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.stream import Trigger, ViewStream
@@ -267,7 +267,7 @@ def _names(views: str | Sequence[str] | None) -> Sequence[str] | None:
 def _interval(trigger: str | float) -> float:
     """Return a trigger's interval in seconds. OptionError if it is none."""
     try:
-        seconds = interval_of(trigger) if isinstance(trigger, str) else float(trigger)
+        seconds = float(parse_interval(trigger)) if isinstance(trigger, str) else float(trigger)
     except ValueError as error:
         raise errors.OptionError(f"trigger is {trigger!r}: {error}") from None
     if seconds < 0:

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from relstate.connector.source.plan import partitions_worth
+from relstate.connector.syntax.tree import conjunction, text_of
 
 from .relation import PlannedQuery, Relation
 
@@ -40,7 +41,7 @@ def _row(relation: Relation) -> tuple[Any, ...]:
         None if reads_all else pruning.points,
         pruning.ranges,
         list(pruning.columns),
-        None if relation.where is None else relation.where.text,
+        text_of(conjunction(relation.conjuncts)) if relation.conjuncts else None,
         None,
     )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from relstate.connector.duration import positive_seconds_of, seconds_of
+from relstate.connector.duration import positive_seconds, whole_seconds
 from relstate.storage import TableDefinition, errors
 
 
@@ -85,7 +85,7 @@ def _lower(text: str) -> str:
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "merge": _lower,
     "version_column": str,
-    "ttl": positive_seconds_of,
+    "ttl": positive_seconds,
     "append_only": _boolean,
-    "tombstone_retention": seconds_of,
+    "tombstone_retention": whole_seconds,
 }

@@ -40,7 +40,7 @@ _CARRIED_TYPES = (
 )  # fmt: skip
 
 
-def conditions(
+def pruning_conjuncts(
     query: ParsedQuery, references: Sequence[TableReference], schema_of: SchemaOf
 ) -> list[tuple[Tree, ...]]:
     """Return for each reference the conditions its read may use, over its plain column names."""
@@ -48,12 +48,12 @@ def conditions(
         return [() for _ in references]
     by_node = {id(reference.node): reference for reference in references}
     schemas = {node: schema_of(reference) for node, reference in by_node.items()}
-    conditions: dict[int, list[Tree]] = {node: [] for node in by_node}
+    conjuncts: dict[int, list[Tree]] = {node: [] for node in by_node}
     for select in _selects(references):
-        for node, condition in _Scope(select, schemas).conditions():
-            if condition not in conditions[node]:
-                conditions[node].append(condition)
-    return [tuple(conditions[id(reference.node)]) for reference in references]
+        for node, conjunct in _Scope(select, schemas).conjuncts():
+            if conjunct not in conjuncts[node]:
+                conjuncts[node].append(conjunct)
+    return [tuple(conjuncts[id(reference.node)]) for reference in references]
 
 
 def _selects(references: Sequence[TableReference]) -> Iterator[exp.Select]:
@@ -133,8 +133,8 @@ class _Scope:
         self._is_known = not any(select.args.get(name) for name in _UNKNOWN_CLAUSES)
         self._has_laterals = bool(select.args.get("laterals"))
 
-    def conditions(self) -> Iterator[tuple[int, Tree]]:
-        """Yield (id of a reference's node, a condition for it)."""
+    def conjuncts(self) -> Iterator[tuple[int, Tree]]:
+        """Yield (id of a reference's node, a conjunct for it)."""
         if not self._is_known or any(source.side == "FULL" for source in self._sources):
             return
         assigned = list(self._assigned())

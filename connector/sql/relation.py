@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrapped
 from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
-from relstate.connector.syntax.tree import Tree, text_of
+from relstate.connector.syntax.tree import Tree
 from relstate.connector.types import named_columns, passes_as_is, struct_type
 from relstate.storage import (
     Predicate,
@@ -31,23 +31,26 @@ from relstate.storage import (
     moment_of,
 )
 
+from .analysis_error import in_names_of_query
 from .consistency import consistent_epochs
-from .pruning import conditions
+from .pruning import pruning_conjuncts
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-_MOST_WHERE = 1 << 20
+_MOST_CONDITION = 1 << 20
 _MOST_LOOKUPS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What stands for one reference: its read, and the condition of that as text.
+    """The read of one reference.
 
-    ``is_pinned``: the query names its epoch.
+    ``conjuncts``: the conditions of the query that the read evaluates, ``where`` all of them, None
+    if there are none. ``is_pinned``: the query names its epoch.
     """
 
     reference: TableReference
     plan: ReadPlan
+    conjuncts: tuple[Tree, ...]
     where: Predicate | None
     is_pinned: bool
 
@@ -135,15 +138,19 @@ class QueryPlanner:
             read = (self._id_of(reference) for reference in references if reference.as_of is None)
             epochs = consistent_epochs(self._store, self._state, read)
         plans = [self._read_plan(reference, epochs) for reference in references]
-        wheres = self._wheres(query, references, plans)
+        conditions = self._conditions(query, references, plans)
         relations = tuple(
-            Relation(reference, _with_columns(plan, query), where, reference.as_of is not None)
-            for reference, plan, where in zip(references, plans, wheres, strict=True)
+            Relation(reference, _with_columns(plan, query), *condition, reference.as_of is not None)
+            for reference, plan, condition in zip(references, plans, conditions, strict=True)
         )
         return PlannedQuery(query, self.epoch, relations)
 
     def frame(self, planned: PlannedQuery) -> DataFrame:
         """Return the rows of a planned query."""
+        with in_names_of_query(_columns_of(planned), list(self._state.table_ids)):
+            return self._spark_frame(planned)
+
+    def _spark_frame(self, planned: PlannedQuery) -> DataFrame:
         if not planned.relations:
             return self._spark.sql(planned.query.text)
         frames: dict[str, Any] = {
@@ -167,7 +174,7 @@ class QueryPlanner:
         # The latest epoch is named too, so that all references read one; it is judged by the clock.
         reader = reader.option("expiresBy", iso_time(plan.time))
         if where is not None:
-            reader = reader.options(where=where.text, timeZone=where.time_zone)
+            reader = reader.option("boundCondition", where.json)
         with unwrapped():
             return reader.load(self._store.path)
 
@@ -208,35 +215,50 @@ class QueryPlanner:
 
     # Which rows
 
-    def _wheres(
+    def _conditions(
         self,
         query: ParsedQuery,
         references: Sequence[TableReference],
         plans: Sequence[ReadPlan],
-    ) -> list[Predicate | None]:
+    ) -> list[tuple[tuple[Tree, ...], Predicate | None]]:
+        """Return for each reference the conjuncts that its read evaluates, as trees and bound."""
         if not references or not self._session.reads_conditions:
-            return [None for _ in references]
+            return [((), None) for _ in references]
         schemas = {
             id(reference.node): plan.definition.schema
             for reference, plan in zip(references, plans, strict=True)
         }
-        pruning = conditions(query, references, lambda reference: schemas[id(reference.node)])
-        return [self._where(plan, trees) for plan, trees in zip(plans, pruning, strict=True)]
+        conjuncts = pruning_conjuncts(
+            query, references, lambda reference: schemas[id(reference.node)]
+        )
+        return [self._bound(plan, trees) for plan, trees in zip(plans, conjuncts, strict=True)]
 
-    def _where(self, plan: ReadPlan, trees: Sequence[Tree]) -> Predicate | None:
-        """Return the condition of those parts that a read can evaluate; None if there are none."""
-        schema, zone = plan.definition.schema, self._session.time_zone
-        accepted: list[str] = []
-        for condition in map(text_of, trees):
+    def _bound(
+        self, plan: ReadPlan, conjuncts: Sequence[Tree]
+    ) -> tuple[tuple[Tree, ...], Predicate | None]:
+        """Return those of some conjuncts that a read can evaluate, as trees and bound."""
+        accepted: list[tuple[Tree, Predicate]] = []
+        for tree in conjuncts:
             try:
-                Predicate.parse(condition, schema, zone)
+                predicate = Predicate.bind(tree, plan.definition.schema, self._session.time_zone)
             except (errors.UsageError, errors.SchemaMismatchError):
                 continue
-            accepted.append(condition)
-        if not accepted or sum(map(len, accepted)) > _MOST_WHERE:
-            return None
-        text = accepted[0] if len(accepted) == 1 else " AND ".join(f"({one})" for one in accepted)
-        return Predicate.parse(text, schema, zone)
+            accepted.append((tree, predicate))
+        if not accepted:
+            return (), None
+        where = Predicate.all_of([predicate for _, predicate in accepted])
+        if len(where.json) > _MOST_CONDITION:
+            return (), None
+        return tuple(tree for tree, _ in accepted), where
+
+
+def _columns_of(planned: PlannedQuery) -> dict[str, list[str]]:
+    """Return the names of the columns of each table of a query, by its name."""
+    definitions = [relation.plan.definition for relation in planned.relations]
+    return {
+        definition.name: [column.name for column in definition.schema.visible_columns]
+        for definition in definitions
+    }
 
 
 def _parsed(text: str) -> ParsedQuery:

@@ -19,9 +19,11 @@ _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 def connect(spark: SparkSession, path: str) -> Database:
     """Return the store at ``path`` as a database of a session.
 
-    StoreNotFoundError or NotAStoreError if there is none; SessionError if the session is set so
-    that it cannot read from Python.
+    StoreNotFoundError or NotAStoreError if there is none; SessionError if it is not a session, or
+    is set so that it cannot read from Python.
     """
+    if not hasattr(spark, "conf"):
+        raise errors.SessionError(f"connect needs a SparkSession, not {spark!r}")
     check_session(spark)
     return Database(spark, Store.open(path))
 

@@ -24,6 +24,10 @@ def tokens_of(text: str) -> list[Token]:
 
     UnsupportedStatementError where the text is empty, holds several, or is no SQL.
     """
+    if not isinstance(text, str):
+        raise errors.UnsupportedStatementError(
+            f"a statement is SQL in a str, and {text!r} is not text"
+        )
     try:
         tokens = syntax.tokenize(text)
     except SqlglotError as error:

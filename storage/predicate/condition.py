@@ -29,8 +29,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..schema import types as t
-from ..schema.arrow import arrow_type
-from ..schema.cast import exact_cast
 from .domain import domain_of
 from .valueset import ValueSet, intersection, union
 
@@ -110,7 +108,7 @@ class Member(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Condition):
-    """Two columns compare so, both cast to ``type`` first, which loses nothing.
+    """Two columns of one type compare so.
 
     With ``null_safe``, NULL equals NULL and nothing else, and is never unknown.
     """
@@ -301,20 +299,10 @@ def _compared(left: pa.Array, operator: str, right: pa.Array, data_type: t.DataT
     """Return how values compare that are all there; where one is NULL, anything."""
     domain = domain_of(data_type)
     assert domain is not None
-    one, other = (domain.sort_keys(_widened(array, data_type)) for array in (left, right))
+    one, other = (domain.sort_keys(array) for array in (left, right))
     if isinstance(one, pa.Array):
         found = _COMPARE_BYTES[operator](one, other).fill_null(False)
         flags: Flags = found.to_numpy(zero_copy_only=False)
         return flags
     compared: Flags = _COMPARE[operator](one, other)
     return compared
-
-
-def _widened(array: pa.Array, data_type: t.DataType) -> pa.Array:
-    target = arrow_type(data_type)
-    if pa.types.is_floating(target) and pa.types.is_integer(array.type):
-        # As Java does it: to the nearest double.
-        return array.cast(target, safe=False)
-    if pa.types.is_string(array.type):
-        return array.cast(target)
-    return exact_cast(array.type, target)(array)

@@ -1,52 +1,67 @@
-"""Constants of an expression, and what a cast makes of them.
+"""Constants of a condition: what a cast makes of them, and which columns they compare with.
 
-Promises: a cast gives what Spark's gives in ANSI mode; where that would round, overflow or fail,
-and for spellings of dates and times that only Spark knows, it is refused.
+A column compares with constants of its own family:
+
+    TINYINT to BIGINT, DECIMAL    integers, and decimals such as 9.99
+    FLOAT, DOUBLE                 any number: both become DOUBLE, as in Spark
+    DATE                          dates, and text with one
+    TIMESTAMP, TIMESTAMP_NTZ      timestamps of the same kind, dates, and text with either
+    any other                     its own type
+
+Promises: a cast gives what Spark's gives in ANSI mode; a cast that rounds, overflows or fails is
+refused, and so are spellings of dates and times that only Spark knows.
 Does not know: sqlglot, columns.
 """
 
 from __future__ import annotations
 
-import datetime
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from decimal import Context, Decimal, InvalidOperation
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ..errors import OptionError, UnsupportedExpressionError
+from ..errors import UnsupportedExpressionError
+from ..instant import (
+    MICROSECONDS_PER_DAY,
+    Zone,
+    parse_date,
+    parse_local_timestamp,
+    parse_time,
+    parse_timestamp,
+)
 from ..schema import types as t
 from .domain import domain_of
-from .zone import MICROSECONDS_A_DAY, Zone, zone_of
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
-_DATE_AND_REST = re.compile(r"(\d{4}-\d{1,2}-\d{1,2})[ T].*", re.DOTALL)
-_MOMENT = re.compile(
-    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
-    r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?)?)?"
-)
-_WITH_ZONE = re.compile(
-    r"(\S+[ T]\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d{1,6})?) ?(Z|[+-]\d\d:\d\d|[A-Z]\S+)"
-)
-_TIME = re.compile(r"(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
 _BLANKS = " \t\n\r\f\v"
-_BOOLEANS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(
-    ("f", "false", "n", "no", "0"), False
-)
 _SPECIAL_FLOATS = {
     "inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf",
     "-inf": "-inf", "-infinity": "-inf", "nan": "nan",
 }  # fmt: skip
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 _WIDE = Context(prec=100)
 
-INTEGERS = (t.TinyInt, t.SmallInt, t.Int, t.BigInt)
+_DIGITS: dict[type[t.DataType], int] = {t.TinyInt: 3, t.SmallInt: 5, t.Int: 10, t.BigInt: 20}
+_EXACT = (*_DIGITS, t.Decimal)
+_FLOATS = (t.Float, t.Double)
+_MOST_FLOAT = 1e38
+
+_ADVICE: dict[type[t.DataType], str] = {
+    **dict.fromkeys(_DIGITS, "a whole number such as 5, or a decimal such as 9.99"),
+    t.Decimal: "a number without an exponent, such as 9.99",
+    t.Float: "a number such as 1.5",
+    t.Double: "a number such as 1.5",
+    t.String: "text in quotes",
+    t.Binary: "bytes such as X'00FF'",
+    t.Boolean: "TRUE or FALSE",
+    t.Date: "a date such as '2024-01-31'",
+    t.Timestamp: "a timestamp such as '2024-01-31 12:00:00', with the option timeZone",
+    t.TimestampNtz: "a timestamp such as TIMESTAMP_NTZ '2024-01-31 12:00:00'",
+    t.Time: "a time such as TIME '12:00:00'",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,9 @@ NULL = Constant(None, t.Void())
 
 
 def number_constant(text: str) -> Constant:
-    """Return the constant that a number means, a sign before it included."""
+    """Return the constant that a number is, a sign before it included."""
+    if not _NUMBER.fullmatch(text):
+        raise UnsupportedExpressionError(f"{text} is not a number")
     if "e" in text or "E" in text:
         value = float(text)
         if value in (float("inf"), float("-inf")):
@@ -74,26 +91,26 @@ def number_constant(text: str) -> Constant:
     if "." not in text:
         number = int(text)
         for data_type in (t.Int(), t.BigInt()):
-            if _fits(number, data_type):
+            if _is_in_range(number, data_type):
                 return Constant(number, data_type)
-    return decimal_constant(text)
+    return _decimal_constant(text)
 
 
-def decimal_constant(text: str) -> Constant:
+def _decimal_constant(text: str) -> Constant:
     """Return the constant of the narrowest decimal that a number without exponent needs."""
     value = Decimal(text)
-    exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int):
-        raise UnsupportedExpressionError(f"{text} is not a number")
-    if exponent > 0:
-        value, exponent = value.quantize(Decimal(1), context=_WIDE), 0
-    scale = -exponent
+    _, _, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
     precision = max(len(str(abs(int(value.scaleb(scale, _WIDE))))), scale, 1)
     if precision > t.MAX_DECIMAL_PRECISION:
         raise UnsupportedExpressionError(
-            f"the number {text} has {precision} digits; {t.MAX_DECIMAL_PRECISION} are the most"
+            f"the number {text} has {precision} digits, more than {t.MAX_DECIMAL_PRECISION}"
         )
     return Constant(value, t.Decimal(precision, scale))
+
+
+# --- Casts --------------------------------------------------------------------------------------
 
 
 def cast(constant: Constant, target: t.DataType, zone: Zone) -> Constant:
@@ -108,57 +125,75 @@ def cast(constant: Constant, target: t.DataType, zone: Zone) -> Constant:
     value = _converted(constant, target, zone)
     if value is None:
         raise UnsupportedExpressionError(
-            f"{constant.value!r} of type {constant.type} is no {target}, or becomes one only by "
-            "rounding; write the constant in that type"
+            f"{constant.value!r} of type {constant.type} is not a {target}, or only after rounding"
+            f"{_advice(target)}"
         )
     return Constant(value, target)
 
 
 def _converted(constant: Constant, target: t.DataType, zone: Zone) -> Any:
+    """Return the value of a cast; None if it is refused."""
     value, source = constant.value, constant.type
     if isinstance(source, t.String):
-        parse = _PARSERS.get(type(target))
-        return None if parse is None else parse(value.strip(_BLANKS), value, target, zone)
+        return _parsed(value, target, zone)
+    if isinstance(source, t.Date):
+        return _start_of_day(value, target, zone)
+    if not isinstance(source, (*_EXACT, *_FLOATS)):
+        return None
     match target:
-        case t.TinyInt() | t.SmallInt() | t.Int() | t.BigInt():
-            return _whole(value, source, target)
-        case t.Decimal():
-            return _decimal(value, source, target)
         case t.Double():
-            return float(value) if _is_number(source) else None
+            return float(value)
         case t.Float():
-            return nearest_float(Fraction(value)) if _is_finite_number(value, source) else None
-        case t.Date() | t.Timestamp() | t.TimestampNtz():
-            return _moment(value, source, target, zone)
+            return nearest_float(Fraction(value)) if abs(value) <= _MOST_FLOAT else None
+        case t.Decimal() if isinstance(source, _EXACT):
+            return _exact_decimal(Decimal(value), target)
+        case t.TinyInt() | t.SmallInt() | t.Int() | t.BigInt() if isinstance(source, _EXACT):
+            is_whole = int(value) == value and _is_in_range(int(value), target)
+            return int(value) if is_whole else None
     return None
 
 
-def _is_number(source: t.DataType) -> bool:
-    return isinstance(source, (*INTEGERS, t.Decimal, t.Float, t.Double))
+def _parsed(text: str, target: t.DataType, zone: Zone) -> Any:
+    """Return the value that a text has as a type; None if it has none."""
+    match target:
+        case t.Date():
+            return parse_date(text)
+        case t.Timestamp():
+            return parse_timestamp(text, zone)
+        case t.TimestampNtz():
+            return parse_local_timestamp(text)
+        case t.Time() if target == t.Time():
+            return parse_time(text)
+    number = text.strip(_BLANKS)
+    special = _SPECIAL_FLOATS.get(number.lower())
+    if isinstance(target, _FLOATS) and special is not None:
+        return float(special)
+    if not _NUMBER.fullmatch(number):
+        return None
+    match target:
+        case t.Double():
+            return float(number)
+        case t.Float():
+            return nearest_float(Fraction(number))
+        case t.Decimal():
+            return _exact_decimal(Decimal(number), target)
+    return None
 
 
-def _is_finite_number(value: Any, source: t.DataType) -> bool:
-    return _is_number(source) and abs(value) <= 1e38
+def _start_of_day(day: int, target: t.DataType, zone: Zone) -> int | None:
+    if isinstance(target, t.TimestampNtz):
+        return day * MICROSECONDS_PER_DAY
+    if isinstance(target, t.Timestamp) and zone.offset is not None:
+        return zone.instant(day * MICROSECONDS_PER_DAY)
+    return None
 
 
-def _fits(number: int, data_type: t.DataType) -> bool:
+def _is_in_range(number: int, data_type: t.DataType) -> bool:
     domain = domain_of(data_type)
     assert domain is not None
     assert domain.most is not None
     assert isinstance(domain.least, int)
     return domain.least <= number <= domain.most
-
-
-def _whole(value: Any, source: t.DataType, target: t.DataType) -> int | None:
-    if not isinstance(source, (*INTEGERS, t.Decimal)) or int(value) != value:
-        return None
-    return int(value) if _fits(int(value), target) else None
-
-
-def _decimal(value: Any, source: t.DataType, target: t.Decimal) -> Decimal | None:
-    if not isinstance(source, (*INTEGERS, t.Decimal)):
-        return None
-    return _exact_decimal(Decimal(value), target)
 
 
 def _exact_decimal(value: Decimal, target: t.Decimal) -> Decimal | None:
@@ -171,140 +206,77 @@ def _exact_decimal(value: Decimal, target: t.Decimal) -> Decimal | None:
 def nearest_float(number: Fraction) -> float | None:
     """Return the float of 32 bits nearest to a number, of two the even one; None beyond them."""
     first = np.float32(float(number))
-    near = [
+    candidates = [
         first,
         np.nextafter(first, np.float32(-np.inf)),
         np.nextafter(first, np.float32(np.inf)),
     ]
-    if not np.isfinite(near).all():
+    if not np.isfinite(candidates).all():
         return None
     return float(
-        min(near, key=lambda one: (abs(Fraction(float(one)) - number), one.view(np.uint32) & 1))
+        min(
+            candidates,
+            key=lambda value: (abs(Fraction(float(value)) - number), value.view(np.uint32) & 1),
+        )
     )
 
 
-def _moment(value: int, source: t.DataType, target: t.DataType, zone: Zone) -> int | None:
-    """Return a date or timestamp as another kind of them."""
-    match source, target:
-        case t.Date(), t.TimestampNtz():
-            return value * MICROSECONDS_A_DAY
-        case t.Date(), t.Timestamp() if zone.offset is not None:
-            return zone.instant(value * MICROSECONDS_A_DAY)
-        case t.TimestampNtz(), t.Date():
-            return value // MICROSECONDS_A_DAY
-        case t.TimestampNtz(), t.Timestamp():
-            return zone.instant(value)
-        case t.Timestamp(), t.Date() if zone.offset is not None:
-            return (value + zone.offset) // MICROSECONDS_A_DAY
-        case t.Timestamp(), t.TimestampNtz() if zone.offset is not None:
-            return value + zone.offset
-    return None
+# --- Comparison with columns --------------------------------------------------------------------
 
 
-# --- Text: what Spark reads in it. Each gets it without blanks around it, and as it is. ---------
+def fit_to_column(
+    constants: Sequence[Constant], column_type: t.DataType, zone: Zone
+) -> list[Constant]:
+    """Return constants as a column of some type compares with them; none of them is NULL.
+
+    UnsupportedExpressionError for one that is not of the column's family.
+    """
+    _check_digits(constants, column_type)
+    return [_fitted(constant, column_type, zone) for constant in constants]
 
 
-def _parse_integer(text: str, _whole: str, target: t.DataType, _zone: Zone) -> int | None:
-    if not _INTEGER.fullmatch(text):
-        return None
-    return int(text) if _fits(int(text), target) else None
+def _fitted(constant: Constant, column_type: t.DataType, zone: Zone) -> Constant:
+    source = constant.type
+    match column_type:
+        case t.Float() | t.Double() if isinstance(source, (*_EXACT, *_FLOATS)):
+            return replace(constant, value=float(constant.value))
+        case t.Date() if isinstance(source, t.String):
+            return cast(constant, column_type, zone)
+        case t.Timestamp() | t.TimestampNtz() if isinstance(source, t.String | t.Date):
+            return cast(constant, column_type, zone)
+    if source == column_type or (isinstance(column_type, _EXACT) and isinstance(source, _EXACT)):
+        return constant
+    raise UnsupportedExpressionError(
+        f"a column of type {column_type} is not compared with a constant of type {source}"
+        f"{_advice(column_type)}"
+    )
 
 
-def _parse_double(text: str, _whole: str, _target: t.DataType, _zone: Zone) -> float | None:
-    special = _SPECIAL_FLOATS.get(text.lower())
-    if special is not None:
-        return float(special)
-    return float(text) if _NUMBER.fullmatch(text) else None
+def _check_digits(constants: Sequence[Constant], column_type: t.DataType) -> None:
+    """UnsupportedExpressionError where Spark would round to compare, in 38 digits."""
+    sizes = [_size_of(column_type), *(_size_of(c.type, c.value) for c in constants)]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return
+    if max(whole for whole, _ in known) + max(scale for _, scale in known) > (
+        t.MAX_DECIMAL_PRECISION
+    ):
+        raise UnsupportedExpressionError(
+            f"{column_type} and the constants do not fit in a decimal of "
+            f"{t.MAX_DECIMAL_PRECISION} digits, and Spark rounds; write fewer digits"
+        )
 
 
-def _parse_float(text: str, whole: str, target: t.DataType, zone: Zone) -> float | None:
-    if text.lower() in _SPECIAL_FLOATS:
-        return _parse_double(text, whole, target, zone)
-    return nearest_float(Fraction(text)) if _NUMBER.fullmatch(text) else None
+def _size_of(data_type: t.DataType, value: Any = None) -> tuple[int, int] | None:
+    """Return (digits before the point, digits after it) of a type or an integer; None if none."""
+    if isinstance(data_type, t.Decimal):
+        return data_type.precision - data_type.scale, data_type.scale
+    if isinstance(value, int) and type(data_type) in _DIGITS:
+        return len(str(abs(value))), 0
+    digits = _DIGITS.get(type(data_type))
+    return None if digits is None else (digits, 0)
 
 
-def _parse_decimal(text: str, _whole: str, target: t.DataType, _zone: Zone) -> Decimal | None:
-    assert isinstance(target, t.Decimal)
-    if not _NUMBER.fullmatch(text):
-        return None
-    try:
-        return _exact_decimal(Decimal(text), target)
-    except InvalidOperation:
-        return None
-
-
-def _parse_boolean(text: str, _whole: str, _target: t.DataType, _zone: Zone) -> bool | None:
-    return _BOOLEANS.get(text.lower())
-
-
-def _parse_binary(_text: str, whole: str, _target: t.DataType, _zone: Zone) -> bytes:
-    return whole.encode()
-
-
-def _parse_date(text: str, _whole: str, _target: t.DataType, _zone: Zone) -> int | None:
-    rest = _DATE_AND_REST.fullmatch(text)
-    match = _DATE.fullmatch(rest[1] if rest is not None else text)
-    if match is None:
-        return None
-    local = _local(match[1], match[2], match[3])
-    return None if local is None else local // MICROSECONDS_A_DAY
-
-
-def _parse_local(text: str, _whole: str, _target: t.DataType, _zone: Zone) -> int | None:
-    match = _MOMENT.fullmatch(text)
-    return None if match is None else _local(*match.groups())
-
-
-def _parse_instant(text: str, whole: str, target: t.DataType, zone: Zone) -> int | None:
-    match = _WITH_ZONE.fullmatch(text)
-    if match is not None:
-        try:
-            zone, text = zone_of(match[2]), match[1]
-        except OptionError as error:
-            raise UnsupportedExpressionError(f"{whole!r}: {error}") from None
-    local = _parse_local(text, whole, target, zone)
-    return None if local is None else zone.instant(local)
-
-
-def _parse_time(text: str, _whole: str, target: t.DataType, _zone: Zone) -> int | None:
-    match = _TIME.fullmatch(text)
-    if match is None or target != t.Time():
-        return None
-    local = _local("1970", None, None, *match.groups())
-    return None if local is None else local * 1000
-
-
-def _local(
-    year: str,
-    month: str | None = None,
-    day: str | None = None,
-    hour: str | None = None,
-    minute: str | None = None,
-    second: str | None = None,
-    fraction: str | None = None,
-) -> int | None:
-    """Return a local time in microseconds since 1970; None if there is no such time."""
-    numbers = [int(part or least) for part, least in ((year, 0), (month, 1), (day, 1))]
-    numbers += [int(part or 0) for part in (hour, minute, second)]
-    try:
-        moment = datetime.datetime(*numbers)  # type: ignore[arg-type]
-    except ValueError:
-        return None
-    return (moment - _EPOCH) // _MICROSECOND + int((fraction or "").ljust(6, "0"))
-
-
-_PARSERS: dict[type[t.DataType], Callable[[str, str, Any, Zone], Any]] = {
-    t.TinyInt: _parse_integer,
-    t.SmallInt: _parse_integer,
-    t.Int: _parse_integer,
-    t.BigInt: _parse_integer,
-    t.Float: _parse_float,
-    t.Double: _parse_double,
-    t.Decimal: _parse_decimal,
-    t.Boolean: _parse_boolean,
-    t.Binary: _parse_binary,
-    t.Date: _parse_date,
-    t.Timestamp: _parse_instant,
-    t.TimestampNtz: _parse_local,
-    t.Time: _parse_time,
-}
+def _advice(column_type: t.DataType) -> str:
+    advice = _ADVICE.get(type(column_type))
+    return "" if advice is None else f"; write {advice}"

@@ -13,9 +13,12 @@ Does not know: SQL.
 from __future__ import annotations
 
 import datetime
+import math
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -88,39 +91,49 @@ class Domain:
             cuts = []
         return ValueSet(self.least, tuple(cuts))
 
-    def compared(self, operator: str, ordinal: Ordinal) -> ValueSet:
-        """Return the values that compare so (``= <> < <= > >=``) with one value."""
+    def compared(self, operator: str, value: Any) -> ValueSet:
+        """Return the values that compare so (``= <> < <= > >=``) with one value.
+
+        That one need not be a value of the type itself: 1.5 is between two integers.
+        """
+        ordinal, is_exact = self._floor(value)
+        above = self.after(ordinal)
+        not_below = ordinal if is_exact else above
         match operator:
             case "=":
-                return self.between(ordinal, self.after(ordinal))
+                return self.between(not_below, above)
             case "<>":
-                return self.between(ordinal, self.after(ordinal)).complement()
+                return self.between(not_below, above).complement()
             case "<":
-                return self.between(self.least, ordinal)
+                return self.between(self.least, not_below)
             case "<=":
-                return self.between(self.least, self.after(ordinal))
+                return self.between(self.least, above)
             case ">":
-                return self.between(self.after(ordinal), None)
+                return self.between(above, None)
         assert operator == ">=", operator
-        return self.between(ordinal, None)
+        return self.between(not_below, None)
 
-    def one_of(self, ordinals: list[Ordinal]) -> ValueSet:
-        """Return the set of some values."""
-        if not ordinals:
-            return self.nothing
-        distinct = sorted(set(ordinals))
-        turns = [turn for ordinal in distinct for turn in (ordinal, self.after(ordinal))]
-        # Behind the last value membership needs no turn.
-        if self.most is not None and turns[-1] == self.most + 1:
-            turns.pop()
-        return toggled(self.least, turns)
+    def one_of(self, values: Iterable[Any]) -> ValueSet:
+        """Return the set of those of some values that the type has."""
+        floors = [ordinal for ordinal, is_exact in map(self._floor, values) if is_exact]
+        ordinals = sorted({ordinal for ordinal in floors if self._has(ordinal)})
+        cuts = [cut for ordinal in ordinals for cut in (ordinal, self.after(ordinal))]
+        # After the last value of the type there is nothing to cut off.
+        if self.most is not None and cuts and cuts[-1] == self.most + 1:
+            cuts.pop()
+        return toggled(self.least, cuts)
+
+    def _has(self, ordinal: Ordinal) -> bool:
+        if not isinstance(ordinal, int) or not isinstance(self.least, int) or self.most is None:
+            return True
+        return self.least <= ordinal <= self.most
 
     # Values of a batch
 
     def sort_keys(self, array: pa.Array) -> NDArray[Any] | pa.Array:
         """Return what compares as the values do: numbers, or an Arrow array of bytes.
 
-        Under NULLs stands anything.
+        What is under a NULL means nothing.
         """
         form = sortable(self.type)
         if form is None:
@@ -131,7 +144,7 @@ class Domain:
         return numbers[0] if len(numbers) == 1 else _side_by_side(numbers[0], numbers[1])
 
     def contains(self, array: pa.Array, values: ValueSet) -> NDArray[np.bool_]:
-        """Return which values are in a set; under NULLs stands anything."""
+        """Return which values are in a set; what is under a NULL means nothing."""
         keys = self.sort_keys(array)
         if isinstance(keys, pa.Array):
             return _contains_bytes(keys, values)
@@ -150,6 +163,23 @@ class Domain:
         return number.to_bytes(16, "big") if self.bias == 1 << 127 else number
 
     # Single values
+
+    def _floor(self, value: Any) -> tuple[Ordinal, bool]:
+        """Return the last ordinal at or below a value, and whether it is just that value's."""
+        match self.type:
+            case t.TinyInt() | t.SmallInt() | t.Int() | t.BigInt() | t.Decimal():
+                unit = 10**self.type.scale if isinstance(self.type, t.Decimal) else 1
+                if isinstance(value, int):
+                    return value * unit, True
+                unscaled = Fraction(value) * unit
+                return math.floor(unscaled), unscaled.denominator == 1
+            case t.Float():
+                with np.errstate(over="ignore"):
+                    nearest = float(np.float32(value))
+                ordinal = _float_ordinal(nearest, ">f", ">I")
+                is_exact = nearest == value or math.isnan(value)
+                return (ordinal - 1 if nearest > value else ordinal), is_exact
+        return self.ordinal(value), True
 
     def ordinal(self, value: Any) -> Ordinal:
         """Return the ordinal of a value as a `Constant` holds it."""

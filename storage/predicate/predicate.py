@@ -1,66 +1,107 @@
-"""The predicate: which rows of a table a read wants.
+"""The predicate of a read: the rows for which it is true are read.
 
-Promises: it is checked when it is parsed, against the table's columns; it travels to other
-processes as it is, and evaluating it there needs no parser.
+Promises: it is checked against the table's columns when it is bound; it travels to other processes
+as it is, and evaluating it there needs no parser.
 Does not know: files, epochs, Spark.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..errors import OptionError, SchemaMismatchError, UnsupportedExpressionError
+from ..instant import zone_of
 from ..schema.schema import KeyRange, TableSchema
-from .condition import Condition
+from .condition import Condition, every
+from .condition_json import condition_from_json, condition_to_json
 from .keyspace import key_ranges
-from .zone import zone_of
+
+if TYPE_CHECKING:
+    from ..syntax import Tree
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A SQL expression over a table's columns. Picklable; safe between threads.
+    """A condition over a table's columns. Picklable; safe between threads.
 
-    ``text``: as it was written. ``time_zone``: where timestamps without a zone are local times.
-    Not slotted: what is derived from the condition is kept with it.
+    Not slotted: what is derived from the condition is cached with it.
     """
 
-    text: str
-    time_zone: str
     schema: TableSchema
     condition: Condition
 
     @classmethod
     def parse(cls, text: str, schema: TableSchema, time_zone: str = "UTC") -> Predicate:
-        """Return the predicate that a text is, in Spark's dialect and ANSI mode.
+        """Return the predicate of a SQL expression in Spark's dialect and ANSI mode.
 
-        ``time_zone``: as ``spark.sql.session.timeZone`` names one. UnsupportedExpressionError for
-        what cannot be evaluated exactly, SchemaMismatchError for a column that is not there,
-        OptionError for a time zone that is not known.
+        ``time_zone``: where timestamps without a zone are local times, as
+        ``spark.sql.session.timeZone`` names it. UnsupportedExpressionError for what cannot be
+        evaluated exactly, SchemaMismatchError for a column that the table does not have,
+        OptionError for an unknown time zone.
         """
-        # The parser is loaded by those who parse; lookups and tasks never do.
+        # sqlglot is loaded where a text is parsed; lookups and tasks never do.
+        from ..syntax import parse_condition, shown
+
+        tree = parse_condition(text)
+        try:
+            return cls.bind(tree, schema, time_zone)
+        except UnsupportedExpressionError as error:
+            raise UnsupportedExpressionError(f"in {shown(text)}: {error}") from None
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(f"in {shown(text)}: {error}") from None
+
+    @classmethod
+    def bind(cls, tree: Tree, schema: TableSchema, time_zone: str) -> Predicate:
+        """Return the predicate of an expression that is parsed. Errors as of `parse`."""
         from .binder import bind
 
-        return cls(text, time_zone, schema, bind(text, schema, zone_of(time_zone)))
+        return cls(schema, bind(tree, schema, zone_of(time_zone)))
+
+    @classmethod
+    def from_json(cls, text: str, schema: TableSchema) -> Predicate:
+        """Return the predicate that `json` is. OptionError if the text is not one of the table."""
+        try:
+            return cls(schema, condition_from_json(json.loads(text), schema))
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+            raise OptionError(
+                f"the bound condition is not one over the columns of this table ({error}); write "
+                "conditions as SQL, in the option 'where'"
+            ) from None
+
+    @classmethod
+    def all_of(cls, predicates: Sequence[Predicate]) -> Predicate:
+        """Return the predicate that is true where all of several are; there must be one."""
+        conditions = [predicate.condition for predicate in predicates]
+        return cls(predicates[0].schema, every(conditions))
+
+    @cached_property
+    def json(self) -> str:
+        """The condition as JSON text, all values exact; `from_json` reads it."""
+        return json.dumps(condition_to_json(self.condition), separators=(",", ":"))
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns it looks at, in the table's order; there may be none."""
+        """The columns that the condition reads, in the table's order; there may be none."""
         names = set(self.condition.columns())
         return tuple(column.name for column in self.schema.columns if column.name in names)
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Return for each row of a batch that has the columns whether it is wanted; never NULL.
+        """Return for each row of a batch with the columns whether the condition is true.
 
-        A row for which the expression is unknown is not.
+        Never NULL: it is false where the condition is unknown.
         """
         return pa.array(self.condition.holds(batch))
 
     def ranges(self) -> tuple[KeyRange, ...] | None:
-        """Return ranges of keys in which all wanted rows lie; they may overlap.
+        """Return ranges of keys that hold all rows for which it is true; they may overlap.
 
-        None: the key says nothing. Empty: no row can be wanted. A range whose prefix has all
+        None: it does not limit the key. Empty: it is true for no row. A range whose prefix has all
         columns of the key is one key.
         """
         return self._ranges

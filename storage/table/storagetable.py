@@ -357,8 +357,8 @@ class StorageTable:
         schema = self.encoding.schema
         if where.schema != schema:
             raise SchemaMismatchError(
-                f"table {self.encoding.name}: the condition {where.text!r} was parsed for another "
-                "schema; parse it again"
+                f"table {self.encoding.name}: the condition was parsed for another schema; parse "
+                "it again"
             )
         return [*wanted, *(one for one in map(schema.column, where.columns) if one not in wanted)]
 

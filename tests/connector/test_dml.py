@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from relstate.connector.duration import interval_of, seconds_of
 from relstate.connector.sql.ddl import (
     AddColumns,
     DropColumns,
@@ -147,44 +146,3 @@ def test_what_is_not_understood_is_refused(text: str, wanted: str) -> None:
     """With what was expected instead."""
     with pytest.raises(UnsupportedStatementError, match=wanted):
         parse_statement(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("0", 0), (" 90 ", 90), ("2 minutes", 120), ("interval 1 week, 1 day", 691_200)],
-)
-def test_a_length_of_time_is_seconds(text: str, seconds: int) -> None:
-    """By itself, or in units."""
-    assert seconds_of(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "x", "1.5 days", "1 fortnight", "3 days and 2"])
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
-    """A month is none: it has no length."""
-    with pytest.raises(ValueError, match="number of seconds"):
-        seconds_of(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("5", 5),
-        ("200 milliseconds", 0.2),
-        ("INTERVAL 1 Minute 1.5 seconds", 61.5),
-        ("1 hour -10 seconds", 3_590),
-        ("500 microseconds, 1millisecond", 0.0015),
-        ("-1 week", -604_800),
-    ],
-)
-def test_an_interval_is_read_as_spark_does(text: str, seconds: float) -> None:
-    """Shorter units than a second, fractions of one, and signs."""
-    assert interval_of(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "interval", "x", "1.5 minutes", ". seconds", "1 month", "1 second x", "1 secondx"]
-)
-def test_what_is_no_interval_is_refused(text: str) -> None:
-    """Only seconds have fractions; a month has no length."""
-    with pytest.raises(ValueError, match="number of seconds, or an interval"):
-        interval_of(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relstate.connector.sql.pruning import conditions
+from relstate.connector.sql.pruning import pruning_conjuncts
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tree import text_of
 from relstate.storage import TableSchema
@@ -21,7 +21,7 @@ def found(text: str) -> list[tuple[str, ...]]:
     """Return the conditions for each reference, in the order of the text."""
     query = ParsedQuery.parse(text)
     references = query.table_references(lambda name, _: name in SCHEMAS)
-    trees = conditions(query, references, lambda reference: SCHEMAS[reference.name])
+    trees = pruning_conjuncts(query, references, lambda reference: SCHEMAS[reference.name])
     return [tuple(map(text_of, each)) for each in trees]
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
 
-from relstate.connector.sql import Database
+from relstate.connector.sql import Database, connect
 from relstate.storage import Store
 from relstate.storage.errors import (
     EpochNotFoundError,
     SchemaError,
     SchemaMismatchError,
+    SessionError,
     TableExistsError,
     TableNameError,
     TableNotFoundError,
+    UnsupportedStatementError,
 )
 from support.spark import customers, orders_of, save
 
@@ -138,12 +141,57 @@ def test_nothing_stays_behind(spark: SparkSession, db: Database, filled: str) ->
     assert {table.name for table in spark.catalog.listTables()} == before
 
 
-def test_spark_speaks_for_its_own_sql(db: Database, filled: str) -> None:
-    """Unknown names are told as Spark tells them."""
-    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
-        db.sql("SELECT * FROM orders JOIN nothing USING (id)")
-    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
-        db.sql("SELECT nothing FROM orders")
+@pytest.mark.parametrize(
+    ("query", "condition", "sentence"),
+    [
+        ("SELECT id FROM nothing", "TABLE_OR_VIEW_NOT_FOUND", "`nothing`; the tables .*: orders"),
+        ("SELECT * FROM order", "TABLE_OR_VIEW_NOT_FOUND", "`order`, did you mean orders"),
+        (
+            "SELECT o.id FROM orders o JOIN nothing USING (id)",
+            "TABLE_OR_VIEW_NOT_FOUND",
+            "no table or view `nothing`",
+        ),
+        (
+            "SELECT nothing FROM orders",
+            "UNRESOLVED_COLUMN",
+            r"no column `nothing`; the tables .*: orders \(id, customer, amount, note\)",
+        ),
+        ("SELECT o.amuont FROM orders o", "UNRESOLVED_COLUMN", "`amuont`, did you mean amount"),
+        (
+            "SELECT a.id FROM orders a JOIN orders b USING (nothing)",
+            "UNRESOLVED_USING_COLUMN_FOR_JOIN",
+            "no column `nothing`",
+        ),
+        ("SELECT id FROM orders a JOIN orders b ON a.id = b.id", "AMBIGUOUS_REFERENCE", "`id`"),
+        ("SELECT sum(id), customer FROM orders", "MISSING_GROUP_BY|MISSING_AGGREGATION", "GROUP"),
+        ("SELECT id + FROM orders WHERE", "", "cannot read"),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_told_in_its_own_names(
+    db: Database, filled: str, query: str, condition: str, sentence: str
+) -> None:
+    """With Spark's condition, and all tables or columns there are, read by the query or not."""
+    with pytest.raises((AnalysisException, UnsupportedStatementError), match=sentence) as raised:
+        db.sql(query).collect()
+    assert "_pyspark_" not in str(raised.value)
+    if isinstance(raised.value, AnalysisException):
+        assert re.match(condition, raised.value.getCondition() or "")
+
+
+@pytest.mark.parametrize("name", ["semi", "anti", "left", "right", "cross", "natural"])
+def test_a_table_named_by_a_word_of_joins_is_read_by_it(db: Database, name: str) -> None:
+    """The alias that stands for it in the query is quoted."""
+    db.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+    db.sql(f"INSERT INTO {name} VALUES (1)")
+    assert rows(db.sql(f"SELECT id FROM {name}")) == [(1,)]
+
+
+def test_what_is_not_a_statement_or_a_session_is_refused(db: Database, store: Store) -> None:
+    """By relstate, with what is needed."""
+    with pytest.raises(UnsupportedStatementError, match="is not text"):
+        db.sql(5)  # type: ignore[arg-type]
+    with pytest.raises(SessionError, match="a SparkSession, not None"):
+        connect(None, store.path)  # type: ignore[arg-type]
 
 
 def test_a_query_reads_one_epoch(

@@ -53,7 +53,7 @@ atoms = st.one_of(
         st.just(("a",)),
         st.sampled_from(["=", "<>"]),
         st.just(("b",)),
-        st.just(t.BigInt()),
+        st.just(t.Int()),
         st.booleans(),
     ),
     st.builds(Matches, st.just(("s",)), st.sampled_from(["x", r"\Ay"]), st.booleans()),

@@ -45,16 +45,21 @@ def stored(data_type: t.DataType, values: list[Any]) -> pa.Array:
     return pa.array([None, *values], arrow_type(data_type))
 
 
-def ordinals(data_type: t.DataType, values: list[Any]) -> list[Any]:
-    """The ordinals of values that a key's codec takes."""
-    domain = domain_of(data_type)
-    assert domain is not None
+def constants(data_type: t.DataType, values: list[Any]) -> list[Any]:
+    """The values as a constant of a condition holds them."""
     array = stored(data_type, values).drop_null()
     if isinstance(data_type, t.Date):
         array = array.cast(pa.int32())
     elif isinstance(data_type, t.Timestamp | t.TimestampNtz | t.Time | t.DayTimeInterval):
         array = array.cast(pa.int64())
-    return [domain.ordinal(value) for value in array.to_pylist()]
+    return list(array.to_pylist())
+
+
+def ordinals(data_type: t.DataType, values: list[Any]) -> list[Any]:
+    """The ordinals of values that a key's codec takes."""
+    domain = domain_of(data_type)
+    assert domain is not None
+    return [domain.ordinal(value) for value in constants(data_type, values)]
 
 
 @pytest.mark.parametrize(("data_type", "values"), ASCENDING, ids=lambda one: str(one)[:20])
@@ -82,8 +87,8 @@ def test_a_batch_is_compared_as_its_ordinals(
     assert domain is not None
     keys = ordinals(data_type, values)
     array = stored(data_type, values)
-    for key in keys:
-        chosen = domain.compared(operator, key)
+    for value, key in zip(constants(data_type, values), keys, strict=True):
+        chosen = domain.compared(operator, value)
         expected = [_compare(one, operator, key) for one in keys]
         assert domain.contains(array.slice(1), chosen).tolist() == expected
         assert [chosen.holds(one) for one in keys] == expected
@@ -112,7 +117,7 @@ def test_minus_zero_and_nans_are_one() -> None:
     bits = np.array([0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64)
 
     assert domain.ordinal(-0.0) == domain.ordinal(0.0)
-    assert domain.contains(pa.array(bits), domain.compared("=", domain.ordinal(NAN))).all()
+    assert domain.contains(pa.array(bits), domain.compared("=", NAN)).all()
 
 
 def test_what_has_no_order_has_no_domain() -> None:
@@ -127,3 +132,33 @@ def test_values_python_cannot_hold_are_none() -> None:
         domain = domain_of(data_type)
         assert domain is not None
         assert domain.value(ordinal) is None
+
+
+@pytest.mark.parametrize(
+    ("data_type", "constant", "below"),
+    [
+        (t.Int(), Decimal("1.5"), 1),
+        (t.Int(), Decimal("-1.5"), -2),
+        (t.Decimal(5, 2), Decimal("1.005"), Decimal("1.00")),
+        (t.Float(), 0.1, float(np.nextafter(np.float32(0.1), np.float32(-1)))),
+        (t.Float(), -5e-324, float(np.nextafter(np.float32(0), np.float32(-1)))),
+        (t.Float(), 1e300, float(np.finfo(np.float32).max)),
+    ],
+)
+def test_a_constant_between_two_values_equals_none(
+    data_type: t.DataType, constant: Any, below: Any
+) -> None:
+    """It is above the one and below the next, whichever way it is compared."""
+    domain = domain_of(data_type)
+    assert domain is not None
+    last = domain.ordinal(below)
+    assert isinstance(last, int)
+
+    assert domain.compared("=", constant).is_empty
+    assert domain.compared("<>", constant).is_everything
+    assert domain.compared("<", constant) == domain.compared("<=", constant)
+    assert domain.compared(">", constant) == domain.compared(">=", constant)
+    assert domain.compared("<", constant).holds(last)
+    # No float has the ordinal before that of zero.
+    assert not domain.compared("<", constant).holds(last + 2)
+    assert domain.one_of([constant]).is_empty

@@ -41,7 +41,7 @@ class Pattern:
         return r"\A" + "".join(map(_part, self.parts)) + r"\z"
 
 
-def pattern_of(text: str, escape: str = "\\") -> Pattern:
+def parse_pattern(text: str, escape: str = "\\") -> Pattern:
     """Return the pattern that a text is. UnsupportedExpressionError for a wrong escape."""
     parts: list[str | int | None] = []
     characters = iter(text)
@@ -65,7 +65,7 @@ def pattern_of(text: str, escape: str = "\\") -> Pattern:
     return Pattern(tuple(parts))
 
 
-def quoted(text: str) -> str:
+def escape_regex(text: str) -> str:
     """Return the regular expression of RE2 that matches just this text."""
     return "".join(
         character if character.isascii() and character.isalnum() else f"\\x{{{ord(character):x}}}"
@@ -73,7 +73,7 @@ def quoted(text: str) -> str:
     )
 
 
-def after_prefix(prefix: str) -> str | None:
+def next_prefix(prefix: str) -> str | None:
     """Return the least text above all that begin with ``prefix``; None if there is none."""
     while prefix:
         last = ord(prefix[-1]) + 1
@@ -96,4 +96,4 @@ def _append(parts: list[str | int | None], character: str) -> None:
 def _part(part: str | int | None) -> str:
     if part is None:
         return _ANY
-    return quoted(part) if isinstance(part, str) else _ONE
+    return escape_regex(part) if isinstance(part, str) else _ONE

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage.errors import UnsupportedExpressionError
-from relstate.storage.predicate.like import after_prefix, pattern_of, quoted
+from relstate.storage.predicate.pattern import escape_regex, next_prefix, parse_pattern
 
 texts = st.text(st.sampled_from("ab%_\n.é😀\\"), max_size=6)
 
@@ -26,43 +26,43 @@ def matches(pattern: str, text: str) -> bool:
 @given(pattern=st.text(st.sampled_from("ab%_\n.é😀"), max_size=5), text=texts)
 def test_a_pattern_matches_by_its_definition(pattern: str, text: str) -> None:
     """Any text for ``%``, one character for ``_``, and nothing else is special."""
-    found = pc.match_substring_regex(pa.array([text]), pattern_of(pattern).regex)[0].as_py()
+    found = pc.match_substring_regex(pa.array([text]), parse_pattern(pattern).regex)[0].as_py()
 
     assert found == matches(pattern, text)
-    assert not found or text.startswith(pattern_of(pattern).prefix)
+    assert not found or text.startswith(parse_pattern(pattern).prefix)
 
 
 @given(text=texts)
 def test_an_escaped_text_is_that_text(text: str) -> None:
     """Whatever stands in it."""
     escaped = "".join(f"/{one}" if one in "%_/" else one for one in text)
-    pattern = pattern_of(escaped, "/")
+    pattern = parse_pattern(escaped, "/")
 
     assert pattern.is_text
     assert pattern.prefix == text
-    assert pc.match_substring_regex(pa.array([text]), rf"\A{quoted(text)}\z")[0].as_py()
+    assert pc.match_substring_regex(pa.array([text]), rf"\A{escape_regex(text)}\z")[0].as_py()
 
 
 def test_prefixes_are_known() -> None:
     """What begins with a text, and nothing more, is a range of texts."""
-    assert pattern_of("ab%").is_prefix
-    assert pattern_of("%").is_prefix
-    assert pattern_of("ab%%").is_prefix
-    assert not pattern_of("ab%c").is_prefix
-    assert pattern_of("ab_").prefix == "ab"
+    assert parse_pattern("ab%").is_prefix
+    assert parse_pattern("%").is_prefix
+    assert parse_pattern("ab%%").is_prefix
+    assert not parse_pattern("ab%c").is_prefix
+    assert parse_pattern("ab_").prefix == "ab"
 
 
 @pytest.mark.parametrize("pattern", ["a\\b", "a\\", "\\"])
 def test_an_escape_before_anything_else_is_refused(pattern: str) -> None:
     """As Spark refuses it."""
     with pytest.raises(UnsupportedExpressionError, match="escape character"):
-        pattern_of(pattern)
+        parse_pattern(pattern)
 
 
 @given(prefix=st.text(max_size=3), text=st.text(max_size=4))
 def test_what_begins_with_a_prefix_lies_below_its_successor(prefix: str, text: str) -> None:
     """By its bytes; and nothing else lies between."""
-    stop = after_prefix(prefix)
+    stop = next_prefix(prefix)
     inside = prefix.encode() <= text.encode() and (stop is None or text.encode() < stop.encode())
 
     assert inside == text.startswith(prefix)

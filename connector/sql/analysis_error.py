@@ -1,0 +1,83 @@
+"""What Spark finds wrong with a query, in the names of the query.
+
+A query reaches Spark with a temporary name for each of its tables and with only the columns that it
+may need; what Spark says of unknown names would show both.
+
+Promises: an AnalysisException stays one, with Spark's condition; for an unknown table or column it
+names all tables, or all columns of the query's tables, that there are.
+Does not know: how a query is planned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from pyspark.errors import AnalysisException
+
+_TABLE_NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+_COLUMN_NOT_FOUND = ("UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
+_TEMPORARY = re.compile(r"`?_pyspark_[0-9a-f]+`?")
+# The plan, the text and the stack that Spark appends to its sentence.
+_APPENDIX = re.compile(r"; line \d+ pos \d+;\n.*|\n\n?== SQL.*|\n\n?JVM stacktrace.*", re.DOTALL)
+_CONDITION = re.compile(r"\[[A-Z_.]+\] ")
+
+
+@contextmanager
+def in_names_of_query(
+    columns: Mapping[str, Sequence[str]], tables: Sequence[str]
+) -> Iterator[None]:
+    """Raise what Spark finds wrong with a query without the names that relstate gave it.
+
+    ``columns``: of each table of the query; ``tables``: all of the store.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        condition = error.getCondition() or ""
+        parameters = error.getMessageParameters() or {}
+        sentence = _sentence(condition, parameters, columns, tables)
+        if sentence is None:
+            if _TEMPORARY.search(str(error)) is None:
+                raise
+            sentence = _TEMPORARY.sub("a table", _APPENDIX.sub("", str(error)))
+            sentence = _CONDITION.sub("", sentence, count=1)
+        raise AnalysisException(
+            f"[{condition}] {sentence}" if condition else sentence, condition or None, parameters
+        ) from None
+
+
+def _sentence(
+    condition: str,
+    parameters: Mapping[str, str],
+    columns: Mapping[str, Sequence[str]],
+    tables: Sequence[str],
+) -> str | None:
+    """Return what an unknown name is and what names there are; None if it is another error."""
+    if condition == _TABLE_NOT_FOUND:
+        name = parameters.get("relationName", "")
+        known = ", ".join(sorted(tables)) or "none"
+        return (
+            f"there is no table or view {name}{_suggestion(name, tables)}; the tables of the store "
+            f"are: {known}"
+        )
+    if condition.split(".")[0] in _COLUMN_NOT_FOUND and columns:
+        name = parameters.get("objectName") or parameters.get("colName", "")
+        all_columns = [column for names in columns.values() for column in names]
+        known = "; ".join(f"{table} ({', '.join(names)})" for table, names in columns.items())
+        return (
+            f"there is no column {name}{_suggestion(name, all_columns)}; the tables of the query "
+            f"have: {known}"
+        )
+    return None
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    last = name.rpartition(".")[2].strip("`").lower()
+    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    near = get_close_matches(last, by_lower_case, n=2)
+    if not near:
+        return ""
+    return f", did you mean {' or '.join(by_lower_case[candidate] for candidate in near)}?"
