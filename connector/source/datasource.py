@@ -27,7 +27,7 @@ class RelstateDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema that a read with these options has."""
-        from .plan import plan_schema
+        from .read import plan_schema
 
         return plan_schema(self.options)
 
@@ -36,7 +36,7 @@ class RelstateDataSource(DataSource):
 
         With ``readChangeFeed``, of what changed in a range of epochs.
         """
-        from .plan import plan_reader
+        from .read import plan_reader
 
         return plan_reader(self.options, schema)
 

@@ -1,22 +1,25 @@
 """Planning a batch read of a change feed: from its options to its schema and its reader.
 
 Promises: the range of epochs is chosen once, here, and all rows come under the table's schema at
-its end.
+its end. A bound that is a version must be an epoch that can be read; one that is a time means the
+first commit at or after it, or the last at or before it, and there may be none.
 Does not know: Spark's session, or how changes are found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from pyspark.sql.types import StructType
 
-from relstate.connector.options import FeedOptions
+from relstate.connector.options import Bound, FeedOptions
 from relstate.connector.types import arrow_schema_of, check_feed_readable, struct_of
-from relstate.storage import FeedPlan, FeedSnapshot, Store, TableSchema, feed_fields
+from relstate.storage import FeedPlan, FeedSnapshot, Store, TableSchema, errors, feed_fields
 
-from .range import first_epoch, last_epoch
 from .reader import PARTITION_BYTES, TableReader, check_columns
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def feed_schema(options: FeedOptions) -> StructType:
@@ -68,3 +71,36 @@ def worth_tasks(plan: FeedPlan | FeedSnapshot) -> int:
 
 def _schema_at(store: Store, table: str, epoch: int) -> TableSchema:
     return store.read_plan(table, epoch=epoch).definition.schema
+
+
+# --- The epochs that options name ----------------------------------------------------------------
+
+
+def first_epoch(store: Store, start: Bound) -> int:
+    """Return the first epoch within a start, one behind the latest if there is none yet.
+
+    EpochNotFoundError for a version in the future, EpochExpiredError where the time of a commit
+    that is no longer kept is asked for.
+    """
+    if start.version is not None:
+        store.state.check_epoch(start.version)
+        return start.version if start.inclusive else start.version + 1
+    assert start.time is not None
+    try:
+        return store.epoch_at(start.time - _MICROSECOND if start.inclusive else start.time) + 1
+    except errors.EpochNotFoundError:
+        return 1
+
+
+def last_epoch(store: Store, end: Bound) -> int:
+    """Return the last epoch within an end, the latest if there is no end.
+
+    EpochNotFoundError for a version in the future or a time before the first commit,
+    EpochExpiredError for what is no longer kept.
+    """
+    if end.version is not None:
+        store.state.check_epoch(end.version)
+        return end.version if end.inclusive else end.version - 1
+    if end.time is None:
+        return store.epoch
+    return store.epoch_at(end.time if end.inclusive else end.time - _MICROSECOND)

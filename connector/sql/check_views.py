@@ -27,7 +27,7 @@ from relstate.connector.views.sessions import Sessions, batch_sessions, undistur
 from relstate.storage import CatalogView, Store, StoreState, errors
 
 from .inputs import select_frame
-from .relation import QueryPlanner
+from .query_reader import QueryReader
 
 _PLACE = "__relstate_place"
 
@@ -86,7 +86,7 @@ def _against_select(
     store, name = refresher.store, state.name_of(view.view_id)
     session = sessions.of(view.definition.settings)
     expected = select_frame(session, store, state, view)
-    own = QueryPlanner(session, store, {view.view_id: state.epoch})
+    own = QueryReader(session, store, {view.view_id: state.epoch})
     found = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
     if has_ties(refresher.plan_of(state, view.view_id).root):
         counts = found.count(), expected.count()

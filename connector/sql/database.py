@@ -25,7 +25,7 @@ from relstate.connector.views.stream import Trigger, ViewStream
 from relstate.connector.views.views import Views
 from relstate.storage import CompactionReport, Store, errors, parse_instant
 
-from . import dml_run, explain, history
+from . import dml_run, history
 from .apply_changes import ChangeApplier, Expression, changelog
 from .check_views import ViewReport, check_views
 from .ddl_run import DdlRunner
@@ -33,7 +33,7 @@ from .debezium import debezium
 from .dml import DmlStatement
 from .dml_run import DmlRunner
 from .maintenance import maintain
-from .relation import QueryPlanner
+from .query_reader import EXPLAIN_SCHEMA, QueryReader, explain_rows
 from .statement import Explain, Query, parse_statement
 from .view_ddl import ViewStatement
 from .view_run import ViewRunner
@@ -82,8 +82,8 @@ class Database:
         """
         match parse_statement(text):
             case Query(query):
-                planner = QueryPlanner(self._spark, self._store)
-                return planner.frame(planner.plan(query, consistent=consistent))
+                reader = QueryReader(self._spark, self._store)
+                return reader.frame(reader.plan(query, consistent=consistent))
             case Explain(query, mode):
                 return self._explain(query, mode)
             case change if isinstance(change, DmlStatement):
@@ -147,11 +147,11 @@ class Database:
                 raise errors.OptionError("version and timestamp both name an epoch; give one")
             time = parse_instant(timestamp) if isinstance(timestamp, str) else timestamp
             version = self._store.epoch_at(time)
-        planner = QueryPlanner(self._spark, self._store)
-        epoch = planner.epoch if version is None else version
+        reader = QueryReader(self._spark, self._store)
+        epoch = reader.epoch if version is None else version
         plan = self._store.read_plan(name, epoch=epoch)
         self._store.state_at(epoch).check_populated(plan.definition.table_id)
-        return planner.relation(plan)
+        return reader.relation(plan)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
         """Return what every commit did, the newest first; of one table only those that touched it.
@@ -252,9 +252,9 @@ class Database:
         return debezium(frame, schema, value=value, sequence_by=sequence_by)
 
     def _explain(self, text: str, mode: str) -> DataFrame:
-        planner = QueryPlanner(self._spark, self._store)
-        query = planner.plan(text)
-        return self._rows(explain.explained(query, planner.frame(query), mode), explain.SCHEMA)
+        reader = QueryReader(self._spark, self._store)
+        query = reader.plan(text)
+        return self._rows(explain_rows(query, reader.frame(query), mode), EXPLAIN_SCHEMA)
 
     def _rows(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
         return self._spark.createDataFrame(rows, schema)

@@ -23,7 +23,7 @@ from relstate.storage import TableDefinition, errors
 from .assignment import Assigner
 from .dml import Action, Assignment, Clause, Delete, Insert, Merge, Update
 from .dml_merge import clause_number, joined, visible
-from .relation import PlannedQuery, QueryPlanner
+from .query_reader import PlannedQuery, QueryReader
 
 _CLAUSE = "__relstate_clause"
 
@@ -38,14 +38,14 @@ class DmlRows:
 
 
 class DmlPlanner:
-    """Plans the changes of one statement to one table, at the epoch of a planner of queries."""
+    """Plans the changes of one statement to one table, at the epoch of a reader of queries."""
 
-    def __init__(self, planner: QueryPlanner, definition: TableDefinition) -> None:
-        self._planner = planner
+    def __init__(self, reader: QueryReader, definition: TableDefinition) -> None:
+        self._reader = reader
         self._definition = definition
         self._columns = definition.schema.columns
         self._keys = definition.schema.key_columns
-        self._assign = Assigner(definition, planner.session.is_ansi)
+        self._assign = Assigner(definition, reader.session.is_ansi)
 
     def changes(self, statement: Insert | Update | Delete | Merge) -> DmlRows:
         """Return the changes of a statement. SchemaMismatchError, UnsupportedStatementError."""
@@ -60,8 +60,8 @@ class DmlPlanner:
                 return self._merged(statement)
 
     def _inserted(self, statement: Insert) -> DmlRows:
-        query = self._planner.plan(statement.query)
-        frame = self._planner.frame(query)
+        query = self._reader.plan(statement.query)
+        frame = self._reader.frame(query)
         columns = self._target_columns(statement, frame)
         plain = frame.toDF(*(f"c{place}" for place in range(len(columns))))
         stored = [
@@ -90,11 +90,11 @@ class DmlPlanner:
         for place, column in enumerate(self._columns):
             value = assigned.get(column.name.lower(), f"{alias}.{quoted(column.name)}")
             parts.append(f"({value}) AS {_new(0, place)}")
-        query = self._planner.plan(
+        query = self._reader.plan(
             f"SELECT {', '.join(parts)} FROM {quoted(statement.table)} AS {alias}"
             f"{_where(statement.where)}"
         )
-        frame = self._planner.frame(query)
+        frame = self._reader.frame(query)
         values = [self._stored(frame, 0, place) for place in range(len(self._columns))]
         moves = any(key.name.lower() in assigned for key in self._keys)
         if not moves:
@@ -106,10 +106,10 @@ class DmlPlanner:
         alias = quoted(statement.alias)
         names = [column.name for column in self._columns if self._is_needed_to_delete(column)]
         parts = ", ".join(f"{alias}.{quoted(name)} AS {quoted(name)}" for name in names)
-        query = self._planner.plan(
+        query = self._reader.plan(
             f"SELECT {parts} FROM {quoted(statement.table)} AS {alias}{_where(statement.where)}"
         )
-        frame = self._planner.frame(query)
+        frame = self._reader.frame(query)
         columns = [f.col(quoted(name)) for name in names]
         return DmlRows(frame.select(_operation(Operation.DELETE), *columns), query, False)
 
@@ -120,8 +120,8 @@ class DmlPlanner:
     # MERGE
 
     def _merged(self, statement: Merge) -> DmlRows:
-        query = self._planner.plan(self._merge_query(statement))
-        frame = self._planner.frame(query)
+        query = self._reader.plan(self._merge_query(statement))
+        frame = self._reader.frame(query)
         clause = f.col(_CLAUSE)
         values = [
             self._chosen(frame, statement.clauses, place, column)

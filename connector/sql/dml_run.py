@@ -36,8 +36,8 @@ from relstate.storage import (
 
 from .dml import DmlStatement, Insert, Merge, Truncate
 from .dml_rows import DmlPlanner, DmlRows
+from .query_reader import QueryReader
 from .read_set import Created, ReadSet
-from .relation import QueryPlanner
 
 SCHEMA = (
     "epoch BIGINT NOT NULL, num_affected_rows BIGINT, num_inserted_rows BIGINT, "
@@ -94,18 +94,18 @@ class DmlRunner:
     def _attempt(self, statement: DmlStatement) -> DmlResult:
         assert not isinstance(statement, Truncate)
         started = self._store.environment.now()
-        planner = QueryPlanner(self._spark, self._store)
+        reader = QueryReader(self._spark, self._store)
         target = self._store.write_target(statement.table)
-        changes = DmlPlanner(planner, target.definition).changes(statement)
+        changes = DmlPlanner(reader, target.definition).changes(statement)
         existing = None
         if changes.is_checked:
-            existing = self._store.read_plan(statement.table, epoch=planner.epoch)
+            existing = self._store.read_plan(statement.table, epoch=reader.epoch)
         job = DmlTask(target, tuple(changes.rows.columns), existing)
         reports = self._reports(changes, job)
         segments = tuple(segment for report in reports for segment in report.segments)
         overwrite = isinstance(statement, Insert) and statement.overwrite
         if not segments and not overwrite:
-            return DmlResult(planner.epoch)
+            return DmlResult(reader.epoch)
         created = None if existing is None else Created(existing, segments)
         reads = ReadSet(self._store, changes.query.relations, created)
         is_blind = created is None and all(one.is_pinned for one in reads.relations)
@@ -115,7 +115,7 @@ class DmlRunner:
                 started=min([started, *(report.started for report in reports)]),
                 segments=segments,
                 based_tables=(target.definition.table_id,) if overwrite else (),
-                reads=None if is_blind else Reads(planner.epoch, reads.is_changed_by),
+                reads=None if is_blind else Reads(reader.epoch, reads.is_changed_by),
             )
         )
         counts = RowCounts.total(report.counts for report in reports)

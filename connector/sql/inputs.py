@@ -22,7 +22,7 @@ from relstate.connector.types import struct_of
 from relstate.storage import CatalogView, ReadPlan, Store, StoreState, TableSchema
 from relstate.storage import Column as TableColumn
 
-from .relation import QueryPlanner
+from .query_reader import QueryReader
 
 
 def select_frame(
@@ -31,7 +31,7 @@ def select_frame(
     """Return the rows of a view's SELECT at the epochs of its progress."""
     epochs = dict(view.progress.inputs)
     created = state.tables[view.view_id].definition.created_epoch
-    query, planner = ParsedQuery.parse(view.definition.query), QueryPlanner(spark, store)
+    query, reader = ParsedQuery.parse(view.definition.query), QueryReader(spark, store)
     references = query.table_references(lambda name, as_of: True)
     frames: dict[str, Any] = {}
     for place, reference in enumerate(references):
@@ -40,7 +40,7 @@ def select_frame(
         schema = _schema_at(store, plan, created)
         known = {column.name: column for column in schema.visible_columns}
         names = query.columns_read(list(known)) or tuple(known)[:1]
-        frames[f"relation_{place}"] = _frame(planner, plan, [known[name] for name in names])
+        frames[f"relation_{place}"] = _frame(reader, plan, [known[name] for name in names])
     return spark.sql(query.replaced(references, list(frames)), **frames)
 
 
@@ -57,7 +57,7 @@ def _schema_at(store: Store, plan: ReadPlan, epoch: int) -> TableSchema:
     )
 
 
-def _frame(planner: QueryPlanner, plan: ReadPlan, known: list[TableColumn]) -> DataFrame:
+def _frame(reader: QueryReader, plan: ReadPlan, known: list[TableColumn]) -> DataFrame:
     """Return a table's rows with columns that it had.
 
     NULL stands for what was dropped or became of another type since: the view does not read it.
@@ -65,7 +65,7 @@ def _frame(planner: QueryPlanner, plan: ReadPlan, known: list[TableColumn]) -> D
     schema = plan.definition.schema
     now = {(column.id, column.type): column.name for column in schema.columns}
     read = [now[one.id, one.type] for one in known if (one.id, one.type) in now]
-    frame = planner.relation(replace(plan, columns=tuple(read) or (schema.key_columns[0].name,)))
+    frame = reader.relation(replace(plan, columns=tuple(read) or (schema.key_columns[0].name,)))
     return frame.select([_column(now.get((one.id, one.type)), one) for one in known])
 
 

@@ -25,7 +25,7 @@ from relstate.storage import (
     placed_in,
 )
 
-from .relation import Relation
+from .query_reader import Relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sql.consistency import consistent_epochs
+from relstate.connector.sql.query_reader import consistent_epochs
 from relstate.storage import Store, errors
 from support.views import new_view, progressed, refresh, view_rows
 
@@ -82,7 +82,7 @@ def test_views_of_two_epochs_are_refused(viewed: Store) -> None:
         errors.EpochNotFoundError, match=rf"'v' is not up to date .*{reflected}\. Re"
     ):
         epochs(viewed, "v", "w")
-    with pytest.raises(errors.EpochNotFoundError, match=r"'x' is not up to date .* for 'v', wh"):
+    with pytest.raises(errors.EpochNotFoundError, match=r"'x' is not up .* because 'v', wh"):
         epochs(viewed, "w", "x")
     moved(viewed, "v", 2)
     with pytest.raises(errors.EpochNotFoundError, match="'x' is not up to date"):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from relstate.connector.source.offset import FeedOffset
+from relstate.connector.source.stream import FeedOffset
 from relstate.storage.errors import OptionError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relstate.connector.sql import Database
-from relstate.connector.sql.relation import QueryPlanner
+from relstate.connector.sql.query_reader import QueryReader
 from relstate.storage import Store
 
 if TYPE_CHECKING:
@@ -153,11 +153,11 @@ def test_a_pruned_query_answers_as_spark_does(spark: SparkSession, both: Databas
     pruned = 0
     for seed in range(40):
         query = Queries(seed).query()
-        planner = QueryPlanner(spark, both.store)
-        planned = planner.plan(query)
+        reader = QueryReader(spark, both.store)
+        planned = reader.plan(query)
         pruned += sum(relation.where is not None for relation in planned.relations)
 
-        assert answer(planner.frame(planned).collect()) == answer(spark.sql(query).collect()), query
+        assert answer(reader.frame(planned).collect()) == answer(spark.sql(query).collect()), query
 
     assert pruned > 25
 

@@ -1,14 +1,15 @@
-"""A query with the store's tables in it: which relation stands for each reference.
+"""Queries over the tables of a store: planned, handed to Spark, and explained.
 
-Promises: every reference is a relation of its own, at the query's one epoch unless it names
-another; it reads only the columns the query may need, and of the rows only those that its
-conditions leave.
-Does not know: what the query is for.
+Promises: every reference to a table is a relation of its own, at the query's one epoch unless it
+names another; it reads only the columns the query may need, and only the rows for which the
+conditions of the query on that reference are true. With ``consistent``, tables and views that are
+read together were true together, or the query is refused.
+Does not know: what a query is for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -18,8 +19,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrapped
+from relstate.connector.source.read import partitions_worth
 from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
-from relstate.connector.syntax.tree import Tree
+from relstate.connector.syntax.tree import Tree, conjunction, text_of
 from relstate.connector.types import named_columns, passes_as_is, struct_type
 from relstate.storage import (
     Predicate,
@@ -32,7 +34,6 @@ from relstate.storage import (
 )
 
 from .analysis_error import in_names_of_query
-from .consistency import consistent_epochs
 from .pruning import pruning_conjuncts
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,7 +72,7 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class Session:
-    """What of a session's settings tells how it reads conditions. Not slotted: read once."""
+    """The settings of a session that say how it reads conditions. Not slotted: each read once."""
 
     spark: SparkSession
 
@@ -87,8 +88,9 @@ class Session:
 
     @cached_property
     def reads_conditions(self) -> bool:
-        """Whether conditions mean to it what they mean to a read: it is in ANSI mode, and literals
-        are those of Spark's own dialect.
+        """Whether a condition means the same to the session and to a read.
+
+        It does in ANSI mode, with the literals of Spark's own dialect.
         """
         return (
             self.is_ansi
@@ -100,13 +102,13 @@ class Session:
         return str(self.spark.conf.get(name, default)).lower() == "true"
 
 
-class QueryPlanner:
-    """Plans queries over one store. For one statement."""
+class QueryReader:
+    """Plans the queries of one statement over one store, and gives their rows."""
 
     def __init__(
         self, spark: SparkSession, store: Store, epochs: Mapping[int, int] | None = None
     ) -> None:
-        """``epochs``: of tables, by id, that are not to be read at the latest epoch."""
+        """``epochs``: those of tables, by id, that are not read at the latest epoch."""
         self._epochs = epochs or {}
         self._spark = spark
         self._store = store
@@ -117,7 +119,7 @@ class QueryPlanner:
 
     @property
     def epoch(self) -> int:
-        """The epoch at which everything is read that names none."""
+        """The epoch at which tables are read for which the query names none."""
         return self._state.epoch
 
     @property
@@ -161,24 +163,25 @@ class QueryPlanner:
         return self._spark.sql(planned.query.replaced(references, list(frames)), **frames)
 
     def relation(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
-        """Return a table as a relation; its schema is given, so that Spark asks no worker.
+        """Return a table as a relation.
 
-        Where only a few keys can match, their rows are looked up here and now: that takes less
-        than to tell a task.
+        Its schema is given, so that Spark starts no worker for it. If only a few keys can match,
+        their rows are looked up here and now, which takes less time than a task.
         """
         schema = struct_type(named_columns(plan.definition.schema, plan.columns))
         if where is not None and _is_lookup(plan, where):
             return self._spark.createDataFrame(_looked_up(plan, where), schema)
         reader = self._spark.read.format("relstate").schema(schema)
         reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
-        # The latest epoch is named too, so that all references read one; it is judged by the clock.
+        # The latest epoch is named too, so that all references read the same one; whether its rows
+        # have expired is judged by the clock.
         reader = reader.option("expiresBy", iso_time(plan.time))
         if where is not None:
             reader = reader.option("boundCondition", where.json)
         with unwrapped():
             return reader.load(self._store.path)
 
-    # Which tables, and of when
+    # Which tables, at which epoch
 
     def _is_table(self, name: str, as_of: AsOf | None) -> bool:
         states = (self._state, self._state_of(as_of))
@@ -272,7 +275,7 @@ def _parsed(text: str) -> ParsedQuery:
 
 
 def _is_lookup(plan: ReadPlan, where: Predicate) -> bool:
-    """Tell whether a read is one of a few keys, and of types that Spark takes as they are."""
+    """Return whether a read is of a few keys, and of types that Spark takes as they are."""
     columns = named_columns(plan.definition.schema, plan.columns)
     if not all(passes_as_is(column.type) for column in columns):
         return False
@@ -292,3 +295,96 @@ def _with_columns(plan: ReadPlan, query: ParsedQuery) -> ReadPlan:
     names = [column.name for column in schema.visible_columns]
     hidden = [column.name for column in schema.columns if column.hidden]
     return replace(plan, columns=query.columns_read(names, hidden) or (names[0],))
+
+
+# --- One epoch for tables and views --------------------------------------------------------------
+
+
+def consistent_epochs(store: Store, state: StoreState, table_ids: Iterable[int]) -> dict[int, int]:
+    """Return the epoch at which to read each of some tables and views, so that all agree.
+
+    A view reflects the epoch of tables up to which it was refreshed, and the tables may have newer
+    ones: they are read at the epoch that the views reflect. Nothing is returned if there is no view
+    among them. EpochNotFoundError if the views do not reflect one epoch.
+    """
+    read = set(table_ids)
+    views = sorted(read & state.views.keys())
+    if not views:
+        return {}
+    epoch = max(state.views[view_id].progress.reflects for view_id in views)
+    for view_id in views:
+        stale = _stale_input(store, state, view_id, epoch)
+        if stale is None:
+            continue
+        names = ", ".join(state.name_of(table_id) for table_id in views)
+        reason = f", because {state.name_of(stale)!r}, which it reads, is not"
+        raise errors.EpochNotFoundError(
+            f"the views {names} do not reflect one epoch of their tables: "
+            f"{state.name_of(view_id)!r} is not up to date with epoch {epoch}"
+            f"{'' if stale == view_id else reason}. Refresh them together; if the refresh of one "
+            "fails, all views that read it stay at their epoch, and the error says what to mend"
+        )
+    return {table_id: state.epoch if table_id in state.views else epoch for table_id in read}
+
+
+def _stale_input(store: Store, state: StoreState, view_id: int, epoch: int) -> int | None:
+    """Return None if a view, at a state, is what its SELECT gives over tables at an epoch.
+
+    Otherwise the view, among it and those that it reads, whose inputs have changed since.
+    """
+    progress = state.views[view_id].progress
+    if progress.reflects == epoch:
+        return None
+    for table_id, seen in progress.inputs:
+        is_view = table_id in state.views
+        if is_view and (stale := _stale_input(store, state, table_id, epoch)) is not None:
+            return stale
+        last = state.epoch if is_view else epoch
+        if seen > last or any(store.data_epochs(table_id, seen, last)):
+            return view_id
+    return None
+
+
+# --- EXPLAIN -------------------------------------------------------------------------------------
+
+
+EXPLAIN_SCHEMA = (
+    "relation STRING, epoch BIGINT, vnodes INT, partitions INT, points BIGINT, ranges BIGINT, "
+    "columns ARRAY<STRING>, where STRING, plan STRING"
+)
+
+
+def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple[Any, ...]]:
+    """Return a row for each reference, with columns as in ``EXPLAIN_SCHEMA``, then Spark's plan.
+
+    ``points`` and ``ranges`` are NULL where every key is read.
+    """
+    rows = [_explain_row(relation) for relation in query.relations]
+    return [*rows, (*(None,) * 8, _spark_plan(frame, mode))]
+
+
+def _explain_row(relation: Relation) -> tuple[Any, ...]:
+    plan = relation.read
+    pruning = plan.pruning()
+    reads_all = pruning.ranges is None
+    return (
+        plan.definition.name,
+        plan.epoch,
+        pruning.vnodes,
+        len(plan.partitions(partitions_worth(plan))),
+        None if reads_all else pruning.points,
+        pruning.ranges,
+        list(pruning.columns),
+        text_of(conjunction(relation.conjuncts)) if relation.conjuncts else None,
+        None,
+    )
+
+
+def _spark_plan(frame: DataFrame, mode: str) -> str:
+    plan: Any = getattr(frame, "_jdf", None)
+    if plan is None:
+        # Spark Connect explains through a call of its own.
+        connect: Any = frame
+        return str(connect._explain_string(mode=mode))
+    jvm: Any = frame.sparkSession._jvm
+    return str(jvm.PythonSQLUtils.explainString(plan.queryExecution(), mode))
