@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
-from .errors import RelstateError
+from .errors import CorruptionError, RelstateError
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.history import EntryCache
 from .log.log import Log
 from .log.state import StoreState
 from .maintenance.layout import is_internal
-from .paths import SEGMENTS, checkpoint_path, parse_segment_file, segment_path
+from .paths import SEGMENTS, checkpoint_path, entry_path, parse_segment_file, segment_path
 from .segment.block import Block
 from .segment.kind import Kind
 from .segment.longkey import unpack
@@ -45,6 +45,11 @@ class Report:
     orphans: int
     problems: tuple[str, ...]
 
+    @classmethod
+    def of_unreadable(cls, error: Exception) -> Report:
+        """Return the report of a store whose newest state cannot be read."""
+        return cls(0, 0, 0, 0, (str(error),))
+
     @property
     def ok(self) -> bool:
         """Whether there is no problem."""
@@ -55,33 +60,57 @@ def check(
     environment: Environment,
     state: StoreState,
     progress: Callable[[int, int], None] | None = None,
+    expect_epoch: int | None = None,
 ) -> Report:
     """Return what is wrong with a store at ``state``, its newest.
 
     The log replays to that state; views have their tables and inputs; every segment has its size
     and hash, is sorted, is what its statistics say and decodes; every key is canonical and in its
-    vnode. ``progress`` is called before each segment and at the end, with how many are done and of
-    how many.
+    vnode; the newest epoch is ``expect_epoch`` or a later one. ``progress`` is called before each
+    segment and at the end, with how many are done and of how many. Problems never raise.
     """
     history = _History(state)
     # A cache of its own: what this process has read before must be read from the files again.
-    problems = [*history.replay(Log(environment, EntryCache())), *_view_problems(state)]
+    problems = [
+        *history.problems,
+        *history.replay(Log(environment, EntryCache())),
+        *_view_problems(state),
+    ]
+    if expect_epoch is not None and state.epoch < expect_epoch:
+        problems.append(_lost_end_problem(environment, state, expect_epoch))
     entries = 0
     for done, record in enumerate(history.records.values()):
         if progress is not None:
             progress(done, len(history.records))
+        location = environment.location(segment_path(record.name))
         try:
             found, count = _segment_problems(environment, state, record, history.definitions)
         except RelstateError as error:
             problems.append(str(error))
             continue
-        location = environment.location(segment_path(record.name))
+        except Exception as error:  # whatever a damaged file makes of the code that reads it
+            problems.append(f"{location}: it cannot be read: {error!r}")
+            continue
         problems += [f"{location}: {problem}" for problem in found]
         entries += count
     if progress is not None:
         progress(len(history.records), len(history.records))
-    orphans = _orphans(environment, history.records)
-    return Report(state.epoch, len(history.records), entries, orphans, tuple(problems))
+    try:
+        orphans = _orphans(environment, history.records)
+    except (RelstateError, FileNotFoundError) as error:
+        orphans = 0
+        problems.append(f"{environment.location(SEGMENTS)}: it cannot be listed: {error}")
+    return Report(
+        state.epoch, len(history.records), entries, orphans, tuple(dict.fromkeys(problems))
+    )
+
+
+def _lost_end_problem(environment: Environment, state: StoreState, expected: int) -> str:
+    path = environment.location(entry_path(state.epoch + 1))
+    return (
+        f"{path}: epoch {state.epoch} is the newest, but epoch {expected} was expected: the end of "
+        "the log is missing; restore it from a backup"
+    )
 
 
 class _History:
@@ -92,10 +121,15 @@ class _History:
         self._newest = state
         self.records: dict[str, SegmentRecord] = {}
         self.definitions: dict[int, TableDefinition] = {}
-        self._add(state)
+        self.problems = list(self._add(state))
 
-    def _add(self, state: StoreState) -> None:
-        self.records |= {placed.name: placed.record for placed in state.segments.values()}
+    def _add(self, state: StoreState) -> Iterator[str]:
+        """Take in what a state names; yield what of it cannot be read."""
+        for placed in state.segments.values():
+            try:
+                self.records[placed.name] = placed.record
+            except CorruptionError as error:
+                yield str(error)
         for table_id, table in state.tables.items():
             self.definitions.setdefault(table_id, table.definition)
 
@@ -104,17 +138,18 @@ class _History:
         newest = self._newest
         try:
             state = log.state_at(newest, newest.oldest_epoch)
-            self._add(state)
+            yield from self._add(state)
             checkpoints = set(log.checkpoint_epochs())
             for entry in log.entries(newest, state.epoch + 1, newest.epoch):
                 state = state.apply(entry)
                 self._add_entry(entry)
                 if entry.epoch in checkpoints:
                     yield from _checkpoint_problems(log, state)
-        except RelstateError as error:
+            is_same = state == newest
+        except (RelstateError, FileNotFoundError) as error:
             yield str(error)
             return
-        if state != newest:
+        if not is_same:
             location = log.environment.location("")
             yield f"{location}: the log does not replay to the state its checkpoints say"
 

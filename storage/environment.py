@@ -27,7 +27,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .errors import FilesystemError, OptionError, StorageFullError, UnknownOutcomeError
+from .errors import ClockError, FilesystemError, OptionError, StorageFullError, UnknownOutcomeError
+
+# How far clocks of machines and file systems may differ, in microseconds.
+CLOCK_TOLERANCE = 60 * 1_000_000
 
 # Compared, never interpreted.
 FolderVersion: TypeAlias = tuple[int, ...]
@@ -84,11 +87,13 @@ class Environment(Protocol):
     def make_folders(self, folders: Sequence[str]) -> None:
         """Make the store's own folder and those in it where they are missing, durably."""
 
-    def put_if_absent(self, name: str, data: bytes) -> None:
+    def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
         """Create a file, whole and durable, or change nothing.
 
-        FileExistsError if the name is taken; StorageFullError or FilesystemError if the file was
-        certainly not created; UnknownOutcomeError if it may or may not have been.
+        ``time``: that of the commit which the file is, in microseconds since 1970; ClockError if it
+        is more than `CLOCK_TOLERANCE` ahead of the file system's clock. FileExistsError if the name
+        is taken; StorageFullError or FilesystemError if the file was certainly not created;
+        UnknownOutcomeError if it may or may not have been.
         """
 
     def remove(self, name: str) -> None:
@@ -190,11 +195,16 @@ class Disk:
         """Make one folder."""
         os.mkdir(path)
 
-    def write(self, path: str, data: bytes) -> None:
-        """Create a file that does not exist and write its content, not yet durable."""
+    def write(self, path: str, data: bytes) -> int:
+        """Create a file that does not exist and write its content, not yet durable.
+
+        Return when, in microseconds since 1970 by the file system's clock.
+        """
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with open(descriptor, "wb") as file:
             file.write(data)
+            file.flush()
+            return os.fstat(descriptor).st_mtime_ns // 1000
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name, atomically, unless the name is taken."""
@@ -295,7 +305,7 @@ class LocalEnvironment:
         with _told("make", path, missing_is_answer=False):
             self._disk.sync(parent)
 
-    def put_if_absent(self, name: str, data: bytes) -> None:
+    def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
         """Write a temporary file, make it durable, link it to its name, make the link durable.
 
         Raises what `Environment.put_if_absent` does; FilesystemError also where the file system
@@ -305,7 +315,9 @@ class LocalEnvironment:
         temporary = f"{path}.{self.random_id()}.tmp"
         try:
             with _told("write", temporary, missing_is_answer=False):
-                self._disk.write(temporary, data)
+                written = self._disk.write(temporary, data)
+                if time is not None:
+                    _check_clock(path, time, written)
                 self._disk.sync(temporary)
             self._link(temporary, path)
         finally:
@@ -389,6 +401,17 @@ def _path_text(path: object) -> str:
     if not isinstance(text, str):
         raise OptionError(f"the path of the store is {path!r}: give a string or a pathlib.Path")
     return text
+
+
+def _check_clock(path: str, time: int, file_time: int) -> None:
+    ahead = time - file_time
+    if ahead > CLOCK_TOLERANCE:
+        raise ClockError(
+            f"{path}: the time of this commit is {ahead / 1_000_000:.0f} s ahead of the file "
+            "system's clock; nothing was committed: set this machine's clock, or, if it is right "
+            "and the last commit was made by a wrong one, call Store.repair_clock() "
+            "(relstate repair --clock)"
+        )
 
 
 # What link() answers where there are no hard links.

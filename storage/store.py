@@ -20,13 +20,14 @@ from .catalog import Catalog, fields_from, new_table
 from .check import Report, check
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
+from .errors import RelstateError
 from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
 from .feed.snapshot import FeedSnapshot, snapshot_of
 from .instant import micros_of
 from .log.entry import Entry, SegmentRecord, Settings
 from .log.proposal import NewView, Proposal, Required
 from .log.state import StoreState
-from .log.transaction import CommitResult
+from .log.transaction import CommitResult, repair_clock
 from .log.view import CatalogView
 from .maintenance import compaction
 from .maintenance.compaction import CompactionReport
@@ -474,6 +475,16 @@ class Store:
         self._epochs.advance(newest)
         return report
 
+    def repair_clock(self) -> int:
+        """Set the store's time back to this machine's, after a commit by a clock that was ahead.
+
+        Return the epoch of the commit, or the latest one if the store's time is not ahead. Call it
+        on a machine whose clock is right.
+        """
+        result = repair_clock(self._epochs.log, self.state)
+        self._epochs.advance(result.state)
+        return result.epoch
+
     def vacuum(self, retention: int | None = None, dry_run: bool = False) -> VacuumReport:
         """Remove the files that no epoch of the last ``retention`` seconds needs.
 
@@ -484,6 +495,20 @@ class Store:
         self._epochs.advance(newest)
         return report
 
-    def check(self, progress: Callable[[int, int], None] | None = None) -> Report:
-        """Verify everything: see `check`; ``progress`` takes the segments done, and how many."""
-        return check(self.environment, self.state, progress)
+    def check(
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        expect_epoch: int | None = None,
+    ) -> Report:
+        """Verify everything and return what is wrong: see `check.check`. Raises only ClosedError.
+
+        ``progress`` takes the segments done, and how many there are. ``expect_epoch``: an epoch
+        that was committed; that its entry is missing from the end of the log nothing else shows.
+        """
+        self._epochs.check_open()
+        try:
+            state = self.state
+        except RelstateError as error:
+            return Report.of_unreadable(error)
+        return check(self.environment, state, progress, expect_epoch)

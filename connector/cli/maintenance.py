@@ -1,4 +1,4 @@
-"""The commands ``compact``, ``vacuum`` and ``check``: what keeps a store fast, small and whole."""
+"""The commands that keep a store fast, small and whole: compact, vacuum, check, repair."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relstate.storage import Report, Store
+from relstate.storage import Report, Store, errors
 
 from .surroundings import use_this_python
 from .terminal import (
@@ -90,10 +90,21 @@ def vacuum(path: str, retention: int | None, dry_run: bool, as_json: bool) -> No
     is_flag=True,
     help="Compare views with their SELECTs and their state with their inputs, by a local Spark.",
 )
+@click.option(
+    "--expect-epoch",
+    metavar="EPOCH",
+    type=int,
+    help="Report a problem if the newest epoch is an older one than this.",
+)
 @json_option
 @click.pass_context
 def check(
-    context: click.Context, path: str, names: tuple[str, ...], with_views: bool, as_json: bool
+    context: click.Context,
+    path: str,
+    names: tuple[str, ...],
+    with_views: bool,
+    expect_epoch: int | None,
+    as_json: bool,
 ) -> None:
     """Read all of STORE and verify it; end with 1 if there is a problem. Changes nothing.
 
@@ -101,17 +112,62 @@ def check(
     """
     if names and not with_views:
         raise click.UsageError(f"{names[0]!r} is checked as a view with --views only.")
-    with Store.open(path) as store:
-        for name in names:
-            store.view(name)
-        with progress("Checking segments") as report:
-            found = store.check(progress=report)
-        views = _check_views(store, names) if with_views and found.ok else ()
+    found, views = _check_store(path, names if with_views else None, expect_epoch)
     if as_json:
         show_document(CheckedStore(found, views) if with_views else found)
     else:
         _show_report(found, views)
     context.exit(int(not (found.ok and all(one.ok for one in views))))
+
+
+def _check_store(
+    path: str, views: tuple[str, ...] | None, expect_epoch: int | None
+) -> tuple[Report, tuple[ViewReport, ...]]:
+    """Check a store and, if it is whole, views: all for no names, none for None."""
+    try:
+        store = Store.open(path)
+    except errors.StorageError as error:
+        return Report.of_unreadable(error), ()
+    with store:
+        for name in views or ():
+            store.view(name)
+        with progress("Checking segments") as show_progress:
+            report = store.check(show_progress, expect_epoch=expect_epoch)
+        return report, () if views is None or not report.ok else _check_views(store, views)
+
+
+@click.command(short_help="Lead a store out of a wrong clock.")
+@store_argument
+@click.option(
+    "--clock",
+    "with_clock",
+    is_flag=True,
+    help="Set the store's time back to this machine's, which must be right.",
+)
+@json_option
+def repair(path: str, with_clock: bool, as_json: bool) -> None:
+    """Repair STORE after a commit by a clock that was ahead.
+
+    Until then writers with right clocks are refused. The epochs since the wrong clock count as
+    committed now.
+    """
+    if not with_clock:
+        raise click.UsageError("Say what to repair: --clock.")
+    with Store.open(path) as store:
+        before = store.epoch
+        epoch = store.repair_clock()
+    if as_json:
+        show_document(ClockRepair(epoch, epoch > before))
+        return
+    _show_facts([("epoch", count(epoch)), ("repaired", "yes" if epoch > before else "no need")])
+
+
+@dataclass(frozen=True, slots=True)
+class ClockRepair:
+    """The newest epoch, and whether it is a repair that was made now."""
+
+    epoch: int
+    repaired: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from relstate.storage import errors
 
 from .doctor import doctor
 from .listings import history, views
-from .maintenance import check, compact, vacuum
+from .maintenance import check, compact, repair, vacuum
 from .rows import changes, get, scan
 from .tables import describe, tables
 
@@ -118,6 +118,7 @@ for _command in (
     compact,
     vacuum,
     check,
+    repair,
     doctor,
 ):
     program.add_command(_command)

@@ -49,7 +49,9 @@ def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
 def _to_json(state: StoreState, placed: Sequence[PlacedSegment]) -> dict[str, Any]:
     """Return a state as JSON values. On disk: never change a name."""
     index = {one.name: at for at, one in enumerate(placed)}
-    return {
+    # Only there where a clock was repaired.
+    repairs = {"clock_repairs": list(state.clock_repairs)} if state.clock_repairs else {}
+    return repairs | {
         "format": FORMAT,
         "epoch": state.epoch,
         "commit_id": state.commit_id,
@@ -96,6 +98,7 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
         },
         {(one.writer, one.table_id): one for one in transactions},
         {view.view_id: view for view in map(_view_from_json, value["views"])},
+        tuple(value.get("clock_repairs", ())),
     )
 
 

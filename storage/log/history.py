@@ -19,6 +19,7 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 
 from ..environment import after_fork
 from ..errors import EpochNotFoundError
@@ -222,11 +223,15 @@ class History:
 
         if time >= newest.time:
             return newest.epoch
-        epoch = bisect_right(range(1, newest.epoch), time, key=time_of)
-        if not epoch:
-            raise EpochNotFoundError(
-                f"{iso_time(time)} is before the first epoch of the store, "
-                f"{iso_time(time_of(1))}: take that or a later time"
-            )
-        newest.check_epoch(epoch)
-        return epoch
+        # Times ascend between repairs of the clock. Epochs that a wrong clock dated into the future
+        # count as committed at the repair: so the last epoch that is not later is the answer.
+        starts = [1, *newest.clock_repairs]
+        for start, stop in reversed([*pairwise([*starts, newest.epoch + 1])]):
+            if time_of(start) <= time:
+                epoch = start + bisect_right(range(start + 1, stop), time, key=time_of)
+                newest.check_epoch(epoch)
+                return epoch
+        raise EpochNotFoundError(
+            f"{iso_time(time)} is before the first epoch of the store, {iso_time(time_of(1))}: "
+            "take that or a later time"
+        )

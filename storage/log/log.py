@@ -64,6 +64,8 @@ from .files import Listing, LogFiles
 from .history import EntryCache, History, shared_cache
 from .state import StoreState, fold
 
+# A folder that has no version now is asked again after this: single looks are cheaper until then.
+_SECONDS_WITHOUT_VERSION = 1.0
 # Loading starts over when the log was folded under it, which takes 33 commits each time.
 _LOADING_ATTEMPTS = 100
 
@@ -100,7 +102,7 @@ class Log:
         self._files = LogFiles(environment)
         self._cache = cache
         self._past = History(self._files, cache)
-        self._next_listing = float("-inf")
+        self._next_listing = self._next_version = float("-inf")
         self._watch = _Watch.of(0)
 
     # Creating
@@ -212,14 +214,18 @@ class Log:
         or three.
         """
         environment = self.environment
-        if environment.monotonic() >= self._next_listing:
+        now = environment.monotonic()
+        if now >= self._next_listing:
             return state if self._is_newest(state) else self._reload(state)
-        watch = self._watch
-        version = environment.folder_version(LOG)
+        watch, version = self._watch, None
+        if now >= self._next_version:
+            version = environment.folder_version(LOG)
+            if version is None:
+                self._next_version = now + _SECONDS_WITHOUT_VERSION
+            elif version == watch.version and watch.epoch == state.epoch:
+                return state
         if watch.epoch != state.epoch:
             watch = _Watch.of(state.epoch)
-        elif version is not None and version == watch.version:
-            return state
         # In this order: see "The order of removal".
         if environment.exists(watch.following) or not environment.exists(watch.own):
             return self._advance(state)
@@ -297,12 +303,12 @@ class Log:
     def append(self, entry: Entry) -> bool:
         """Commit an entry as its epoch, durably. Return whether it is this one that was committed.
 
-        False: another commit has this epoch; nothing happened. StorageFullError or FilesystemError:
-        nothing happened. UnknownOutcomeError: look at the log again before trying anew.
+        False: another commit has this epoch; nothing happened. StorageFullError, FilesystemError or
+        ClockError: nothing happened. UnknownOutcomeError: look at the log again before trying anew.
         """
         doubt: UnknownOutcomeError | None = None
         try:
-            self.environment.put_if_absent(entry_path(entry.epoch), encode_entry(entry))
+            self.environment.put_if_absent(entry_path(entry.epoch), encode_entry(entry), entry.time)
         except FileExistsError:
             pass
         except UnknownOutcomeError as error:

@@ -114,7 +114,8 @@ class Proposal:
     then may their tables' rows change.
     ``transactions`` make a retry of the same work recognisable. ``reads`` is None for blind writes.
     ``requires``: definitions and views that must be in the catalog just so.
-    ``oldest_epoch``: what is older can no longer be read after this commit.
+    ``oldest_epoch``: what is older can no longer be read after this commit. ``repairs_clock``: its
+    time may be before the last commit's.
     """
 
     operation: str
@@ -133,6 +134,7 @@ class Proposal:
     reads: Reads | None = None
     requires: tuple[Required, ...] = ()
     oldest_epoch: int | None = None
+    repairs_clock: bool = False
 
     @property
     def new_tables(self) -> tuple[NewTable, ...]:
@@ -164,7 +166,8 @@ class Proposal:
     def is_empty(self) -> bool:
         """Whether a commit of it would change nothing: transactions alone are no change."""
         return self.oldest_epoch is None and not (
-            self.segments
+            self.repairs_clock
+            or self.segments
             or self.removed
             or self.new_tables
             or self.altered_tables

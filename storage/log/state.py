@@ -131,7 +131,8 @@ class StoreState:
     that can be read. ``tables`` are by id, ``table_ids`` by name in lower case. ``segments`` are
     those with visible rows, by name; ``segments_by_table`` the same by table id, in the order of
     their places. ``transactions`` are the last ones by (writer, table id). ``views`` are by id,
-    which is that of the table with a view's rows.
+    which is that of the table with a view's rows. ``clock_repairs`` are the epochs whose time is
+    before that of the epoch before them, ascending.
     """
 
     epoch: int
@@ -146,6 +147,7 @@ class StoreState:
     segments_by_table: Mapping[int, tuple[PlacedSegment, ...]]
     transactions: Mapping[tuple[str, int], Transaction]
     views: Mapping[int, CatalogView]
+    clock_repairs: tuple[int, ...] = ()
 
     @classmethod
     def first(cls, entry: Entry) -> StoreState:
@@ -275,12 +277,15 @@ class _Draft:
         self._segments = dict(state.segments)
         self._transactions = dict(state.transactions)
         self._views = dict(state.views)
+        self._clock_repairs = state.clock_repairs
         # The segments of those tables only that an entry touched.
         self._touched: dict[int, list[PlacedSegment]] = {}
 
     def apply(self, entry: Entry) -> None:
-        before = self._state.epoch if self._last is None else self._last.epoch
-        assert entry.epoch == before + 1, f"entry {entry.epoch} does not follow epoch {before}"
+        last = self._state if self._last is None else self._last
+        assert entry.epoch == last.epoch + 1, f"entry {entry.epoch} does not follow {last.epoch}"
+        if entry.time < last.time:
+            self._clock_repairs += (entry.epoch,)
         self._last = entry
         self._remove_segments(entry)
         self._apply_catalog(entry)
@@ -391,4 +396,5 @@ class _Draft:
             by_table,
             self._transactions,
             self._views,
+            self._clock_repairs,
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from ..environment import Environment
+from ..environment import CLOCK_TOLERANCE, Environment
 from ..errors import (
     ClockError,
     ConflictError,
@@ -37,10 +37,10 @@ from .view import ViewDefinition, ViewProgress
 # Vacuum removes files that no commit names once they are older than this; so a commit must not
 # name files of a job that began longer ago.
 ORPHAN_GRACE = 24 * 3600 * 1_000_000
-# How far, in microseconds, this machine's clock may be behind the last commit.
-CLOCK_TOLERANCE = 60 * 1_000_000
 # A lost race means that somebody else committed; so many in a row mean something else.
 _ATTEMPTS = 1_000
+
+REPAIR_CLOCK = "repair clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _check_file(environment: Environment, record: SegmentRecord) -> None:
 def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> Entry:
     """Return the entry that commits a proposal right after a state."""
     epoch = state.epoch + 1
-    time = _commit_time(environment, state)
+    time = environment.now() if proposal.repairs_clock else _commit_time(environment, state)
     _check_age(time, proposal)
     created = tuple(
         _definition(table, table_id, epoch)
@@ -241,15 +241,32 @@ def _as_stored(value: Any) -> Any:
 
 
 def _commit_time(environment: Environment, state: StoreState) -> int:
-    """Return the time of a commit after a state: now, but never before the last one."""
+    """Return the time of a commit after a state: now, but never before the last one.
+
+    ClockError if now is further before it than clocks may differ.
+    """
     now = environment.now()
     if now < state.time - CLOCK_TOLERANCE:
         raise ClockError(
             f"this machine's clock ({iso_time(now)}) is {(state.time - now) / 1_000_000:.0f} s "
             f"behind the commit of epoch {state.epoch} ({iso_time(state.time)}); nothing was "
-            "committed: set the clocks of the machines that write to this store"
+            "committed: set this machine's clock, or, if it is right and the last commit was made "
+            "by a wrong one, call Store.repair_clock() (relstate repair --clock)"
         )
     return max(now, state.time)
+
+
+def repair_clock(log: Log, state: StoreState) -> CommitResult:
+    """Commit that the store's time is this machine's again, if the last commit's is ahead of it.
+
+    The epochs since the wrong clock count as committed at this one's time.
+    """
+    state = log.refresh(state)
+    now = log.environment.now()
+    if state.time <= now:
+        return CommitResult(state.epoch, state, committed=False)
+    proposal = Proposal(operation=REPAIR_CLOCK, started=now, data_change=False, repairs_clock=True)
+    return commit(log, state, proposal)
 
 
 def _check_age(time: int, proposal: Proposal) -> None:

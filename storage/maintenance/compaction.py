@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..environment import Environment
+from ..environment import CLOCK_TOLERANCE, Environment
 from ..errors import (
     ConflictError,
     RelstateError,
@@ -28,7 +28,7 @@ from ..log.entry import SegmentRecord
 from ..log.log import Log
 from ..log.proposal import Proposal
 from ..log.state import StoreState
-from ..log.transaction import CLOCK_TOLERANCE, commit
+from ..log.transaction import commit
 from ..paths import segment_path
 from .layout import Component, components
 from .policy import BUDGET, FEW, Merge, automatic, full

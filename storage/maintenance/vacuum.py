@@ -23,14 +23,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..environment import Environment
+from ..environment import CLOCK_TOLERANCE, Environment
 from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError, OptionError
 from ..log.entry import Entry
 from ..log.log import Log
 from ..log.proposal import Proposal
 from ..log.rules import needed_by_views
 from ..log.state import StoreState
-from ..log.transaction import CLOCK_TOLERANCE, ORPHAN_GRACE, commit
+from ..log.transaction import ORPHAN_GRACE, commit
 from ..paths import (
     ARCHIVE,
     LOG,

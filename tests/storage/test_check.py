@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
 from relstate.storage.log.entry import Entry, TableStatistics
 from relstate.storage.log.log import Log
 from relstate.storage.log.view import ViewProgress
-from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path
+from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path, entry_path
 from relstate.storage.table.head import FIXED
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
@@ -276,3 +277,33 @@ def test_a_view_that_is_not_whole_is_found(
     assert Log(store.environment).append(entry)
 
     assert list(store.check().problems) == problems
+
+
+def test_a_lost_end_of_the_log_is_found_by_who_knows_the_epoch(store: Store) -> None:
+    """Nothing in the files shows that there was a later entry."""
+    expected = store.epoch
+    path = entry_path(expected)
+    store.environment.remove(path)
+    store.close()
+
+    with Store.open(store.path) as shortened:
+        assert shortened.check().ok
+        (problem,) = shortened.check(expect_epoch=expected).problems
+        assert path in problem
+        assert "the end of the log is missing" in problem
+
+
+@pytest.mark.parametrize("folder", ["_archive", "segments"])
+def test_a_missing_folder_is_a_problem(store: Store, folder: str) -> None:
+    """The check reports it and does not raise."""
+    shutil.rmtree(Path(store.path, folder))
+
+    assert folder in " ".join(store.check().problems)
+
+
+def test_a_log_that_cannot_be_read_is_a_problem(store: Store) -> None:
+    """Even the newest state: it was lost under an open store."""
+    Path(store.path, entry_path(store.epoch)).unlink()
+
+    (problem,) = store.check().problems
+    assert "is missing" in problem

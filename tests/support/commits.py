@@ -31,6 +31,15 @@ TABLE = 1
 class UnsyncedDisk(Disk):
     """A disk that no test waits for: it syncs nothing."""
 
+    def __init__(self, clock: Clock | None = None) -> None:
+        """``clock``: that of the file system, by default the system's own."""
+        self._clock = clock
+
+    def write(self, path: str, data: bytes) -> int:
+        """Create a file, at the clock's time."""
+        time = super().write(path, data)
+        return time if self._clock is None else self._clock.now()
+
     def sync(self, path: str) -> None:
         """Do nothing but find the path, as a sync would."""
         self.size(path)
@@ -38,7 +47,7 @@ class UnsyncedDisk(Disk):
 
 def quick_environment(root: str | os.PathLike[str], clock: Clock | None = None) -> LocalEnvironment:
     """Return an environment for stores that need not survive this machine."""
-    return LocalEnvironment(os.fspath(root), UnsyncedDisk(), clock)
+    return LocalEnvironment(os.fspath(root), UnsyncedDisk(clock), clock)
 
 
 def new_store(environment: Environment, *tables: str) -> tuple[Log, StoreState]:

@@ -76,9 +76,12 @@ class FaultyEnvironment(LocalEnvironment):
         before: Callable[[str], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``root``: the store's folder; what is in it now counts as durable."""
+        """``root``: the store's folder; what is in it now counts as durable.
+
+        ``clock``: that of the file system, too.
+        """
         self._faults = _Faults(os.path.abspath(root), crash_at, error_at, lost_at, errno, before)
-        self._faulty_disk = _FaultyDisk(self._faults)
+        self._faulty_disk = _FaultyDisk(self._faults, clock)
         super().__init__(os.fspath(root), self._faulty_disk, clock)
 
     @property
@@ -161,8 +164,9 @@ class _Faults:
 class _FaultyDisk(Disk):
     """A `Disk` whose every method is one touch, and which knows what is durable."""
 
-    def __init__(self, faults: _Faults) -> None:
+    def __init__(self, faults: _Faults, clock: Clock | None) -> None:
         self._touch = faults.touch
+        self._clock = clock
         self.platter = _Platter(faults.root)
 
     def read(self, path: str) -> bytes:
@@ -203,9 +207,10 @@ class _FaultyDisk(Disk):
         with self._touch("make", path):
             super().make_folder(path)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes) -> int:
         with self._touch("write", path):
-            super().write(path, data)
+            time = super().write(path, data)
+        return time if self._clock is None else self._clock.now()
 
     def link(self, source: str, target: str) -> None:
         with self._touch("link", target):

@@ -1,11 +1,15 @@
-"""The laws of ``compact``, ``vacuum`` and ``check``."""
+"""The laws of ``compact``, ``vacuum``, ``check`` and ``repair``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from relstate.storage import Store
+from relstate.storage.environment import SystemClock
+from relstate.storage.paths import entry_path
+from support.clock import ManualClock
 from support.commands import run
+from support.commits import quick_environment
 
 
 def test_files_are_merged_and_then_removed(shop: Store) -> None:
@@ -99,3 +103,36 @@ def test_a_damaged_store_is_1(tmp_path: Path) -> None:
     assert found.code == 1
     assert segment.name in found.document["problems"][0]
     assert segment.name in run("check", store.path).output.replace("\n", "")
+
+
+def test_check_reports_a_store_that_cannot_be_opened(shop: Store) -> None:
+    """A damaged log is a problem of the report, and exit code 1, not an error of the program."""
+    path = Path(shop.path, entry_path(shop.epoch))
+    path.write_bytes(path.read_bytes()[:-9])
+
+    ended = run("check", shop.path, "--json")
+
+    assert ended.code == 1
+    (problem,) = ended.document["problems"]
+    assert str(path) in problem
+
+
+def test_check_holds_the_expected_epoch(shop: Store) -> None:
+    """An older store than was expected is a problem."""
+    assert run("check", shop.path, "--expect-epoch", str(shop.epoch)).code == 0
+    ended = run("check", shop.path, "--expect-epoch", str(shop.epoch + 1))
+    assert ended.code == 1
+    assert "the end of the log is missing" in " ".join(ended.output.split())
+
+
+def test_repair_sets_the_clock_back(tmp_path: Path) -> None:
+    """After a commit by a clock that was ahead; without one there is no need."""
+    ahead = ManualClock(SystemClock().now() + 10**12)
+    path = str(tmp_path / "store")
+    Store.create(path, environment=quick_environment(path, ahead)).close()
+
+    assert run("repair", path).code == 2
+    assert run("repair", path, "--clock", "--json").document == {"epoch": 2, "repaired": True}
+    assert run("repair", path, "--clock", "--json").document == {"epoch": 2, "repaired": False}
+    with Store.open(path) as store:
+        store.create_table("t", "k BIGINT", primary_key=["k"])

@@ -95,7 +95,7 @@ def test_a_race_that_never_ends_is_given_up(
     monkeypatch.setattr("relstate.storage.log.transaction._ATTEMPTS", 5)
 
     class Taken(LocalEnvironment):
-        def put_if_absent(self, name: str, data: bytes) -> None:
+        def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
             raise FileExistsError(name)
 
     stuck = Log(Taken(log.environment.location(""), clock=clock))
