@@ -283,7 +283,9 @@ class _Draft:
 
     def apply(self, entry: Entry) -> None:
         last = self._state if self._last is None else self._last
-        assert entry.epoch == last.epoch + 1, f"entry {entry.epoch} does not follow {last.epoch}"
+        assert entry.epoch == last.epoch + 1, (
+            f"entry {entry.epoch} does not follow epoch {last.epoch}"
+        )
         if entry.time < last.time:
             self._clock_repairs += (entry.epoch,)
         self._last = entry

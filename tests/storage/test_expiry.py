@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store, moment_of
-from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import OptionError, SchemaError, ValueRangeError
 from support.clock import ManualClock
+from support.commits import quick_environment
 from support.views import new_view
 
 
@@ -27,7 +27,7 @@ def clock() -> ManualClock:
 def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
     """A store with a table whose rows live for a minute."""
     path = str(tmp_path / "store")
-    environment = LocalEnvironment(path, clock=clock)
+    environment = quick_environment(path, clock)
     with Store.create(path, vnode_count=4, environment=environment) as store:
         store.create_table("t", "k INT, v STRING", primary_key=["k"], ttl=60)
         yield store

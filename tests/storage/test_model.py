@@ -75,7 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def environment(self, path: str) -> LocalEnvironment:
         """Return an environment by the machine's own clock."""
-        return LocalEnvironment(path, UnsyncedDisk(), self.clock)
+        return LocalEnvironment(path, UnsyncedDisk(self.clock), self.clock)
 
     @property
     def store(self) -> Store:

@@ -9,16 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from relstate.storage import Kind, Proposal, SegmentRecord, Store
-from relstate.storage.environment import Disk, LocalEnvironment
+from relstate.storage.environment import LocalEnvironment
+
+from .commits import UnsyncedDisk
 
 Rows = list[tuple[Any, ...]]
-
-
-class UnsyncedDisk(Disk):
-    """A disk that makes nothing durable, so that tests do not wait for it."""
-
-    def sync(self, path: str) -> None:
-        """Say at once that it was done."""
 
 
 def unsynced(path: str) -> LocalEnvironment:

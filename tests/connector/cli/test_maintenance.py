@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from relstate.storage import Store
@@ -105,12 +106,13 @@ def test_a_damaged_store_is_1(tmp_path: Path) -> None:
     assert segment.name in run("check", store.path).output.replace("\n", "")
 
 
-def test_check_reports_a_store_that_cannot_be_opened(shop: Store) -> None:
+def test_check_reports_a_store_that_cannot_be_opened(shop: Store, tmp_path: Path) -> None:
     """A damaged log is a problem of the report, and exit code 1, not an error of the program."""
-    path = Path(shop.path, entry_path(shop.epoch))
+    copy = shutil.copytree(shop.path, tmp_path / "copy")
+    path = Path(copy, entry_path(shop.epoch))
     path.write_bytes(path.read_bytes()[:-9])
 
-    ended = run("check", shop.path, "--json")
+    ended = run("check", str(copy), "--json")
 
     assert ended.code == 1
     (problem,) = ended.document["problems"]

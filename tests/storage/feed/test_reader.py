@@ -259,7 +259,7 @@ def test_a_table_that_only_grows_tells_of_inserts(
 def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
     """Then a table that only grows has no feed: no commit told of the row that went."""
     clock, path = ManualClock(), str(tmp_path / "store")
-    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=3, environment=environment) as store:
         store.create_table("events", "id INT, v STRING", primary_key=["id"], append_only=True)
         rows = pa.table({"id": pa.array([1], pa.int32()), "v": ["a"]})
@@ -356,7 +356,7 @@ def test_rows_that_expire_and_go_leave_net_changes(orders: Store, way: str) -> N
 def test_a_delete_that_is_forgotten_is_forgotten_by_the_feed(tmp_path: Path) -> None:
     """Compaction drops deletes that are old enough; a late row of lower version then is seen."""
     clock, path = ManualClock(), str(tmp_path / "store")
-    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=3, environment=environment) as store:
         store.create_table(
             "merged", MERGED.columns, primary_key=["k"], version_column="v", tombstone_retention=60

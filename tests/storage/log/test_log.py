@@ -328,7 +328,7 @@ def test_the_state_of_an_epoch_does_not_need_its_checkpoint(environment: LocalEn
 def test_an_epoch_is_found_by_its_time(tmp_path: Path) -> None:
     """It is the newest that was committed at or before it; before the first there is none."""
     clock = ManualClock()
-    environment = LocalEnvironment(str(tmp_path / "clocked"), clock=clock)
+    environment = quick_environment(tmp_path / "clocked", clock)
     log, state = new_store(environment, "orders")
     began = state.time
     for epoch in range(3, 80):

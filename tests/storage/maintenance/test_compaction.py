@@ -238,7 +238,7 @@ def test_expired_rows_leave(tmp_path: Path) -> None:
     """At the bottom for good; above other files a delete stays for them, and nothing reappears."""
     clock = ManualClock(SystemClock().now())
     path = str(tmp_path / "store")
-    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=7, shards=3, environment=environment) as store:
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"], ttl=3600)
         upsert(store, "t", [(key, "old") for key in range(20)])

@@ -120,7 +120,7 @@ def test_a_delete_outlives_compaction_for_its_time(tmp_path: Path) -> None:
     """A late update that is older brings nothing back, until the delete may be forgotten."""
     clock = ManualClock(SystemClock().now())
     path = str(tmp_path / "store")
-    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=4, environment=environment) as store:
         store.create_table(
             "t",
@@ -150,7 +150,7 @@ def test_an_expired_row_above_others_hides_them_still(tmp_path: Path) -> None:
     """A merge that does not reach the bottom leaves a delete in its place."""
     clock = ManualClock(SystemClock().now())
     path = str(tmp_path / "store")
-    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=4, shards=4, environment=environment) as store:
         store.create_table("t", "k INT, v STRING", primary_key=["k"])
         # Too large to be merged by itself.

@@ -46,7 +46,7 @@ def clock() -> ManualClock:
 def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
     """A store whose table was written three times, an hour apart, and then compacted."""
     path = str(tmp_path / "store")
-    environment = LocalEnvironment(path, UnsyncedDisk(), clock)
+    environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=5, shards=2, environment=environment) as store:
         fill(store, clock)
         yield store
@@ -281,7 +281,7 @@ def test_of_two_at_once_the_one_that_keeps_more_does_not_win(store: Store) -> No
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with files to be removed: of three epochs, and orphans."""
     path, clock = tmp_path_factory.mktemp("prepared") / "store", ManualClock(SystemClock().now())
-    environment = LocalEnvironment(str(path), UnsyncedDisk(), clock)
+    environment = LocalEnvironment(str(path), UnsyncedDisk(clock), clock)
     with Store.create(str(path), vnode_count=5, shards=2, environment=environment) as store:
         fill(store, clock)
         orphan(store, 2 * _DAY)
@@ -307,7 +307,7 @@ def trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvir
 def check_whole(environment: FaultyEnvironment, vacuum: Callable[[Store], object]) -> int:
     """Check what a new process finds, and that it can vacuum; return how many files went before."""
     registry.close(environment.root)
-    own = LocalEnvironment(environment.root, UnsyncedDisk(), environment)
+    own = LocalEnvironment(environment.root, UnsyncedDisk(environment), environment)
     with Store.open(environment.root, environment=own) as store:
         assert store.check().problems == ()
         for epoch in range(store.state.oldest_epoch, store.epoch + 1):
