@@ -14,9 +14,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import CorruptionError
-from .entry import FORMAT, Settings, TableDefinition, Transaction, check_format
+from .entry import (
+    FORMAT,
+    MAX_TABLE_ID,
+    Settings,
+    TableDefinition,
+    Transaction,
+    check_definition,
+    check_format,
+    check_settings,
+    check_time,
+    malformed_content,
+)
 from .frame import seal, unseal
-from .state import CatalogTable, PlacedSegment, StoreState
+from .state import CatalogTable, PlacedSegment, StoreState, check_inputs, check_mapping
+from .typecheck import check_types
 from .view import CatalogView, ViewDefinition, ViewProgress
 
 
@@ -34,10 +46,9 @@ def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
     """
     value, lines = unseal("checkpoint", data, location)
     check_format(value, location)
-    try:
+    with malformed_content(location, "checkpoint"):
         state = _from_json(value, lines)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptionError(f"{location}: its content is no checkpoint: {error!r}") from error
+        _check_values(state)
     if state.epoch != epoch:
         raise CorruptionError(
             f"{location}: it holds the state of epoch {state.epoch}, not of epoch {epoch}; "
@@ -100,6 +111,35 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
         {view.view_id: view for view in map(_view_from_json, value["views"])},
         tuple(value.get("clock_repairs", ())),
     )
+
+
+def _check_values(state: StoreState) -> None:
+    """Raise ValueError for a state that no log leads to."""
+    for name in ("epoch", "commit_id", "time", "oldest_epoch", "next_table_id"):
+        if type(getattr(state, name)) is not (str if name == "commit_id" else int):
+            raise ValueError(f"{name} is {getattr(state, name)!r:.100}")
+    check_types(state.settings)
+    check_settings(state.settings)
+    check_time(state.time)
+    if not 1 <= state.oldest_epoch <= state.epoch:
+        raise ValueError(f"{state.oldest_epoch} cannot be the oldest epoch")
+    for table in state.tables.values():
+        check_types(table)
+        check_definition(table.definition)
+        if not 1 <= table.definition.table_id < state.next_table_id <= MAX_TABLE_ID + 1:
+            raise ValueError(f"the table id {table.definition.table_id}")
+    for transaction in state.transactions.values():
+        check_types(transaction)
+    for view in state.views.values():
+        check_types(view)
+        check_mapping(view.definition, state.settings)
+        check_inputs(view.progress, state.tables)
+    for placed in state.segments.values():
+        if type(placed.epoch) is not int or type(placed.rank) is not int or placed.epoch < 1:
+            raise ValueError(f"the place of segment {placed.name!r:.100}")
+    named = {*state.segments_by_table, *state.views, *(key[1] for key in state.transactions)}
+    if not named <= state.tables.keys():
+        raise ValueError(f"tables {sorted(named - state.tables.keys())} are not defined")
 
 
 def _table_to_json(table: CatalogTable) -> dict[str, Any]:

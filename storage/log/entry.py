@@ -8,21 +8,29 @@ Does not know: where entries are kept, and what a sequence of them amounts to (s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from relstate.vnode import MAX_VNODE_COUNT
 
 from ..errors import CorruptionError, FormatVersionError, TableNameError
 from ..paths import is_segment_name
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .frame import seal, unseal
+from .typecheck import check_types
 from .view import ViewDefinition, ViewProgress
 
 # On disk: never change or reuse a number.
 FORMAT = 1
 # On disk: 24 bits of every key's version tell the rank. Never raise it.
 MAX_SEGMENTS = 1 << 24
+# On disk: 32 bits of every key are the table's id. Never raise it.
+MAX_TABLE_ID = (1 << 32) - 1
+# The last microsecond of the year 9999, the last that Python's datetime has.
+MAX_TIME = 253_402_300_799_999_999
 
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 RESERVED_PREFIX = "__internal_"
@@ -325,10 +333,10 @@ def decode_entry(data: bytes, epoch: int, location: str) -> Entry:
     """
     value, lines = unseal("entry", data, location)
     check_format(value, location)
-    try:
+    with malformed_content(location, "log entry"):
         entry = Entry.from_json(value)
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptionError(f"{location}: its content is no log entry: {error!r}") from error
+        check_types(entry)
+        _check_values(entry)
     if entry.epoch != epoch or lines:
         raise CorruptionError(
             f"{location}: it holds the entry of epoch {entry.epoch}, not the one of epoch {epoch}; "
@@ -337,14 +345,83 @@ def decode_entry(data: bytes, epoch: int, location: str) -> Entry:
     return entry
 
 
+def _check_values(entry: Entry) -> None:
+    """Raise ValueError for a value that no commit has."""
+    if (entry.settings is None) == (entry.epoch == 1):
+        raise ValueError("the settings of the store are those of its first entry")
+    if entry.settings is not None:
+        check_settings(entry.settings)
+    check_time(entry.time)
+    check_time(entry.started)
+    if entry.oldest_epoch is not None and not 1 <= entry.oldest_epoch < entry.epoch:
+        raise ValueError(f"{entry.oldest_epoch} cannot be the oldest epoch")
+    if len(entry.added) > MAX_SEGMENTS:
+        raise ValueError(f"{len(entry.added)} segments")
+    for definition in (*entry.created_tables, *entry.altered_tables):
+        check_definition(definition)
+    for record in entry.added:
+        check_record(record)
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ValueError for settings that no store has."""
+    if not 1 <= settings.shards <= settings.vnode_count <= MAX_VNODE_COUNT:
+        raise ValueError(f"{settings.vnode_count} vnodes in {settings.shards} shards")
+    if settings.retention < 0:
+        raise ValueError(f"a retention of {settings.retention} seconds")
+
+
+def check_time(time: int) -> None:
+    """Raise ValueError for a time that is not in the years 1970 to 9999."""
+    if not 0 <= time <= MAX_TIME:
+        raise ValueError(f"{time} microseconds since 1970")
+
+
+def check_definition(definition: TableDefinition) -> None:
+    """Raise ValueError for a table that nobody can create."""
+    if not 1 <= definition.table_id <= MAX_TABLE_ID:
+        raise ValueError(f"the table id {definition.table_id}")
+    for schema in (definition.schema, *definition.older_schemas):
+        schema.check()
+
+
+def check_record(record: SegmentRecord) -> None:
+    """Raise ValueError for a segment that no writer makes."""
+    if record.place is not None and not (record.place[0] >= 1 and record.place[1] >= 0):
+        raise ValueError(f"the place {record.place}")
+    if len({table.table_id for table in record.tables}) < len(record.tables):
+        raise ValueError(f"segment {record.name} has statistics of a table twice")
+    for table in record.tables:
+        numbers = (table.rows - 1, table.deletes, table.expiring, *table.shard_bytes)
+        if min(numbers) < 0 or table.first_key > table.last_key:
+            raise ValueError(f"statistics {table!r:.200}")
+
+
+@contextmanager
+def malformed_content(location: str, kind: str) -> Iterator[None]:
+    """Turn whatever decoding a file's JSON raises into a CorruptionError that names the file.
+
+    A right checksum says only that the file is as it was written, whoever wrote it.
+    """
+    try:
+        yield
+    except CorruptionError:
+        raise
+    except Exception as error:
+        raise CorruptionError(
+            f"{location}: its content is not a {kind} ({error!r:.300}): restore it from a backup"
+        ) from error
+
+
 def check_format(value: Any, location: str) -> None:
     """Raise FormatVersionError if a file's content is of a later format than this code reads."""
-    found = value.get("format") if isinstance(value, dict) else None
-    if not isinstance(found, int) or found < 1:
+    version = value.get("format") if isinstance(value, dict) else None
+    if type(version) is not int or version < 1:
         raise CorruptionError(f"{location}: its content names no format version")
-    if found > FORMAT:
+    if version > FORMAT:
         raise FormatVersionError(
-            f"{location}: written in format {found}, this relstate reads up to {FORMAT}: update it"
+            f"{location}: written in format {version}, this relstate reads up to {FORMAT}: update "
+            "relstate"
         )
 
 

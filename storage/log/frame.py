@@ -56,4 +56,11 @@ def unseal(label: str, data: bytes, location: str) -> tuple[Any, list[bytes]]:
         raise CorruptionError(
             f"{location}: it holds no {label}; another file was put in its place: restore it"
         )
-    return json.loads(first[len(opening) : -1]), lines
+    try:
+        return json.loads(first[len(opening) : -1], parse_constant=_refuse_constant), lines
+    except (ValueError, RecursionError) as error:
+        raise CorruptionError(f"{location}: its content is not JSON ({error!r:.200})") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -10,21 +10,30 @@ Does not know: files. (See checkpoint.py for a state's bytes, log.py for where e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from ..errors import (
-    CorruptionError,
     EpochExpiredError,
     EpochNotFoundError,
     TableNotFoundError,
     ViewNotFoundError,
     ViewNotPopulatedError,
 )
-from .entry import Entry, SegmentRecord, Settings, TableDefinition, Transaction
+from ..paths import entry_path
+from .entry import (
+    Entry,
+    SegmentRecord,
+    Settings,
+    TableDefinition,
+    Transaction,
+    check_record,
+    malformed_content,
+)
 from .frame import canonical
-from .view import CatalogView, ViewProgress
+from .typecheck import check_types
+from .view import CatalogView, ViewDefinition, ViewProgress
 
 
 class PlacedSegment:
@@ -76,16 +85,13 @@ class PlacedSegment:
         return self._json
 
     def _decode(self, record: bytes) -> SegmentRecord:
-        try:
+        with malformed_content(f"segment {self.name} in the log's checkpoint", "segment record"):
             decoded = SegmentRecord.from_json(json.loads(record))
+            check_types(decoded)
+            check_record(decoded)
             if decoded.name != self.name:
                 raise ValueError(f"it is the record of {decoded.name}")
             return decoded
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptionError(
-                f"segment {self.name}: what the log's checkpoint says of it cannot be read "
-                f"({error!r}): restore the store from a backup"
-            ) from error
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PlacedSegment):
@@ -257,11 +263,28 @@ class StoreState:
 
 
 def fold(state: StoreState, entries: Iterable[Entry]) -> StoreState:
-    """Return the state after entries that follow one another and the state."""
+    """Return the state after entries that follow one another and the state.
+
+    CorruptionError for an entry that changes what the state before it does not have.
+    """
     draft = _Draft(state)
     for entry in entries:
-        draft.apply(entry)
+        with malformed_content(entry_path(entry.epoch), "change of the epoch before it"):
+            draft.apply(entry)
     return draft.finish()
+
+
+def check_inputs(progress: ViewProgress, table_ids: Container[int]) -> None:
+    """Raise ValueError unless the inputs of a view's progress are tables that are there."""
+    for table_id, _ in progress.inputs:
+        if table_id not in table_ids:
+            raise ValueError(f"no table {table_id}, an input of the view {progress.view_id}")
+
+
+def check_mapping(view: ViewDefinition, settings: Settings) -> None:
+    """Raise ValueError unless a view's mapping is of the store's vnodes."""
+    if view.mapping.vnode_count != settings.vnode_count:
+        raise ValueError(f"a view's mapping of {view.mapping.vnode_count} vnodes")
 
 
 class _Draft:
@@ -320,6 +343,10 @@ class _Draft:
     def _apply_views(self, entry: Entry) -> None:
         for table_id in entry.dropped_tables:
             self._views.pop(table_id, None)
+        for definition in (*entry.created_views, *entry.altered_views):
+            check_mapping(definition, self._state.settings)
+            if definition.view_id not in self._tables:
+                raise ValueError(f"no table for the view {definition.view_id}")
         for definition in entry.created_views:
             start = ViewProgress.start(definition)
             self._views[definition.view_id] = CatalogView(definition, start)
@@ -328,6 +355,7 @@ class _Draft:
             self._views[definition.view_id] = replace(view, definition=definition)
         for progress in entry.progress:
             view = self._views[progress.view_id]
+            check_inputs(progress, self._tables)
             self._views[progress.view_id] = replace(view, progress=progress)
 
     def _hide(self, table_id: int) -> None:
@@ -361,6 +389,9 @@ class _Draft:
 
     def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
+        for statistics in (part for record in entry.added for part in record.tables):
+            if len(statistics.shard_bytes) != self._state.settings.shards:
+                raise ValueError(f"{len(statistics.shard_bytes)} shards")
         for rank, record in enumerate(entry.added):
             placed = PlacedSegment(record, *(record.place or (entry.epoch, rank)))
             for table_id in self._shown_in(placed):

@@ -21,6 +21,8 @@ from .arrow import arrow_schema
 from .batch import BatchShape
 from .type_json import from_json, to_json
 
+# On disk: 16 bits of every value are the version of the schema it was encoded under.
+_MAX_VERSION = 65_535
 _KEY_PART = re.compile(
     r"(?P<name>`(?:[^`]|``)+`|.+?)"
     r"(?:\s+(?P<order>asc|desc))?"
@@ -204,6 +206,24 @@ class TableSchema:
             )
         except (KeyError, TypeError) as error:
             raise SchemaError(f"{value!r} is not the schema of a table") from error
+
+    def check(self) -> None:
+        """Raise SchemaError for a schema that `build` and its alterations cannot lead to."""
+        ids = [column.id for column in self.columns]
+        names = {column.name.lower() for column in self.columns}
+        key_ids = [key.column_id for key in self.primary_key]
+        is_possible = (
+            1 <= self.version <= _MAX_VERSION
+            and len(set(ids)) == len(names) == len(ids) > 0
+            and min(ids) >= 1
+            and max(ids) < self.next_column_id
+            and len(set(key_ids)) == len(key_ids) > 0
+            and set(self.distribution_key) <= set(key_ids) <= set(ids)
+            and len(set(self.distribution_key)) == len(self.distribution_key)
+            and not all(column.hidden for column in self.columns)
+        )
+        if not is_possible:
+            raise SchemaError(f"the schema of a table contradicts itself: {self!r:.300}")
 
     @cached_property
     def _by_id(self) -> dict[int, Column]:

@@ -9,6 +9,7 @@ The split of state table, mem table and storage table is RisingWave's.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -121,7 +122,10 @@ class StorageTable:
         value = self.get_value(self.encoding.encode_key(key))
         if value is None or (value[1] and expiry_of(value) <= self._time()):
             return None
-        return self.encoding.decode_row(key, value)
+        try:
+            return self.encoding.decode_row(key, value)
+        except (ValueError, IndexError, struct.error) as error:
+            raise self._damaged_row_error(error) from error
 
     def get_value(self, full_key: bytes) -> bytes | None:
         """Return the value under a full key, a delete or expired row included; None if none."""
@@ -430,12 +434,15 @@ class StorageTable:
         try:
             batches = [self.encoding.decode(block, columns) for block in piece.blocks]
         except (ValueError, IndexError) as error:
-            raise CorruptionError(
-                f"{self._environment.local_path(SEGMENTS)}: a row of table "
-                f"{self.encoding.table_id} cannot be decoded ({error}); run check to find the file"
-            ) from error
+            raise self._damaged_row_error(error) from error
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return batch if piece.order is None else batch.take(pa.array(piece.order))
+
+    def _damaged_row_error(self, error: Exception) -> CorruptionError:
+        return CorruptionError(
+            f"{self._environment.local_path(SEGMENTS)}: a row of table {self.encoding.table_id} "
+            f"cannot be decoded ({error}); run check to find the file"
+        )
 
 
 def _within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> list[bytes]:
