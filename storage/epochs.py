@@ -23,7 +23,7 @@ from .log.entry import Entry, SegmentRecord, Settings
 from .log.log import Log
 from .log.proposal import Proposal
 from .log.state import StoreState
-from .log.transaction import CommitResult, commit
+from .log.transaction import CommitResult, commit, keep_reserve
 from .maintenance import compaction
 from .paths import SEGMENTS, segment_path
 from .segment.registry import registry
@@ -56,7 +56,9 @@ class Epochs:
         log = Log(environment)
         settings = Settings(environment.random_id(), vnode_count, shards, retention)
         try:
-            return cls(log, log.create(settings))
+            state = log.create(settings)
+            keep_reserve(environment)
+            return cls(log, state)
         except StoreExistsError:
             if not exist_ok:
                 raise

@@ -8,6 +8,8 @@
                                                 a checkpoint that later ones have taken over from
     segments/<name>.lmdb                        a segment
 
+    .reserve                                    bytes that a vacuum or a drop frees on a full disk
+
 Names sort as their epochs do. A file on its way to one of these names has a random id and ``.tmp``
 behind it; a crash may leave it there. Files under any other name are left alone.
 Does not know: what the files hold.
@@ -23,6 +25,7 @@ LOG = "_log"
 ARCHIVE = "_archive"
 SEGMENTS = "segments"
 FOLDERS = (LOG, ARCHIVE, SEGMENTS)
+RESERVE = ".reserve"
 
 # On disk: checkpoints and archives are cut at multiples of it. Never change it.
 BLOCK = 32

@@ -18,7 +18,7 @@ import pyarrow as pa
 from .catalog import user_table
 from .codec.ragged import Bytes
 from .epochs import Epochs
-from .errors import AppendOnlyError, DataError, UsageError
+from .errors import AppendOnlyError, ConflictError, DataError, SegmentMissingError, UsageError
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
@@ -155,7 +155,16 @@ def open_state_table(
         reads = None
         if relied_on is not None:
             reads = Reads(reader.epoch, partial(_changes_any, epochs, encoding, relied_on))
-        proposal = Proposal(operation="write", started=started, segments=flush(), reads=reads)
+        try:
+            segments = flush()
+        except SegmentMissingError as error:
+            if reader.epoch < epochs.state.oldest_epoch:
+                raise ConflictError(
+                    f"epoch {reader.epoch} of table {name!r}, which this write is based on, was "
+                    "vacuumed since; nothing was committed: read again and retry"
+                ) from error
+            raise
+        proposal = Proposal(operation="write", started=started, segments=segments, reads=reads)
         return epochs.commit(proposal).epoch
 
     return StateTable(

@@ -142,6 +142,11 @@ class Proposal:
         return (*self.created_tables, *(one for view in self.new_views for one in view.tables))
 
     @property
+    def frees_space(self) -> bool:
+        """Whether files go because of it, at once or at the next vacuum."""
+        return self.oldest_epoch is not None or bool(self.dropped_tables)
+
+    @property
     def touched(self) -> frozenset[int]:
         """The ids of the tables it needs to be there."""
         return frozenset(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -19,13 +20,17 @@ from ..errors import (
     ClockError,
     ConflictError,
     CorruptionError,
+    EpochExpiredError,
     OptionError,
     RepeatedWriteError,
     SegmentMissingError,
     StaleJobError,
+    StorageError,
+    StorageFullError,
+    UnknownOutcomeError,
 )
 from ..instant import iso_time
-from ..paths import SEGMENTS, segment_path
+from ..paths import RESERVE, SEGMENTS, segment_path
 from .entry import MAX_SEGMENTS, Entry, SegmentRecord, TableDefinition, Transaction
 from .frame import canonical
 from .log import Log
@@ -39,6 +44,9 @@ from .view import ViewDefinition, ViewProgress
 ORPHAN_GRACE = 24 * 3600 * 1_000_000
 # A lost race means that somebody else committed; so many in a row mean something else.
 _ATTEMPTS = 1_000
+
+# Room for the entry of a vacuum or a drop, its temporary file and the folder's growth.
+_RESERVE_BYTES = 65_536
 
 REPAIR_CLOCK = "repair clock"
 
@@ -89,7 +97,7 @@ def commit(
         if check is not None:
             check(state)
         entry = _entry(environment, state, proposal)
-        if log.append(entry):
+        if _append(log, entry, proposal):
             state = state.apply(entry)
             log.auto_fold(state)
             return CommitResult(entry.epoch, state)
@@ -97,6 +105,30 @@ def commit(
         f"{environment.location('')}: lost the race for the next epoch {_ATTEMPTS} times; "
         "nothing was committed: let fewer writers commit at once and try again"
     )
+
+
+def _append(log: Log, entry: Entry, proposal: Proposal) -> bool:
+    """Append an entry: see `Log.append`. On a full disk, one that frees space uses the reserve."""
+    try:
+        return log.append(entry)
+    except StorageFullError:
+        if not (proposal.frees_space and release_reserve(log.environment)):
+            raise
+    return log.append(entry)
+
+
+def keep_reserve(environment: Environment) -> None:
+    """Make the reserve of a store where it is missing and there is room for it."""
+    if not environment.exists(RESERVE):
+        with suppress(FileExistsError, StorageError, UnknownOutcomeError):
+            environment.put_if_absent(RESERVE, bytes(_RESERVE_BYTES))
+
+
+def release_reserve(environment: Environment) -> bool:
+    """Remove the reserve of a store, and return whether there was one."""
+    is_there = environment.exists(RESERVE)
+    environment.remove(RESERVE)
+    return is_there
 
 
 def _is_committed(state: StoreState, proposal: Proposal) -> bool:
@@ -133,11 +165,21 @@ def _is_done(state: StoreState, transaction: Transaction) -> bool:
 
 def _check_reads(log: Log, reads: Reads, after: int, state: StoreState) -> None:
     for entry in log.entries(state, after + 1, state.epoch):
-        if entry.data_change and reads.conflicts(entry):
+        if entry.data_change and _conflicts(reads, entry, state):
             raise ConflictError(
                 f"epoch {entry.epoch} ({entry.operation}) changed what was read at epoch "
-                f"{reads.epoch}; nothing was committed: read again and retry"
+                f"{reads.epoch}, or was vacuumed since; nothing was committed: read again and retry"
             )
+
+
+def _conflicts(reads: Reads, entry: Entry, state: StoreState) -> bool:
+    """Return whether a commit changed what was read; True if a vacuum has removed its files."""
+    try:
+        return reads.conflicts(entry)
+    except (SegmentMissingError, EpochExpiredError):
+        if entry.epoch < state.oldest_epoch:
+            return True
+        raise
 
 
 def _check_segments(environment: Environment, state: StoreState, proposal: Proposal) -> None:

@@ -30,7 +30,7 @@ from ..log.log import Log
 from ..log.proposal import Proposal
 from ..log.rules import needed_by_views
 from ..log.state import StoreState
-from ..log.transaction import ORPHAN_GRACE, commit
+from ..log.transaction import ORPHAN_GRACE, commit, keep_reserve
 from ..paths import (
     ARCHIVE,
     LOG,
@@ -107,6 +107,7 @@ def _vacuum(
     found = _removable(log, state, expiring, oldest, fence)
     report = VacuumReport(len(found.paths), _bytes(log.environment, found), state.oldest_epoch)
     _remove(log.environment, found)
+    keep_reserve(log.environment)
     return state, report
 
 

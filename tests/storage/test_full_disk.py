@@ -15,7 +15,8 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.errors import StorageFullError
 from relstate.storage.segment.registry import registry
-from support.stores import contents, upsert
+from support.faulty_environment import FaultyEnvironment
+from support.stores import contents, unsynced, upsert
 
 _ROOM = "3m"
 
@@ -85,6 +86,51 @@ def test_a_disk_too_full_for_the_log_refuses_the_commit(small_disk: Path) -> Non
         filler.unlink()
         assert store.truncate("t") == epoch + 1
         assert store.check().problems == ()
+
+
+@pytest.mark.parametrize("freeing", ["vacuum", "drop"])
+def test_a_full_disk_can_be_vacuumed_and_its_tables_dropped(small_disk: Path, freeing: str) -> None:
+    """The reserve makes room for the commit; what vacuum frees makes room for the next reserve."""
+    with Store.create(str(small_disk / "store"), vnode_count=3, shards=1) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+        for _ in range(3):
+            upsert(store, "t", [(key, "w" * 1000) for key in range(100)])
+        store.compact()
+        _fill(small_disk / "filler")
+
+        if freeing == "drop":
+            store.drop_table("t")
+        report = store.vacuum(retention=0)
+
+        assert report.files >= 3
+        assert (small_disk / "store" / ".reserve").stat().st_size == 65_536
+        assert store.check().problems == ()
+
+
+@pytest.mark.parametrize("freeing", ["vacuum", "drop", "truncate"])
+def test_only_what_frees_space_uses_the_reserve(tmp_path: Path, freeing: str) -> None:
+    """Where the entry does not fit: a vacuum and a drop are tried again without the reserve."""
+    path = tmp_path / "store"
+    with Store.create(str(path), environment=unsynced(str(path))) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+        upsert(store, "t", [(1, "a")])
+        upsert(store, "t", [(1, "b")])
+        store.compact()
+        epoch = store.epoch
+    environment = FaultyEnvironment(path, error_at="write _log/*", errno=errno.ENOSPC)
+    with Store.open(str(path), environment=environment) as store:
+        if freeing == "truncate":
+            with pytest.raises(StorageFullError):
+                store.truncate("t")
+            assert (store.epoch, environment.exists(".reserve")) == (epoch, True)
+        elif freeing == "drop":
+            store.drop_table("t")
+            assert (store.epoch, environment.exists(".reserve")) == (epoch + 1, False)
+        else:
+            assert store.vacuum(retention=0).files >= 2
+            assert (store.epoch, environment.exists(".reserve")) == (epoch + 1, True)
+            assert "remove .reserve" in environment.touches
+        assert environment.struck
 
 
 def test_a_file_size_limit_refuses_the_rows(store: Store) -> None:
