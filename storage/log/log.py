@@ -1,32 +1,36 @@
-"""The commit log: one file an epoch, and creating it is the commit.
+"""The commit log: one file per epoch; creating the file is the commit.
 
-Promises: of all writers that want an epoch exactly one has it, and knows it, or is told that it
-cannot know (UnknownOutcomeError); a state that `load` or `refresh` returned was the newest at some
-moment during the call; opening a store reads one checkpoint and few entries, however many there
-were; a missing or damaged file is a CorruptionError that names it.
-Does not know: what a commit must check (transaction.py), nor segments.
+Promises: of all writers that want an epoch exactly one gets it, and knows that it did, or learns
+that it cannot know (UnknownOutcomeError); a state that `load` or `refresh` returns was the newest
+at some moment during the call; opening a store reads one checkpoint and a few entries, whatever its
+age; a missing or damaged file is a CorruptionError that names it.
+Does not know: what a commit must check (transaction.py), segments.
 
 **Folding.** Every 32 epochs the writer that committed leaves a checkpoint: the fold of all entries
-so far. Entries that two checkpoints cover are copied to an archive, one file for each block of 32,
-and then removed, together with the older checkpoints, which are archived too: the state of an older
+so far. Entries that two checkpoints cover are copied to an archive, one file per block of 32, and
+then removed, together with the older checkpoints, which are archived too: the state of an older
 epoch is the fold of at most 31 entries onto the checkpoint before it. So `_log` holds at most about
-a hundred files, and whoever opens a store lists them: a pointer to the newest checkpoint would have
-to be distrusted, and could save nothing.
+a hundred files, and opening a store lists them. A pointer to the newest checkpoint would not help:
+it could be stale, so the folder would be listed all the same.
 
-**The order of removal** carries the proofs. Archives are durable first; then checkpoints go, then
-entries, each in ascending order. Hence: as long as the file that one started from (a checkpoint,
-or the entry of one's own epoch) is still there, no entry above it has been removed, and "the next
-entry is missing" means that there is none. A reader looks for the next entry, then for its own:
-two cheap calls, and no reader, however long it slept, takes a folded log for one that stands
-still. Listing the folder once a minute as well bounds what a file system with a stale cache, or
-the entry of a dead writer (below), can hide.
+**The order of removal.** Archives are durable first; then checkpoints are removed, then entries,
+each in ascending order. Hence: while the file that a reader started from (a checkpoint, or the
+entry of its own epoch) is still there, no entry after it has been removed, and "the next entry is
+missing" means that there is none. A reader looks for the next entry, then for its own: two cheap
+calls, and no reader, however long it slept, takes a folded log for one without new commits. Where
+the folder's version is the one taken before such a pair of looks, no name has come or gone since,
+and the looks would have the same result: one call. Listing the folder once per interval of the
+environment bounds what a file system with a stale cache, or the entry of a dead writer (below),
+can hide.
 
-**Slept writers.** A writer may sleep between looking at the log and creating its entry, while
-others go on and fold: the slot it wanted is free again, and it wins it. Such an entry is dead. The
-writer finds out because its epoch has an archive: nothing is removed before it is archived, so a
-slot without an archive was never used before. It removes its entry and tries again at the tail.
-Should it die before that, nobody is misled: loading begins at a checkpoint above the dead entry,
-and a reader believes a next entry only if its own is still there, with its own commit id.
+**Zombie writers.** A writer may sleep between looking at the log and creating its entry, while
+others commit and fold: the slot that it wanted is free again, and it wins it. Such an entry is
+dead. The writer finds out because its epoch has an archive: nothing is removed before it is
+archived, so a slot without an archive was never used before. It removes its entry and tries again
+at the tail. A crash before that is harmless: loading starts at a checkpoint after the dead entry, a
+reader believes a next entry only if its own is still there, with its own commit id, and an entry of
+the past is believed if the one after it names it as its parent, or if it has no archive
+(history.py).
 """
 
 from __future__ import annotations
