@@ -14,6 +14,7 @@ Does not know: which options there are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 from pyspark.sql.types import StructField, StructType
 
@@ -64,14 +65,25 @@ def recalled(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_destination(options: Mapping[str, str]) -> None:
-    """OptionError if a write says nothing of where to, as one to a table of the catalog."""
+    """OptionError if a write names neither path nor table, as one to a table of the catalog."""
     if _says_nothing(options):
         raise errors.OptionError(
-            "options 'path' and 'table' are missing. For a table of its catalog, and for CREATE "
-            "TABLE … AS SELECT, Spark does not tell a Python source where to write; name it: "
-            "INSERT INTO t WITH (path = '…', `table` = '…') …, or insert into a temporary view "
-            "USING relstate, or write with .format('relstate').option('table', …).save(path)"
+            "options 'path' and 'table' are missing: write with .format('relstate')"
+            ".option('table', …).mode('append').save(path). For a table of its catalog Spark does "
+            "not pass them on: INSERT INTO t WITH (path = '…', `table` = '…') …; CREATE TABLE … AS "
+            "SELECT is not possible"
         )
+
+
+def refuse_creation() -> NoReturn:
+    """Raise the OptionError of a write that would create a table of Spark's catalog."""
+    raise errors.OptionError(
+        "saveAsTable, writeTo(…).create() and CREATE TABLE … AS SELECT cannot create a table of "
+        "Spark's catalog over relstate, because Spark does not keep its path and nobody could read "
+        "it; nothing was written. Write with .format('relstate').option('table', …)"
+        ".mode('append').save(path), then CREATE TABLE t USING relstate OPTIONS (path '…', `table` "
+        "'…')"
+    )
 
 
 def _says_nothing(options: Mapping[str, str]) -> bool:

@@ -23,16 +23,23 @@ from relstate.storage import SegmentRecord, errors
 # is the run's id, a UUID, unless somebody sets another one in foreachBatch.
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
+# A statement that runs another one, as CREATE TABLE AS SELECT runs a write, is its root.
+_STATEMENT = "spark.sql.execution.id"
+_ROOT_STATEMENT = "spark.sql.execution.root.id"
 _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskIdentity:
-    """Where a task ran: its partition, and the streaming query and its run if there are any."""
+    """Where a task ran: its partition, and the streaming query and its run if there are any.
+
+    ``is_nested``: the write is part of another statement, outside of a streaming query.
+    """
 
     partition: int
     query: str | None = None
     run: str | None = None
+    is_nested: bool = False
 
     @classmethod
     def current(cls) -> TaskIdentity:
@@ -43,7 +50,9 @@ class TaskIdentity:
         query, run = context.getLocalProperty(_QUERY), context.getLocalProperty(_RUN)
         if query is None or run is None or not _RUN_ID.fullmatch(run):
             run = None
-        return cls(context.partitionId(), query, run)
+        root = context.getLocalProperty(_ROOT_STATEMENT)
+        is_nested = query is None and root not in (None, context.getLocalProperty(_STATEMENT))
+        return cls(context.partitionId(), query, run, is_nested)
 
 
 @dataclass(frozen=True, slots=True)

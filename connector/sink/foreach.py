@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from relstate.connector.failure import unwrapped
 from relstate.storage import WriteTarget, errors
 
-from .order import check_order
+from .metadata_columns import check_order
 from .shuffle import shuffled, units_worth
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from relstate.connector import catalog_table
 from relstate.connector.task_report import TaskIdentity, TaskReport
 from relstate.storage import SegmentRecord, TableWriter, WriteTarget, environment_of
 
-from .expiry import RowExpiry
-from .operation import OperationColumn
+from .metadata_columns import OperationColumn, RowExpiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,15 @@ class WriteJob:
     expiry: RowExpiry | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        """Write the rows of one task, and return what the driver needs to commit them."""
+        """Write the rows of one task, and return what the driver needs to commit them.
+
+        OptionError where the write is part of a statement that creates a table of Spark's catalog.
+        """
         started = environment_of(self.target.path).now()
-        return TaskReport(started, self._written(batches), TaskIdentity.current())
+        identity = TaskIdentity.current()
+        if identity.is_nested:
+            catalog_table.refuse_creation()
+        return TaskReport(started, self._written(batches), identity)
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> tuple[SegmentRecord, ...]:
         with self.target.open() as writer:

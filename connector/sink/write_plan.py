@@ -25,13 +25,10 @@ from relstate.storage import (
     errors,
 )
 
-from .batch import BatchWriter
-from .expiry import RowExpiry
 from .merge_schema import merge_schema, misfit
-from .operation import OperationColumn
-from .order import check_order
-from .stream import StreamWriter
+from .metadata_columns import OperationColumn, RowExpiry, check_order
 from .write_job import WriteJob
+from .writer import BatchWriter, StreamWriter
 
 
 @reported
@@ -107,7 +104,11 @@ def _operations(name: str | None, definition: TableDefinition) -> OperationColum
         return None
     properties = definition.properties
     return OperationColumn(
-        name, _has(definition.schema, name), UPSERTS[properties.merge], properties.append_only
+        name,
+        _has(definition.schema, name),
+        UPSERTS[properties.merge],
+        properties.append_only,
+        tuple(column.name for column in definition.schema.key_columns),
     )
 
 

@@ -154,6 +154,27 @@ def test_a_catalog_table_that_could_not_be_read_is_not_made(
     assert not spark.catalog.tableExists("c")
 
 
+def test_a_table_is_not_created_by_a_write(spark: SparkSession, store: Store, orders: str) -> None:
+    """Nobody could read it, whether or not the write names the place; nothing is written."""
+    epoch = store.epoch
+    rows = orders_of(spark, (1, "ann"))
+
+    for mode in ("append", "overwrite"):
+        writer = rows.write.format("relstate").mode(mode)
+        with pytest.raises(
+            PySparkException, match=r"OptionError: saveAsTable.*nothing was written"
+        ):
+            writer.options(path=store.path, table=orders).saveAsTable("c")
+    creation = rows.writeTo("c").using("relstate").option("path", store.path)
+    with pytest.raises(PySparkException, match="OptionError: saveAsTable"):
+        creation.option("table", orders).create()
+    with pytest.raises(PySparkException, match="OptionError: options 'path' and 'table'"):
+        rows.write.format("relstate").mode("append").saveAsTable("c")
+
+    assert not spark.catalog.tableExists("c")
+    assert store.epoch == epoch
+
+
 def test_a_catalog_table_with_columns_of_its_own_is_told_apart(
     spark: SparkSession, store: Store, filled: str
 ) -> None:

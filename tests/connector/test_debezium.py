@@ -134,8 +134,8 @@ def test_mysql_s_changes_are_ordered_over_log_files(db: Database, store: Store, 
     apply(db, change("u", {"id": 1, "name": "new"}, file="bin.000002", pos=457, row=0))
     assert names(store) == {1: "new"}
 
-    apply(db, change("u", {"id": 1, "name": "last"}, file="bin.1000000", pos=4, row=0))
-    apply(db, change("u", {"id": 1, "name": "late"}, file="bin.999999", pos=1 << 31, row=0))
+    apply(db, change("u", {"id": 1, "name": "last"}, file="bin.1000", pos=4, row=0))
+    apply(db, change("u", {"id": 1, "name": "late"}, file="bin.000999", pos=1 << 31, row=0))
     assert names(store) == {1: "last"}
 
 

@@ -180,7 +180,7 @@ def test_rows_expire_as_a_write_says(spark: SparkSession, db: Database, store: S
     [
         ("SELECT 1 AS id, 0 AS life", {"ttlColumn": "life"}, "ValueRangeError"),
         ("SELECT 1 AS id, 'x' AS life", {"ttlColumn": "life"}, "SchemaMismatchError"),
-        ("SELECT 1 AS id", {"ttlColumn": "life"}, "SchemaMismatchError.*column of TTLs 'life'"),
+        ("SELECT 1 AS id", {"ttlColumn": "life"}, "SchemaMismatchError.*TTL column 'life'"),
         ("SELECT 1 AS id", {"ttl": "0"}, "OptionError"),
     ],
 )
@@ -207,7 +207,7 @@ def test_changes_need_no_order_where_a_version_tells_it(
 
     assert store.table("v").get(1) is None
     assert store.table("v").get(2)["at"] == 8  # type: ignore[index]
-    with pytest.raises(Exception, match="OptionError: option 'opColumn' needs 'clustered'"):
+    with pytest.raises(Exception, match="OptionError: option 'opColumn' needs a table with"):
         save(changes, store, "p", opColumn="op")
 
 

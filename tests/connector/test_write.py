@@ -160,11 +160,11 @@ def test_changes_are_applied_in_their_order(spark: SparkSession, store: Store, o
 @pytest.mark.parametrize(
     ("operation", "options", "error"),
     [
-        ("'upsert' AS op", {"clustered": "true"}, "UnknownOperationError: row 0 .*'upsert'"),
+        ("'upsert' AS op", {"clustered": "true"}, "UnknownOperationError: .* key .*'upsert'"),
         ("nullif('d', 'd') AS op", {"clustered": "true"}, "UnknownOperationError: .*None"),
         ("1 AS op", {"clustered": "true"}, "SchemaMismatchError: the operation column 'op'"),
         ("'d' AS o", {"clustered": "true"}, "SchemaMismatchError: the data has no operation"),
-        ("'d' AS op", {}, "OptionError: option 'opColumn' needs 'clustered'"),
+        ("'d' AS op", {}, "OptionError: option 'opColumn' needs a table with"),
     ],
 )
 def test_changes_that_cannot_be_told_apart_write_nothing(

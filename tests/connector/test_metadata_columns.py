@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sink.operation import OperationColumn
+from relstate.connector.sink.metadata_columns import OperationColumn
 from relstate.storage.errors import SchemaMismatchError, UnknownOperationError
 from relstate.storage.segment.kind import Kind
 
