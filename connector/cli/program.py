@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from relstate.connector.failure import told
+from relstate.connector.failure import describe_error
 from relstate.storage import errors
 
 from .doctor import doctor
@@ -83,7 +83,7 @@ def _ending() -> Iterator[None]:
     except errors.RelstateError as error:
         raise Failure(type(error).__name__, str(error)) from error
     except Exception as error:
-        name, _, message = told(error).partition(": ")
+        name, _, message = describe_error(error).partition(": ")
         raise Failure(name, message or "no message") from error
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.connector.failure import reported_items
+from relstate.connector.failure import strip_tracebacks
 from relstate.connector.task_report import RowCounts, TaskReport
 from relstate.storage import (
     UPSERTS,
@@ -71,7 +71,7 @@ class DmlTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield what the driver needs to commit them."""
         named = (batch.rename_columns(list(self.names)) for batch in batches)
-        return reported_items(self._reports(named))
+        return strip_tracebacks(self._reports(named))
 
     def _reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         report = self._report(batches if self.existing is None else self._checked(batches))

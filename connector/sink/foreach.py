@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from relstate.connector.failure import unwrapped
+from relstate.connector.failure import unwrap_errors
 from relstate.storage import WriteTarget, errors
 
 from .metadata_columns import check_order
@@ -47,7 +47,7 @@ class ForeachBatchWriter:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch. Errors are relstate's own where it has one."""
-        with unwrapped():
+        with unwrap_errors():
             self.write(self._gathered(batch), batch_id)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:

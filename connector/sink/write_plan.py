@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from relstate.connector import catalog_table
-from relstate.connector.failure import reported
+from relstate.connector.failure import strip_traceback
 from relstate.connector.options import WriteOptions, stream_options, write_options
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import (
@@ -31,7 +31,7 @@ from .write_job import WriteJob
 from .writer import BatchWriter, StreamWriter
 
 
-@reported
+@strip_traceback
 def plan_batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
     """Return the writer of a batch.
 
@@ -41,7 +41,7 @@ def plan_batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool)
     return BatchWriter(_job(write_options(given), schema, overwrite))
 
 
-@reported
+@strip_traceback
 def plan_stream(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
     """Return the writer of a micro-batch; errors as for `plan_batch`."""
     catalog_table.check_destination(given)

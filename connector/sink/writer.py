@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from relstate.connector.failure import reported
+from relstate.connector.failure import strip_traceback
 
 from .commit import commit_batch, commit_microbatch
 from .write_job import WriteJob
@@ -23,12 +23,12 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, job: WriteJob) -> None:
         self._job = job
 
-    @reported
+    @strip_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         return self._job.run(iterator).message()
 
-    @reported
+    @strip_traceback
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make all rows visible at once."""
         commit_batch(self._job, messages)
@@ -43,12 +43,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, job: WriteJob) -> None:
         self._job = job
 
-    @reported
+    @strip_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         return self._job.run(iterator).message()
 
-    @reported
+    @strip_traceback
     def commit(
         self,
         messages: Sequence[WriterCommitMessage | None],

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pyspark.sql.types import StructType
 
 from relstate.connector import catalog_table
-from relstate.connector.failure import reported
+from relstate.connector.failure import strip_traceback
 from relstate.connector.options import (
     ReadOptions,
     either_feed_options,
@@ -31,7 +31,7 @@ from .reader import PARTITION_BYTES, TableReader, check_columns
 PARTITION_POINTS = 4096
 
 
-@reported
+@strip_traceback
 def plan_schema(given: Mapping[str, str]) -> StructType:
     """Return the schema of a read with these options, or of a catalog table defined by them.
 
@@ -44,7 +44,7 @@ def plan_schema(given: Mapping[str, str]) -> StructType:
     return catalog_table.with_options(_schema_of(options), options)
 
 
-@reported
+@strip_traceback
 def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
     """Return the reader of the columns of ``schema`` at the epoch, or of the epochs, chosen now.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from relstate.connector.failure import reported_items
+from relstate.connector.failure import strip_tracebacks
 from relstate.storage import FeedPlan, FeedSnapshot, ReadPlan, cast, errors
 
 # Stored bytes that make a partition by default: a task of Spark costs as much as reading 1 MiB.
@@ -49,7 +49,7 @@ def batches_of(
     plan: ReadPlan | FeedPlan | FeedSnapshot, vnodes: tuple[range, ...], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield what a plan names of some vnodes, as batches of ``schema``, to Spark."""
-    return reported_items(_in_schema(batch, schema) for batch in plan.read(vnodes))
+    return strip_tracebacks(_in_schema(batch, schema) for batch in plan.read(vnodes))
 
 
 def check_columns(asked: Sequence[str] | None, given: Sequence[str]) -> None:

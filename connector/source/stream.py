@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from relstate.connector import catalog_table
-from relstate.connector.failure import reported
+from relstate.connector.failure import strip_traceback
 from relstate.connector.options import FeedOptions, follow_options
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import FeedPlan, FeedSnapshot, Store, TableDefinition, errors
@@ -108,7 +108,7 @@ class PlannedPartition(InputPartition):
     vnodes: tuple[range, ...]
 
 
-@reported
+@strip_traceback
 def plan_stream(given: Mapping[str, str], schema: StructType) -> ChangeStreamReader:
     """Return the stream of the columns of ``schema``.
 
@@ -137,14 +137,14 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Offsets
 
-    @reported
+    @strip_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins; the same in all of its run."""
         if self._first is None:
             self._first = self._beginning()
         return self._first.to_json()
 
-    @reported
+    @strip_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the micro-batch behind ``start``, which itself if nothing changed."""
         offset = FeedOffset.from_json(start)
@@ -153,7 +153,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         epoch = self._next_epoch(offset, limit)
         return start if epoch is None else offset.at(epoch).to_json()
 
-    @reported
+    @strip_traceback
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the last epoch that changed the table, for the query's progress."""
         return {"epoch": self._data_epoch(self._definition().table_id)}
@@ -163,14 +163,14 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.epochs_a_trigger
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
-    @reported
+    @strip_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note what is there now: this run of the query ends with it."""
         self._target = self._data_epoch(self._definition().table_id)
 
     # Micro-batches
 
-    @reported
+    @strip_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the parts of the micro-batch between two offsets."""
         first, last = FeedOffset.from_json(start), FeedOffset.from_json(end)

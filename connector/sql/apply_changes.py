@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NullType, StringType
 
-from relstate.connector.failure import unwrapped
+from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.sink.shuffle import grouped_by_key
 from relstate.connector.syntax.tokens import quoted
@@ -103,7 +103,7 @@ class ChangeApplier:
             options["txnAppId"] = self.application
         if version is not None:
             options["txnVersion"] = str(version)
-        with unwrapped():
+        with unwrap_errors():
             writer = self._last(source).write.format("relstate").mode("append")
             writer.options(**options).save(self.target.path)
 
@@ -125,7 +125,7 @@ class ChangeApplier:
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         # The rows lie where they belong; the writer does not move them again.
         writer = ForeachBatchWriter(self.target, self.application, _OPERATION)
-        with unwrapped():
+        with unwrap_errors():
             writer.write(self._last(batch), batch_id)
 
     def _last(self, source: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from pyspark.sql.window import Window
 
-from relstate.connector.failure import told
+from relstate.connector.failure import describe_error
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.node import walk
@@ -75,7 +75,7 @@ def _report(
     except errors.SessionError:
         raise
     except Exception as error:
-        problems.append(f"{name}: it cannot be checked: {told(error)}")
+        problems.append(f"{name}: it cannot be checked: {describe_error(error)}")
     return ViewReport(name, view.progress.reflects, tuple(problems))
 
 

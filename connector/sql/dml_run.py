@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from relstate.connector.failure import unwrapped
+from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
 from relstate.connector.sink.shuffle import grouped_by_key, shuffled, units_worth
 from relstate.connector.task_report import NO_ROWS, RowCounts, TaskReport
@@ -83,7 +83,7 @@ class DmlRunner:
             return DmlResult(self._store.truncate(statement.table), RowCounts(None, None, None))
         # Inserts that read nothing meet nobody; others try again when they do.
         is_blind = isinstance(statement, Insert)
-        with nullcontext() if is_blind else self._turns[definition.table_id], unwrapped():
+        with nullcontext() if is_blind else self._turns[definition.table_id], unwrap_errors():
             for _ in range(_RETRIES):
                 try:
                     return self._attempt(statement)

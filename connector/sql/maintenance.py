@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from relstate.connector.failure import reported, unwrapped
+from relstate.connector.failure import strip_traceback, unwrap_errors
 from relstate.connector.task_report import TaskReport, received_reports
 from relstate.storage import CompactionJob, CompactionReport, Store, errors
 
@@ -69,7 +69,7 @@ def _maintained(spark: SparkSession, store: Store, table: str) -> CompactionRepo
 
 def _run(spark: SparkSession, store: Store, table: str, parts: int, spares_young: bool) -> None:
     writer = spark.range(0, parts, 1, parts).write.format(_FORMAT).mode("append")
-    with unwrapped():
+    with unwrap_errors():
         writer.options(table=table, **{_SPARES_YOUNG: spares_young}).save(store.path)
 
 
@@ -94,7 +94,7 @@ class MaintenanceSource(DataSource):
         """Return the name of the format."""
         return _FORMAT
 
-    @reported
+    @strip_traceback
     def writer(self, schema: StructType, overwrite: bool) -> MaintenanceWriter:
         """Return the writer of a job that is planned now."""
         with Store.open(self.options["path"]) as store:
@@ -110,7 +110,7 @@ class MaintenanceWriter(DataSourceArrowWriter):
     def __init__(self, job: CompactionJob | None) -> None:
         self._job = job
 
-    @reported
+    @strip_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run the parts whose numbers come, but for those there are not."""
         numbers = [number for batch in iterator for number in batch.column(0).to_pylist()]
@@ -120,7 +120,7 @@ class MaintenanceWriter(DataSourceArrowWriter):
         segments = self._job.run(parts) if parts else ()
         return TaskReport(self._job.started, segments, parts=parts).message()
 
-    @reported
+    @strip_traceback
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Let what all tasks wrote take the place of what was merged."""
         if self._job is None:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from relstate.connector.failure import unwrapped
+from relstate.connector.failure import unwrap_errors
 from relstate.connector.source.read import partitions_worth
 from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree, conjunction, text_of
@@ -178,7 +178,7 @@ class QueryReader:
         reader = reader.option("expiresBy", iso_time(plan.time))
         if where is not None:
             reader = reader.option("boundCondition", where.json)
-        with unwrapped():
+        with unwrap_errors():
             return reader.load(self._store.path)
 
     # Which tables, at which epoch
@@ -198,7 +198,7 @@ class QueryReader:
         if as_of.version is not None:
             return as_of.version
         # Spark knows what the text means, and in which time zone.
-        with unwrapped():
+        with unwrap_errors():
             micros = self._spark.sql(
                 f"SELECT unix_micros(CAST({as_of.timestamp} AS TIMESTAMP))"
             ).collect()[0][0]

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from relstate.connector.failure import told
+from relstate.connector.failure import describe_error
 from relstate.storage import (
     CatalogView,
     NewProgress,
@@ -133,7 +133,7 @@ def _fill_part(refresher: Refresher, view_id: int) -> bool:
         if whole == part:
             raise
         _logger.warning(
-            "a part of a backfill failed, and is tried with all the rest: %s", told(error)
+            "a part of a backfill failed, and is tried with all the rest: %s", describe_error(error)
         )
         part = whole
         outcome = refresher.outcome(refresher.run(state, view_id, part.reads))

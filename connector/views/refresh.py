@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from relstate.connector.failure import told, unwrapped
+from relstate.connector.failure import describe_error, unwrap_errors
 from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     CHANGE_TYPE,
@@ -217,7 +217,9 @@ class Refresher:
                 # Between two parts there may be rows that no epoch has, which an expression of the
                 # view does not take: then all has to come at once.
                 _logger.warning(
-                    "a refresh in %d parts failed; it is tried in one: %s", count, told(error)
+                    "a refresh in %d parts failed; it is tried in one: %s",
+                    count,
+                    describe_error(error),
                 )
         return self._computed(run)
 
@@ -245,7 +247,7 @@ class Refresher:
         session = self._sessions.of(run.view.definition.settings)
         sources = {id(read.scan): read for read in run.reads}
         fan = run.job.mapping.units
-        with unwrapped(), undisturbed(self._sessions.spark):
+        with unwrap_errors(), undisturbed(self._sessions.spark):
             frame = message_frame(
                 run.job,
                 lambda scan, steps: scan_frame(session, sources[id(scan)], steps, fan),
@@ -391,7 +393,7 @@ def failure_of(view: str, error: Exception) -> Exception:
         failure = errors.ViewFailedError(
             f"view {view!r} could not be computed; if an expression of its SELECT does not take a "
             "row of its inputs, correct the row, or create the view anew with an expression that "
-            f"takes it. What was raised: {told(error)}"
+            f"takes it. What was raised: {describe_error(error)}"
         )
     failure.__cause__ = error
     return failure

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
-from relstate.connector.failure import reported_items
+from relstate.connector.failure import strip_tracebacks
 from relstate.connector.types import passes_as_is, struct_of
 from relstate.storage import FeedPlan, Op, ReadPlan, adds_row, types
 
@@ -112,7 +112,7 @@ class ScanTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the changes of the parts whose numbers come; part 0 adds the control rows."""
         numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-        return reported_items(rows for number in numbers for rows in self.part(number))
+        return strip_tracebacks(rows for number in numbers for rows in self.part(number))
 
     def part(self, number: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part; the steps process all of its changes at once."""

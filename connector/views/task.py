@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.connector.failure import reported_items
+from relstate.connector.failure import strip_tracebacks
 from relstate.connector.task_report import TaskReport
 from relstate.storage import (
     ReadPlan,
@@ -115,7 +115,7 @@ class StatelessTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps over all rows at once, and yield what they give."""
-        return reported_items(self._rows(batches))
+        return strip_tracebacks(self._rows(batches))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = Received.of(batches, self.fields)
@@ -145,7 +145,7 @@ class FragmentTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the steps in the unit of this task, and yield changes and control rows."""
-        return reported_items(self._rows(batches))
+        return strip_tracebacks(self._rows(batches))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         started = environment_of(self.target.path).now()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import relstate
-from relstate.connector.failure import unwrapped
+from relstate.connector.failure import unwrap_errors
 from relstate.connector.sql import Database
 from relstate.storage import Store
 from relstate.storage.errors import (
@@ -199,7 +199,7 @@ def test_a_position_without_an_order_fails_the_query(
         events_of(spark, change("c", {"id": 1}, **source)), "id INT", **arguments
     )
 
-    with pytest.raises(RelstateError, match=text), unwrapped():
+    with pytest.raises(RelstateError, match=text), unwrap_errors():
         frame.collect()
 
 
@@ -271,7 +271,7 @@ def test_a_value_of_unknown_meaning_fails_the_query(
     """By the name of its column, with what to do."""
     frame = events_of(spark, with_schema({"v": value}, v=name))
 
-    with pytest.raises(SchemaMismatchError, match=f"'v'.*{text}"), unwrapped():
+    with pytest.raises(SchemaMismatchError, match=f"'v'.*{text}"), unwrap_errors():
         relstate.debezium(frame, f"v {data_type}").collect()
 
 
@@ -301,7 +301,7 @@ def test_a_value_that_postgresql_did_not_send_is_refused(
     delete = event("d", {"id": 1, "v": value}, None, 2)
     schema = f"id INT, v {data_type}"
 
-    with pytest.raises(SchemaMismatchError, match=r"'v'.*REPLICA IDENTITY FULL"), unwrapped():
+    with pytest.raises(SchemaMismatchError, match=r"'v'.*REPLICA IDENTITY FULL"), unwrap_errors():
         relstate.debezium(events_of(spark, update), schema).collect()
     (row,) = relstate.debezium(events_of(spark, delete), "id INT").collect()
     assert row["id"] == 1

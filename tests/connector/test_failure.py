@@ -7,14 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from relstate.connector.failure import own_error, reported, reported_items, told, unwrapped
+from relstate.connector.failure import (
+    describe_error,
+    find_own_error,
+    strip_traceback,
+    strip_tracebacks,
+    unwrap_errors,
+)
 from relstate.storage.errors import ConflictError, SchemaMismatchError
 
 
 def test_a_reported_error_shows_none_of_our_insides() -> None:
     """The traceback Spark prints ends at the border, with the class and the whole text."""
 
-    @reported
+    @strip_traceback
     def fails() -> None:
         try:
             raise OSError("below")
@@ -36,7 +42,7 @@ def test_an_error_between_two_items_is_reported_too() -> None:
         yield 1
         raise ConflictError("later")
 
-    received = reported_items(items())
+    received = strip_tracebacks(items())
 
     assert next(received) == 1
     with pytest.raises(ConflictError, match="later"):
@@ -46,7 +52,7 @@ def test_an_error_between_two_items_is_reported_too() -> None:
 def test_a_bug_keeps_its_traceback() -> None:
     """What is no error of relstate's passes as it is, with its cause."""
 
-    @reported
+    @strip_traceback
     def fails() -> None:
         raise ZeroDivisionError from ValueError("the cause")
 
@@ -58,7 +64,7 @@ def test_a_bug_keeps_its_traceback() -> None:
 
 def test_an_error_is_found_in_the_text_of_sparks() -> None:
     """The last line of the Python traceback says which it was."""
-    error = own_error(
+    error = find_own_error(
         "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n"
         '  File "x.py", line 1, in y\n'
         "relstate.storage.errors.SchemaMismatchError: unknown column 'x': drop it\n"
@@ -75,12 +81,12 @@ def test_an_error_is_found_in_the_text_of_sparks() -> None:
 )
 def test_no_error_is_made_up(text: str) -> None:
     """Other failures of Spark stay what they are."""
-    assert own_error(text) is None
+    assert find_own_error(text) is None
 
 
 def test_a_direct_call_raises_our_own_class() -> None:
     """However Spark wrapped it, and without Spark's stack behind it."""
-    with pytest.raises(ConflictError, match=r"^twice$") as caught, unwrapped():
+    with pytest.raises(ConflictError, match=r"^twice$") as caught, unwrap_errors():
         raise RuntimeError("Job aborted\nrelstate.storage.errors.ConflictError: twice\n\tat java")
 
     assert caught.value.__suppress_context__
@@ -88,7 +94,7 @@ def test_a_direct_call_raises_our_own_class() -> None:
 
 def test_a_failure_that_is_not_ours_passes() -> None:
     """Spark's word on its own matters is not changed."""
-    with pytest.raises(RuntimeError, match="theirs"), unwrapped():
+    with pytest.raises(RuntimeError, match="theirs"), unwrap_errors():
         raise RuntimeError("theirs")
 
 
@@ -137,4 +143,4 @@ def test_a_failure_that_is_not_ours_passes() -> None:
 )
 def test_what_is_told_of_an_exception_is_its_sentence(text: str, expected: str) -> None:
     """No stack, no plan, no text of a query; never more than a person reads."""
-    assert told(RuntimeError(text)) == expected
+    assert describe_error(RuntimeError(text)) == expected
