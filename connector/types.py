@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pyspark.sql import types as s
 from pyspark.sql.types import StructType
 
 from relstate.storage import Column, TableSchema, arrow, errors, feed_fields, type_json
@@ -19,6 +20,9 @@ _PLAIN = (
     t.Boolean, t.TinyInt, t.SmallInt, t.Int, t.BigInt, t.Float, t.Double, t.Decimal, t.String,
     t.Binary, t.Date, t.Timestamp, t.TimestampNtz,
 )  # fmt: skip
+
+_MOMENTS = (s.DateType, s.TimestampType, s.TimestampNTZType)
+_NOT_TEXT = (s.ArrayType, s.MapType, s.StructType, s.VariantType)
 
 
 def fields_of(schema: StructType) -> tuple[t.Field, ...]:
@@ -131,3 +135,30 @@ def _holds(wide: t.DataType, narrow: t.DataType) -> bool:
 
 def _admits(wide: bool, narrow: bool) -> bool:
     return wide or not narrow
+
+
+def can_store(value_type: s.DataType, stored_type: s.DataType) -> bool:
+    """Tell whether a value of a type may be assigned to a column of another, by the ANSI rule.
+
+    Numbers become numbers, dates and timestamps each other, and simple values text.
+    """
+    if value_type == stored_type or isinstance(value_type, s.NullType):
+        return True
+    if isinstance(value_type, s.NumericType) and isinstance(stored_type, s.NumericType):
+        return True
+    if isinstance(value_type, _MOMENTS) and isinstance(stored_type, _MOMENTS):
+        return True
+    if isinstance(stored_type, s.StringType):
+        return not isinstance(value_type, _NOT_TEXT)
+    if isinstance(value_type, s.ArrayType) and isinstance(stored_type, s.ArrayType):
+        return can_store(value_type.elementType, stored_type.elementType)
+    if isinstance(value_type, s.MapType) and isinstance(stored_type, s.MapType):
+        return can_store(value_type.keyType, stored_type.keyType) and can_store(
+            value_type.valueType, stored_type.valueType
+        )
+    if isinstance(value_type, s.StructType) and isinstance(stored_type, s.StructType):
+        return len(value_type) == len(stored_type) and all(
+            can_store(field.dataType, stored_field.dataType)
+            for field, stored_field in zip(value_type, stored_type, strict=True)
+        )
+    return type(value_type) is type(stored_type)

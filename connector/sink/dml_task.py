@@ -1,10 +1,10 @@
-"""Changes that were computed from rows already read: what a task checks and writes of them.
+"""The task of a statement that changes rows: it checks and writes what Spark computed.
 
-A row of changes has an operation and the table's columns. Where a key may be touched twice, all
-changes of it meet in one task, which holds the rows of its partition in memory.
+A row of changes has an operation and the table's columns. Where several changes may have one key,
+all changes of that key are in one task, which holds the rows of its partition in memory.
 
-Promises: no row is changed twice, and no two rows end up with one key, or the task fails; what the
-driver gets to know is the result of the task that counts, however often it was tried.
+Promises: no row is changed twice, and no two rows get one key, or the task fails; the driver
+receives the report of one attempt of each task.
 Does not know: statements, or who commits.
 """
 
@@ -37,7 +37,7 @@ REPORT_SCHEMA = "report STRING NOT NULL"
 
 
 class Operation(IntEnum):
-    """What a change does: two of them are one update that moves a row to another key."""
+    """What a change does; MOVE_FROM and MOVE_TO are an update that gives a row another key."""
 
     UPSERT = 1
     CREATE = 2
@@ -47,21 +47,21 @@ class Operation(IntEnum):
     MOVE_TO = 6
 
 
-# Of a row that is there: no key may be touched by two of these.
+# Changes of an existing row: a key may have one of these.
 _TAKING = (Operation.UPDATE, Operation.DELETE, Operation.MOVE_FROM)
-# Of a row that will be there: no key may get two of them.
+# Changes after which there is a row: a key may have one of these.
 _GIVING = (Operation.CREATE, Operation.UPDATE, Operation.MOVE_TO)
-# Of a key at which there must be no row, unless another change takes it away.
+# Changes that need a key without a row, unless another change removes the row.
 _NEW = (Operation.CREATE, Operation.MOVE_TO)
 _LEAVING = (Operation.DELETE, Operation.MOVE_FROM)
 
 
 @dataclass(frozen=True, slots=True)
 class DmlTask:
-    """Writes changes of one table. Travels to the tasks, where it is called with their rows.
+    """Writes changes of one table. It is sent to the tasks and called there with their rows.
 
-    ``names``: of the columns that come, in their order, whatever Spark calls them. ``existing``:
-    the table as it was read, where keys are to be checked.
+    ``names``: of the columns of the rows, in their order, whatever Spark calls them. ``existing``:
+    the table as the statement read it, if keys have to be checked.
     """
 
     target: WriteTarget
@@ -69,7 +69,7 @@ class DmlTask:
     existing: ReadPlan | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the changes of one task, and yield what the driver needs to commit them."""
+        """Write the changes of one task, and yield its report for the driver."""
         named = (batch.rename_columns(list(self.names)) for batch in batches)
         return strip_tracebacks(self._reports(named))
 
@@ -105,79 +105,83 @@ class DmlTask:
             return
         definition = self.target.definition
         version = definition.properties.version_column
-        name = next(one.name for one in definition.schema.columns if one.id == version)
+        columns = definition.schema.columns
+        name = next(column.name for column in columns if column.id == version)
         old, new = batch.column(OLD_VERSION), batch.column(name)
-        lower = pc.fill_null(pc.less(new, old), False)
-        lost = pc.and_(pc.is_null(new), pc.is_valid(old))
-        is_older = np.asarray(pc.or_(lower, lost)) & (operations == Operation.UPDATE)
+        is_lower = pc.fill_null(pc.less(new, old), False)
+        becomes_null = pc.and_(pc.is_null(new), pc.is_valid(old))
+        is_older = np.asarray(pc.or_(is_lower, becomes_null)) & (operations == Operation.UPDATE)
         if is_older.any():
             row = int(np.argmax(is_older))
             raise errors.ValueRangeError(
                 f"table {definition.name}: an update sets the version column {name!r} from "
                 f"{old[row].as_py()!r} to {new[row].as_py()!r}; a row with a lower version than "
-                "the one there is would not be seen: leave such rows out"
+                "the existing one would not be seen: leave such rows out"
             )
 
-    # Keys that may be touched twice
+    # Keys that several changes may have
 
     def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows to be written, once all have been checked."""
-        held = [batch for batch in batches if batch.num_rows]
-        if not held:
+        """Check all rows, then yield them in the order in which they are written."""
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
             return
-        rows = pa.concat_batches(held)
+        rows = pa.concat_batches(filled)
         operations = _operations(rows)
         encoding = encoding_of(self.target.definition, self.target.vnode_count)
         keys = encoding.encode_keys(encoding.conform_keys(_rows(rows)))
         codes = np.asarray(keys.dictionary_encode().indices)
         self._check_once(rows, codes, np.isin(operations, _TAKING), "would be changed twice")
-        giving = np.isin(operations, _GIVING)
-        self._check_once(rows, codes, giving, "would be the key of two rows")
-        leaving = np.isin(operations, _LEAVING)
-        self._check_free(rows, np.isin(operations, _NEW) & ~np.isin(codes, codes[leaving]))
-        # Of a key's entries the last one counts: rows that leave go before those that come.
-        yield rows.take(pa.array(np.argsort(~leaving, kind="stable")))
+        is_giving = np.isin(operations, _GIVING)
+        self._check_once(rows, codes, is_giving, "would be the key of two rows")
+        is_leaving = np.isin(operations, _LEAVING)
+        self._check_free(rows, np.isin(operations, _NEW) & ~np.isin(codes, codes[is_leaving]))
+        # The last entry of a key wins, so the removal of a row has to precede the new row.
+        yield rows.take(pa.array(np.argsort(~is_leaving, kind="stable")))
 
     def _check_once(
         self,
         rows: pa.RecordBatch,
         codes: NDArray[np.int32],
-        concerned: NDArray[np.bool_],
-        trouble: str,
+        mask: NDArray[np.bool_],
+        problem: str,
     ) -> None:
-        counts = np.bincount(codes[concerned]) if concerned.any() else np.zeros(0, np.int64)
+        """DuplicateKeyError if two rows of a mask have one key, given as a code for each row."""
+        counts = np.bincount(codes[mask]) if mask.any() else np.zeros(0, np.int64)
         if (counts > 1).any():
-            twice = int(np.argmax(concerned & (codes == np.argmax(counts > 1))))
-            self._fail(rows, twice, trouble)
+            row = int(np.argmax(mask & (codes == np.argmax(counts > 1))))
+            self._fail(rows, row, problem)
 
-    def _check_free(self, rows: pa.RecordBatch, new: NDArray[np.bool_]) -> None:
-        """DuplicateKeyError if there is a row under a new key."""
+    def _check_free(self, rows: pa.RecordBatch, is_new: NDArray[np.bool_]) -> None:
+        """DuplicateKeyError if the table has a row with a new key."""
         assert self.existing is not None
-        places = np.flatnonzero(new)
-        if not len(places):
+        indices = np.flatnonzero(is_new)
+        if not len(indices):
             return
-        self._check_unversioned(rows, places)
+        self._check_unversioned(rows, indices)
         names = [column.name for column in self.target.definition.schema.key_columns]
-        wanted = rows.select(names).take(pa.array(places))
-        found, _ = self.existing.open().get_rows(wanted, names[:1])
-        if len(found):
-            self._fail(rows, int(places[found[0]]), "is that of a row that is there")
+        keys = rows.select(names).take(pa.array(indices))
+        matches, _ = self.existing.open().get_rows(keys, names[:1])
+        if len(matches):
+            self._fail(rows, int(indices[matches[0]]), "is the key of an existing row")
 
-    def _check_unversioned(self, rows: pa.RecordBatch, places: NDArray[np.int64]) -> None:
+    def _check_unversioned(self, rows: pa.RecordBatch, indices: NDArray[np.int64]) -> None:
+        """UnsupportedStatementError if a row of a table with a version column gets another key."""
         definition = self.target.definition
-        moved = _operations(rows)[places] == Operation.MOVE_TO
-        if definition.properties.version_column is not None and moved.any():
+        is_moved = _operations(rows)[indices] == Operation.MOVE_TO
+        if definition.properties.version_column is not None and is_moved.any():
             raise errors.UnsupportedStatementError(
                 f"table {definition.name}: rows of a table with a version column cannot get "
-                "another key, where a later delete may lie hidden; delete and insert them"
+                "another key, because a later delete of that key would hide them; delete and "
+                "insert them"
             )
 
-    def _fail(self, rows: pa.RecordBatch, row: int, trouble: str) -> None:
+    def _fail(self, rows: pa.RecordBatch, row: int, problem: str) -> None:
         definition = self.target.definition
         names = [column.name for column in definition.schema.key_columns]
         key = ", ".join(f"{name} = {rows.column(name)[row].as_py()!r}" for name in names)
         raise errors.DuplicateKeyError(
-            f"table {definition.name}: the key ({key}) {trouble}; nothing was changed"
+            f"table {definition.name}: the key ({key}) {problem}; nothing was changed"
         )
 
 

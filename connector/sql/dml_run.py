@@ -1,8 +1,8 @@
-"""Statements that change rows, carried out: Spark computes, its tasks write, and we commit.
+"""Runs the statements that change rows: Spark computes the changes, its tasks write, we commit.
 
-Promises: a statement is one epoch, or nothing; what it computed was true at the epoch before, or it
-is run again, and after five more times fails. Statements of one `DmlRunner` that change one table
-and read it take turns, so that they do not get into each other's way.
+Promises: a statement is one epoch or nothing. What it read did not change up to its epoch, or it is
+run again, at most five times, and then fails. Statements of one `DmlRunner` that read and change
+one table run one after the other, so that they do not conflict with each other.
 Does not know: how statements are written.
 """
 
@@ -72,16 +72,16 @@ class DmlRunner:
         self._turns: defaultdict[int, Lock] = defaultdict(Lock)
 
     def run(self, statement: DmlStatement) -> DmlResult:
-        """Carry a statement out.
+        """Run a statement and return its result.
 
         TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
-        not fit, ConflictError if others changed what it read each time, other CommitErrors.
+        not fit, ConflictError if others changed what it read every time, other CommitErrors.
         """
         definition = self._store.write_target(statement.table).definition
         _check_allowed(statement, definition)
         if isinstance(statement, Truncate):
             return DmlResult(self._store.truncate(statement.table), RowCounts(None, None, None))
-        # Inserts that read nothing meet nobody; others try again when they do.
+        # An INSERT that reads no table conflicts with nothing; one that does is run again.
         is_blind = isinstance(statement, Insert)
         with nullcontext() if is_blind else self._turns[definition.table_id], unwrap_errors():
             for _ in range(_RETRIES):
@@ -108,7 +108,7 @@ class DmlRunner:
             return DmlResult(reader.epoch)
         created = None if existing is None else Created(existing, segments)
         reads = ReadSet(self._store, changes.query.relations, created)
-        is_blind = created is None and all(one.is_pinned for one in reads.relations)
+        is_blind = created is None and all(relation.is_pinned for relation in reads.relations)
         done = self._store.commit(
             Proposal(
                 operation=_operation(statement),
@@ -131,8 +131,8 @@ class DmlRunner:
             rows = grouped_by_key(rows, schema, vnode_count)
         elif (units := units_worth(rows)) is not None:
             rows = shuffled(rows, schema, vnode_count, units)
-        # Of a name with a dot or a backtick Spark would look for a field of a struct, or fail.
-        plain = rows.toDF(*(f"c{place}" for place in range(len(job.names))))
+        # Spark would read a name with a dot as a field of a struct, and fail for a backtick.
+        plain = rows.toDF(*(f"c{index}" for index in range(len(job.names))))
         return [
             TaskReport.from_json(text) for (text,) in plain.mapInArrow(job, REPORT_SCHEMA).collect()
         ]

@@ -1,10 +1,11 @@
 """What a statement read, and whether a later commit changed it.
 
-A row counts as read if it fulfilled the condition with which its table was read, so a commit is in
-the way if a row that it changed fulfils that before or after; without a condition every row does.
+A row counts as read if it met the condition with which its table was read. So a commit conflicts if
+a row that it changed meets the condition before or after the change; without a condition every row
+does.
 
-Promises: a commit that is not in the way would not have changed what the statement computed.
-Does not know: who tries again.
+Promises: a commit that does not conflict would not have changed what the statement computed.
+Does not know: who runs the statement again.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from .query_reader import Relation
 
 @dataclass(frozen=True, slots=True)
 class ReadSet:
-    """What was read of a store: by relations, and of ``created`` the keys, which must be free.
+    """What a statement read of a store: by relations, and the keys of ``created``.
 
-    ``created``: what a statement is about to commit to a table, None if all its keys were read.
+    ``created``: segments to be committed whose keys must be free; None if none need be.
     """
 
     store: Store
@@ -43,30 +44,30 @@ class ReadSet:
         """Tell whether a commit changed what was read."""
         if any(_changes(self.store, relation, entry) for relation in self.relations):
             return True
-        return self.created is not None and self.created.meets(self.store, entry)
+        return self.created is not None and self.created.is_changed_by(self.store, entry)
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """Segments about to be committed to the table of a plan, some of them with new keys."""
+    """Segments to be committed to the table of a plan, with keys that must be free."""
 
     plan: ReadPlan
     segments: tuple[SegmentRecord, ...]
 
-    def meets(self, store: Store, entry: Entry) -> bool:
-        """Tell whether a commit changed a row under one of their keys."""
+    def is_changed_by(self, store: Store, entry: Entry) -> bool:
+        """Tell whether a commit changed a row with one of their keys."""
         definition = self.plan.definition
         if not _touches(entry, definition.table_id):
             return False
         names = [column.name for column in definition.schema.key_columns]
         encoding = encoding_of(definition, self.plan.vnode_count)
         placed = placed_in(self.segments, entry.epoch, definition.table_id)
-        own = StorageTable(store.environment, encoding, placed, lambda: 0)
-        changed = _changed_rows(store, self.plan, entry, names)
-        return changed is None or any(
-            len(own.get_values(encoding.encode_keys(encoding.conform_keys(batch.select(names)))))
-            for batch in changed
-        )
+        created_rows = StorageTable(store.environment, encoding, placed, lambda: 0)
+        batches = _changed_rows(store, self.plan, entry, names)
+        if batches is None:
+            return True
+        keys = (encoding.conform_keys(batch.select(names)) for batch in batches)
+        return any(len(created_rows.get_values(encoding.encode_keys(batch))) for batch in keys)
 
 
 def _changes(store: Store, relation: Relation, entry: Entry) -> bool:
@@ -76,8 +77,8 @@ def _changes(store: Store, relation: Relation, entry: Entry) -> bool:
     where = relation.where
     if where is None or not where.columns:
         return True
-    changed = _changed_rows(store, relation.plan, entry, where.columns)
-    return changed is None or any(where.mask(batch).true_count for batch in changed)
+    batches = _changed_rows(store, relation.plan, entry, where.columns)
+    return batches is None or any(where.mask(batch).true_count for batch in batches)
 
 
 def _touches(entry: Entry, table_id: int) -> bool:
@@ -88,7 +89,7 @@ def _touches(entry: Entry, table_id: int) -> bool:
 def _changed_rows(
     store: Store, plan: ReadPlan, entry: Entry, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch] | None:
-    """Return the rows, before and after, that a commit changed; None if that cannot be told."""
+    """Return the rows, before and after, that a commit changed; None if they are unknown."""
     definition = plan.definition
     if definition.table_id in (*entry.dropped_tables, *entry.based_tables):
         return None

@@ -203,7 +203,7 @@ def test_rows_move_to_other_keys(db: Database, items: str, store: Store) -> None
     assert held(store, items) == [(2, "b", 20), (3, "a", 10), (4, "c", None)]
 
     before = store.epoch
-    with pytest.raises(DuplicateKeyError, match=r"id = 3.*is that of a row that is there"):
+    with pytest.raises(DuplicateKeyError, match=r"id = 3.*is the key of an existing row"):
         db.sql("UPDATE items SET id = 3 WHERE id = 2")
     with pytest.raises(DuplicateKeyError, match=r"id = 7.*the key of two rows"):
         db.sql("UPDATE items SET id = 7")

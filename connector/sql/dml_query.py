@@ -1,0 +1,189 @@
+"""The query that computes the changes of an UPDATE, a DELETE or a MERGE, as text in SQL.
+
+Its columns: `old_key` for the key that a row has, `OLD_VERSION` for the version that it has,
+`new_value` for the values that it gets, and of a MERGE `CLAUSE`, the number of the clause.
+
+A MERGE is a join of target and source; to each pair of rows applies one clause or none.
+
+Promises: no row is read that no clause can apply to; a clause for rows without a match sees the
+columns of its own side only, whatever the columns of the other side are called.
+Does not know: Spark, or how values are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from relstate.connector.sink.dml_task import OLD_VERSION
+from relstate.connector.syntax.tokens import quoted
+from relstate.storage import Column, TableDefinition, errors, syntax
+
+from .dml import Action, Assignment, Clause, Delete, Merge, Update, When
+
+CLAUSE = "__relstate_clause"
+_SOURCE_ROW = "__relstate_source_row"
+
+
+def old_key(index: int) -> str:
+    """Return the name of the column with the value of a key column that a row has."""
+    return f"__relstate_old_{index}"
+
+
+def new_value(clause: int, index: int) -> str:
+    """Return the name of the column with the value that a clause gives a column; 0 of an UPDATE."""
+    return f"__relstate_new_{clause}_{index}"
+
+
+def update_query(statement: Update, definition: TableDefinition) -> str:
+    """Return the query of an UPDATE. SchemaMismatchError for a column that is not there."""
+    expressions = assigned_expressions(definition, statement.assignments)
+    alias = quoted(statement.alias)
+    parts = _old_parts(definition, alias)
+    for index, column in enumerate(definition.schema.columns):
+        expression = expressions.get(column.id, f"{alias}.{quoted(column.name)}")
+        parts.append(f"({expression}) AS {new_value(0, index)}")
+    return _select(parts, f"{quoted(statement.table)} AS {alias}", statement.where)
+
+
+def delete_query(statement: Delete, names: Sequence[str]) -> str:
+    """Return the query of a DELETE, which has the columns of these names."""
+    alias = quoted(statement.alias)
+    parts = [f"{alias}.{quoted(name)} AS {quoted(name)}" for name in names]
+    return _select(parts, f"{quoted(statement.table)} AS {alias}", statement.where)
+
+
+def merge_query(statement: Merge, definition: TableDefinition) -> str:
+    """Return the query of a MERGE. SchemaMismatchError for a column that is not there."""
+    target, source = quoted(statement.alias), quoted(statement.source_alias)
+    key = definition.schema.key_columns[0]
+    parts = [f"{_clause_number(statement, f'{target}.{quoted(key.name)}')} AS {CLAUSE}"]
+    parts += _old_parts(definition, target)
+    for number, clause in enumerate(statement.clauses):
+        for index, expression in _clause_values(clause, definition, source, target).items():
+            value = _qualified(statement, clause, expression)
+            parts.append(
+                f"CASE WHEN {CLAUSE} = {number} THEN ({value}) END AS {new_value(number, index)}"
+            )
+    return _select(parts, _join(statement), None)
+
+
+def named_columns(definition: TableDefinition, names: Sequence[str]) -> Sequence[Column]:
+    """Return the columns of these names. SchemaMismatchError if one is unknown or named twice."""
+    try:
+        columns = [definition.schema.column(name) for name in names]
+    except errors.SchemaError as error:
+        raise errors.SchemaMismatchError(f"table {definition.name}: {error}") from None
+    if len({column.id for column in columns}) < len(columns):
+        raise errors.SchemaMismatchError(
+            f"table {definition.name}: a column is named twice in {', '.join(names)}"
+        )
+    return columns
+
+
+def assigned_expressions(
+    definition: TableDefinition, assignments: Sequence[Assignment]
+) -> dict[int, str]:
+    """Return the expressions of assignments by the ids of their columns.
+
+    SchemaMismatchError for an unknown column, UnsupportedStatementError for one that is set twice.
+    """
+    names = [assignment.column.lower() for assignment in assignments]
+    for name in names:
+        if names.count(name) > 1:
+            raise errors.UnsupportedStatementError(f"the column {name!r} is set twice")
+    columns = named_columns(definition, [assignment.column for assignment in assignments])
+    return {
+        column.id: assignment.expression
+        for column, assignment in zip(columns, assignments, strict=True)
+    }
+
+
+def _select(parts: Sequence[str], source: str, where: str | None) -> str:
+    condition = "" if where is None else f" WHERE {where}"
+    return f"SELECT {', '.join(parts)} FROM {source}{condition}"
+
+
+def _old_parts(definition: TableDefinition, alias: str) -> list[str]:
+    """Return the items of a SELECT with the key and the version that a row has."""
+    keys = definition.schema.key_columns
+    parts = [f"{alias}.{quoted(key.name)} AS {old_key(index)}" for index, key in enumerate(keys)]
+    version = definition.properties.version_column
+    names = [column.name for column in definition.schema.columns if column.id == version]
+    return parts + [f"{alias}.{quoted(name)} AS {OLD_VERSION}" for name in names]
+
+
+def _clause_values(
+    clause: Clause, definition: TableDefinition, source: str, target: str
+) -> dict[int, str]:
+    """Return the expressions of a clause by the index of the column they are for."""
+    columns = definition.schema.columns
+    if clause.action is Action.DELETE:
+        return {}
+    if clause.assignments is None:
+        return {index: f"{source}.{quoted(column.name)}" for index, column in enumerate(columns)}
+    expressions = assigned_expressions(definition, clause.assignments)
+    if clause.action is Action.UPDATE:
+        unchanged = {column.id: f"{target}.{quoted(column.name)}" for column in columns}
+        expressions = {**unchanged, **expressions}
+    return {
+        index: expressions[column.id]
+        for index, column in enumerate(columns)
+        if column.id in expressions
+    }
+
+
+def _kinds(statement: Merge) -> set[When]:
+    return {clause.when for clause in statement.clauses}
+
+
+def _clause_number(statement: Merge, target_key: str) -> str:
+    """Return, in SQL, the number of the clause that applies to a pair of rows, or NULL."""
+    tests = {
+        When.MATCHED: f"{target_key} IS NOT NULL",
+        When.NOT_MATCHED: f"{target_key} IS NULL",
+        When.NOT_MATCHED_BY_SOURCE: f"{quoted(statement.source_alias)}.{_SOURCE_ROW} IS NULL",
+    }
+    if When.NOT_MATCHED_BY_SOURCE in _kinds(statement):
+        tests[When.MATCHED] += f" AND {quoted(statement.source_alias)}.{_SOURCE_ROW}"
+    cases = []
+    for number, clause in enumerate(statement.clauses):
+        condition = ""
+        if clause.condition is not None:
+            condition = f" AND ({_qualified(statement, clause, clause.condition)})"
+        cases.append(f"WHEN {tests[clause.when]}{condition} THEN {number}")
+    return f"CASE {' '.join(cases)} END"
+
+
+def _join(statement: Merge) -> str:
+    """Return the FROM of a MERGE, of the kind of join that keeps no row without a clause."""
+    kinds = _kinds(statement)
+    target = f"{quoted(statement.table)} AS {quoted(statement.alias)}"
+    if When.NOT_MATCHED_BY_SOURCE not in kinds:
+        kind = "LEFT JOIN" if When.NOT_MATCHED in kinds else "JOIN"
+        return f"{statement.source} {kind} {target} ON {statement.condition}"
+    alias = quoted(statement.source_alias)
+    source = f"(SELECT *, TRUE AS {_SOURCE_ROW} FROM {statement.source}) AS {alias}"
+    kind = "FULL JOIN" if When.NOT_MATCHED in kinds else "LEFT JOIN"
+    return f"{target} {kind} {source} ON {statement.condition}"
+
+
+def _qualified(statement: Merge, clause: Clause, expression: str) -> str:
+    """Return an expression of a clause in which names without a table belong to its side."""
+    if clause.when is When.MATCHED:
+        return expression
+    is_source = clause.when is When.NOT_MATCHED
+    side = quoted(statement.source_alias if is_source else statement.alias)
+    try:
+        tree = syntax.parse_condition(expression)
+    except errors.UnsupportedExpressionError:
+        return expression
+    if tree.find(exp.Query) is not None:
+        # Names in a subquery may be its own.
+        return expression
+    plain = (column.this for column in tree.find_all(exp.Column) if not column.table)
+    starts = {name.meta["start"] for name in plain if "start" in name.meta}
+    for start in sorted(starts, reverse=True):
+        expression = f"{expression[:start]}{side}.{expression[start:]}"
+    return expression
