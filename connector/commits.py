@@ -1,25 +1,34 @@
-"""What the log of a store says of its epochs.
+"""The commits of a store, from its log, and as rows of a DataFrame.
 
-Promises: the newest epoch first, read as it is asked for: the first few cost the same however
-long the log is. Names of tables that are gone are looked up in the epochs that had them.
-Does not know: how it is shown.
+Promises: the newest epoch first, read lazily: the first few cost the same however long the log is.
+Names of dropped tables are looked up in the epochs that had them.
+Does not know: how they are displayed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
-from relstate.storage import Entry, Store, errors
+from relstate.storage import Entry, Store, errors, moment_of
+
+# Names and meaning of the columns are those of Delta Lake's DESCRIBE HISTORY where it has them.
+COMMIT_SCHEMA = (
+    "version BIGINT NOT NULL, timestamp TIMESTAMP NOT NULL, operation STRING NOT NULL, "
+    "data_change BOOLEAN NOT NULL, tables ARRAY<STRING> NOT NULL, segments_added INT NOT NULL, "
+    "segments_removed INT NOT NULL, rows BIGINT NOT NULL, deletes BIGINT NOT NULL"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One epoch.
 
-    ``time`` is in microseconds since 1970. Without ``data_change`` it is upkeep: no reader sees
-    other rows. ``tables`` are the names of those that it touched, sorted; ``rows`` the entries
-    in the segments it added, of which ``deletes`` are deletes.
+    ``time``: microseconds since 1970. Without ``data_change`` it is maintenance: no reader sees
+    other rows. ``tables``: the names of the tables it touched, sorted. ``rows``: the entries in the
+    segments it added, of which ``deletes`` are deletes.
     """
 
     epoch: int
@@ -37,7 +46,7 @@ def commits(store: Store) -> Iterator[Commit]:
     """Yield the store's epochs, the newest first. CorruptionError for a damaged log."""
     names = _Names(store)
     for entry in store.history():
-        held = [table for record in entry.added for table in record.tables]
+        statistics = [table for record in entry.added for table in record.tables]
         yield Commit(
             entry.epoch,
             entry.time,
@@ -46,13 +55,38 @@ def commits(store: Store) -> Iterator[Commit]:
             tuple(sorted(names.of(table_id, entry) for table_id in _touched(entry))),
             len(entry.added),
             len(entry.removed),
-            sum(table.rows for table in held),
-            sum(table.deletes for table in held),
+            sum(table.rows for table in statistics),
+            sum(table.deletes for table in statistics),
         )
 
 
+def commit_rows(
+    store: Store, table: str | None = None, limit: int | None = None
+) -> list[tuple[Any, ...]]:
+    """Return commits as rows of `COMMIT_SCHEMA`, at most ``limit``; of one table only its own."""
+    chosen = (
+        commit
+        for commit in commits(store)
+        if table is None or table.lower() in map(str.lower, commit.tables)
+    )
+    return [
+        (
+            commit.epoch,
+            moment_of(commit.time),
+            commit.operation,
+            commit.data_change,
+            list(commit.tables),
+            commit.segments_added,
+            commit.segments_removed,
+            commit.rows,
+            commit.deletes,
+        )
+        for commit in islice(chosen, limit)
+    ]
+
+
 def _touched(entry: Entry) -> set[int]:
-    """Return the ids of the tables that a commit says anything of."""
+    """Return the ids of the tables that a commit touched."""
     defined = (*entry.created_tables, *entry.altered_tables)
     return {
         *(table.table_id for record in entry.added for table in record.tables),
@@ -71,7 +105,7 @@ class _Names:
         self._known = {table_id: table.definition.name for table_id, table in tables.items()}
 
     def of(self, table_id: int, entry: Entry) -> str:
-        """Return the name of a table; its id where neither commit nor kept epoch tells its name."""
+        """Return the name of a table; its id if no commit and no readable epoch has the name."""
         for definition in (*entry.created_tables, *entry.altered_tables):
             self._known[definition.table_id] = definition.name
         if table_id not in self._known:
@@ -79,9 +113,9 @@ class _Names:
         return self._known[table_id]
 
     def _look_up(self, table_id: int, entry: Entry) -> str:
-        # Asked for from the newest on, a table that is gone is first met where it was dropped.
-        had_it = entry.epoch - 1 if table_id in entry.dropped_tables else entry.epoch
+        # Commits come newest first: the first one with a dropped table is the one that dropped it.
+        epoch = entry.epoch - 1 if table_id in entry.dropped_tables else entry.epoch
         try:
-            return self._store.state_at(had_it).tables[table_id].definition.name
+            return self._store.state_at(epoch).tables[table_id].definition.name
         except errors.EpochExpiredError:
             return f"table {table_id}"

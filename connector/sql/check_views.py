@@ -1,15 +1,16 @@
-"""The check of views: each against its SELECT, and its state against its inputs.
+"""The check of views: a view's rows against its SELECT, and its state against its inputs.
 
-Promises: the SELECT is run by Spark over the inputs as of the very epochs that the view has taken
-in, under the settings it was created under; nothing is changed; a view that cannot be checked keeps
-no other from it.
-Does not know: how views are kept.
+Promises: Spark runs the SELECT over the inputs at the epochs that the view reflects, with the
+columns that they had when it was created, and under the settings of its creation; nothing is
+changed; a view that cannot be checked does not stop the check of the others.
+Does not know: how views are maintained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -17,24 +18,34 @@ from pyspark.sql import types as s
 from pyspark.sql.window import Window
 
 from relstate.connector.failure import describe_error
+from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import quoted
+from relstate.connector.types import struct_of
 from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.node import walk
 from relstate.connector.views.plan.stateful import Materialize, TopN
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.refresh import Refresher
 from relstate.connector.views.sessions import Sessions, batch_sessions, undisturbed
-from relstate.storage import CatalogView, Store, StoreState, errors
+from relstate.storage import (
+    CatalogView,
+    ReadPlan,
+    Store,
+    StoreState,
+    TableSchema,
+    errors,
+)
+from relstate.storage import Column as TableColumn
 
 from .inputs import select_frame
 from .query_reader import QueryReader
 
-_PLACE = "__relstate_place"
+_NUMBER = "__relstate_number"
 
 
 @dataclass(frozen=True, slots=True)
 class ViewReport:
-    """What was found of one view at an epoch of its tables; no problem is a view that is right."""
+    """The problems of one view at the epoch that it reflects; a correct view has none."""
 
     view: str
     reflects: int
@@ -49,9 +60,9 @@ class ViewReport:
 def check_views(
     spark: SparkSession, store: Store, names: Sequence[str] | None = None
 ) -> tuple[ViewReport, ...]:
-    """Return what is wrong with views, by default with all. ViewNotFoundError, SessionError.
+    """Return a report of every view, by default of all. ViewNotFoundError, SessionError.
 
-    Why a view cannot be checked is wrong with it, too.
+    If a view cannot be checked, the reason is one of its problems.
     """
     state = store.state
     refresher, sessions = Refresher(spark, store), batch_sessions(spark)
@@ -82,65 +93,65 @@ def _report(
 def _against_select(
     sessions: Sessions, refresher: Refresher, state: StoreState, view: CatalogView
 ) -> Iterator[str]:
-    """Yield how the rows of a view differ from those of its SELECT."""
+    """Yield the differences between the rows of a view and those of its SELECT."""
     store, name = refresher.store, state.name_of(view.view_id)
     session = sessions.of(view.definition.settings)
     expected = select_frame(session, store, state, view)
     own = QueryReader(session, store, {view.view_id: state.epoch})
     found = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
     if has_ties(refresher.plan_of(state, view.view_id).root):
-        counts = found.count(), expected.count()
+        counts = actual.count(), expected.count()
         if counts[0] != counts[1]:
             yield f"{name}: {counts[0]} rows, but its SELECT has {counts[1]}"
         return
-    missing, surplus, example = _compared(found, expected)
+    missing, surplus, example = _compare(actual, expected)
     if missing or surplus:
         yield (
-            f"{name}: {missing} rows of its SELECT are missing and {surplus} are there that it "
-            f"does not have; for example {example}"
+            f"{name}: {missing} rows of its SELECT are missing, and {surplus} of its rows are not "
+            f"in its SELECT; for example {example}"
         )
 
 
 def has_ties(plan: Materialize) -> bool:
-    """Return whether rows that an order does not tell apart decide what a plan's SELECT gives."""
+    """Return whether the SELECT of a plan chooses among rows that are equal in its order."""
     tops = [node for node in walk(plan) if isinstance(node, TopN)]
     return any(
-        not set(top.child.key) <= {*top.group, *(one.name for one in top.order)} for top in tops
+        not set(top.child.key) <= {*top.group, *(field.name for field in top.order)} for top in tops
     )
 
 
-def _compared(found: DataFrame, expected: DataFrame) -> tuple[int, int, str]:
-    """Return how many rows are missing, how many too many, and one of them.
+def _compare(actual: DataFrame, expected: DataFrame) -> tuple[int, int, str]:
+    """Return how many rows are missing, how many are surplus, and one of them.
 
-    Rows are paired by all columns but those of floats, and among equal ones by these in order;
-    floats of a pair may differ by a share of the greatest magnitude.
+    Rows are paired by all columns that are not floats, and equal ones in the order of the floats;
+    floats of a pair may differ by a fraction of the greatest magnitude.
     """
-    names = [f"c{place}" for place in range(len(found.columns))]
-    one, other = (_comparable(frame.toDF(*names)) for frame in (found, expected))
-    floats = [field.name for field in one.schema.fields if _is_float(field)]
-    one, other = (_placed(frame, names, floats) for frame in (one, other))
-    keys = [_PLACE, *(name for name in names if name not in floats)]
-    left, right = one.alias("l"), other.alias("r")
+    names = [f"c{index}" for index in range(len(actual.columns))]
+    actual, expected = (_comparable(frame.toDF(*names)) for frame in (actual, expected))
+    floats = [field.name for field in actual.schema.fields if _is_float(field)]
+    actual, expected = (_numbered(frame, names, floats) for frame in (actual, expected))
+    keys = [_NUMBER, *(name for name in names if name not in floats)]
+    left, right = actual.alias("l"), expected.alias("r")
     condition = f.lit(True)
     for key in keys:
         condition = condition & f.col(f"l.{key}").eqNullSafe(f.col(f"r.{key}"))
-    tolerance = TOLERANCE * max(1.0, _magnitude(one, floats), _magnitude(other, floats))
+    tolerance = TOLERANCE * max(1.0, _magnitude(actual, floats), _magnitude(expected, floats))
     joined = left.join(right, condition, "full")
-    pairs = f.col(f"l.{_PLACE}").isNotNull() & f.col(f"r.{_PLACE}").isNotNull()
+    pairs = f.col(f"l.{_NUMBER}").isNotNull() & f.col(f"r.{_NUMBER}").isNotNull()
     for name in floats:
         joined = joined.withColumn(
             f"same_{name}", _close(f.col(f"l.{name}"), f.col(f"r.{name}"), tolerance)
         )
         pairs = pairs & f.col(f"same_{name}")
     wrong = joined.where(~f.coalesce(pairs, f.lit(False)))
-    sides = [f.count(f.col(f"{side}.{_PLACE}")) for side in ("r", "l")]
+    sides = [f.count(f.col(f"{side}.{_NUMBER}")) for side in ("r", "l")]
     missing, surplus = wrong.select(*sides).collect()[0]
     example = wrong.first() if missing or surplus else None
     return missing, surplus, str(example)
 
 
 def _comparable(frame: DataFrame) -> DataFrame:
-    """Return a frame in which what has no order in Spark, maps and variants, is text."""
+    """Return a frame in which maps and variants, which Spark cannot compare, are text."""
     columns = [
         f.to_json(f.struct(field.name)).alias(field.name)
         if _has_no_order(field.dataType)
@@ -159,11 +170,12 @@ def _has_no_order(data_type: s.DataType) -> bool:
     return isinstance(data_type, s.MapType | s.VariantType)
 
 
-def _placed(frame: DataFrame, names: Sequence[str], floats: Sequence[str]) -> DataFrame:
-    others = [f.col(name) for name in names if name not in floats]
+def _numbered(frame: DataFrame, names: Sequence[str], floats: Sequence[str]) -> DataFrame:
+    """Return a frame that numbers rows which differ in floats only."""
+    group = [f.col(name) for name in names if name not in floats]
     order = [f.col(name) for name in floats] or [f.lit(0)]
-    window = Window.partitionBy(*others).orderBy(*order)
-    return frame.withColumn(_PLACE, f.row_number().over(window))
+    window = Window.partitionBy(*group).orderBy(*order)
+    return frame.withColumn(_NUMBER, f.row_number().over(window))
 
 
 def _magnitude(frame: DataFrame, floats: Sequence[str]) -> float:
@@ -176,9 +188,65 @@ def _magnitude(frame: DataFrame, floats: Sequence[str]) -> float:
     return max([0.0, *(float(value) for value in row if value is not None)])
 
 
-def _close(one: Column, other: Column, tolerance: float) -> Column:
-    return one.eqNullSafe(other) | (f.abs(one - other) <= tolerance)
+def _close(left: Column, right: Column, tolerance: float) -> Column:
+    return left.eqNullSafe(right) | (f.abs(left - right) <= tolerance)
 
 
 def _is_float(field: s.StructField) -> bool:
     return isinstance(field.dataType, s.FloatType | s.DoubleType)
+
+
+# The SELECT of a view, over its inputs with the columns that they had when it was created: a column
+# that came later is in no ``*``, and hides no alias and no column of another table.
+
+
+def select_frame(
+    spark: SparkSession, store: Store, state: StoreState, view: CatalogView
+) -> DataFrame:
+    """Return the rows of a view's SELECT at the epochs of its progress."""
+    epochs = dict(view.progress.inputs)
+    created = state.tables[view.view_id].definition.created_epoch
+    query, planner = ParsedQuery.parse(view.definition.query), QueryPlanner(spark, store)
+    references = query.table_references(lambda name, as_of: True)
+    frames: dict[str, Any] = {}
+    for number, reference in enumerate(references):
+        table_id = state.table(reference.name).definition.table_id
+        plan = store.read_plan(reference.name, epoch=epochs[table_id])
+        schema = _schema_at(store, plan, created)
+        known = {column.name: column for column in schema.visible_columns}
+        names = query.columns_read(list(known)) or tuple(known)[:1]
+        frames[f"relation_{number}"] = _input_frame(planner, plan, [known[name] for name in names])
+    return spark.sql(query.replaced(references, list(frames)), **frames)
+
+
+def _schema_at(store: Store, plan: ReadPlan, epoch: int) -> TableSchema:
+    """Return the schema that a table had at an epoch, even if that epoch has expired."""
+    if not plan.definition.older_schemas:
+        return plan.definition.schema
+    return next(
+        definition.schema
+        for entry in store.history()
+        if entry.epoch <= epoch
+        for definition in (*entry.altered_tables, *entry.created_tables)
+        if definition.table_id == plan.definition.table_id
+    )
+
+
+def _input_frame(planner: QueryPlanner, plan: ReadPlan, known: list[TableColumn]) -> DataFrame:
+    """Return a table's rows with columns that it had when the view was created.
+
+    A column that was dropped or got another type since is NULL: the view does not read it.
+    """
+    schema = plan.definition.schema
+    now = {(column.id, column.type): column.name for column in schema.columns}
+    read = [now[column.id, column.type] for column in known if (column.id, column.type) in now]
+    frame = planner.relation(replace(plan, columns=tuple(read) or (schema.key_columns[0].name,)))
+    return frame.select(
+        [_input_column(now.get((column.id, column.type)), column) for column in known]
+    )
+
+
+def _input_column(name: str | None, known: TableColumn) -> Column:
+    if name is not None:
+        return f.col(quoted(name)).alias(known.name)
+    return f.lit(None).cast(struct_of([known.field]).fields[0].dataType).alias(known.name)

@@ -1,11 +1,11 @@
-"""A store as a database: statements, tables and writers in one session of Spark.
+"""A store as a database: statements, tables and writers in one Spark session.
 
-Promises: a query reads all its tables at one epoch, the latest when it is asked for; each
-reference is a relation of its own, which reads only the columns the query may need, and the rows
-its conditions leave; nothing stays behind in the session. What is raised on the way is relstate's
-own, or Spark's word on its own SQL.
-Does not know: how statements are written (statement), planned (relation) or carried out
-(ddl_run, dml_run, view_run).
+Promises: a query reads all its tables at one epoch, the latest when `sql` is called; each
+reference is a relation of its own, which reads only the columns that the query may need, and the
+rows that its conditions allow; nothing is left in the session. Errors are relstate's own, or those
+of Spark about its own SQL.
+Does not know: how statements are written (statement), planned (relation) or run (ddl_run, dml_run,
+view_run).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.connector.duration import parse_interval
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.views.refresh import Refreshed
@@ -40,7 +41,7 @@ from .view_run import ViewRunner
 
 
 class Database:
-    """A store seen through one session. For the threads that may use the session."""
+    """A store in one session. Safe between the threads that may use the session."""
 
     def __init__(self, spark: SparkSession, store: Store) -> None:
         self._spark = spark
@@ -61,10 +62,10 @@ class Database:
         return self._store
 
     def maintain(self, table: str | None = None) -> CompactionReport:
-        """Compact a table, or all, as a job of Spark's with a task a shard; see `Store.compact`.
+        """Compact a table, or all, as a Spark job with one task per shard; see `Store.compact`.
 
-        Nothing to do is no job and no commit. TableNotFoundError, ConflictError where others never
-        stop compacting.
+        If there is nothing to do, there is no job and no commit. TableNotFoundError, ConflictError
+        if other processes keep compacting.
         """
         return maintain(self._spark, self._store, table)
 
@@ -72,13 +73,13 @@ class Database:
         """Run one statement and return its result, for every statement a DataFrame.
 
         ``consistent``: a query reads tables at the epoch that the views in it reflect, not at the
-        latest; EpochNotFoundError where these views do not reflect one.
+        latest; EpochNotFoundError if these views do not reflect one epoch.
 
         A query names the store's tables by their plain names; all others are Spark's. Statements:
-        see `statement`. A change is one epoch, or none where it has no rows, and returns one row:
-        the epoch, and how many rows it touched. UnsupportedStatementError for a statement that is
-        not known; MissingError, ExistsError, SchemaError, DataError and CommitError as the store
-        raises them.
+        see `statement`. A statement that changes rows is one epoch, or none if it changes no row,
+        and returns one row: the epoch, and how many rows it changed (NULL: not counted).
+        UnsupportedStatementError for an unknown statement; MissingError, ExistsError, SchemaError,
+        DataError and CommitError as the store raises them.
         """
         match parse_statement(text):
             case Query(query):
@@ -99,17 +100,17 @@ class Database:
     def refresh(self, views: str | Sequence[str] | None = None) -> Refreshed:
         """Bring views, by default all, and those they read to the latest epoch of their tables.
 
-        One commit moves all of them; nothing to do is no commit. ViewNotFoundError, ConflictError
-        where others keep refreshing them, and the error of a view that cannot be computed, after
-        the others are.
+        All of them in one commit; none if there is nothing to do. ViewNotFoundError, ConflictError
+        if other processes keep refreshing them, and the error of a view that cannot be computed,
+        after the others were refreshed.
         """
         return self._views.refresh(_names(views))
 
     def check_views(self, views: str | Sequence[str] | None = None) -> tuple[ViewReport, ...]:
         """Compare views, by default all, with their SELECTs and their state with their inputs.
 
-        What is computed for it costs as much as creating the views anew. A view that cannot be
-        checked has a report that says why. ViewNotFoundError, SessionError.
+        It costs as much as creating the views again. The report of a view that cannot be checked
+        says why. ViewNotFoundError, SessionError.
         """
         return check_views(self._spark, self._store, _names(views))
 
@@ -121,11 +122,11 @@ class Database:
         available_now: bool = False,
         query_name: str | None = None,
     ) -> ViewStream:
-        """Let views, by default all, follow their tables until the returned stream is stopped.
+        """Refresh views, by default all, as their tables change, until the stream is stopped.
 
-        ``trigger``: how long to wait between two looks (seconds, or an interval as in
-        ``'200 milliseconds'``), None for not at all. ``available_now``: take in what is there, then
-        end. ``query_name``: its name. ViewNotFoundError, OptionError.
+        ``trigger``: how long to wait between two checks (seconds, or an interval such as
+        ``'200 milliseconds'``), None for no wait. ``available_now``: process the present changes,
+        then end. ``query_name``: its name. ViewNotFoundError, OptionError.
         """
         if trigger is not None and available_now:
             raise errors.OptionError("trigger and available_now exclude each other; give one")
@@ -154,11 +155,11 @@ class Database:
         return reader.relation(plan)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
-        """Return what every commit did, the newest first; of one table only those that touched it.
+        """Return the commits, the newest first; of one table only those that touched it.
 
-        Columns: see `history`. ``limit``: how many at most.
+        Columns: see `COMMIT_SCHEMA`. ``limit``: how many at most.
         """
-        return self._rows(history.history_rows(self._store, table, limit), history.SCHEMA)
+        return self._rows(commit_rows(self._store, table, limit), COMMIT_SCHEMA)
 
     def writer(
         self,
@@ -173,13 +174,13 @@ class Database:
     ) -> ForeachBatchWriter:
         """Return what ``foreachBatch`` calls to upsert each micro-batch into a table, once.
 
-        ``txn_app_id`` stands for the query's id, which Spark Connect keeps to itself.
+        ``txn_app_id`` replaces the query's id, which Spark Connect does not pass on.
         ``op_column`` names the column that says insert, update or delete; with ``clustered`` you
-        promise that the changes of a key lie in one partition, in order, which it needs unless the
-        table has a version column. ``ttl``: after how long the rows expire (seconds, or
-        ``'7 days'``); ``ttl_column`` names a column with the seconds of each.
+        promise that the changes of a key are in one partition, in order, which is required unless
+        the table has a version column. ``ttl``: after how long the rows expire (seconds, or
+        ``'7 days'``); ``ttl_column`` names a column with the seconds of each row.
         ``partitions``: how many tasks write, each a range of vnodes; without it, rows are
-        shuffled only where they lie in more partitions than run at once.
+        shuffled only if they are in more partitions than can run at once.
         TableNotFoundError if there is no such table, OptionError for arguments that do not fit.
         """
         return ForeachBatchWriter(
@@ -217,14 +218,14 @@ class Database:
         which ``apply_as_deletes`` is true delete; all others upsert, as the table merges rows.
         ``column_list`` or ``except_column_list``: which columns are stored.
 
-        A batch is applied when this returns, once where ``txn_app_id`` and ``txn_version`` name
+        A batch is applied when this returns; once, if ``txn_app_id`` and ``txn_version`` identify
         it. A stream needs ``checkpoint``, a folder; its started query is returned, which applies
-        every micro-batch once; ``trigger``: the arguments of ``DataStreamWriter.trigger``, with
-        ``txn_app_id`` in Spark Connect. OptionError, SchemaMismatchError, TableNotFoundError.
+        every micro-batch once; ``trigger``: the arguments of ``DataStreamWriter.trigger``; Spark
+        Connect needs ``txn_app_id``. OptionError, SchemaMismatchError, TableNotFoundError.
         """
-        where = self._store.write_target(target)
+        write_target = self._store.write_target(target)
         changes = changelog(
-            where,
+            write_target,
             source,
             keys,
             sequence_by,
@@ -234,10 +235,10 @@ class Database:
             except_column_list,
             stored_as_scd_type,
         )
-        applied = ChangeApplier(where, changes, txn_app_id)
+        applier = ChangeApplier(write_target, changes, txn_app_id)
         if source.isStreaming:
-            return applied.start(source, checkpoint, trigger, query_name)
-        applied.run(source, txn_version)
+            return applier.start(source, checkpoint, trigger, query_name)
+        applier.run(source, txn_version)
         return None
 
     def debezium(
@@ -265,7 +266,7 @@ def _names(views: str | Sequence[str] | None) -> Sequence[str] | None:
 
 
 def _interval(trigger: str | float) -> float:
-    """Return a trigger's interval in seconds. OptionError if it is none."""
+    """Return a trigger's interval in seconds. OptionError for anything else."""
     try:
         seconds = float(parse_interval(trigger)) if isinstance(trigger, str) else float(trigger)
     except ValueError as error:

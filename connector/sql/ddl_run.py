@@ -1,19 +1,28 @@
-"""The statements that define tables and tell of them, carried out.
+"""Runs the statements that define tables and describe them.
 
-Promises: each of them that changes anything is one epoch.
+The properties of a table, as text in TBLPROPERTIES:
+
+    merge                 overwrite, ignore or partial
+    version_column        the column that tells which of two rows is the later
+    ttl                   after how long rows expire: seconds, or '7 days'
+    append_only           true or false
+    tombstone_retention   for how long deletes hide rows that arrive late
+
+Promises: a statement that changes anything is one epoch.
 Does not know: Spark, or how statements are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from relstate.storage import KeyColumn, Store, StoreState, TableDefinition
+from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
+from relstate.connector.duration import positive_seconds, whole_seconds
+from relstate.storage import KeyColumn, Store, StoreState, TableDefinition, errors
 
-from . import history
 from .ddl import (
     AddColumns,
     Alteration,
@@ -27,7 +36,6 @@ from .ddl import (
     ShowTables,
     WidenColumn,
 )
-from .properties import creation_arguments, described, new_ttl
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class DdlRunner:
         | DescribeTable
         | DescribeHistory,
     ) -> Result:
-        """Carry a statement out. Errors are the store's."""
+        """Run a statement and return its rows. Errors are the store's."""
         match statement:
             case CreateTable():
                 return epoch_result(self._create(statement))
@@ -71,7 +79,7 @@ class DdlRunner:
                 return _with_details(definition, _view_details(state, definition.table_id))
             case DescribeHistory(name):
                 self._store.table(name)
-                return Result(history.history_rows(self._store, name), history.SCHEMA)
+                return Result(commit_rows(self._store, name), COMMIT_SCHEMA)
             case _:
                 return epoch_result(self._alter(statement))
 
@@ -82,7 +90,7 @@ class DdlRunner:
             primary_key=statement.primary_key,
             distribution_key=statement.distribution_key,
             if_not_exists=statement.if_not_exists,
-            **creation_arguments(statement.properties),
+            **_creation_arguments(statement.properties),
         )
         return self._store.epoch
 
@@ -97,24 +105,24 @@ class DdlRunner:
             case WidenColumn(table, name, data_type):
                 return self._store.widen_column(table, name, data_type)
             case SetProperties(table, properties):
-                return self._store.set_ttl(table, new_ttl(properties))
+                return self._store.set_ttl(table, _new_ttl(properties))
 
 
 def epoch_result(epoch: int) -> Result:
-    """Return what a statement tells that makes an epoch: which."""
+    """Return the result of a statement that makes an epoch."""
     return Result([(epoch,)], "epoch BIGINT NOT NULL")
 
 
 def _columns(definition: TableDefinition) -> Result:
     schema = definition.schema
-    places = {key.column_id: place for place, key in enumerate(schema.primary_key, 1)}
+    positions = {key.column_id: i for i, key in enumerate(schema.primary_key, 1)}
     orders = {key.column_id: _order(key) for key in schema.primary_key}
     rows = [
         (
             column.name,
             str(column.type),
             column.nullable,
-            places.get(column.id),
+            positions.get(column.id),
             orders.get(column.id),
             column.id in schema.distribution_key,
         )
@@ -129,11 +137,11 @@ def _columns(definition: TableDefinition) -> Result:
 
 
 def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
-    """Return what there is to tell of a view beside its columns; nothing of a table."""
+    """Return the details of a view apart from its columns; none of a table."""
     view = state.views.get(table_id)
     if view is None:
         return []
-    inputs = ", ".join(state.name_of(one.table_id) for one in view.definition.inputs)
+    inputs = ", ".join(state.name_of(table.table_id) for table in view.definition.inputs)
     settings = view.definition.settings.items()
     return [
         ("# Materialized view", ""),
@@ -147,16 +155,16 @@ def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
 
 
 def _with_details(definition: TableDefinition, view: list[tuple[str, str]]) -> Result:
-    """Return the columns, then in rows of their own the properties and the schemas before.
+    """Return the columns, then rows with the properties and the earlier schemas.
 
-    As Spark's DESCRIBE EXTENDED does: names and values stand where columns and types do.
+    As in Spark's DESCRIBE EXTENDED, names and values are in the columns col_name and data_type.
     """
     columns = _columns(definition).rows
     details: list[tuple[str, str]] = [("", ""), ("# Table", "")]
     details += [("Name", definition.name), ("Created at epoch", str(definition.created_epoch))]
     details += [("Schema version", str(definition.schema.version))]
     details += [(f"Schema version {old.version}", _ddl(old.columns)) for old in _older(definition)]
-    details += [("# Properties", ""), *described(definition).items(), *view]
+    details += [("# Properties", ""), *_property_texts(definition).items(), *view]
     rows = [*columns, *((name, value, None, None, None, None) for name, value in details)]
     return Result(
         rows,
@@ -184,3 +192,79 @@ def matches(name: str, pattern: str | None) -> bool:
 def _order(key: KeyColumn) -> str:
     direction = "DESC" if key.descending else "ASC"
     return f"{direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+# Properties
+
+
+def _creation_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return properties as arguments of `Store.create_table`.
+
+    OptionError for one that is unknown or has a wrong value.
+    """
+    return {name: _value(name, text) for name, text in properties.items()}
+
+
+def _new_ttl(properties: Mapping[str, str | None]) -> int | None:
+    """Return the TTL, in seconds, that an ALTER TABLE sets; None if it removes it.
+
+    OptionError for another property: rows have been written under it.
+    """
+    for name in properties:
+        if name != "ttl":
+            raise errors.OptionError(
+                f"the property {name!r} cannot be altered, only 'ttl'; the others are given when "
+                "a table is created"
+                if name in _PARSERS
+                else _unknown(name)
+            )
+    text = properties.get("ttl")
+    return None if text is None else int(_value("ttl", text))
+
+
+def _property_texts(definition: TableDefinition) -> dict[str, str]:
+    """Return the properties of a table that are set, as text, by name."""
+    properties = definition.properties
+    columns = {column.id: column.name for column in definition.schema.columns}
+    texts = {"merge": str(properties.merge)}
+    if properties.version_column is not None:
+        texts["version_column"] = columns[properties.version_column]
+        texts["tombstone_retention"] = f"{properties.tombstone_retention} seconds"
+    if properties.ttl is not None:
+        texts["ttl"] = f"{properties.ttl} seconds"
+    if properties.append_only:
+        texts["append_only"] = "true"
+    return texts
+
+
+def _value(name: str, text: str) -> Any:
+    parse = _PARSERS.get(name)
+    if parse is None:
+        raise errors.OptionError(_unknown(name))
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise errors.OptionError(f"the property {name!r} is {text!r}: {error}") from None
+
+
+def _unknown(name: str) -> str:
+    return f"unknown property {name!r}; the properties are {', '.join(_PARSERS)}"
+
+
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("it must be 'true' or 'false'")
+    return text.strip().lower() == "true"
+
+
+def _lower(text: str) -> str:
+    return text.strip().lower()
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "merge": _lower,
+    "version_column": str,
+    "ttl": positive_seconds,
+    "append_only": _boolean,
+    "tombstone_retention": whole_seconds,
+}

@@ -1,9 +1,9 @@
-"""The full compaction of a store as jobs of Spark's: a task a shard, one commit a group of tables.
+"""The full compaction of a store as Spark jobs: one task per shard, one commit per group of tables.
 
-A job is a batch write through a data source of its own, for a source's writer is what gives tasks
-a way to tell the driver what they wrote, and the driver one moment to commit it.
+A job is a batch write through a data source of its own, because the writer of a source lets tasks
+report to the driver what they wrote, and the driver commit it once.
 
-Promises: a task that is tried again leaves a file behind and never a row; a job that fails changes
+Promises: a task that is run again leaves an unused file and never a row; a job that fails changes
 nothing.
 Does not know: what is merged, or how (storage).
 """
@@ -24,18 +24,18 @@ from relstate.storage import CompactionJob, CompactionReport, Store, errors
 
 _FORMAT = "relstate_maintenance"
 _SPARES_YOUNG = "sparesYoung"
-# A conflict means that others compact too; so many in a row, that they never stop.
+# A conflict means that another process compacts too; so many in a row, that it does not stop.
 _ATTEMPTS = 5
 
 
 def maintain(spark: SparkSession, store: Store, table: str | None) -> CompactionReport:
-    """Compact a table, or all, and return what was done: see `Database.maintain`."""
+    """Compact a table, or all, and return a report: see `Database.maintain`."""
     spark.dataSource.register(MaintenanceSource)
     report = CompactionReport(store.epoch)
     for name in _names(store) if table is None else (store.table(table).name,):
-        done = _maintained(spark, store, name)
+        table_report = _compact(spark, store, name)
         sums = {
-            field.name: getattr(report, field.name) + getattr(done, field.name)
+            field.name: getattr(report, field.name) + getattr(table_report, field.name)
             for field in fields(report)
         }
         report = CompactionReport(**sums | {"epoch": store.epoch})
@@ -43,11 +43,11 @@ def maintain(spark: SparkSession, store: Store, table: str | None) -> Compaction
 
 
 def _names(store: Store) -> tuple[str, ...]:
-    """Return the names of all tables, those that views keep included."""
-    return tuple(one.definition.name for one in store.state.tables.values())
+    """Return the names of all tables, views and internal tables included."""
+    return tuple(table.definition.name for table in store.state.tables.values())
 
 
-def _maintained(spark: SparkSession, store: Store, table: str) -> CompactionReport:
+def _compact(spark: SparkSession, store: Store, table: str) -> CompactionReport:
     for attempt in range(_ATTEMPTS):
         spares_young = attempt > 0
         try:
@@ -62,8 +62,8 @@ def _maintained(spark: SparkSession, store: Store, table: str) -> CompactionRepo
             continue
         return _committed(store, job)
     raise errors.ConflictError(
-        f"{store.path}: other compactions took files of table {table!r} away {_ATTEMPTS} times; "
-        "nothing of it was compacted: let one job compact at a time, or fewer writers write"
+        f"{store.path}: other compactions replaced files of table {table!r} {_ATTEMPTS} times; "
+        "it was not compacted: run one compaction at a time, or write with fewer writers"
     )
 
 
@@ -74,7 +74,7 @@ def _run(spark: SparkSession, store: Store, table: str, parts: int, spares_young
 
 
 def _committed(store: Store, job: CompactionJob) -> CompactionReport:
-    """Return what the compaction did that took the files of a job away."""
+    """Return the report of the compaction that replaced the files of a job."""
     entry = next(entry for entry in store.history() if job.inputs.intersection(entry.removed))
     before = store.state_at(entry.epoch - 1).segments
     return CompactionReport(
@@ -87,7 +87,7 @@ def _committed(store: Store, job: CompactionJob) -> CompactionReport:
 
 
 class MaintenanceSource(DataSource):
-    """The source whose writer compacts; its rows are the numbers of the parts to be run."""
+    """The source whose writer compacts; its rows are the numbers of the parts to run."""
 
     @classmethod
     def name(cls) -> str:
@@ -105,14 +105,14 @@ class MaintenanceSource(DataSource):
 
 
 class MaintenanceWriter(DataSourceArrowWriter):
-    """Runs one compaction; without a job it does nothing. Travels to the tasks."""
+    """Runs one compaction; without a job it does nothing. It is sent to the tasks."""
 
     def __init__(self, job: CompactionJob | None) -> None:
         self._job = job
 
     @strip_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Run the parts whose numbers come, but for those there are not."""
+        """Run the parts with the numbers that come, except numbers that no part has."""
         numbers = [number for batch in iterator for number in batch.column(0).to_pylist()]
         if self._job is None:
             return TaskReport(0, ()).message()
@@ -122,15 +122,15 @@ class MaintenanceWriter(DataSourceArrowWriter):
 
     @strip_traceback
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Let what all tasks wrote take the place of what was merged."""
+        """Replace the merged files by what all tasks wrote."""
         if self._job is None:
             return
         reports = received_reports(messages)
         done = sorted(part for report in reports for part in report.parts)
         if done != list(range(self._job.parts)):
             raise errors.ConflictError(
-                f"the parts {done} of {self._job.parts} were compacted: files came or went while "
-                "the job was planned; nothing was committed"
+                f"the parts {done} of {self._job.parts} were compacted: files were added or "
+                "removed while the job was planned; nothing was committed"
             )
         with Store.open(self._job.path) as store:
             store.commit_compaction(
@@ -138,4 +138,4 @@ class MaintenanceWriter(DataSourceArrowWriter):
             )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave the files: a commit that failed may have landed, and vacuum owns the others."""
+        """Leave the files: a commit that failed may have landed; vacuum removes the others."""

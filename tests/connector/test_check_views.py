@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database, check_views
-from relstate.connector.sql.inputs import select_frame
+from relstate.connector.sql.check_views import select_frame
 from relstate.storage import Kind, NewProgress, Store, errors
 from relstate.storage import store as storage_module
 from relstate.storage.log import rules
