@@ -1,11 +1,11 @@
-"""A source of changes, applied to a table: Spark's AUTO CDC of type SCD 1, over a store.
+"""Applying a source of changes to a table: Spark's AUTO CDC of type SCD 1, over a store.
 
-Each change has a key and a sequence; of all changes of a key, in whatever order they arrive, the
-one of the greatest sequence counts, a delete too. The table's version column holds the sequence, so
-what arrives late is told from what is new for ever, not only within a batch.
+Each change has a key and a sequence. Of all changes of a key, in any order of arrival, the one with
+the greatest sequence wins, deletes included. The table's version column stores the sequence, so a
+late change is recognised at any time, not only within a batch.
 
-Promises: a batch is one epoch, a micro-batch of a stream one epoch and once. Changes are shuffled
-by vnode here, so that none of a key can get past another; of a key and batch one row is written.
+Promises: a batch is one epoch; a micro-batch of a stream is one epoch, once. All changes of a key
+in a batch are in one task, which writes one row of them.
 Does not know: where changes come from.
 """
 
@@ -35,7 +35,7 @@ Expression: TypeAlias = str | Column
 
 @dataclass(frozen=True, slots=True)
 class Changelog:
-    """How the rows of a source are changes of a table: the arguments of AUTO CDC."""
+    """How to read the rows of a source as changes of a table: the arguments of AUTO CDC."""
 
     keys: tuple[str, ...]
     sequence_by: Expression
@@ -57,39 +57,40 @@ def changelog(
 ) -> Changelog:
     """Return the arguments, checked against the table.
 
-    OptionError for what is not offered, or does not fit the table; SchemaMismatchError for columns.
+    OptionError for one that is not offered or does not fit the table, SchemaMismatchError for
+    columns.
     """
     if str(stored_as_scd_type) != "1":
         raise errors.OptionError(
-            f"stored_as_scd_type is {stored_as_scd_type!r}; only 1 is offered: the table's change "
-            "feed and its earlier epochs have the history"
+            f"stored_as_scd_type is {stored_as_scd_type!r}; only 1 is offered. The history is in "
+            "the table's change feed and its earlier epochs"
         )
     if apply_as_truncates is not None:
         raise errors.OptionError(
-            "apply_as_truncates is not offered: a truncate has no place among the changes of keys "
+            "apply_as_truncates is not offered, because a truncate has no position among changes "
             "that may arrive in any order; run TRUNCATE TABLE"
         )
     if column_list is not None and except_column_list is not None:
         raise errors.OptionError("give column_list or except_column_list, but not both")
     _check_table(target.definition)
-    found = Changelog(
+    changes = Changelog(
         _names(source, keys),
         sequence_by,
         apply_as_deletes,
         None if column_list is None else _names(source, column_list),
         None if except_column_list is None else _names(source, except_column_list),
     )
-    _check_keys(target.definition, found.keys)
-    _check_columns(source, found)
+    _check_keys(target.definition, changes.keys)
+    _check_columns(source, changes)
     _check_sequence(target.definition, source, sequence_by)
-    return found
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeApplier:
-    """Applies changes to a table. Holds no session, so that it travels.
+    """Applies changes to a table. It holds no session, so it can be pickled.
 
-    ``application`` names the writer, for writes that are to happen once.
+    ``application`` names the writer of writes that must happen once.
     """
 
     target: WriteTarget
@@ -104,7 +105,7 @@ class ChangeApplier:
         if version is not None:
             options["txnVersion"] = str(version)
         with unwrap_errors():
-            writer = self._last(source).write.format("relstate").mode("append")
+            writer = self._last_changes(source).write.format("relstate").mode("append")
             writer.options(**options).save(self.target.path)
 
     def start(
@@ -116,19 +117,19 @@ class ChangeApplier:
     ) -> StreamingQuery:
         """Start a query that writes the changes of every micro-batch as one epoch, once."""
         if checkpoint is None:
-            raise errors.OptionError("a stream of changes needs checkpoint, a folder of its own")
+            raise errors.OptionError("a stream of changes needs checkpoint: name an empty folder")
         writer = source.writeStream.foreachBatch(self._write)
         writer = writer.option("checkpointLocation", checkpoint).outputMode("append")
         writer = writer if name is None else writer.queryName(name)
         return (writer if trigger is None else writer.trigger(**trigger)).start()
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        # The rows lie where they belong; the writer does not move them again.
+        # The rows are in the right partitions: `write` does not shuffle them again.
         writer = ForeachBatchWriter(self.target, self.application, _OPERATION)
         with unwrap_errors():
-            writer.write(self._last(batch), batch_id)
+            writer.write(self._last_changes(batch), batch_id)
 
-    def _last(self, source: DataFrame) -> DataFrame:
+    def _last_changes(self, source: DataFrame) -> DataFrame:
         return last_changes(self.target, self.changes, source)
 
 
@@ -143,14 +144,14 @@ def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> 
     deletes = f.lit(False)
     if changes.apply_as_deletes is not None:
         deletes = f.coalesce(_expression(changes.apply_as_deletes), f.lit(False))
-    kept = [f.col(quoted(name)) for name in _kept(schema, changes, source, version)]
+    columns = [f.col(quoted(name)) for name in _stored_columns(schema, changes, source, version)]
     operation = f.when(deletes, f.lit("delete")).otherwise(f.lit("update"))
     rows = source.select(
-        *kept,
+        *columns,
         f.coalesce(sequence, missing).alias(version),
         operation.alias(_OPERATION),
     )
-    # A delete counts more than an update of the same sequence, whichever comes first.
+    # Of a delete and an update with one sequence the delete wins, in any order of arrival.
     order = f.struct(
         f.col(quoted(version)).alias(_SEQUENCE), (f.col(_OPERATION) == "delete").alias(_ORDER)
     )
@@ -160,33 +161,34 @@ def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> 
     return grouped_by_key(last.select("last.*"), schema, target.vnode_count)
 
 
-def _kept(schema: TableSchema, changes: Changelog, source: DataFrame, version: str) -> list[str]:
-    """Return the source's columns that are stored, beside that of the sequence."""
-    known = {column.name.lower(): column.name for column in schema.columns}
-    found = {name.lower(): name for name in source.columns}
-    wanted = list(found)
+def _stored_columns(
+    schema: TableSchema, changes: Changelog, source: DataFrame, version: str
+) -> list[str]:
+    """Return the names of the source's columns that are stored, without the sequence."""
+    table_columns = {column.name.lower() for column in schema.columns}
+    source_columns = {name.lower(): name for name in source.columns}
+    names = list(source_columns)
     if changes.column_list is not None:
-        wanted = [name.lower() for name in changes.column_list]
+        names = [name.lower() for name in changes.column_list]
     if changes.except_column_list is not None:
-        left_out = {name.lower() for name in changes.except_column_list}
-        wanted = [name for name in wanted if name not in left_out]
+        excluded = {name.lower() for name in changes.except_column_list}
+        names = [name for name in names if name not in excluded]
     keys = [key.lower() for key in changes.keys]
-    wanted = [*keys, *(name for name in wanted if name not in keys)]
-    unknown = [found[name] for name in wanted if name not in known]
+    names = [*keys, *(name for name in names if name not in keys)]
+    unknown = [source_columns[name] for name in names if name not in table_columns]
     if unknown:
         raise errors.SchemaMismatchError(
-            f"the source has columns that the table lacks: {', '.join(unknown)}; leave them out "
-            "with column_list or except_column_list, or add them with ALTER TABLE"
+            f"the source has columns that the table does not have: {', '.join(unknown)}; leave "
+            "them out with column_list or except_column_list, or add them with ALTER TABLE"
         )
-    return [found[name] for name in wanted if name != version.lower()]
+    return [source_columns[name] for name in names if name != version.lower()]
 
 
 def _check_table(definition: TableDefinition) -> None:
     if definition.properties.version_column is None:
         raise errors.OptionError(
-            f"the table {definition.name!r} has no version column, without which a change that "
-            "arrives late would undo a later one: create it with version_column, a column for the "
-            "sequence"
+            f"the table {definition.name!r} has no version column, so a change that arrives late "
+            "would undo a later one: create it with version_column, a column for the sequence"
         )
     if definition.properties.append_only or definition.properties.merge == "ignore":
         raise errors.OptionError(
@@ -196,19 +198,19 @@ def _check_table(definition: TableDefinition) -> None:
 
 
 def _check_keys(definition: TableDefinition, keys: Sequence[str]) -> None:
-    own = [column.name for column in definition.schema.key_columns]
-    if {name.lower() for name in keys} != {name.lower() for name in own} or len(keys) != len(own):
+    names = [column.name for column in definition.schema.key_columns]
+    if sorted(map(str.lower, keys)) != sorted(map(str.lower, names)):
         raise errors.OptionError(
             f"keys are {', '.join(keys) or 'none'}; those of the table {definition.name!r} are "
-            f"{', '.join(own)}"
+            f"{', '.join(names)}"
         )
 
 
 def _check_columns(source: DataFrame, changes: Changelog) -> None:
-    known = {name.lower() for name in source.columns}
+    present = {name.lower() for name in source.columns}
     named = (*changes.keys, *(changes.column_list or ()), *(changes.except_column_list or ()))
     for name in named:
-        if name.lower() not in known:
+        if name.lower() not in present:
             raise errors.SchemaMismatchError(
                 f"the source has no column {name!r}; it has {', '.join(source.columns)}"
             )
@@ -229,22 +231,24 @@ def _check_sequence(
 
 
 def _version_name(definition: TableDefinition) -> str:
-    wanted = definition.properties.version_column
-    return next(column.name for column in definition.schema.columns if column.id == wanted)
+    version = definition.properties.version_column
+    return next(column.name for column in definition.schema.columns if column.id == version)
 
 
-def _expression(given: Expression) -> Column:
-    return f.expr(given) if isinstance(given, str) else given
+def _expression(expression: Expression) -> Column:
+    return f.expr(expression) if isinstance(expression, str) else expression
 
 
-def _names(source: DataFrame, given: Sequence[Expression]) -> tuple[str, ...]:
-    """Return the names of columns that are given by them, or as unqualified ``col``s."""
-    known = {name.lower() for name in source.columns}
-    return tuple(one if isinstance(one, str) else _name(one, known) for one in given)
+def _names(source: DataFrame, columns: Sequence[Expression]) -> tuple[str, ...]:
+    """Return the names of columns that are given by name or as an unqualified ``col``."""
+    present = {name.lower() for name in source.columns}
+    return tuple(
+        column if isinstance(column, str) else _name(column, present) for column in columns
+    )
 
 
-def _name(column: Column, known: Collection[str]) -> str:
+def _name(column: Column, present: Collection[str]) -> str:
     text = str(column).removeprefix("Column<'").removesuffix("'>")
-    # Spark shows a name as it is, with a dot in backticks; Spark Connect shows what was written.
-    shown = (text, text[1:-1], text[1:-1].replace("``", "`"))
-    return next((name for name in shown if name.lower() in known), text)
+    # Spark shows a name as it is, in backticks if it has a dot; Spark Connect as it was written.
+    candidates = (text, text[1:-1], text[1:-1].replace("``", "`"))
+    return next((name for name in candidates if name.lower() in present), text)

@@ -1,4 +1,4 @@
-"""The statements that define tables and tell of them, as values.
+"""The statements that define tables and describe them, as values.
 
     CREATE TABLE [IF NOT EXISTS] t (column type [NOT NULL], …, PRIMARY KEY (a, b DESC NULLS LAST))
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
@@ -29,7 +29,7 @@ from relstate.storage import errors
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """``columns`` is DDL as written; keys are as `Store.create_table` takes them."""
+    """``columns``: DDL as written; the keys are as `Store.create_table` takes them."""
 
     name: str
     columns: str
@@ -41,9 +41,9 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Drop a table, or do nothing if there is none and ``if_exists``.
+    """Drop a table; with ``if_exists`` a missing table is not an error.
 
-    With ``cascade`` the views that read it go too.
+    With ``cascade`` the views that read it are dropped too.
     """
 
     name: str
@@ -53,7 +53,7 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class AddColumns:
-    """``columns`` is DDL as written."""
+    """Add columns to a table; ``columns``: DDL as written."""
 
     table: str
     columns: str
@@ -78,7 +78,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class WidenColumn:
-    """Give a column a wider type, which is DDL as written."""
+    """Give a column a wider type; ``data_type``: DDL as written."""
 
     table: str
     name: str
@@ -87,7 +87,7 @@ class WidenColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetProperties:
-    """Set properties of a table; None takes one away."""
+    """Set properties of a table; None removes one."""
 
     table: str
     properties: dict[str, str | None]
@@ -102,7 +102,7 @@ class ShowTables:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTable:
-    """List the columns of a table; its properties too if ``extended``."""
+    """List the columns of a table; if ``extended``, its properties too."""
 
     name: str
     extended: bool = False
@@ -135,9 +135,9 @@ def create_table(reader: TokenReader) -> CreateTable:
     properties = properties_of(reader) if reader.accept("TBLPROPERTIES") else {}
     reader.finish()
     if len(keys) != 1:
-        found = "none" if not keys else str(len(keys))
         raise errors.UnsupportedStatementError(
-            f"the table {name!r} needs one PRIMARY KEY (column, …) among its columns; found {found}"
+            f"the table {name!r} needs one PRIMARY KEY (column, …) among its columns; found "
+            f"{len(keys) or 'none'}"
         )
     (primary_key, distribution_key) = keys[0]
     ddl = ", ".join(columns)
@@ -160,21 +160,22 @@ _CONSTRAINTS = ("CHECK", "UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
 
 
 def new_name(reader: TokenReader, what: str) -> str:
-    """Pass the name of what is to be created and return it.
+    """Read the name of a new table or view.
 
-    UnsupportedStatementError for a word that a query could not name it by.
+    UnsupportedStatementError for a word of SQL by which no query could name it.
     """
     token = reader.token
     name = reader.name(what)
     if token is not None and token.token_type is not TokenType.IDENTIFIER and not _is_named(name):
         raise errors.UnsupportedStatementError(
-            f"{what} {name!r} is a word of SQL, by which no query can name it: write {quoted(name)}"
+            f"{what} {name!r} is a word of SQL that a query cannot use as a name: write "
+            f"{quoted(name)}"
         )
     return name
 
 
 def _is_named(name: str) -> bool:
-    """Tell whether a query reads a table by a name without quotes."""
+    """Tell whether a query can name a table so without quotes."""
     text = f"SELECT * FROM {name}"
     try:
         found = ParsedQuery.parse(text).table_references(lambda one, as_of: True)
@@ -200,9 +201,9 @@ Alteration = AddColumns | DropColumns | RenameColumn | WidenColumn | SetProperti
 def alter_table(reader: TokenReader) -> Alteration:
     """Read what follows ALTER TABLE."""
     table = reader.name("the table's name")
-    found = _alteration(table, reader)
+    alteration = _alteration(table, reader)
     reader.finish()
-    return found
+    return alteration
 
 
 def show_tables(reader: TokenReader) -> ShowTables:
@@ -211,7 +212,7 @@ def show_tables(reader: TokenReader) -> ShowTables:
 
 
 def pattern_of(reader: TokenReader) -> str | None:
-    """Read the pattern that ends a statement, as ``LIKE 'a*'`` or without the LIKE, if any."""
+    """Read the pattern at the end of a statement, with or without LIKE; None if there is none."""
     pattern = None
     if reader.accept("LIKE") or reader.token is not None:
         pattern = reader.string("a pattern in quotes")
@@ -276,7 +277,7 @@ def _names(reader: TokenReader) -> tuple[str, ...]:
 
 def properties_of(reader: TokenReader) -> dict[str, str]:
     """Return the properties of ``('key' = 'value', …)``, keys in lower case."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for item in reader.parenthesised():
         equals = next((i for i, token in enumerate(item) if token.text == "="), None)
         if equals is None or len(item) != equals + 2:
@@ -284,10 +285,10 @@ def properties_of(reader: TokenReader) -> dict[str, str]:
                 f"a property is 'key' = 'value'; found {shown(reader.source(item))}"
             )
         key = _property_key(item[:equals])
-        if key in found:
+        if key in properties:
             raise errors.UnsupportedStatementError(f"the property {key!r} is given twice")
-        found[key] = item[-1].text
-    return found
+        properties[key] = item[-1].text
+    return properties
 
 
 def _property_key(item: Sequence[Token]) -> str:

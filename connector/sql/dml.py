@@ -39,9 +39,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """``columns``: names for the query's columns in their order, None for the table's.
+    """``columns``: the columns for the query's columns, in order; None for all of the table.
 
-    ``by_name``: the query's own names say it. ``overwrite``: its rows replace all others.
+    ``by_name``: the names of the query's columns decide. ``overwrite``: its rows replace all rows.
     """
 
     table: str
@@ -78,7 +78,7 @@ class Truncate:
 
 
 class When(Enum):
-    """Which pairs of rows a clause of MERGE is about."""
+    """The pairs of rows to which a clause of MERGE can apply."""
 
     MATCHED = "MATCHED"
     NOT_MATCHED = "NOT MATCHED"
@@ -105,7 +105,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """``source`` is a relation as FROM takes it, known as ``source_alias``."""
+    """``source``: a relation as in FROM, with the alias ``source_alias``."""
 
     table: str
     alias: str
@@ -208,7 +208,7 @@ def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
     values = [_value(reader, item) for item in reader.parenthesised()]
     if len(values) != len(columns):
         raise errors.UnsupportedStatementError(
-            f"INSERT names {len(columns)} columns and gives {len(values)} values"
+            f"INSERT has {len(columns)} columns and {len(values)} values"
         )
     return tuple(map(Assignment, columns, values))
 
@@ -270,7 +270,7 @@ def _columns(reader: TokenReader) -> tuple[str, ...]:
 
 
 def _columns_come_next(reader: TokenReader) -> bool:
-    """Tell whether a list of names in parentheses comes next, and not a query in parentheses."""
+    """Tell whether a list of names in parentheses comes next, not a query in parentheses."""
     return reader.next_is("(") and not any(reader.next_is("(", word) for word in _QUERIES)
 
 
@@ -283,7 +283,7 @@ def _alias(reader: TokenReader, table: str, *stops: str) -> str:
 
 
 def _relation(reader: TokenReader) -> tuple[str, str]:
-    """Return (the relation as FROM takes it, its alias)."""
+    """Return (a relation as in FROM, its alias)."""
     tokens = reader.until("ON")
     part = TokenReader(reader.text, tokens)
     alias = _SOURCE
@@ -308,7 +308,7 @@ _SOURCE = "__relstate_source"
 
 
 def _pass_epoch(reader: TokenReader) -> None:
-    """Pass ``VERSION AS OF 3`` and its like."""
+    """Read past ``VERSION AS OF 3`` and the like."""
     reader.accept("FOR")
     for word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME"):
         if reader.accept(word, "AS", "OF"):

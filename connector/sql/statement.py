@@ -1,9 +1,9 @@
-"""The statements that the SQL door understands, as values: which one a text is.
+"""The statements of the SQL interface, as values: which one a text is.
 
-    definition    CREATE TABLE, DROP TABLE, ALTER TABLE, SHOW TABLES, DESCRIBE
-    view          CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
-    change        INSERT, UPDATE, DELETE, TRUNCATE, MERGE
-    here          SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one
+    ddl         CREATE TABLE, DROP TABLE, ALTER TABLE, SHOW TABLES, DESCRIBE
+    view_ddl    CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
+    dml         INSERT, UPDATE, DELETE, TRUNCATE, MERGE
+    here        SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one
 
 Does not know: the store, Spark, or which names in a query are tables.
 """
@@ -39,7 +39,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Tell how a query is run; ``mode`` is Spark's, as ``DataFrame.explain`` takes it."""
+    """Explain how a query is run; ``mode``: as ``DataFrame.explain`` takes it."""
 
     text: str
     mode: str
@@ -96,7 +96,7 @@ _HINTS = (
 
 
 def parse_statement(text: str) -> Statement:
-    """Return what a statement asks for; UnsupportedStatementError if it is none of ours."""
+    """Return a statement as a value; UnsupportedStatementError if it is not one of relstate's."""
     tokens = tokens_of(text)
     reader = TokenReader(text, tokens)
     if any(reader.next_is(word) for word in _QUERIES):
@@ -114,12 +114,12 @@ def parse_statement(text: str) -> Statement:
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
         f"DROP and ALTER TABLE or MATERIALIZED VIEW, REFRESH, SHOW and DESCRIBE, not "
-        f"{shown(text)}; what concerns Spark alone goes to spark.sql"
+        f"{shown(text)}; statements about Spark alone go to spark.sql"
     )
 
 
 def _show(rest: str) -> Statement:
-    # To the tokenizer all that follows SHOW is one string.
+    # The tokenizer makes one string of all that follows SHOW.
     reader = TokenReader(rest, tokens_of(rest))
     if reader.accept("MATERIALIZED", "VIEWS"):
         return view_ddl.show_views(reader)
@@ -129,12 +129,12 @@ def _show(rest: str) -> Statement:
         return ddl.show_tables(reader)
     raise errors.UnsupportedStatementError(
         f"relstate shows TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not {shown(rest)}; "
-        "DESCRIBE EXTENDED tells of one table or view; what concerns Spark alone goes to spark.sql"
+        "DESCRIBE EXTENDED describes a table or view; statements about Spark alone go to spark.sql"
     )
 
 
 def _explain(rest: str) -> Explain | ExplainView:
-    # To the tokenizer all that follows EXPLAIN is one string.
+    # The tokenizer makes one string of all that follows EXPLAIN.
     tokens = tokens_of(rest)
     reader = TokenReader(rest, tokens)
     if reader.next_is("MATERIALIZED", "VIEW") or reader.next_is("CREATE", "MATERIALIZED", "VIEW"):

@@ -24,7 +24,7 @@ from .ddl import new_name, pattern_of, properties_of
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """``query`` is the SELECT as written; ``parallelism`` None for the session's."""
+    """``query``: the SELECT as written; ``parallelism``: None for the session's."""
 
     name: str
     query: str
@@ -34,7 +34,7 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class DropView:
-    """Drop a view, with ``cascade`` those that read it too."""
+    """Drop a view; with ``cascade`` also the views that read it."""
 
     name: str
     if_exists: bool
@@ -43,7 +43,7 @@ class DropView:
 
 @dataclass(frozen=True, slots=True)
 class SetParallelism:
-    """Keep a view in so many parallel units."""
+    """Set the number of parallel units of a view."""
 
     name: str
     parallelism: int
@@ -72,7 +72,7 @@ class ShowInternalTables:
 
 @dataclass(frozen=True, slots=True)
 class ExplainView:
-    """Tell how a view is kept: one that there is, or one that a statement would create."""
+    """Describe how a view is maintained: an existing one, or one that a statement would create."""
 
     view: str | CreateView
 

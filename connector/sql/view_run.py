@@ -1,6 +1,6 @@
-"""The statements about materialized views, carried out.
+"""Runs the statements about materialized views.
 
-Does not know: how statements are written, or how views are kept.
+Does not know: how statements are written, or how views are maintained.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ViewRunner:
         self._store = views.store
 
     def run(self, statement: ViewStatement) -> Result:
-        """Carry a statement out. Errors are those of `Views` and of the store."""
+        """Run a statement and return its rows. Errors are those of `Views` and of the store."""
         match statement:
             case CreateView():
                 return epoch_result(self._create(statement))
@@ -82,20 +82,20 @@ class ViewRunner:
     def _show(self, pattern: str | None) -> Result:
         state = self._store.state
         names = (name for name in state.view_names() if matches(name, pattern))
-        return Result([_row(state, name) for name in names], _VIEWS)
+        return Result([_view_row(state, name) for name in names], _VIEWS)
 
-    def _internal(self, view: str | None) -> Result:
+    def _internal(self, name: str | None) -> Result:
         state = self._store.state
-        views = [state.view(view)] if view is not None else list(state.views.values())
+        views = [state.view(name)] if name is not None else list(state.views.values())
         rows = [
-            _table(self._store.path, state, one, table_id)
-            for one in sorted(views, key=lambda one: one.view_id)
-            for table_id in one.definition.internal
+            _table_row(self._store.path, state, view, table_id)
+            for view in sorted(views, key=lambda view: view.view_id)
+            for table_id in view.definition.internal
         ]
         return Result(rows, _INTERNAL)
 
 
-def _row(state: StoreState, name: str) -> tuple[Any, ...]:
+def _view_row(state: StoreState, name: str) -> tuple[Any, ...]:
     view = state.view(name)
     definition, progress = view.definition, view.progress
     share = None if progress.backfill is None else Position.from_json(progress.backfill).share
@@ -105,12 +105,12 @@ def _row(state: StoreState, name: str) -> tuple[Any, ...]:
         is_behind(state, view.view_id),
         share,
         definition.mapping.units,
-        [state.name_of(one.table_id) for one in definition.inputs],
+        [state.name_of(table.table_id) for table in definition.inputs],
         definition.query,
     )
 
 
-def _table(path: str, state: StoreState, view: CatalogView, table_id: int) -> tuple[Any, ...]:
+def _table_row(path: str, state: StoreState, view: CatalogView, table_id: int) -> tuple[Any, ...]:
     plan = ReadPlan.of(path, state, state.name_of(table_id))
     return (
         plan.definition.name,

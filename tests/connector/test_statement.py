@@ -102,7 +102,7 @@ def test_a_statement_says_what_it_asks_for(
         ("DROP TABLE 't'", "the table's name"),
         ("DROP TABLE t RESTRICTED", "'RESTRICTED'"),
         ("SHOW VIEWS", "TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not 'VIEWS'"),
-        ("SHOW CREATE TABLE t", "not 'CREATE TABLE t'; DESCRIBE EXTENDED tells"),
+        ("SHOW CREATE TABLE t", "not 'CREATE TABLE t'; DESCRIBE EXTENDED describes"),
         ("SHOW", "empty"),
         ("CREATE TABLE having (a INT PRIMARY KEY)", "write `having`"),
         ("CREATE MATERIALIZED VIEW having AS SELECT 1", "the view's name 'having' .* `having`"),
