@@ -1,11 +1,11 @@
-"""How a table of Spark's catalog remembers where its rows are.
+"""Tables of Spark's catalog: how they store the path of their rows.
 
-Spark 4.3 hands the options of ``CREATE TABLE … USING relstate OPTIONS (…)`` to the source once,
-when it asks for the schema, and never again. So the schema carries them in the metadata of its
-first field: the catalog keeps it, and every read of the table brings it back.
+Spark 4.3 passes the options of ``CREATE TABLE … USING relstate OPTIONS (…)`` to the source once,
+when it asks for the schema, and never again. So the schema has them in the metadata of its first
+field, which the catalog stores and passes to every read of the table.
 
-A write must not trust it. For ``INSERT INTO b SELECT * FROM a`` between two such tables, Spark
-passes on the metadata of ``a``, so the rows would land in the table they came from. Writes name
+A write must not use them. For ``INSERT INTO b SELECT * FROM a`` between two such tables, Spark
+passes the metadata of ``a``, so the rows would be written to the table they came from. Writes name
 path and table themselves, and are refused otherwise.
 
 Does not know: which options there are.
@@ -42,31 +42,31 @@ def definition_options(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return ``schema`` so that `recalled` gives ``options`` back."""
+    """Return ``schema`` with options that `stored_options` returns."""
     first, *rest = schema.fields
     metadata = {**(first.metadata or {}), METADATA_KEY: dict(options)}
     carrier = StructField(first.name, first.dataType, first.nullable, metadata)
     return StructType([carrier, *rest])
 
 
-def recalled(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a read: those that the catalog remembers, and over them the given.
+def stored_options(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a read; they replace those that the catalog has for the table.
 
-    OptionError if nobody says what to read.
+    OptionError if there is neither a path nor a table.
     """
-    known = {**_kept(schema), **options}
-    if _says_nothing(known):
+    merged = {**_options_of(schema), **options}
+    if _has_no_place(merged):
         raise errors.OptionError(
-            "options 'path' and 'table' are missing. For a table of Spark's catalog they are kept "
-            "with its columns, as relstate gives them: create it without a list of columns, "
+            "options 'path' and 'table' are missing. A table of Spark's catalog has them in the "
+            "columns that relstate returns, so create it without a list of columns: "
             "CREATE TABLE t USING relstate OPTIONS (path '…', `table` '…')"
         )
-    return known
+    return merged
 
 
 def check_destination(options: Mapping[str, str]) -> None:
     """OptionError if a write names neither path nor table, as one to a table of the catalog."""
-    if _says_nothing(options):
+    if _has_no_place(options):
         raise errors.OptionError(
             "options 'path' and 'table' are missing: write with .format('relstate')"
             ".option('table', …).mode('append').save(path). For a table of its catalog Spark does "
@@ -86,13 +86,13 @@ def refuse_creation() -> NoReturn:
     )
 
 
-def _says_nothing(options: Mapping[str, str]) -> bool:
+def _has_no_place(options: Mapping[str, str]) -> bool:
     return "path" not in options and "table" not in options
 
 
-def _kept(schema: StructType) -> dict[str, str]:
+def _options_of(schema: StructType) -> dict[str, str]:
     for field in schema.fields:
-        kept = (field.metadata or {}).get(METADATA_KEY)
-        if isinstance(kept, dict):
-            return kept
+        options = (field.metadata or {}).get(METADATA_KEY)
+        if isinstance(options, dict):
+            return options
     return {}

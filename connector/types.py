@@ -1,7 +1,7 @@
-"""Spark's StructType and relstate's fields, columns and Arrow schemas, each as the other.
+"""Conversion between Spark's StructType and relstate's fields, columns and Arrow schemas.
 
-Promises that a schema which comes back from Spark is the one that went, in its types, its names
-and where NULL may stand. Both sides speak Spark's own JSON form, so nothing is lost between.
+Promises: a schema that is passed to Spark and back has the same types, names and nullability. Both
+sides use Spark's own JSON form, so nothing is lost.
 Does not know: what a schema is for.
 """
 
@@ -36,7 +36,7 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
 
 
 def passes_as_is(data_type: t.DataType) -> bool:
-    """Tell whether Spark takes Arrow's values of a type just as they are when it makes a frame."""
+    """Tell whether Spark takes Arrow's values of a type unchanged when it makes a frame."""
     is_collated = isinstance(data_type, t.String) and data_type.is_collated
     return isinstance(data_type, _PLAIN) and not is_collated
 
@@ -48,8 +48,8 @@ def struct_type(columns: Sequence[Column]) -> StructType:
 
 def struct_of(fields: Sequence[t.Field]) -> StructType:
     """Return fields as a schema of Spark."""
-    found = [type_json.field_to_json(field) for field in fields]
-    return StructType.fromJson({"type": "struct", "fields": found})
+    values = [type_json.field_to_json(field) for field in fields]
+    return StructType.fromJson({"type": "struct", "fields": values})
 
 
 def named_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Column, ...]:
@@ -65,33 +65,33 @@ def named_columns(schema: TableSchema, names: Sequence[str] | None) -> tuple[Col
         raise errors.SchemaMismatchError(str(error)) from None
 
 
-def check_readable(schema: TableSchema, wanted: StructType) -> tuple[Column, ...]:
-    """Return the columns of the table that ``wanted`` names, in its order.
+def check_readable(schema: TableSchema, requested: StructType) -> tuple[Column, ...]:
+    """Return the columns of the table that ``requested`` names, in its order.
 
-    SchemaMismatchError if a column is not there, has another type in the table, or holds NULLs
-    that ``wanted`` rules out.
+    SchemaMismatchError if a column is missing, has another type in the table, or may be NULL in
+    the table and not in ``requested``.
     """
-    fields = _wanted(wanted)
+    fields = _requested_fields(requested)
     columns = named_columns(schema, [field.name for field in fields])
     _check(fields, columns)
     return columns
 
 
-def check_feed_readable(schema: TableSchema, wanted: StructType) -> tuple[t.Field, ...]:
-    """Return the fields of the table's change feed that ``wanted`` names, in its order.
+def check_feed_readable(schema: TableSchema, requested: StructType) -> tuple[t.Field, ...]:
+    """Return the fields of the table's change feed that ``requested`` names, in its order.
 
     Errors as for `check_readable`; SchemaError if the table has no feed because of its columns.
     """
-    fields = _wanted(wanted)
-    found = feed_fields(schema, [field.name for field in fields])
-    _check(fields, found)
-    return found
+    fields = _requested_fields(requested)
+    columns = feed_fields(schema, [field.name for field in fields])
+    _check(fields, columns)
+    return columns
 
 
-def _wanted(schema: StructType) -> tuple[t.Field, ...]:
+def _requested_fields(schema: StructType) -> tuple[t.Field, ...]:
     fields = fields_of(schema)
     if not fields:
-        raise errors.SchemaMismatchError("the schema given has no columns; name at least one")
+        raise errors.SchemaMismatchError("the given schema has no columns; name at least one")
     return fields
 
 
@@ -101,17 +101,17 @@ def _check(fields: Sequence[t.Field], columns: Sequence[Column | t.Field]) -> No
         if not _holds(field.type, column.type):
             raise errors.SchemaMismatchError(
                 f"the column {column.name!r} is {column.type} in the table and {field.type} in "
-                "the schema given; read it as it is and cast it afterwards"
+                "the given schema; read it as it is and cast it afterwards"
             )
         if column.nullable and not field.nullable:
             raise errors.SchemaMismatchError(
                 f"the column {column.name!r} may be NULL in the table and is NOT NULL in the "
-                "schema given"
+                "given schema"
             )
 
 
 def _holds(wide: t.DataType, narrow: t.DataType) -> bool:
-    """Tell whether every value of ``narrow`` is one of ``wide``: they differ in NULLs at most."""
+    """Tell whether every value of ``narrow`` is one of ``wide``; they may differ in NULLs only."""
     match wide, narrow:
         case t.Array(), t.Array():
             return _admits(wide.contains_null, narrow.contains_null) and _holds(
@@ -125,10 +125,10 @@ def _holds(wide: t.DataType, narrow: t.DataType) -> bool:
             )
         case t.Struct(), t.Struct():
             return len(wide.fields) == len(narrow.fields) and all(
-                one.name == other.name
-                and _admits(one.nullable, other.nullable)
-                and _holds(one.type, other.type)
-                for one, other in zip(wide.fields, narrow.fields, strict=True)
+                field.name == narrow_field.name
+                and _admits(field.nullable, narrow_field.nullable)
+                and _holds(field.type, narrow_field.type)
+                for field, narrow_field in zip(wide.fields, narrow.fields, strict=True)
             )
     return wide == narrow
 

@@ -28,7 +28,7 @@ def commit_batch(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) 
 def commit_microbatch(
     job: WriteJob, messages: Sequence[WriterCommitMessage | None], batch: int
 ) -> None:
-    """Commit what the tasks of a micro-batch wrote, unless that, or a later one, is committed."""
+    """Commit what the tasks of a micro-batch wrote, unless it or a later one was committed."""
     reports = checked(messages)
     writer = job.application or _query_of(reports)
     _commit(job, reports, _transaction(job, reports, writer, batch))
@@ -48,7 +48,7 @@ def checked(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
 def proposal(
     job: WriteJob, reports: Sequence[TaskReport], transaction: Transaction | None
 ) -> Proposal | None:
-    """Return what to commit; None for an upsert of no rows, which changes nothing."""
+    """Return what to commit; None for an upsert without rows, which changes nothing."""
     segments = tuple(segment for report in reports for segment in report.segments)
     if not segments and not job.overwrite:
         return None
@@ -70,7 +70,7 @@ def _commit(job: WriteJob, reports: Sequence[TaskReport], transaction: Transacti
     with Store.open(job.target.path) as store:
         if definition.table_id not in store.state.tables:
             raise errors.TableNotFoundError(
-                f"the table {definition.name!r} was dropped meanwhile; nothing was committed"
+                f"the table {definition.name!r} was dropped during the write; nothing was committed"
             )
         store.commit(proposed)
 
@@ -88,20 +88,21 @@ def _transaction(
 
 
 def _query_of(reports: Sequence[TaskReport]) -> str:
-    """Return the id of the streaming query whose tasks these were.
+    """Return the id of the streaming query of the tasks.
 
-    SessionError if they were not one's, or if their run is not known: a second write of a batch
-    could not be told from a repetition.
+    SessionError if they ran outside of a query, or if their run is unknown: the second write of a
+    batch could not be distinguished from a repetition.
     """
     identity = reports[0].identity
     if identity.query is None:
         raise errors.SessionError(
-            "the tasks know of no streaming query that would make this write happen once: outside "
-            "of one, and in foreachBatch of Spark Connect, give 'txnAppId' a name of your own"
+            "cannot identify the streaming query of this write; set option 'txnAppId' when writing "
+            "outside a query, or in foreachBatch of Spark Connect"
         )
     if identity.run is None:
         raise errors.SessionError(
-            "the tasks do not know their run, for the job group is not Spark's: set no job group "
-            "in foreachBatch before this write, or give 'txnAppId' a name of your own"
+            "cannot identify the run of the streaming query of this write, because its job group "
+            "was changed: set no job group in foreachBatch before the write, or set option "
+            "'txnAppId'"
         )
     return identity.query

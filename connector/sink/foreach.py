@@ -1,9 +1,9 @@
-"""The writer for ``foreachBatch``, which update mode needs: Spark keeps it from Python sinks.
+"""The writer for ``foreachBatch``: update mode needs it, which Spark refuses to Python sinks.
 
-Promises: a micro-batch becomes visible at one epoch and once, over retries, restarts and a driver
-that is killed, as with the streaming sink; a second write of one micro-batch to one table is an
-error, never left out in silence.
-Does not know: the query whose batches it writes. The tasks learn it from Spark.
+Promises: a micro-batch becomes visible at one epoch and once, over retries, restarts and a killed
+driver, as with the streaming sink; a second write of one micro-batch to one table is an error, and
+never skipped in silence.
+Does not know: the query whose batches it writes. The tasks get it from Spark.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .shuffle import shuffled, units_worth
 
 @dataclass(frozen=True, slots=True)
 class ForeachBatchWriter:
-    """Upserts each micro-batch into one table. Holds no session, so that it travels.
+    """Upserts each micro-batch into one table. It holds no session, so it can be pickled.
 
-    ``application`` stands for the query's own id, as Spark Connect needs; ``partitions``: how
-    many tasks write, None to let the writer choose; ``clustered``: all changes of a key lie in one
+    ``application`` replaces the query's own id, as Spark Connect needs; ``partitions``: how many
+    tasks write, None to let the writer choose; ``clustered``: all changes of a key are in one
     partition, in order. ``ttl`` and ``ttl_column`` are the options of a write.
     """
 
@@ -43,15 +43,17 @@ class ForeachBatchWriter:
         if self.operation_column is not None:
             check_order(self.target.definition, self.clustered, "op_column", "clustered=True")
         if self._keeps_order and self.partitions is not None:
-            raise errors.OptionError("op_column keeps rows where they lie; leave out partitions")
+            raise errors.OptionError(
+                "clustered=True keeps rows in their partitions; leave out partitions"
+            )
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write one micro-batch. Errors are relstate's own where it has one."""
+        """Write one micro-batch. Errors are relstate's own, unwrapped."""
         with unwrap_errors():
-            self.write(self._gathered(batch), batch_id)
+            self.write(self._shuffled(batch), batch_id)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write one micro-batch where its rows lie. Errors come as Spark wraps them."""
+        """Write one micro-batch without a shuffle. Errors are those of Spark that wrap our own."""
         writer = batch.write.format("relstate").mode("append")
         writer.options(**self._options(batch_id)).save(self.target.path)
 
@@ -60,7 +62,7 @@ class ForeachBatchWriter:
         """Whether a shuffle would lose the order of a key's changes."""
         return self.operation_column is not None and self.clustered
 
-    def _gathered(self, batch: DataFrame) -> DataFrame:
+    def _shuffled(self, batch: DataFrame) -> DataFrame:
         if self._keeps_order:
             return batch
         units = self.partitions or units_worth(batch)

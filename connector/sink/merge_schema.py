@@ -1,7 +1,7 @@
-"""Rows that do not fit the table's schema: what to change, or what has changed.
+"""Data that does not fit the table's schema: altering the table, or explaining what changed in it.
 
-Promises: only what loses nothing is changed: columns that are new are added, and may be NULL;
-columns that the data has wider are widened.
+Promises: only lossless changes are made: new columns are added and may be NULL; columns that are
+wider in the data are widened.
 Does not know: rows.
 """
 
@@ -30,46 +30,46 @@ _ATTEMPTS = 5
 _MOST_ENTRIES = 10_000
 
 
-def merge_schema(store: Store, table: str, found: pa.Schema) -> None:
-    """Alter a table so that rows of a schema fit it, where that can be.
+def merge_schema(store: Store, table: str, rows: pa.Schema) -> None:
+    """Alter a table so that rows of a schema fit it, as far as possible.
 
     Each kind of change is an epoch. SchemaError, ConflictError.
     """
     for _ in range(_ATTEMPTS):
         schema = store.write_target(table).definition.schema
         try:
-            _add_columns(store, table, schema, found)
-            _widen_columns(store, table, schema, found)
+            _add_columns(store, table, schema, rows)
+            _widen_columns(store, table, schema, rows)
             return
         except errors.SchemaError:
             if store.write_target(table).definition.schema == schema:
                 raise
 
 
-def misfit(
+def mismatch_error(
     store: Store, definition: TableDefinition, error: errors.SchemaMismatchError
 ) -> errors.SchemaMismatchError:
-    """Return the error of rows that do not fit a table, with what has changed in the table."""
-    told = list(_changes(store, definition)) if definition.older_schemas else []
-    since = f". The table's schema has changed: {'; '.join(told)}" if told else ""
+    """Return the error of rows that do not fit a table, with the past changes of its schema."""
+    changes = list(_schema_changes(store, definition)) if definition.older_schemas else []
+    history = f". The table's schema has changed: {'; '.join(changes)}" if changes else ""
     return errors.SchemaMismatchError(
-        f"{error}{since}. The option mergeSchema=true adds columns that the table lacks, and "
+        f"{error}{history}. The option mergeSchema=true adds missing columns to the table and "
         "widens types"
     )
 
 
-def _add_columns(store: Store, table: str, schema: TableSchema, found: pa.Schema) -> None:
+def _add_columns(store: Store, table: str, schema: TableSchema, rows: pa.Schema) -> None:
     known = {column.name.lower() for column in schema.columns}
-    new = [field for field in arrow.fields_of(found) if field.name.lower() not in known]
+    new = [field for field in arrow.fields_of(rows) if field.name.lower() not in known]
     if new:
         ddl = ", ".join(f"{types.quoted(field.name)} {field.type}" for field in new)
         store.add_columns(table, ddl)
 
 
-def _widen_columns(store: Store, table: str, schema: TableSchema, found: pa.Schema) -> None:
+def _widen_columns(store: Store, table: str, schema: TableSchema, rows: pa.Schema) -> None:
     own = {column.name.lower(): column for column in schema.columns}
     keys = {column.id for column in schema.key_columns}
-    for field in arrow.fields_of(found):
+    for field in arrow.fields_of(rows):
         column = own.get(field.name.lower())
         if column is not None and column.id not in keys and is_wider(column.type, field.type):
             store.widen_column(table, column.name, str(field.type))
@@ -77,30 +77,30 @@ def _widen_columns(store: Store, table: str, schema: TableSchema, found: pa.Sche
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """When a schema came to be."""
+    """The epoch and the time at which a schema was made."""
 
     epoch: int
     time: int
 
 
-def _changes(store: Store, definition: TableDefinition) -> Iterator[str]:
-    """Yield what each version of a table's schema changed, the oldest first."""
+def _schema_changes(store: Store, definition: TableDefinition) -> Iterator[str]:
+    """Yield the changes that each version of a table's schema made, the oldest first."""
     versions = _versions(store, definition.table_id)
     schemas = (*definition.older_schemas, definition.schema)
     for before, after in pairwise(schemas):
         when = versions.get(after.version)
-        place = f" (epoch {when.epoch}, {iso_time(when.time)})" if when is not None else ""
-        yield ", ".join(_difference(before.columns, after.columns)) + place
+        suffix = f" (epoch {when.epoch}, {iso_time(when.time)})" if when is not None else ""
+        yield ", ".join(_difference(before.columns, after.columns)) + suffix
 
 
 def _versions(store: Store, table_id: int) -> dict[int, _Version]:
-    found: dict[int, _Version] = {}
+    versions: dict[int, _Version] = {}
     for entry in islice(store.history(), _MOST_ENTRIES):
         for altered in entry.altered_tables:
             if altered.table_id == table_id:
-                # An earlier entry of the same version is the one that made it.
-                found[altered.schema.version] = _Version(entry.epoch, entry.time)
-    return found
+                # Entries come newest first: the last one of a version is the one that made it.
+                versions[altered.schema.version] = _Version(entry.epoch, entry.time)
+    return versions
 
 
 def _difference(before: Sequence[Column], after: Sequence[Column]) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Bringing rows to the task that owns their vnodes.
+"""Shuffling rows to the task that owns their vnodes.
 
-Promises: rows of one key meet in one task, and a task writes one contiguous range of vnodes, so a
-segment holds few shards. Spark computes the vnodes itself, without Python, as the store does.
+Promises: rows of one key are in one task, and a task of `shuffled` writes one contiguous range of
+vnodes, so a segment has few shards. Spark computes the vnodes itself, without Python.
 Does not know: what is written.
 """
 
@@ -42,11 +42,11 @@ def grouped_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> Da
 
 
 def units_worth(batch: DataFrame) -> int | None:
-    """Return how many tasks should write ``batch``; None if it is best written as it lies.
+    """Return how many tasks should write ``batch`` after a shuffle; None to write without one.
 
-    Every task that has rows writes a segment of its own. So a shuffle pays where a batch lies in
-    more partitions than can run at once, as it does behind an aggregation of a few rows in
-    Spark's 200 shuffle partitions. Spark Connect does not tell; there it is None.
+    Every task that has rows writes a segment of its own. So a shuffle pays if a batch has more
+    partitions than can run at once, as after an aggregation of a few rows in Spark's 200 shuffle
+    partitions. Spark Connect has no such number; there it is None.
     """
     plan = getattr(batch, "_jdf", None)
     if plan is None:

@@ -1,7 +1,7 @@
-"""A write: what all its tasks share, and what each of them does.
+"""A write: what its tasks share, and what each of them does.
 
-Promises: what a task wrote is seen by nobody until the driver commits it; a task that is tried
-again leaves a file behind and never a row.
+Promises: what a task wrote is invisible until the driver commits it; a task that is run again
+leaves an unused file and never a row.
 Does not know: whether it is a batch, or a micro-batch of a stream.
 """
 
@@ -21,10 +21,10 @@ from .metadata_columns import OperationColumn, RowExpiry
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """What is written where. Travels to the tasks.
+    """What is written where. It is sent to the tasks.
 
-    ``overwrite``: the rows replace all others. ``is_done``: the write is known to be committed, so
-    that nothing need be written again.
+    ``overwrite``: the rows replace all others. ``is_done``: the write was committed before, so
+    nothing is written.
     """
 
     target: WriteTarget
@@ -60,12 +60,12 @@ class WriteJob:
         if self.operations is not None and ttls is None:
             batch, kinds = self.operations.split(batch)
         elif self.operations is not None:
-            # The TTLs go with their rows, of which some may be left out.
+            # Rows may be removed: the TTLs go through as a column.
             batch, kinds = self.operations.split(batch.append_column(_TTL, ttls))
             ttls = batch.column(_TTL)
             batch = batch.drop_columns([_TTL])
         writer.write(batch, kinds, ttls)
 
 
-# No column of a table has this name: it is no identifier of SQL.
+# No column of a table has this name: it is not an identifier of SQL.
 _TTL = "\0ttl"

@@ -1,8 +1,8 @@
 """Planning a write: from its options and the schema of its rows to a writer.
 
-Promises: rows that cannot be the table's, by their columns and types, fail here, on the driver,
-before a task runs: Spark itself does not compare the two.
-Does not know: Spark's session. There is none in the processes that plan.
+Promises: rows whose columns or types do not fit the table are refused here, on the driver, before a
+task runs: Spark itself does not compare the two.
+Does not know: Spark's session. The processes that plan have none.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from relstate.storage import (
     errors,
 )
 
-from .merge_schema import merge_schema, misfit
+from .merge_schema import merge_schema, mismatch_error
 from .metadata_columns import OperationColumn, RowExpiry, check_order
 from .write_job import WriteJob
 from .writer import BatchWriter, StreamWriter
 
 
 @strip_traceback
-def plan_batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+def plan_batch(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
     """Return the writer of a batch.
 
-    OptionError, MissingError where there is nothing to write to, SchemaMismatchError.
+    OptionError, MissingError if the store or the table is missing, SchemaMismatchError.
     """
-    catalog_table.check_destination(given)
-    return BatchWriter(_job(write_options(given), schema, overwrite))
+    catalog_table.check_destination(options)
+    return BatchWriter(_job(write_options(options), schema, overwrite))
 
 
 @strip_traceback
-def plan_stream(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
+def plan_stream(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
     """Return the writer of a micro-batch; errors as for `plan_batch`."""
-    catalog_table.check_destination(given)
-    return StreamWriter(_job(stream_options(given), schema, overwrite))
+    catalog_table.check_destination(options)
+    return StreamWriter(_job(stream_options(options), schema, overwrite))
 
 
 def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:
@@ -74,12 +74,12 @@ def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob
 
 
 def _fitted(
-    store: Store, target: WriteTarget, options: WriteOptions, found: pa.Schema
+    store: Store, target: WriteTarget, options: WriteOptions, schema: pa.Schema
 ) -> WriteTarget:
-    """Return the target with a schema that the rows fit. SchemaMismatchError."""
+    """Return the target with a schema that rows of a schema fit. SchemaMismatchError."""
     operations = _operations(options.operation_column, target.definition)
     expiry = _expiry(options, target.definition.schema)
-    rows = found if expiry is None else expiry.check_schema(found)
+    rows = schema if expiry is None else expiry.check_schema(schema)
     rows = rows if operations is None else operations.check_schema(rows)
     if options.merge_schema:
         merge_schema(store, options.table, rows)
@@ -87,12 +87,12 @@ def _fitted(
     try:
         target.definition.schema.check_schema(rows)
     except errors.SchemaMismatchError as error:
-        raise misfit(store, target.definition, error) from None
+        raise mismatch_error(store, target.definition, error) from None
     return target
 
 
 def _is_done(store: Store, target: WriteTarget, options: WriteOptions) -> bool:
-    """Tell whether a write is known to be committed; what runs told apart is for the commit."""
+    """Tell whether a write was committed before; a repetition by a run is the commit's matter."""
     if options.application is None or options.version is None:
         return False
     last = store.state.transactions.get((options.application, target.definition.table_id))

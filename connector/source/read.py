@@ -50,7 +50,7 @@ def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
 
     Errors as for `plan_schema`; SchemaMismatchError also where a column has another type.
     """
-    known = catalog_table.recalled(schema, given)
+    known = catalog_table.stored_options(schema, given)
     if is_feed(known):
         return plan_feed_reader(feed_options(known), schema)
     options = read_options(known)

@@ -115,7 +115,7 @@ def plan_stream(given: Mapping[str, str], schema: StructType) -> ChangeStreamRea
     OptionError for options that do not fit, MissingError where there is no such table,
     SchemaMismatchError for columns that its feed does not have.
     """
-    options = follow_options(catalog_table.recalled(schema, given))
+    options = follow_options(catalog_table.stored_options(schema, given))
     return ChangeStreamReader(options, schema)
 
 

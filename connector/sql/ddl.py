@@ -178,10 +178,10 @@ def _is_named(name: str) -> bool:
     """Tell whether a query can name a table so without quotes."""
     text = f"SELECT * FROM {name}"
     try:
-        found = ParsedQuery.parse(text).table_references(lambda one, as_of: True)
+        references = ParsedQuery.parse(text).table_references(lambda name, as_of: True)
     except errors.UnsupportedStatementError:
         return False
-    return [one.name for one in found] == [name]
+    return [reference.name for reference in references] == [name]
 
 
 def drop_table(reader: TokenReader) -> DropTable:

@@ -166,9 +166,9 @@ def _insert_counts(
         return RowCounts(_length(keys), 0, _length(replaced))
     if keys is None or definition.properties.version_column is not None:
         return RowCounts(None, None)
-    found = before.open().get_rows(keys, names[:1])[0] if keys.num_rows else ()
-    updated = 0 if definition.properties.merge == "ignore" else len(found)
-    return RowCounts(keys.num_rows - len(found), updated)
+    matches = len(before.open().get_rows(keys, names[:1])[0]) if keys.num_rows else 0
+    updated = 0 if definition.properties.merge == "ignore" else matches
+    return RowCounts(keys.num_rows - matches, updated)
 
 
 def _rows(plan: ReadPlan, limit: int) -> pa.RecordBatch | None:

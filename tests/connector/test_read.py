@@ -81,7 +81,7 @@ def test_a_given_schema_chooses_columns(spark: SparkSession, store: Store, fille
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ("id INT", "the column 'id' is BIGINT in the table and INT in the schema given"),
+        ("id INT", "the column 'id' is BIGINT in the table and INT in the given schema"),
         ("id BIGINT, x STRING", "there is no column 'x'"),
         ("note STRING NOT NULL", "may be NULL in the table"),
     ],

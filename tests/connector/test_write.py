@@ -235,7 +235,7 @@ def test_a_table_dropped_under_a_writer_gets_nothing(
     store.drop_table(orders)
     store.create_table(orders, "id BIGINT", primary_key=["id"])
 
-    with pytest.raises(Exception, match="'orders' was dropped meanwhile"):
+    with pytest.raises(Exception, match="'orders' was dropped during the write"):
         writer.commit([message])
 
     assert store.table(orders).count() == 0
