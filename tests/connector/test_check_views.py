@@ -11,8 +11,7 @@ import pytest
 
 from relstate.connector.sql import Database, check_views
 from relstate.connector.sql.check_views import select_frame
-from relstate.storage import Kind, NewProgress, Store, errors
-from relstate.storage import store as storage_module
+from relstate.storage import Kind, NewProgress, Store, errors, writing
 from relstate.storage.log import rules
 from support.stores import unsynced
 from support.views import kept_target, refresh
@@ -209,7 +208,7 @@ def test_inputs_whose_rows_expire_are_told(db: Database, monkeypatch: pytest.Mon
     """However they came there; what the view was refused goes on once they are written anew."""
     row = db.store.table("t").to_arrow().slice(0, 1)
     with monkeypatch.context() as unchecked:
-        for module in (rules, storage_module):
+        for module in (rules, writing):
             unchecked.setattr(module, "check_unread", lambda *_: None)
         db.store.write("t", row, ttls=pa.array([3600]))
     with pytest.raises(errors.RelstateError, match="INSERT OVERWRITE t SELECT"):

@@ -279,7 +279,7 @@ def test_a_merge_may_have_any_clauses(
         (
             "(VALUES (5L)) s(k)",
             "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (3, 'x')",
-            "row that is there",
+            "key of an existing row",
         ),
     ],
 )
@@ -486,7 +486,7 @@ def test_a_key_that_was_free_must_still_be(
         state.commit()
 
     _Rival(monkeypatch, store, 1, change)
-    with pytest.raises(DuplicateKeyError, match="row that is there"):
+    with pytest.raises(DuplicateKeyError, match="key of an existing row"):
         db.sql("UPDATE items SET id = 7 WHERE id = 1")
 
 
