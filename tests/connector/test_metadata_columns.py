@@ -65,7 +65,7 @@ def test_the_column_must_be_there_and_be_text() -> None:
 
     with pytest.raises(SchemaMismatchError, match="no operation column 'op'; it has k"):
         column.check_schema(pa.schema({"k": pa.int64()}))
-    with pytest.raises(SchemaMismatchError, match="int32, not a string"):
+    with pytest.raises(SchemaMismatchError, match="int32; it must be a string"):
         column.check_schema(pa.schema({"OP": pa.int32()}))
 
 
