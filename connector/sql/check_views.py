@@ -37,7 +37,6 @@ from relstate.storage import (
 )
 from relstate.storage import Column as TableColumn
 
-from .inputs import select_frame
 from .query_reader import QueryReader
 
 _NUMBER = "__relstate_number"
@@ -98,7 +97,7 @@ def _against_select(
     session = sessions.of(view.definition.settings)
     expected = select_frame(session, store, state, view)
     own = QueryReader(session, store, {view.view_id: state.epoch})
-    found = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
+    actual = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
     if has_ties(refresher.plan_of(state, view.view_id).root):
         counts = actual.count(), expected.count()
         if counts[0] != counts[1]:
@@ -206,7 +205,7 @@ def select_frame(
     """Return the rows of a view's SELECT at the epochs of its progress."""
     epochs = dict(view.progress.inputs)
     created = state.tables[view.view_id].definition.created_epoch
-    query, planner = ParsedQuery.parse(view.definition.query), QueryPlanner(spark, store)
+    query, reader = ParsedQuery.parse(view.definition.query), QueryReader(spark, store)
     references = query.table_references(lambda name, as_of: True)
     frames: dict[str, Any] = {}
     for number, reference in enumerate(references):
@@ -215,7 +214,7 @@ def select_frame(
         schema = _schema_at(store, plan, created)
         known = {column.name: column for column in schema.visible_columns}
         names = query.columns_read(list(known)) or tuple(known)[:1]
-        frames[f"relation_{number}"] = _input_frame(planner, plan, [known[name] for name in names])
+        frames[f"relation_{number}"] = _input_frame(reader, plan, [known[name] for name in names])
     return spark.sql(query.replaced(references, list(frames)), **frames)
 
 
@@ -232,7 +231,7 @@ def _schema_at(store: Store, plan: ReadPlan, epoch: int) -> TableSchema:
     )
 
 
-def _input_frame(planner: QueryPlanner, plan: ReadPlan, known: list[TableColumn]) -> DataFrame:
+def _input_frame(reader: QueryReader, plan: ReadPlan, known: list[TableColumn]) -> DataFrame:
     """Return a table's rows with columns that it had when the view was created.
 
     A column that was dropped or got another type since is NULL: the view does not read it.
@@ -240,7 +239,7 @@ def _input_frame(planner: QueryPlanner, plan: ReadPlan, known: list[TableColumn]
     schema = plan.definition.schema
     now = {(column.id, column.type): column.name for column in schema.columns}
     read = [now[column.id, column.type] for column in known if (column.id, column.type) in now]
-    frame = planner.relation(replace(plan, columns=tuple(read) or (schema.key_columns[0].name,)))
+    frame = reader.relation(replace(plan, columns=tuple(read) or (schema.key_columns[0].name,)))
     return frame.select(
         [_input_column(now.get((column.id, column.type)), column) for column in known]
     )

@@ -26,7 +26,7 @@ from relstate.connector.views.stream import Trigger, ViewStream
 from relstate.connector.views.views import Views
 from relstate.storage import CompactionReport, Store, errors, parse_instant
 
-from . import dml_run, history
+from . import dml_run
 from .apply_changes import ChangeApplier, Expression, changelog
 from .check_views import ViewReport, check_views
 from .ddl_run import DdlRunner

@@ -24,9 +24,17 @@ from relstate.connector.types import can_store, struct_type
 from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
 
-from .assignment import Assigner
-from .dml import Action, Assignment, Clause, Delete, Insert, Merge, Update
-from .dml_merge import clause_number, joined, visible
+from .dml import Action, Clause, Delete, Insert, Merge, Update
+from .dml_query import (
+    CLAUSE,
+    assigned_expressions,
+    delete_query,
+    merge_query,
+    named_columns,
+    new_value,
+    old_key,
+    update_query,
+)
 from .query_reader import PlannedQuery, QueryReader
 
 
@@ -43,14 +51,17 @@ class DmlRows:
 
 
 class DmlPlanner:
-    """Plans the changes of one statement to one table, at the epoch of a reader of queries."""
+    """Plans the changes of one statement to one table, at the epoch of a query reader."""
 
     def __init__(self, reader: QueryReader, definition: TableDefinition) -> None:
         self._reader = reader
         self._definition = definition
         self._columns = definition.schema.columns
         self._keys = definition.schema.key_columns
-        self._assign = Assigner(definition, reader.session.is_ansi)
+        fields = struct_type(self._columns).fields
+        self._types = {
+            column.id: field.dataType for column, field in zip(self._columns, fields, strict=True)
+        }
 
     def changes(self, statement: Insert | Update | Delete | Merge) -> DmlRows:
         """Return the changes of a statement. SchemaMismatchError, UnsupportedStatementError."""
@@ -64,7 +75,7 @@ class DmlPlanner:
             case Merge():
                 return self._merge_rows(statement)
 
-    def _inserted(self, statement: Insert) -> DmlRows:
+    def _insert_rows(self, statement: Insert) -> DmlRows:
         query = self._reader.plan(statement.query)
         frame = self._reader.frame(query)
         columns = self._target_columns(statement, frame)
@@ -83,33 +94,23 @@ class DmlPlanner:
             )
         return columns
 
-    def _updated(self, statement: Update) -> DmlRows:
-        assigned = self._by_column(statement.assignments)
-        self._named([one.column for one in statement.assignments])
-        alias = quoted(statement.alias)
-        parts = [f"{alias}.{quoted(key.name)} AS {_old(i)}" for i, key in enumerate(self._keys)]
-        parts += self._version_parts(alias)
-        for place, column in enumerate(self._columns):
-            value = assigned.get(column.name.lower(), f"{alias}.{quoted(column.name)}")
-            parts.append(f"({value}) AS {_new(0, place)}")
-        query = self._reader.plan(
-            f"SELECT {', '.join(parts)} FROM {quoted(statement.table)} AS {alias}"
-            f"{_where(statement.where)}"
-        )
+    def _update_rows(self, statement: Update) -> DmlRows:
+        query = self._reader.plan(update_query(statement, self._definition))
         frame = self._reader.frame(query)
-        values = [self._stored(frame, 0, place) for place in range(len(self._columns))]
-        moves = any(key.name.lower() in assigned for key in self._keys)
-        if not moves:
-            rows = frame.select(_operation(Operation.UPDATE), *self._version(frame), *values)
-            return DmlRows(rows, query, False)
-        return DmlRows(self._moved(frame, f.lit(int(Operation.UPDATE)), values), query, True)
+        values = [
+            self._stored(frame, new_value(0, index), column)
+            for index, column in enumerate(self._columns)
+        ]
+        assigned = assigned_expressions(self._definition, statement.assignments)
+        if any(key.id in assigned for key in self._keys):
+            rows = self._with_moves(frame, f.lit(int(Operation.UPDATE)), values)
+            return DmlRows(rows, query, True)
+        rows = frame.select(_operation(Operation.UPDATE), *_old_version(frame), *values)
+        return DmlRows(rows, query, False)
 
     def _delete_rows(self, statement: Delete) -> DmlRows:
         names = [column.name for column in self._columns if self._is_needed_to_delete(column)]
-        parts = ", ".join(f"{alias}.{quoted(name)} AS {quoted(name)}" for name in names)
-        query = self._reader.plan(
-            f"SELECT {parts} FROM {quoted(statement.table)} AS {alias}{_where(statement.where)}"
-        )
+        query = self._reader.plan(delete_query(statement, names))
         frame = self._reader.frame(query)
         columns = [f.col(quoted(name)) for name in names]
         return DmlRows(frame.select(_operation(Operation.DELETE), *columns), query, False)
@@ -120,10 +121,9 @@ class DmlPlanner:
 
     # MERGE
 
-    def _merged(self, statement: Merge) -> DmlRows:
-        query = self._reader.plan(self._merge_query(statement))
+    def _merge_rows(self, statement: Merge) -> DmlRows:
+        query = self._reader.plan(merge_query(statement, self._definition))
         frame = self._reader.frame(query)
-        clause = f.col(_CLAUSE)
         values = [
             self._merged_value(frame, statement.clauses, index, column)
             for index, column in enumerate(self._columns)
@@ -210,7 +210,7 @@ class DmlPlanner:
             )
         value = f.col(name)
         # Without ANSI mode a cast would silently lose what does not fit; the writer refuses it.
-        is_safe = self._planner.session.is_ansi or isinstance(value_type, NullType)
+        is_safe = self._reader.session.is_ansi or isinstance(value_type, NullType)
         if value_type != stored_type and is_safe:
             value = value.cast(stored_type)
         return value.alias(column.name)
