@@ -26,8 +26,8 @@ from .log.state import placed_in
 from .segment.kind import Kind
 from .snapshot import LatestReader
 from .table.appendonly import change_refused
-from .table.encoding import Encoding, encoding_of
-from .table.statetable import StateTable
+from .table.encoding import Encoding
+from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
 from .table.tablewriter import WriteTarget
 
@@ -145,31 +145,40 @@ def open_state_table(
     """
     definition = user_table(epochs.state, name, "written")
     _check_state_table(definition, strict)
-    encoding = encoding_of(definition, epochs.settings.vnode_count)
-    reader = LatestReader(epochs, name)
+    return StateTable.buffered(_TableEpochs(epochs, name), vnodes=vnodes, strict=strict)
 
-    def commit_changes(
-        flush: Callable[[], tuple[SegmentRecord, ...]], relied_on: Bytes | None
-    ) -> int:
-        started = epochs.environment.now()
+
+class _TableEpochs:
+    """The epochs of a state table of an open store: see `EpochCommit`."""
+
+    def __init__(self, epochs: Epochs, name: str) -> None:
+        self._epochs = epochs
+        self._reader = LatestReader(epochs, name)
+        self._encoding = self.open_committed().encoding
+        self.segment_writer = epochs.segment_writer
+
+    def open_committed(self) -> StorageTable:
+        """Return the table as it is now committed."""
+        return self._reader()
+
+    def commit(self, flush: Flush, relied_on: Bytes | None) -> int:
+        """Commit what ``flush`` writes and return the epoch: see `EpochCommit.commit`."""
+        started = self._epochs.environment.now()
         reads = None
         if relied_on is not None:
-            reads = Reads(reader.epoch, partial(_changes_any, epochs, encoding, relied_on))
+            is_changed = partial(_changes_any, self._epochs, self._encoding, relied_on)
+            reads = Reads(self._reader.epoch, is_changed)
         try:
             segments = flush()
         except SegmentMissingError as error:
-            if reader.epoch < epochs.state.oldest_epoch:
+            if self._reader.epoch < self._epochs.state.oldest_epoch:
                 raise ConflictError(
-                    f"epoch {reader.epoch} of table {name!r}, which this write is based on, was "
-                    "vacuumed since; nothing was committed: read again and retry"
+                    f"epoch {self._reader.epoch} of table {self._encoding.name!r}, which this write "
+                    "is based on, was vacuumed since; nothing was committed: read again and retry"
                 ) from error
             raise
         proposal = Proposal(operation="write", started=started, segments=segments, reads=reads)
-        return epochs.commit(proposal).epoch
-
-    return StateTable(
-        encoding, reader, commit_changes, epochs.segment_writer, vnodes=vnodes, strict=strict
-    )
+        return self._epochs.commit(proposal).epoch
 
 
 def _changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: Entry) -> bool:

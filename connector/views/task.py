@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from relstate.connector.failure import strip_tracebacks
 from relstate.connector.task_report import TaskReport
@@ -25,6 +23,7 @@ from relstate.storage import (
     ReadPlan,
     SegmentRecord,
     SegmentWriter,
+    StateTable,
     environment_of,
     errors,
     types,
@@ -32,7 +31,6 @@ from relstate.storage import (
 from relstate.vnode import VnodeMapping
 
 from .executor.changes import chunk_schema, empty_chunk
-from .executor.state import StoredState
 from .executor.step import Step, run_steps
 from .viewplan import Operator
 from .wire import change_batches, control_rows, wire_schema
@@ -54,9 +52,9 @@ class Target:
 class Writers:
     """The writers of one task: one for the view's rows, one for all state, as they are kept."""
 
-    def __init__(self, target: Target, owned: NDArray[np.bool_]) -> None:
-        """``owned``: of every vnode whether it is this task's to write."""
-        self.owned = owned
+    def __init__(self, target: Target, vnodes: Sequence[range] | None) -> None:
+        """``vnodes``: those whose rows this task may write; None for all."""
+        self.vnodes = vnodes
         self._target = target
         self._writers: dict[bool, SegmentWriter] = {}
         self._opened = ExitStack()
@@ -94,7 +92,9 @@ class ExecutorStep:
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
         """Return what the executor gives, its changes of state written."""
         writer = writers.writer(is_root=self.operator.is_root)
-        states = [StoredState(plan.open(), writer, writers.owned) for plan in self.states]
+        states = [
+            StateTable.streaming(plan.open(), writer, vnodes=writers.vnodes) for plan in self.states
+        ]
         executor = self.operator.executor(self.operator.node, states, is_ansi=self.is_ansi)
         return executor.run(chunk)
 
@@ -154,7 +154,7 @@ class FragmentTask:
         first, chunk = self.steps[0], received.chunk
         assert isinstance(first, ExecutorStep)
         rows = first.rows_in(chunk)
-        with Writers(self.target, self._owned(unit)) as writers:
+        with Writers(self.target, self._vnodes(unit)) as writers:
             for step in self.steps:
                 if isinstance(step, ExecutorStep):
                     chunk = step.run(chunk, writers)
@@ -174,11 +174,9 @@ class FragmentTask:
     def _executors(self) -> tuple[int, ...]:
         return tuple(one.operator.number for one in self.steps if isinstance(one, ExecutorStep))
 
-    def _owned(self, unit: int) -> NDArray[np.bool_]:
-        if self.units == 1:
-            return np.ones(self.mapping.vnode_count, bool)
-        owned: NDArray[np.bool_] = np.array(self.mapping.owners) == unit
-        return owned
+    def _vnodes(self, unit: int) -> Sequence[range] | None:
+        """Return the vnodes that a unit owns; None for all."""
+        return None if self.units == 1 else self.mapping.ranges_of(unit)
 
     def _unit(self, targets: set[int]) -> int:
         """Return the unit whose control rows these are. LostMessageError unless it is one."""

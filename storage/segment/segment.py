@@ -288,14 +288,14 @@ class SegmentFile:
         with _damage_told(self.path):
             yield from pages.blocks(low, high, leaves, descending=descending)
 
-    def under(self, prefixes: Bytes, most: Positions | None = None) -> Found:
+    def find_prefixes(self, prefixes: Bytes, most: Positions | None = None) -> Found:
         """Return the entries whose keys begin with some prefixes: see `search`.
 
         CorruptionError, naming the file, if a page is damaged.
         """
         pages = self._paged()
         if pages is None:
-            return self._under_by_cursor(prefixes)
+            return self._find_prefixes_by_cursor(prefixes)
         with _damage_told(self.path):
             return search(pages, prefixes, most)
 
@@ -310,8 +310,8 @@ class SegmentFile:
         with _damage_told(self.path):
             return reaches(pages, lows, highs)
 
-    def _under_by_cursor(self, prefixes: Bytes) -> Found:
-        """Return what `under` does of all entries, through LMDB's own cursor."""
+    def _find_prefixes_by_cursor(self, prefixes: Bytes) -> Found:
+        """Return what `find_prefixes` does of all entries, through LMDB's own cursor."""
         each = [
             [*self._cursor_blocks(prefix, successor(prefix), False)]
             for prefix in prefixes.to_pylist()

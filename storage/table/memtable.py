@@ -1,13 +1,16 @@
-"""The mem table: the changes of one epoch in memory, merged per key.
+"""The mem table: the changes of one epoch in memory, one per key.
 
 A change of a row is a *transition*: its value before and its value after, either of which may be
-absence. Changes of one key, in their order, merge into one transition, by one of two rules:
+absence. Changes of one key, in their order, merge into one transition:
 
-- *strict* (executors): what a change says was there before must be what the change before it
-  left. This is RisingWave's merge table: a second insert, a delete or update of what is gone, or
-  of another value, is an error; an insert and a delete of one key are nothing at all.
-- *blind* (users): the last change wins, and a delete is kept even after an insert of the same
-  epoch, because an older epoch may hold the row.
+- a `StrictMemTable` (executors) requires that a change finds what the previous change left. This
+  is RisingWave's merge table: a second insert, a delete or update of an absent row, or of another
+  value, is an error; an insert and a delete of one key are not written at all.
+- a `MemTable` (users) is blind: the last change wins, and a delete is kept even after an insert of
+  the same epoch, because an older epoch may hold the row.
+
+Values stay in the arrays they come in; what is sorted and merged is keys and positions. So memory
+is that of the values, and at most once more while they are read.
 
 Promises: a refused change leaves the mem table as it was; single changes and whole arrays of them
 give the same result. Does not know: tables, files, or what was committed before.
@@ -15,9 +18,8 @@ give the same result. Does not know: tables, files, or what was committed before
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +27,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, equal_neighbours, sort_order
+from ..codec.ragged import Bytes, Positions, equal_neighbours, lengths_of, parts_of, sort_order
 from ..errors import ConsistencyError
+from ..segment.block import Block
 
 Flags = NDArray[np.bool_]
-_NO_BYTES = pa.array([], pa.large_binary())
+_NO_KEYS = pa.array([], pa.large_binary())
+_NO_POSITIONS = np.empty(0, np.int64)
+# The position of the value that stands for an absent row.
+_ABSENT = 0
+# Single changes become arrays when they hold so many bytes: as Python objects they take more.
+_SINGLE_BYTES = 8 << 20
+# Smaller arrays of values are joined with the next.
+_SMALL_BYTES = 1 << 20
+# What is handed out at once has about so many bytes.
+_PART_BYTES = 8 << 20
+_COMPARED_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,194 +55,256 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """Changes of many rows: keys, values before and after (empty where there is no row)."""
+    """Merged changes, one per key, in key order.
+
+    ``before`` and ``after``: positions in ``values``, 0 where there is no row; the value at
+    position 0 is that of a delete.
+    """
 
     keys: Bytes
-    before: Bytes
-    had: Flags
-    after: Bytes
-    has: Flags
+    before: Positions
+    after: Positions
+    values: Bytes
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def take(self, rows: NDArray[np.int64]) -> Transitions:
-        """Return some of the changes, in the order of ``rows``."""
-        places = pa.array(rows)
-        return Transitions(
-            self.keys.take(places),
-            self.before.take(places),
-            self.had[rows],
-            self.after.take(places),
-            self.has[rows],
-        )
+    @property
+    def had_row(self) -> Flags:
+        """Whether there was a row before each change."""
+        had_row: Flags = self.before != _ABSENT
+        return had_row
 
-    def then(self, later: Transitions) -> Transitions:
-        """Return these changes followed by later ones."""
-        return Transitions(
-            pa.concat_arrays([self.keys, later.keys]),
-            pa.concat_arrays([self.before, later.before]),
-            np.concatenate([self.had, later.had]),
-            pa.concat_arrays([self.after, later.after]),
-            np.concatenate([self.has, later.has]),
-        )
-
-    def one(self, row: int) -> Transition:
-        """Return one change."""
-        return Transition(
-            self.before[row].as_py() if self.had[row] else None,
-            self.after[row].as_py() if self.has[row] else None,
-        )
-
-
-_NOTHING = Transitions(_NO_BYTES, _NO_BYTES, np.zeros(0, bool), _NO_BYTES, np.zeros(0, bool))
-
-
-def transitions_of(changes: Mapping[bytes, Transition]) -> Transitions:
-    """Return single changes as arrays."""
-    rows = list(changes.values())
-    return Transitions(
-        pa.array(list(changes), pa.large_binary()),
-        pa.array([row.before or b"" for row in rows], pa.large_binary()),
-        np.array([row.before is not None for row in rows], bool),
-        pa.array([row.after or b"" for row in rows], pa.large_binary()),
-        np.array([row.after is not None for row in rows], bool),
-    )
-
-
-class MergeRule(ABC):
-    """How changes of one key become one."""
-
-    @abstractmethod
-    def one(self, key: bytes, earlier: Transition, later: Transition) -> Transition:
-        """Return the change that two changes of one key make."""
-
-    @abstractmethod
-    def check(self, changes: Transitions, follows: NDArray[np.int64]) -> None:
-        """Check changes in key order; ``follows`` are those with an earlier one of their key."""
-
-    @abstractmethod
-    def is_nothing(self, changes: Transitions) -> Flags:
-        """Return which merged changes need not be written."""
-
-
-class BlindRule(MergeRule):
-    """The last change wins; nothing is checked and nothing dropped."""
-
-    def one(self, key: bytes, earlier: Transition, later: Transition) -> Transition:
-        """Return the later change."""
-        return Transition(earlier.before, later.after)
-
-    def check(self, changes: Transitions, follows: NDArray[np.int64]) -> None:
-        """Accept everything."""
-
-    def is_nothing(self, changes: Transitions) -> Flags:
-        """Keep everything: a delete hides what an older epoch may hold."""
-        return np.zeros(len(changes), bool)
-
-
-class StrictRule(MergeRule):
-    """What a change finds must be what the one before left (RisingWave's merge table)."""
-
-    def __init__(self, describe: Callable[[bytes], str]) -> None:
-        """``describe`` names the table and the key of a full key in errors."""
-        self._describe = describe
-
-    def one(self, key: bytes, earlier: Transition, later: Transition) -> Transition:
-        """Return the merged change. ConsistencyError if the later one does not fit."""
-        if earlier.after != later.before:
-            raise ConsistencyError(self._message(key, earlier, later))
-        return Transition(earlier.before, later.after)
-
-    def check(self, changes: Transitions, follows: NDArray[np.int64]) -> None:
-        """ConsistencyError if a change does not fit the one before it."""
-        left, found = (
-            changes.after.take(pa.array(follows - 1)),
-            changes.before.take(pa.array(follows)),
-        )
-        wrong = changes.has[follows - 1] != changes.had[follows]
-        wrong |= changes.had[follows] & np.asarray(pc.not_equal(left, found))
-        if wrong.any():
-            row = int(follows[np.flatnonzero(wrong)[0]])
-            raise ConsistencyError(
-                self._message(changes.keys[row].as_py(), changes.one(row - 1), changes.one(row))
+    def parts(self) -> Iterator[Transitions]:
+        """Yield the changes in parts whose values have about 8 MiB."""
+        ends = np.cumsum(lengths_of(self.keys) + self._sizes(self.before) + self._sizes(self.after))
+        start = 0
+        while start < len(self):
+            size = ends[start - 1] if start else 0
+            stop = max(int(np.searchsorted(ends, size + _PART_BYTES)), start + 1)
+            yield Transitions(
+                self.keys.slice(start, stop - start),
+                self.before[start:stop],
+                self.after[start:stop],
+                self.values,
             )
+            start = stop
 
-    def is_nothing(self, changes: Transitions) -> Flags:
-        """Leave out rows that came and went within the epoch."""
-        nothing: Flags = ~changes.had & ~changes.has
-        return nothing
+    def entries(self) -> tuple[Bytes, Bytes]:
+        """Return the (full keys, values) that record the changes: puts and deletes."""
+        return self.keys, self.values.take(pa.array(self.after))
 
-    def _message(self, key: bytes, earlier: Transition, later: Transition) -> str:
-        return (
-            f"{self._describe(key)}: {_name(later)} after {_name(earlier)} in one epoch does not "
-            "fit: the row it expects is not the row that is there"
-        )
+    def block(self) -> Block:
+        """Return the entries as a block, without a copy of their values."""
+        keys, key_offsets = parts_of(self.keys)
+        values, value_offsets = parts_of(self.values)
+        starts = value_offsets[self.after]
+        lengths = value_offsets[self.after + 1] - starts
+        return Block(keys, key_offsets[:-1], np.diff(key_offsets), values, starts, lengths)
 
-
-def _name(change: Transition) -> str:
-    if change.before is None:
-        return "insert" if change.after is not None else "insert and delete"
-    return "update" if change.after is not None else "delete"
+    def _sizes(self, positions: Positions) -> Positions:
+        sizes: Positions = lengths_of(self.values)[positions]
+        return sizes
 
 
 class MemTable:
-    """The changes of one epoch. For one thread."""
+    """The changes of one epoch, of which the last one of a key wins. For one thread."""
 
-    def __init__(self, rule: MergeRule) -> None:
-        self._rule = rule
-        self._run = _NOTHING
+    def __init__(self, delete: bytes) -> None:
+        """``delete``: the value that deletes a row."""
+        self._delete = pa.array([delete], pa.large_binary())
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all changes."""
+        self._pieces = [self._delete]
+        # Where the values of each piece begin, and the end of the last.
+        self._starts = [0, 1]
+        self._keys: Bytes = _NO_KEYS
+        self._before = self._after = _NO_POSITIONS
         self._single: dict[bytes, Transition] = {}
+        self._single_bytes = 0
 
     def __len__(self) -> int:
         """The number of changes not yet merged into one another, an upper bound of the keys."""
-        return len(self._run) + len(self._single)
+        return len(self._keys) + len(self._single)
 
     def get(self, key: bytes) -> Transition | None:
         """Return the change of a key, None if it was not changed."""
         change = self._single.get(key)
-        if change is not None or not len(self._run):
+        if change is not None or not len(self._keys):
             return change
-        keys = self._run.keys
-        place = bisect_left(range(len(keys)), key, key=lambda row: keys[row].as_py())
-        found = place < len(keys) and keys[place].as_py() == key
-        return self._run.one(place) if found else None
+        keys = self._keys
+        row = bisect_left(range(len(keys)), key, key=lambda row: keys[row].as_py())
+        if row == len(keys) or keys[row].as_py() != key:
+            return None
+        return Transition(self._value(self._before[row]), self._value(self._after[row]))
 
     def apply_one(self, key: bytes, change: Transition) -> None:
         """Add the change of one row. ConsistencyError (strict) if it does not fit."""
         earlier = self.get(key)
-        self._single[key] = change if earlier is None else self._rule.one(key, earlier, change)
+        if earlier is not None:
+            self._check_pair(key, earlier, change)
+            change = Transition(earlier.before, change.after)
+        self._single[key] = change
+        self._single_bytes += len(key) + len(change.before or b"") + len(change.after or b"")
+        if self._single_bytes > _SINGLE_BYTES:
+            self._merge_single()
 
-    def apply(self, changes: Transitions) -> None:
-        """Add changes in their order. ConsistencyError (strict) if one does not fit."""
-        self._settle()
-        self._run = self._merged(self._run.then(changes))
+    def apply(self, keys: Bytes, values: Bytes, deleted: Flags) -> None:
+        """Add inserts and, where ``deleted`` says so, deletes of rows, in their order.
+
+        ``values``: those of the rows; of the deleted ones a strict mem table looks at them too.
+        ConsistencyError (strict) if a change does not fit: none is applied then.
+        """
+        self._merge_single()
+        pieces, starts = list(self._pieces), list(self._starts)
+        positions = self._add_piece(values)
+        before = np.where(deleted, positions, _ABSENT)
+        after = np.where(deleted, _ABSENT, positions)
+        try:
+            self._merge(keys, before, after)
+        except ConsistencyError:
+            self._pieces, self._starts = pieces, starts
+            raise
 
     def changes(self) -> Transitions:
-        """Return the merged changes, at most one a key, in key order."""
-        self._settle()
-        nothing = self._rule.is_nothing(self._run)
-        return self._run.take(np.flatnonzero(~nothing)) if nothing.any() else self._run
+        """Return the merged changes, at most one per key, in key order."""
+        self._merge_single()
+        if len(self._pieces) > 1:
+            self._pieces = [pa.concat_arrays(self._pieces)]
+            self._starts = [0, self._starts[-1]]
+        (values,) = self._pieces
+        rows = np.flatnonzero(~self._is_nothing())
+        if len(rows) == len(self._keys):
+            return Transitions(self._keys, self._before, self._after, values)
+        keys = self._keys.take(pa.array(rows))
+        return Transitions(keys, self._before[rows], self._after[rows], values)
 
-    def _settle(self) -> None:
-        """Bring the single changes into the run; each already holds what the run had of its key."""
+    # What a strict mem table does otherwise
+
+    def _check_pair(self, key: bytes, earlier: Transition, later: Transition) -> None:
+        """ConsistencyError if a change does not fit the previous change of its key."""
+
+    def _check(self, keys: Bytes, earlier: Positions, later: Positions) -> None:
+        """As `_check_pair`, for the values that some changes left and the next ones expect."""
+
+    def _is_nothing(self) -> Flags:
+        """Return which changes need not be written: none, as older epochs may hold the rows."""
+        return np.zeros(len(self._keys), np.bool_)
+
+    # Values by their positions
+
+    def _add_piece(self, values: Bytes) -> Positions:
+        """Keep values, and return their positions."""
+        start = self._starts[-1]
+        if self._pieces[-1].nbytes < _SMALL_BYTES:
+            values = pa.concat_arrays([self._pieces.pop(), values])
+            self._starts.pop()
+        self._pieces.append(values)
+        self._starts.append(self._starts[-1] + len(values))
+        return np.arange(start, self._starts[-1])
+
+    def _value(self, position: int) -> bytes | None:
+        if position == _ABSENT:
+            return None
+        piece = bisect_right(self._starts, position) - 1
+        value: bytes = self._pieces[piece][int(position) - self._starts[piece]].as_py()
+        return value
+
+    def _values(self, positions: Positions) -> Bytes:
+        """Return the values at some positions, in the order of the pieces they are in."""
+        pieces = np.searchsorted(self._starts, positions, side="right") - 1
+        order = np.argsort(pieces, kind="stable")
+        bounds = np.searchsorted(pieces[order], np.arange(len(self._pieces) + 1))
+        parts = [
+            piece.take(pa.array(positions[order[start:stop]] - first))
+            for piece, first, start, stop in zip(
+                self._pieces, self._starts[:-1], bounds[:-1], bounds[1:], strict=True
+            )
+            if start < stop
+        ]
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return pa.concat_arrays(parts).take(pa.array(ranks)) if parts else _NO_KEYS
+
+    # Merging
+
+    def _merge_single(self) -> None:
+        """Merge the single changes, each of which replaces what the arrays hold of its key."""
         if not self._single:
             return
-        single = transitions_of(self._single)
-        kept = np.asarray(pc.invert(pc.is_in(self._run.keys, value_set=single.keys)))
-        self._run = self._merged(self._run.take(np.flatnonzero(kept)).then(single))
-        self._single = {}
+        changes = self._single
+        keys = pa.array(list(changes), pa.large_binary())
+        rows = np.flatnonzero(~np.asarray(pc.is_in(self._keys, value_set=keys)))
+        self._keys = self._keys.take(pa.array(rows))
+        self._before, self._after = self._before[rows], self._after[rows]
+        before = self._add_single([change.before for change in changes.values()])
+        after = self._add_single([change.after for change in changes.values()])
+        self._single, self._single_bytes = {}, 0
+        self._merge(keys, before, after)
 
-    def clear(self) -> None:
-        """Forget all changes."""
-        self._run, self._single = _NOTHING, {}
+    def _add_single(self, values: list[bytes | None]) -> Positions:
+        """Keep single values, and return their positions; that of None is `_ABSENT`."""
+        is_there = np.array([value is not None for value in values], np.bool_)
+        present = [value for value in values if value is not None]
+        positions = np.full(len(values), _ABSENT)
+        positions[is_there] = self._add_piece(pa.array(present, pa.large_binary()))
+        return positions
 
-    def _merged(self, changes: Transitions) -> Transitions:
-        if not len(changes):
-            return _NOTHING
-        placed = changes.take(sort_order(changes.keys))
-        same = np.concatenate([np.zeros(1, bool), equal_neighbours(placed.keys)])
-        self._rule.check(placed, np.flatnonzero(same))
-        firsts, lasts = np.flatnonzero(~same), np.flatnonzero(~np.append(same[1:], False))
-        first, last = placed.take(firsts), placed.take(lasts)
-        return Transitions(first.keys, first.before, first.had, last.after, last.has)
+    def _merge(self, keys: Bytes, before: Positions, after: Positions) -> None:
+        """Merge later changes, in their order, into those there are."""
+        if not len(keys):
+            return
+        keys = pa.concat_arrays([self._keys, keys])
+        before = np.concatenate([self._before, before])
+        after = np.concatenate([self._after, after])
+        order = sort_order(keys)
+        keys = keys.take(pa.array(order))
+        repeats = equal_neighbours(keys)
+        follows = np.flatnonzero(repeats) + 1
+        if len(follows):
+            pairs = keys.take(pa.array(follows))
+            self._check(pairs, after[order[follows - 1]], before[order[follows]])
+        firsts = np.flatnonzero(np.append(True, ~repeats))
+        lasts = np.flatnonzero(np.append(~repeats, True))
+        self._keys = keys.take(pa.array(firsts)) if len(follows) else keys
+        self._before, self._after = before[order[firsts]], after[order[lasts]]
+
+
+class StrictMemTable(MemTable):
+    """The changes of one epoch, each of which finds what the previous one of its key left."""
+
+    def __init__(self, delete: bytes, describe: Callable[[bytes], str]) -> None:
+        """``describe`` names the table and the key of a full key in errors."""
+        super().__init__(delete)
+        self._describe = describe
+
+    def _check_pair(self, key: bytes, earlier: Transition, later: Transition) -> None:
+        if earlier.after != later.before:
+            raise self._misfit(key, earlier.after, later.before)
+
+    def _check(self, keys: Bytes, earlier: Positions, later: Positions) -> None:
+        for start in range(0, len(keys), _COMPARED_ROWS):
+            part = slice(start, start + _COMPARED_ROWS)
+            left, expected = self._values(earlier[part]), self._values(later[part])
+            wrong = np.flatnonzero(np.asarray(pc.not_equal(left, expected)))
+            # An absent row has the bytes of a delete, which are those of no row.
+            if len(wrong):
+                row = start + int(wrong[0])
+                raise self._misfit(
+                    keys[row].as_py(), self._value(earlier[row]), self._value(later[row])
+                )
+
+    def _is_nothing(self) -> Flags:
+        """Return which rows came and went within the epoch."""
+        nothing: Flags = (self._before == _ABSENT) & (self._after == _ABSENT)
+        return nothing
+
+    def _misfit(self, key: bytes, left: bytes | None, expected: bytes | None) -> ConsistencyError:
+        change = "an insert" if expected is None else "a delete or update"
+        finds = "no row" if left is None else "a row" if expected is None else "another row"
+        return ConsistencyError(
+            f"{self._describe(key)}: {change} does not fit the earlier change of this epoch, which "
+            f"left {finds}; write changes in the order in which they happened"
+        )

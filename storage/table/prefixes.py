@@ -59,7 +59,7 @@ class PrefixReader:
     files: Sequence[tuple[SegmentFile, Span]]
     resolver: Resolver
 
-    def under(self, prefixes: Bytes) -> tuple[Positions, Block]:
+    def prefix_scan(self, prefixes: Bytes) -> tuple[Positions, Block]:
         """Return (indices, rows): what is visible beneath distinct prefixes, prefix by prefix.
 
         Prefixes are full keys without their ends, all of them of as many columns.
@@ -68,8 +68,8 @@ class PrefixReader:
         found = self._read(prefixes.take(pa.array(order)), None)
         return _arranged(order[found.owners], found.rows)
 
-    def heads(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
-        """Return (indices, rows) as `under`, the first ``counts[i]`` rows of prefix i at most."""
+    def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
+        """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
         order = sort_order(prefixes)
         waiting = order[counts[order] > 0]
         wanted = np.minimum(counts, _EVERYTHING)
@@ -122,7 +122,7 @@ class PrefixReader:
             if start == stop:
                 continue
             depth = None if most is None else most[start:stop]
-            found = file.under(asked.slice(start, stop - start), depth)
+            found = file.find_prefixes(asked.slice(start, stop - start), depth)
             found = _rows_of(file.path, found)
             if is_long[start:stop].any():
                 found = _beneath(found, prefixes.slice(start, stop - start))

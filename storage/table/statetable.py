@@ -1,8 +1,15 @@
-"""The state table: a table as a streaming executor uses it.
+"""The state table: a table as a streaming executor uses it, row by row or in batches.
 
-Promises: what was written in this epoch is seen at once, over what is committed; nothing of it
-exists for others before the commit; a commit is one epoch, all or nothing.
-Does not know: Spark. Rows come one by one or as chunks.
+It is opened in one of two ways:
+
+- *buffered* (`Store.state_table`): changes are kept in a mem table, where reads see them at once
+  and a strict table checks them; `commit` makes them one epoch.
+- *streaming* (the executors of views): changes go to a segment writer at once, which several
+  tables of a task share and their task finishes. Reads see what was committed before: an executor
+  reads a row before it changes it. So memory is bounded, whatever is written.
+
+Promises: nothing of an epoch exists for others before the commit; an epoch is committed whole or
+not at all. Does not know: Spark, or what the rows mean.
 
 The operations are RisingWave's (`get_row`, `scan`, `insert`, `delete`, `update`, `commit`).
 """
@@ -10,25 +17,45 @@ The operations are RisingWave's (`get_row`, `scan`, `insert`, `delete`, `update`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, constant
-from ..errors import ConsistencyError
+from ..codec.ragged import Bytes, Positions
+from ..errors import ConsistencyError, UsageError
 from ..log.entry import SegmentRecord
 from ..schema.schema import KeyRange
 from ..segment.block import Block
-from ..segment.key import vnode_of, vnodes_in
+from ..segment.key import vnodes_in
 from ..segment.kind import Kind
 from ..segment.writer import SegmentWriter
 from .chunk import split
-from .encoding import Encoding
-from .memtable import BlindRule, MemTable, MergeRule, StrictRule, Transition, Transitions
+from .memtable import MemTable, StrictMemTable, Transition, Transitions
 from .record import Row
 from .storagetable import StorageTable, check_vnodes
+
+Flags: TypeAlias = NDArray[np.bool_]
+Flush: TypeAlias = Callable[[], tuple[SegmentRecord, ...]]
+
+
+class EpochCommit(Protocol):
+    """How the epochs of a buffered state table begin and end."""
+
+    def open_committed(self) -> StorageTable:
+        """Return the table as it is now committed."""
+
+    def commit(self, flush: Flush, relied_on: Bytes | None) -> int:
+        """Commit the segments that ``flush`` writes, and return the epoch.
+
+        ConflictError if a row under one of the full keys ``relied_on`` was changed since
+        `open_committed` was called last.
+        """
+
+    def segment_writer(self) -> SegmentWriter:
+        """Return a writer of segments."""
 
 
 class StateTable:
@@ -36,41 +63,64 @@ class StateTable:
 
     def __init__(
         self,
-        encoding: Encoding,
-        committed: Callable[[], StorageTable],
-        commit: Callable[[Callable[[], tuple[SegmentRecord, ...]], Bytes | None], int],
-        writer: Callable[[], SegmentWriter],
+        committed: StorageTable,
+        changes: MemTable | SegmentWriter,
+        epoch_commit: EpochCommit | None = None,
+        vnodes: Sequence[range] | None = None,
+    ) -> None:
+        """Use `buffered` or `streaming`."""
+        if vnodes is not None:
+            check_vnodes(vnodes, committed.encoding.vnode_count)
+        self._encoding = committed.encoding
+        self._committed = committed
+        self._mem_table = changes if isinstance(changes, MemTable) else None
+        self._stream = changes if isinstance(changes, SegmentWriter) else None
+        self._is_strict = isinstance(changes, StrictMemTable)
+        self._epoch_commit = epoch_commit
+        self._vnodes = vnodes
+        self._owned = None if vnodes is None else _flags(vnodes, committed.encoding.vnode_count)
+
+    @classmethod
+    def buffered(
+        cls,
+        epoch_commit: EpochCommit,
         *,
         vnodes: Sequence[range] | None = None,
         strict: bool = False,
-    ) -> None:
-        """``committed`` gives the table as it is now committed, ``writer`` a writer of segments;
-        ``commit`` calls what it is given to have the epoch's segments written, commits them and
-        returns the epoch; it refuses to if one of the full keys it is given has been changed since
-        ``committed`` was called last.
+    ) -> Self:
+        """Return a state table whose changes are kept in memory until `commit`.
 
-        ``vnodes``: those this table may touch, all by default. ``strict``: an insert over a live
-        row and a delete or update of a missing one are errors (executors); else the last
-        operation wins (users).
+        ``vnodes``: those whose rows it may read in scans and write, all by default. ``strict``: an
+        insert over a row and a delete or update of a missing one are errors; else the last
+        operation of a key wins.
         """
-        if vnodes is not None:
-            check_vnodes(vnodes, encoding.vnode_count)
-        self._encoding = encoding
-        self._committed_now = committed
-        self._committed = committed()
-        self._commit = commit
-        self._writer = writer
-        self._vnodes = vnodes
-        self._strict = strict
-        rule: MergeRule = StrictRule(self._describe) if strict else BlindRule()
-        self._changes = MemTable(rule)
+        committed = epoch_commit.open_committed()
+        delete, describe = committed.encoding.encode_delete(), committed.encoding.describe
+        changes = StrictMemTable(delete, describe) if strict else MemTable(delete)
+        return cls(committed, changes, epoch_commit, vnodes)
+
+    @classmethod
+    def streaming(
+        cls,
+        committed: StorageTable,
+        writer: SegmentWriter,
+        *,
+        vnodes: Sequence[range] | None = None,
+    ) -> Self:
+        """Return a state table whose changes go to ``writer``, which the caller finishes."""
+        return cls(committed, writer, vnodes=vnodes)
 
     # Reads
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no row, so that nothing need be looked up; False may still mean none."""
+        return self._committed.is_empty and not self._mem_table
+
     def get_row(self, *key: Any) -> Row | None:
-        """Return the row with this primary key, uncommitted changes included; None if none."""
+        """Return the row with this primary key; None if there is none."""
         full_key = self._encoding.encode_key(key)
-        change = self._changes.get(full_key)
+        change = None if self._mem_table is None else self._mem_table.get(full_key)
         if change is None:
             return self._committed.get(key)
         return None if change.after is None else self._encoding.decode_row(key, change.after)
@@ -78,9 +128,31 @@ class StateTable:
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the rows of those of ``keys`` that exist, in the order asked."""
+        """Return (indices, rows): the rows of those of ``keys`` that exist, in the order asked.
+
+        ``keys`` has the primary key's columns, by name; ``indices`` (int64) name the keys found.
+        """
         full_keys = self._encoding.encode_keys(self._encoding.conform_keys(keys))
-        return self._committed.find(full_keys, columns, newest=self._newest())
+        return self._committed.find(full_keys, columns, newest=self._uncommitted())
+
+    def prefix_scan(
+        self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): all rows whose keys begin with one of ``prefixes``.
+
+        ``prefixes`` has the first columns of the primary key, those of the distribution key among
+        them, and no row twice; ``indices`` (int64, ascending) name the prefix of each row. Rows of
+        one prefix come in key order. UsageError if there are uncommitted changes in memory.
+        """
+        self._check_no_changes("prefix_scan")
+        return self._committed.prefix_scan(prefixes, columns)
+
+    def first_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
+        self._check_no_changes("first_per_prefix")
+        return self._committed.first_per_prefix(prefixes, counts, columns)
 
     def scan(
         self,
@@ -92,14 +164,14 @@ class StateTable:
         descending: bool = False,
         ordered: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield committed and uncommitted rows, the uncommitted winning, as batches.
+        """Yield the rows as batches; uncommitted changes win over committed rows.
 
         ``prefix``: the first values of the primary key; ``start`` and ``stop``: its first
         values, included and excluded. ``ordered``: in primary key order across vnodes
         (``descending`` turns it around), else vnode by vnode.
         """
         keys = KeyRange(tuple(prefix), tuple(start), tuple(stop))
-        newest = self._newest()
+        newest = self._uncommitted()
         if not ordered and not descending:
             return self._committed.scan(columns, vnodes=self._vnodes, keys=keys, newest=newest)
         return self._committed.scan_in_order(
@@ -113,17 +185,17 @@ class StateTable:
         self._apply(row, before=None, after=self._encoding.encode_row(row))
 
     def delete(self, row: Sequence[Any]) -> None:
-        """Delete a row, given whole: strict, it must be what is there."""
+        """Delete a row, given whole; strict: it must be the present row of its key."""
         self._apply(row, before=self._encoding.encode_row(row), after=None)
 
     def delete_key(self, *key: Any) -> None:
         """Delete the row with this primary key, if any. ConsistencyError on a strict table."""
-        if self._strict:
+        if self._is_strict:
             raise ConsistencyError(
-                f"{self._encoding.name}: a strict delete needs the whole old row; use delete(row)"
+                f"table {self._encoding.name}: a strict delete needs the whole old row; use "
+                "delete(row)"
             )
-        full_key = self._owned(self._encoding.encode_key(key))
-        self._changes.apply_one(full_key, Transition(None, None))
+        self._apply_one(self._encoding.encode_key(key), Transition(None, None))
 
     def update(self, old: Sequence[Any], new: Sequence[Any]) -> None:
         """Replace a row by another of the same key. ConsistencyError if the keys differ."""
@@ -131,22 +203,37 @@ class StateTable:
         old_key, new_key = self._encoding.key_of(old), self._encoding.key_of(new)
         if self._encoding.encode_key(old_key) != self._encoding.encode_key(new_key):
             raise ConsistencyError(
-                f"{self._encoding.name}: an update may not change the primary key "
+                f"table {self._encoding.name}: an update may not change the primary key "
                 f"({old_key} to {new_key}); delete and insert"
             )
         self._apply(new, before, after)
 
     def write_chunk(self, chunk: pa.RecordBatch) -> None:
-        """Apply the changes of a chunk (see `chunk`) in their order.
+        """Apply the changes of a chunk (see `chunk`) in their order; errors as of `write`.
 
-        ConsistencyError (strict) or DataError, and nothing applied, if one does not fit.
+        UnknownOperationError for an op that is not one.
         """
         rows, kinds = split(chunk)
-        conformed = self._encoding.schema.conform(rows)
-        keys, values = self._encoding.encode(conformed)
+        self.write(rows, kinds == Kind.DELETE)
+
+    def write(self, rows: pa.RecordBatch, deleted: Flags | None = None) -> None:
+        """Put rows, or delete those that ``deleted`` marks; the later change of a key wins.
+
+        Of a deleted row only the key is used; strict: it must be the present row of its key.
+        ConsistencyError for a row of a vnode that this table does not own, or (strict) one that
+        does not fit; SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row
+        does not fit the table: nothing is applied then.
+        """
+        kinds = None
+        if deleted is not None and deleted.any() and not self._is_strict:
+            kinds = np.where(deleted, Kind.DELETE, Kind.PUT).astype(np.uint8)
+        keys, values = self._encoding.encode(rows, kinds)
         self._check_owned(keys)
-        puts = kinds == Kind.PUT
-        self._changes.apply(Transitions(keys, values, ~puts, values, puts))
+        if self._stream is not None:
+            self._stream.add(keys, values)
+        elif self._mem_table is not None:
+            no_deletes = np.zeros(len(keys), np.bool_)
+            self._mem_table.apply(keys, values, no_deletes if deleted is None else deleted)
 
     # The end of an epoch
 
@@ -154,15 +241,17 @@ class StateTable:
         """Write the changes to durable segments and return them, for another to commit.
 
         The changes stay in the mem table until `commit` or `clear`. ConsistencyError (strict) if
-        what a change says was committed is not.
+        a row that a change expects to be committed is not. UsageError if the table is streaming.
         """
-        changes = self._changes.changes()
+        changes = self._buffer().changes()
         if not len(changes):
             return ()
-        if self._strict:
-            self._verify(changes)
-        with self._writer() as writer:
-            writer.add(*self._entries(changes))
+        if self._is_strict:
+            for part in changes.parts():
+                self._check_committed(part)
+        with self._commits().segment_writer() as writer:
+            for part in changes.parts():
+                writer.add(*part.entries())
             return writer.finish()
 
     def commit(self) -> int:
@@ -170,80 +259,100 @@ class StateTable:
 
         The errors of `flush` and `transaction.commit`. ConflictError on a strict table if another
         has committed a change of the same rows meanwhile. After an error the changes are still
-        here: commit again, or `clear` to begin anew from what is committed.
+        here: commit again, or `clear` to start from what is committed.
         """
-        keys = self._changes.changes().keys if self._strict else None
-        epoch = self._commit(self.flush, keys)
+        keys = self._buffer().changes().keys if self._is_strict else None
+        epoch = self._commits().commit(self.flush, keys)
         self.clear()
         return epoch
 
     def clear(self) -> None:
         """Drop the uncommitted changes and read what is now committed."""
-        self._changes.clear()
-        self._committed = self._committed_now()
+        self._buffer().clear()
+        self._committed = self._commits().open_committed()
+
+    def _buffer(self) -> MemTable:
+        if self._mem_table is None:
+            raise self._streaming_error()
+        return self._mem_table
+
+    def _commits(self) -> EpochCommit:
+        if self._epoch_commit is None:
+            raise self._streaming_error()
+        return self._epoch_commit
+
+    def _streaming_error(self) -> UsageError:
+        return UsageError(
+            f"table {self._encoding.name}: a streaming state table has no epoch of its own; finish "
+            "and commit the writer that it was opened with"
+        )
 
     def _apply(self, row: Sequence[Any], before: bytes | None, after: bytes | None) -> None:
         key = self._encoding.key_of(row)
-        full_key = self._owned(self._encoding.encode_key(key))
-        self._changes.apply_one(full_key, Transition(before, after))
+        self._apply_one(self._encoding.encode_key(key), Transition(before, after))
 
-    def _newest(self) -> Block | None:
-        changes = self._changes.changes()
-        return Block.over(*self._entries(changes)) if len(changes) else None
+    def _apply_one(self, full_key: bytes, change: Transition) -> None:
+        keys = pa.array([full_key], pa.large_binary())
+        if self._owned is not None:
+            self._check_owned(keys)
+        if self._stream is not None:
+            value = self._encoding.encode_delete() if change.after is None else change.after
+            self._stream.add(keys, pa.array([value], pa.large_binary()))
+        elif self._mem_table is not None:
+            self._mem_table.apply_one(full_key, change)
 
-    def _entries(self, changes: Transitions) -> tuple[Bytes, Bytes]:
-        """Return the (full keys, values) that record some changes: puts and deletes."""
-        gone = constant(self._encoding.encode_delete(), len(changes))
-        rows = np.arange(len(changes))
-        either = pa.array(np.where(changes.has, rows, rows + len(changes)))
-        return changes.keys, pa.concat_arrays([changes.after, gone]).take(either)
+    def _uncommitted(self) -> Block | None:
+        return self._mem_table.changes().block() if self._mem_table else None
 
-    def _verify(self, changes: Transitions) -> None:
-        """ConsistencyError if the rows that changes say were committed are not those that are."""
+    def _check_no_changes(self, operation: str) -> None:
+        if self._mem_table:
+            raise UsageError(
+                f"table {self._encoding.name}: {operation} reads committed rows only, and there "
+                "are uncommitted changes; commit first, or use scan"
+            )
+
+    def _check_committed(self, changes: Transitions) -> None:
+        """ConsistencyError unless the rows that changes expect to be committed are."""
         stored = self._committed.get_values(changes.keys)
         places = np.asarray(
             pc.fill_null(pc.index_in(changes.keys, value_set=stored.key_bytes()), -1)
         )
-        live = places >= 0
-        live[live] = stored.values[stored.value_starts[places[live]]] == Kind.PUT
-        wrong = live != changes.had
-        both = np.flatnonzero(live & changes.had)
-        found = stored.value_bytes().take(pa.array(places[both]))
-        differ = np.asarray(pc.not_equal(found, changes.before.take(pa.array(both))))
-        wrong[both[differ]] = True
+        had_row, has_row = changes.had_row, places >= 0
+        has_row[has_row] = stored.values[stored.value_starts[places[has_row]]] == Kind.PUT
+        wrong = has_row != had_row
+        both = np.flatnonzero(has_row & had_row)
+        values = stored.take(places[both]).value_bytes()
+        expected = changes.values.take(pa.array(changes.before[both]))
+        wrong[both[np.asarray(pc.not_equal(values, expected))]] = True
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            expected = "the old row it names" if changes.had[row] else "no row"
-            found = (
-                "another row" if changes.had[row] and live[row] else "one" if live[row] else "none"
-            )
+            expected_row = "the old row it names" if had_row[row] else "no row"
+            found_row = "another row" if had_row[row] else "one"
+            committed_row = found_row if has_row[row] else "none"
             raise ConsistencyError(
-                f"{self._describe(changes.keys[row].as_py())}: the change expects {expected} to be "
-                f"committed, but there is {found}; writer and table have lost step"
+                f"{self._encoding.describe(changes.keys[row].as_py())}: the change expects "
+                f"{expected_row} to be committed, but there is {committed_row}; clear the state "
+                "table and apply changes of the rows that are committed"
             )
-
-    def _owned(self, full_key: bytes) -> bytes:
-        if self._vnodes is not None:
-            vnode = vnode_of(full_key)
-            if not any(vnode in group for group in self._vnodes):
-                self._fail_owned(vnode)
-        return full_key
 
     def _check_owned(self, full_keys: Bytes) -> None:
-        if self._vnodes is None:
+        """ConsistencyError if a full key is in a vnode that this table does not own."""
+        if self._owned is None:
             return
-        owned = np.zeros(self._encoding.vnode_count, bool)
-        for group in self._vnodes:
-            owned[group.start : group.stop] = True
-        vnodes = vnodes_in(full_keys)
-        if not owned[vnodes].all():
-            self._fail_owned(int(vnodes[~owned[vnodes]][0]))
+        foreign = np.flatnonzero(~self._owned[vnodes_in(full_keys)])
+        if len(foreign):
+            full_key = full_keys[int(foreign[0])]
+            raise ConsistencyError(
+                f"{self._encoding.describe(full_key.as_py())}: vnode "
+                f"{vnodes_in(pa.array([full_key.as_py()], pa.large_binary()))[0]} is not among "
+                "those that this state table owns; shuffle rows by the vnode mapping before they "
+                "are written; nothing was committed"
+            )
 
-    def _fail_owned(self, vnode: int) -> NoReturn:
-        raise ConsistencyError(
-            f"{self._encoding.name}: vnode {vnode} is not among those this state table owns; "
-            "rows must be shuffled by the vnode mapping before they are written"
-        )
 
-    def _describe(self, full_key: bytes) -> str:
-        return self._encoding.describe(full_key)
+def _flags(vnodes: Sequence[range], vnode_count: int) -> Flags:
+    """Return of every vnode whether it is in one of some ranges."""
+    flags = np.zeros(vnode_count, np.bool_)
+    for group in vnodes:
+        flags[group.start : group.stop] = True
+    return flags

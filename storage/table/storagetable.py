@@ -168,7 +168,7 @@ class StorageTable:
         full_keys = self.encoding.encode_keys(self.encoding.conform_keys(keys))
         return self.find(full_keys, columns)
 
-    def under(
+    def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows): all rows whose keys begin with one of ``prefixes``.
@@ -178,22 +178,23 @@ class StorageTable:
         each row; rows of one prefix come in key order. SchemaMismatchError for other columns.
         """
         wanted = self.columns(columns)
-        indices, rows = self._beneath.under(self.encoding.encode_prefixes(prefixes))
+        indices, rows = self._prefix_reader.prefix_scan(self.encoding.encode_prefixes(prefixes))
         return indices, self._decode(Piece((rows,), None), wanted)
 
-    def heads(
+    def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return what `under` does, but at most the first ``counts[i]`` rows of prefix i.
+        """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i.
 
-        What lies behind them is not read.
+        What comes after them is not read.
         """
         wanted = self.columns(columns)
-        indices, rows = self._beneath.heads(self.encoding.encode_prefixes(prefixes), counts)
+        full_prefixes = self.encoding.encode_prefixes(prefixes)
+        indices, rows = self._prefix_reader.first_per_prefix(full_prefixes, counts)
         return indices, self._decode(Piece((rows,), None), wanted)
 
     @property
-    def _beneath(self) -> PrefixReader:
+    def _prefix_reader(self) -> PrefixReader:
         return PrefixReader(tuple(zip(self._files, self._spans, strict=True)), self._resolver)
 
     def find(

@@ -37,7 +37,7 @@ class MemoryState:
         """Whether nothing is committed."""
         return not self._keys
 
-    def get(
+    def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) of the keys that exist."""
@@ -46,14 +46,14 @@ class MemoryState:
         found = [index for index, place in enumerate(places) if place is not None]
         return self._given(found, [places[index] for index in found], columns)
 
-    def under(
+    def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) of all rows beneath the prefixes."""
         counts = np.full(prefixes.num_rows, max(len(self._keys), 1), np.int64)
-        return self.heads(prefixes, counts, columns)
+        return self.first_per_prefix(prefixes, counts, columns)
 
-    def heads(
+    def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) of the first rows beneath each prefix."""

@@ -116,7 +116,7 @@ class AggregateExecutor(Executor[Aggregate]):
         if self.states[0].is_empty:
             columns = {f.name: pa.nulls(len(groups), arrow.arrow_type(f.type)) for f in fields}
             return columns, places >= 0
-        found, rows = self.states[0].get(groups.keys, [field.name for field in fields])
+        found, rows = self.states[0].get_rows(groups.keys, [field.name for field in fields])
         places[found] = np.arange(len(found))
         picked = pa.array(places, mask=places < 0)
         return {f.name: rows.column(f.name).take(picked) for f in fields}, places >= 0

@@ -137,7 +137,7 @@ class _KeptSide:
         if len(there) and not self._state.is_empty:
             picked = pa.array(subjects.before[there])
             keys = subjects.rows.select(self._keys.names).take(picked)
-            indices, found = self._state.get(keys, [self._degree])
+            indices, found = self._state.get_rows(keys, [self._degree])
             degrees[there[indices]] = np.asarray(found.column(self._degree))
         return degrees
 

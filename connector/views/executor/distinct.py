@@ -107,7 +107,7 @@ def _counts_before(table: Distinct, state: State, keys: pa.RecordBatch) -> list[
     names = [name for _, name in table.filters]
     counts = [np.zeros(keys.num_rows, np.int64) for _ in names]
     if keys.num_rows and not state.is_empty:
-        indices, rows = state.get(keys, names)
+        indices, rows = state.get_rows(keys, names)
         for count, name in zip(counts, names, strict=True):
             count[indices] = numbers(rows.column(name))
     return counts

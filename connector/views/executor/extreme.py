@@ -198,7 +198,7 @@ class ExtremeTable:
         self, prefixes: pa.RecordBatch, counts: Positions, gone: ragged.Bytes
     ) -> tuple[Positions, ragged.Bytes]:
         """Return (prefixes, values): the best value beneath each prefix that does not go."""
-        indices, rows = self._state.heads(prefixes, counts)
+        indices, rows = self._state.first_per_prefix(prefixes, counts)
         stays = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=gone))
         indices = indices[stays]
         firsts = firsts_of(indices)

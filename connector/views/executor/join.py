@@ -130,7 +130,7 @@ class JoinExecutor(Executor[Join]):
             return _Rows.of(own, own.changes.rows.slice(0, 0), np.empty(0, np.int64), None)
         firsts = firsts_of(other.codes)
         prefixes = other.changes.rows.take(pa.array(firsts)).select(self._join_keys.names)
-        indices, standing = state.under(prefixes, names)
+        indices, standing = state.prefix_scan(prefixes, names)
         codes = other.codes[firsts][indices]
         return _Rows.of(
             own, standing, codes, self._gone(own, standing, codes, self._row_keys[side], count)

@@ -1,7 +1,7 @@
-"""The state table of an executor, for one epoch: what is committed is read, changes are written.
+"""What the executors of a view need of a state table: `storage.StateTable`, streaming, is one.
 
-Promises: reads see what was committed before the epoch, never what this epoch writes: an executor
-that has read a row knows what it made of it. It reads only what it is asked for, in batches.
+Promises: reads return what was committed before the epoch, never what this epoch writes: an
+executor reads a row before it changes it. Only what is asked for is read, in batches.
 Does not know: what the rows mean, or who commits them.
 """
 
@@ -14,15 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.storage import (
-    Kind,
-    SegmentWriter,
-    StorageTable,
-    errors,
-    ragged,
-    vnodes_in,
-)
-
 Positions = NDArray[np.int64]
 
 
@@ -33,97 +24,31 @@ class State(Protocol):
     def is_empty(self) -> bool:
         """Whether there are no committed rows at all, so that nothing need be looked up."""
 
-    def get(
+    def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the rows with those of ``keys`` that exist, in the order asked.
+        """Return (indices, rows): the rows of those of ``keys`` that exist, in the order asked.
 
         ``keys`` has the primary key's columns, by name; ``indices`` (int64) name the keys found.
         """
 
-    def under(
+    def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows): all rows whose keys begin with one of ``prefixes``.
 
-        ``prefixes`` has the first columns of the primary key, those of the distribution among
+        ``prefixes`` has the first columns of the primary key, those of the distribution key among
         them, and no row twice; ``indices`` (int64, ascending) name the prefix of each row. Rows of
         one prefix come in key order.
         """
 
-    def heads(
+    def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return what `under` does, but at most the first ``counts[i]`` rows of prefix i."""
+        """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
 
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
-        """Put rows, or delete those (of which only the key is looked at) that ``deleted`` marks.
+        """Put rows, or delete those that ``deleted`` marks, of which only the key is used.
 
-        Of two changes of one key the later one stays.
+        The later change of a key wins.
         """
-
-
-class StoredState:
-    """A `State` over a store's table; what it writes goes to segments.
-
-    The writer may be shared with other states of the task, so that one file holds what all of them
-    wrote; who made it finishes it.
-    """
-
-    def __init__(
-        self,
-        table: StorageTable,
-        writer: SegmentWriter,
-        owned: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """``owned``: of every vnode whether it is this state's to write; None for all."""
-        self._table = table
-        self._writer = writer
-        self._owned = owned
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no committed rows at all, so that nothing need be looked up."""
-        return self._table.is_empty
-
-    def get(
-        self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
-    ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows) of the keys that exist: see `State.get`."""
-        return self._table.get_rows(keys, columns)
-
-    def under(
-        self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
-    ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows) of all rows beneath some prefixes: see `State.under`."""
-        return self._table.under(prefixes, columns)
-
-    def heads(
-        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
-    ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows) of the first rows beneath each prefix: see `State.heads`."""
-        return self._table.heads(prefixes, counts, columns)
-
-    def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
-        """Put rows or delete them: see `State.write`.
-
-        ConsistencyError for a row of a vnode that another unit owns, SchemaMismatchError,
-        NullKeyError, NullValueError or ValueRangeError if a row does not fit the table;
-        StorageFullError if a segment does not fit on the disk.
-        """
-        kinds = None
-        if deleted is not None and deleted.any():
-            kinds = np.where(deleted, Kind.DELETE, Kind.PUT).astype(np.uint8)
-        keys, values = self._table.encoding.encode(rows, kinds)
-        if self._owned is not None:
-            self._check_owned(keys, self._owned)
-        self._writer.add(keys, values)
-
-    def _check_owned(self, keys: ragged.Bytes, owned: NDArray[np.bool_]) -> None:
-        strays = ~owned[vnodes_in(keys)]
-        if strays.any():
-            key = keys[int(np.flatnonzero(strays)[0])].as_py()
-            raise errors.ConsistencyError(
-                f"{self._table.encoding.describe(key)}: its vnode belongs to another unit; the "
-                "rows were not shuffled by the view's vnode mapping, and nothing was committed"
-            )

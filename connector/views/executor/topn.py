@@ -85,7 +85,7 @@ class TopNExecutor(Executor[TopN]):
         groups = changes.rows.take(pa.array(firsts)).select(list(self._groups.names))
         wanted = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
         schema = changes.rows.schema
-        found, head = state.heads(groups, wanted, schema.names)
+        found, head = state.first_per_prefix(groups, wanted, schema.names)
         return with_schema(head, schema), found, np.bincount(found, minlength=len(firsts)) < wanted
 
     def _check(self, touched: _Touched) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.connector.views.executor.state import State, StoredState
-from relstate.storage import SegmentWriter, Store
+from relstate.connector.views.executor.state import State
+from relstate.storage import SegmentWriter, StateTable, Store, vnodes_in
 from relstate.storage.errors import ConsistencyError, NullValueError
 from support.stores import StoreMaker, committed, contents, rows_of
 
@@ -27,7 +27,7 @@ def states(make_store: StoreMaker) -> Store:
 
 def opened(store: Store, name: str, writer: SegmentWriter) -> State:
     """Return a table as it is now as a state."""
-    return StoredState(store.read_plan(name).open(store.environment), writer)
+    return StateTable.streaming(store.read_plan(name).open(store.environment), writer)
 
 
 def groups(*rows: tuple[int, int | None]) -> pa.RecordBatch:
@@ -76,7 +76,7 @@ def test_states_of_a_task_share_its_files(states: Store) -> None:
     assert second.is_empty
     first.write(groups((1, 10), (2, 20)))
     second.write(members((1, 1), (1, 2), (2, 1)))
-    assert read(first.get(keys(1, 2))) == read(second.under(keys(1))) == []
+    assert read(first.get_rows(keys(1, 2))) == read(second.prefix_scan(keys(1))) == []
     segments = writer.finish()
     assert len(segments) == 1
     committed(states, segments)
@@ -84,13 +84,13 @@ def test_states_of_a_task_share_its_files(states: Store) -> None:
     first, second = (opened(states, name, writer) for name in ("groups", "members"))
     assert not first.is_empty
     assert not second.is_empty
-    assert read(first.get(keys(3, 2, 1), ["total"])) == [(1, (20,)), (2, (10,))]
-    assert read(second.under(keys(2, 3, 1), ["n", "v"])) == [
+    assert read(first.get_rows(keys(3, 2, 1), ["total"])) == [(1, (20,)), (2, (10,))]
+    assert read(second.prefix_scan(keys(2, 3, 1), ["n", "v"])) == [
         (0, (1, "2-1")),
         (2, (2, "1-2")),
         (2, (1, "1-1")),
     ]
-    assert read(second.heads(keys(2, 3, 1), np.array([0, 1, 1]), ["n"])) == [(2, (2,))]
+    assert read(second.first_per_prefix(keys(2, 3, 1), np.array([0, 1, 1]), ["n"])) == [(2, (2,))]
 
 
 def test_the_later_of_two_changes_stays(states: Store) -> None:
@@ -119,9 +119,11 @@ def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
     writer = states.segment_writer()
     table = states.read_plan("groups").open()
     row = groups((1, 10))
-    mine = np.arange(5) == table.encoding.vnodes(row)[0]
-    with pytest.raises(ConsistencyError, match=r"row g=1: its vnode belongs to another unit"):
-        StoredState(table, writer, ~mine).write(row)
+    vnode = int(vnodes_in(table.encoding.encode_keys(row))[0])
+    others = [range(vnode), range(vnode + 1, 5)]
+    with pytest.raises(ConsistencyError, match=rf"row g=1: vnode {vnode} is not among those"):
+        StateTable.streaming(table, writer, vnodes=others).write(row)
     assert not writer.finish()
 
-    StoredState(table, states.segment_writer(), mine).write(row)
+    StateTable.streaming(table, writer, vnodes=[range(vnode, vnode + 1)]).write(row)
+    assert len(writer.finish()) == 1

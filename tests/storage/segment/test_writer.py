@@ -94,7 +94,7 @@ def test_statistics_say_what_a_segment_holds(filled: Store) -> None:
 )
 def test_segments_are_cut(filled: Store, width: int, is_one_batch: bool) -> None:
     """At 64 MiB, whether the rows come in one batch or in many; together they are all rows."""
-    rows = (72 << 20) // (width + 45)
+    rows = (72 << 20) // (width + 37)
     batch = pa.record_batch({"k": np.arange(rows), "v": pa.array(["x" * width] * rows)})
     writer = filled.write_target("t").open(filled.environment)
     step = rows if is_one_batch else 8192

@@ -98,11 +98,11 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
         draw.shuffle(prefixes)
         asked = table.batch(prefixes, count)
         beneath = [[row for row in in_order if row[:count] == prefix] for prefix in prefixes]
-        indices, found = reader.under(asked)
+        indices, found = reader.prefix_scan(asked)
         assert indices.tolist() == [i for i, some in enumerate(beneath) for _ in some]
         assert rows_of(found) == [row for some in beneath for row in some]
         most = [draw.choice([0, 1, 1, 2, 3, 10, 1 << 62]) for _ in prefixes]
-        indices, found = reader.heads(asked, np.array(most, np.int64), ["v"])
+        indices, found = reader.first_per_prefix(asked, np.array(most, np.int64), ["v"])
         heads = [some[:limit] for some, limit in zip(beneath, most, strict=True)]
         assert indices.tolist() == [i for i, some in enumerate(heads) for _ in some]
         assert rows_of(found) == [row[-1:] for some in heads for row in some]
@@ -191,13 +191,13 @@ def test_heads_reads_little_of_a_large_group(
     """The first rows of a group are found without reading it whole, deletes before them or not."""
     sizes = _counted(monkeypatch)
     prefixes = pa.record_batch({"g": pa.array([2, 0, 7], pa.int32())})
-    indices, rows = grouped.read_plan("t").open().heads(prefixes, np.array([3, 2, 5]))
+    indices, rows = grouped.read_plan("t").open().first_per_prefix(prefixes, np.array([3, 2, 5]))
     assert indices.tolist() == [0, 0, 0, 1, 1]
     assert rows["n"].to_pylist() == [1000, 1001, 1002, 1000, 1001]
     assert sum(sizes) < 20_000
     grouped.compact("t")
     sizes.clear()
-    indices, rows = grouped.read_plan("t").open().heads(prefixes, np.array([3, 0, 5]))
+    indices, rows = grouped.read_plan("t").open().first_per_prefix(prefixes, np.array([3, 0, 5]))
     assert (indices.tolist(), rows["n"].to_pylist()) == ([0, 0, 0], [1000, 1001, 1002])
     assert sum(sizes) == 3
 
@@ -205,7 +205,7 @@ def test_heads_reads_little_of_a_large_group(
 def test_all_of_large_groups(grouped: Store) -> None:
     """Groups over many pages come out whole and in order, in the order of the prefixes."""
     prefixes = pa.record_batch({"g": pa.array([1, 9, 0], pa.int32())})
-    indices, rows = grouped.read_plan("t").open().under(prefixes, ["n", "g"])
+    indices, rows = grouped.read_plan("t").open().prefix_scan(prefixes, ["n", "g"])
     assert np.bincount(indices).tolist() == [29_000, 0, 29_000]
     assert rows["n"].to_pylist() == [*range(1_000, 30_000)] * 2
     assert rows["g"].to_pylist() == [1] * 29_000 + [0] * 29_000
@@ -224,8 +224,8 @@ def test_rows_that_are_merged(make_store: StoreMaker) -> None:
         store.write("t", pa.table({"g": g, "n": n, name: [f"{name}{i}" for i in range(4)]}))
     prefixes = pa.record_batch({"g": pa.array([0, 1], pa.int32())})
     reader = store.read_plan("t").open()
-    assert rows_of(reader.under(prefixes)[1]) == contents(store, "t")
-    indices, rows = reader.heads(prefixes, np.array([1, 2]))
+    assert rows_of(reader.prefix_scan(prefixes)[1]) == contents(store, "t")
+    indices, rows = reader.first_per_prefix(prefixes, np.array([1, 2]))
     assert indices.tolist() == [0, 1, 1]
     assert rows_of(rows) == [(0, 0, "a0", "b0"), (1, 0, "a2", "b2"), (1, 2, "a3", None)]
 
@@ -238,7 +238,7 @@ def test_what_is_no_prefix_is_refused(make_store: StoreMaker) -> None:
     for names in (["a"], ["b"], ["a", "c"], ["a", "b", "v"]):
         batch = pa.record_batch({name: pa.nulls(1) for name in names})
         with pytest.raises(SchemaMismatchError, match="not the begin of the primary key"):
-            reader.under(batch)
+            reader.prefix_scan(batch)
 
 
 def test_damage_is_told(grouped: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,4 +251,4 @@ def test_damage_is_told(grouped: Store, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Pages, "nodes", lead_out)
     with pytest.raises(CorruptionError, match=r"\.lmdb: a page is damaged"):
-        reader.under(prefixes)
+        reader.prefix_scan(prefixes)

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.executor import SIDE_COLUMN, StateTableSpec
-from relstate.connector.views.executor.state import StoredState
 from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.stateful import Join, JoinKey, JoinKind, Materialize, TopN
 from relstate.connector.views.viewplan import executors_of
-from relstate.storage import NewTable, Proposal, Store, TableSchema, types
+from relstate.storage import NewTable, Proposal, StateTable, Store, TableSchema, types
 from support.bench import Bench
 from support.changes import (
     Change,
@@ -63,7 +62,7 @@ class StoredBench:
         writer = self.store.segment_writer()
         stored = [
             [
-                StoredState(self.store.read_plan(_name(executor, place)).open(), writer)
+                StateTable.streaming(self.store.read_plan(_name(executor, place)).open(), writer)
                 for place in range(len(specs))
             ]
             for executor, specs in enumerate(self.specs)
