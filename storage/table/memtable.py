@@ -9,8 +9,8 @@ absence. Changes of one key, in their order, merge into one transition:
 - a `MemTable` (users) is blind: the last change wins, and a delete is kept even after an insert of
   the same epoch, because an older epoch may hold the row.
 
-Values stay in the arrays they come in; what is sorted and merged is keys and positions. So memory
-is that of the values, and at most once more while they are read.
+Values stay in the arrays they come in: only keys and positions are sorted and merged, and changes
+are handed out in parts.
 
 Promises: a refused change leaves the mem table as it was; single changes and whole arrays of them
 give the same result. Does not know: tables, files, or what was committed before.
@@ -32,12 +32,13 @@ from ..errors import ConsistencyError
 from ..segment.block import Block
 
 Flags = NDArray[np.bool_]
-_NO_KEYS = pa.array([], pa.large_binary())
+_NO_BYTES = pa.array([], pa.large_binary())
 _NO_POSITIONS = np.empty(0, np.int64)
 # The position of the value that stands for an absent row.
 _ABSENT = 0
-# Single changes become arrays when they hold so many bytes: as Python objects they take more.
-_SINGLE_BYTES = 8 << 20
+# Single changes become arrays when they hold so many bytes: as Python objects they take twice the
+# memory, but are found faster.
+_SINGLE_BYTES = 64 << 20
 # Smaller arrays of values are joined with the next.
 _SMALL_BYTES = 1 << 20
 # What is handed out at once has about so many bytes.
@@ -53,18 +54,84 @@ class Transition:
     after: bytes | None
 
 
+class Values:
+    """Values in the arrays they came in, by their positions; position 0 has that of a delete."""
+
+    def __init__(self, delete: bytes) -> None:
+        self._pieces: tuple[Bytes, ...] = (pa.array([delete], pa.large_binary()),)
+        # Where each piece begins, and the end of the last.
+        self._starts: tuple[int, ...] = (0, 1)
+
+    def add(self, values: Bytes) -> Positions:
+        """Keep values, and return their positions."""
+        *pieces, last = self._pieces
+        start = self._starts[-1]
+        if last.nbytes < _SMALL_BYTES:
+            values, begin = pa.concat_arrays([last, values]), self._starts[-2]
+        else:
+            pieces, begin = [*pieces, last], start
+        self._pieces = (*pieces, values)
+        self._starts = (*self._starts[: len(pieces)], begin, begin + len(values))
+        return np.arange(start, self._starts[-1])
+
+    def cut(self, size: int) -> None:
+        """Forget the values from position ``size`` on."""
+        piece = bisect_left(self._starts, size) - 1
+        start = self._starts[piece]
+        self._pieces = (*self._pieces[:piece], self._pieces[piece].slice(0, size - start))
+        self._starts = (*self._starts[: piece + 1], size)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def get(self, position: int) -> bytes | None:
+        """Return one value; None for that of a delete."""
+        if position == _ABSENT:
+            return None
+        piece = bisect_right(self._starts, position) - 1
+        value: bytes = self._pieces[piece][int(position) - self._starts[piece]].as_py()
+        return value
+
+    def take(self, positions: Positions) -> Bytes:
+        """Return the values at some positions, a copy."""
+        pieces = np.searchsorted(self._starts, positions, side="right") - 1
+        order = np.argsort(pieces, kind="stable")
+        bounds = np.searchsorted(pieces[order], np.arange(len(self._pieces) + 1))
+        parts = [
+            piece.take(pa.array(positions[order[start:stop]] - first))
+            for piece, first, start, stop in zip(
+                self._pieces, self._starts[:-1], bounds[:-1], bounds[1:], strict=True
+            )
+            if start < stop
+        ]
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return pa.concat_arrays(parts).take(pa.array(ranks)) if parts else _NO_BYTES
+
+    def joined(self) -> Bytes:
+        """Return all values as one array."""
+        if len(self._pieces) > 1:
+            self._pieces = (pa.concat_arrays(self._pieces),)
+            self._starts = (0, self._starts[-1])
+        return self._pieces[0]
+
+    @property
+    def lengths(self) -> Positions:
+        """The length of every value."""
+        return np.concatenate([lengths_of(piece) for piece in self._pieces])
+
+
 @dataclass(frozen=True, slots=True)
 class Transitions:
     """Merged changes, one per key, in key order.
 
-    ``before`` and ``after``: positions in ``values``, 0 where there is no row; the value at
-    position 0 is that of a delete.
+    ``before`` and ``after``: positions in ``values``, 0 where there is no row.
     """
 
     keys: Bytes
     before: Positions
     after: Positions
-    values: Bytes
+    values: Values
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -77,7 +144,8 @@ class Transitions:
 
     def parts(self) -> Iterator[Transitions]:
         """Yield the changes in parts whose values have about 8 MiB."""
-        ends = np.cumsum(lengths_of(self.keys) + self._sizes(self.before) + self._sizes(self.after))
+        sizes = self.values.lengths
+        ends = np.cumsum(lengths_of(self.keys) + sizes[self.before] + sizes[self.after])
         start = 0
         while start < len(self):
             size = ends[start - 1] if start else 0
@@ -92,19 +160,15 @@ class Transitions:
 
     def entries(self) -> tuple[Bytes, Bytes]:
         """Return the (full keys, values) that record the changes: puts and deletes."""
-        return self.keys, self.values.take(pa.array(self.after))
+        return self.keys, self.values.take(self.after)
 
     def block(self) -> Block:
         """Return the entries as a block, without a copy of their values."""
         keys, key_offsets = parts_of(self.keys)
-        values, value_offsets = parts_of(self.values)
+        values, value_offsets = parts_of(self.values.joined())
         starts = value_offsets[self.after]
         lengths = value_offsets[self.after + 1] - starts
         return Block(keys, key_offsets[:-1], np.diff(key_offsets), values, starts, lengths)
-
-    def _sizes(self, positions: Positions) -> Positions:
-        sizes: Positions = lengths_of(self.values)[positions]
-        return sizes
 
 
 class MemTable:
@@ -112,15 +176,13 @@ class MemTable:
 
     def __init__(self, delete: bytes) -> None:
         """``delete``: the value that deletes a row."""
-        self._delete = pa.array([delete], pa.large_binary())
+        self._delete = delete
         self.clear()
 
     def clear(self) -> None:
         """Forget all changes."""
-        self._pieces = [self._delete]
-        # Where the values of each piece begin, and the end of the last.
-        self._starts = [0, 1]
-        self._keys: Bytes = _NO_KEYS
+        self._values = Values(self._delete)
+        self._keys: Bytes = _NO_BYTES
         self._before = self._after = _NO_POSITIONS
         self._single: dict[bytes, Transition] = {}
         self._single_bytes = 0
@@ -138,7 +200,7 @@ class MemTable:
         row = bisect_left(range(len(keys)), key, key=lambda row: keys[row].as_py())
         if row == len(keys) or keys[row].as_py() != key:
             return None
-        return Transition(self._value(self._before[row]), self._value(self._after[row]))
+        return Transition(self._values.get(self._before[row]), self._values.get(self._after[row]))
 
     def apply_one(self, key: bytes, change: Transition) -> None:
         """Add the change of one row. ConsistencyError (strict) if it does not fit."""
@@ -158,28 +220,24 @@ class MemTable:
         ConsistencyError (strict) if a change does not fit: none is applied then.
         """
         self._merge_single()
-        pieces, starts = list(self._pieces), list(self._starts)
-        positions = self._add_piece(values)
+        size = len(self._values)
+        positions = self._values.add(values)
         before = np.where(deleted, positions, _ABSENT)
         after = np.where(deleted, _ABSENT, positions)
         try:
             self._merge(keys, before, after)
         except ConsistencyError:
-            self._pieces, self._starts = pieces, starts
+            self._values.cut(size)
             raise
 
     def changes(self) -> Transitions:
         """Return the merged changes, at most one per key, in key order."""
         self._merge_single()
-        if len(self._pieces) > 1:
-            self._pieces = [pa.concat_arrays(self._pieces)]
-            self._starts = [0, self._starts[-1]]
-        (values,) = self._pieces
         rows = np.flatnonzero(~self._is_nothing())
         if len(rows) == len(self._keys):
-            return Transitions(self._keys, self._before, self._after, values)
+            return Transitions(self._keys, self._before, self._after, self._values)
         keys = self._keys.take(pa.array(rows))
-        return Transitions(keys, self._before[rows], self._after[rows], values)
+        return Transitions(keys, self._before[rows], self._after[rows], self._values)
 
     # What a strict mem table does otherwise
 
@@ -192,41 +250,6 @@ class MemTable:
     def _is_nothing(self) -> Flags:
         """Return which changes need not be written: none, as older epochs may hold the rows."""
         return np.zeros(len(self._keys), np.bool_)
-
-    # Values by their positions
-
-    def _add_piece(self, values: Bytes) -> Positions:
-        """Keep values, and return their positions."""
-        start = self._starts[-1]
-        if self._pieces[-1].nbytes < _SMALL_BYTES:
-            values = pa.concat_arrays([self._pieces.pop(), values])
-            self._starts.pop()
-        self._pieces.append(values)
-        self._starts.append(self._starts[-1] + len(values))
-        return np.arange(start, self._starts[-1])
-
-    def _value(self, position: int) -> bytes | None:
-        if position == _ABSENT:
-            return None
-        piece = bisect_right(self._starts, position) - 1
-        value: bytes = self._pieces[piece][int(position) - self._starts[piece]].as_py()
-        return value
-
-    def _values(self, positions: Positions) -> Bytes:
-        """Return the values at some positions, in the order of the pieces they are in."""
-        pieces = np.searchsorted(self._starts, positions, side="right") - 1
-        order = np.argsort(pieces, kind="stable")
-        bounds = np.searchsorted(pieces[order], np.arange(len(self._pieces) + 1))
-        parts = [
-            piece.take(pa.array(positions[order[start:stop]] - first))
-            for piece, first, start, stop in zip(
-                self._pieces, self._starts[:-1], bounds[:-1], bounds[1:], strict=True
-            )
-            if start < stop
-        ]
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        return pa.concat_arrays(parts).take(pa.array(ranks)) if parts else _NO_KEYS
 
     # Merging
 
@@ -249,7 +272,7 @@ class MemTable:
         is_there = np.array([value is not None for value in values], np.bool_)
         present = [value for value in values if value is not None]
         positions = np.full(len(values), _ABSENT)
-        positions[is_there] = self._add_piece(pa.array(present, pa.large_binary()))
+        positions[is_there] = self._values.add(pa.array(present, pa.large_binary()))
         return positions
 
     def _merge(self, keys: Bytes, before: Positions, after: Positions) -> None:
@@ -287,13 +310,13 @@ class StrictMemTable(MemTable):
     def _check(self, keys: Bytes, earlier: Positions, later: Positions) -> None:
         for start in range(0, len(keys), _COMPARED_ROWS):
             part = slice(start, start + _COMPARED_ROWS)
-            left, expected = self._values(earlier[part]), self._values(later[part])
+            left, expected = self._values.take(earlier[part]), self._values.take(later[part])
             wrong = np.flatnonzero(np.asarray(pc.not_equal(left, expected)))
             # An absent row has the bytes of a delete, which are those of no row.
             if len(wrong):
                 row = start + int(wrong[0])
                 raise self._misfit(
-                    keys[row].as_py(), self._value(earlier[row]), self._value(later[row])
+                    keys[row].as_py(), self._values.get(earlier[row]), self._values.get(later[row])
                 )
 
     def _is_nothing(self) -> Flags:

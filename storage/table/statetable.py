@@ -322,7 +322,7 @@ class StateTable:
         wrong = has_row != had_row
         both = np.flatnonzero(has_row & had_row)
         values = stored.take(places[both]).value_bytes()
-        expected = changes.values.take(pa.array(changes.before[both]))
+        expected = changes.values.take(changes.before[both])
         wrong[both[np.asarray(pc.not_equal(values, expected))]] = True
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])

@@ -15,9 +15,9 @@ import pytest
 _MOST = 400
 
 
-def peaks_of(path: Path, rows: int, width: int, batch: int) -> dict[str, float]:
+def peaks_of(program: str, path: Path, rows: int, width: int, batch: int) -> dict[str, float]:
     """Return the peaks of a process, in MiB, as `support.appetite` says them."""
-    arguments = [str(path), str(rows), str(width), str(batch)]
+    arguments = [program, str(path), str(rows), str(width), str(batch)]
     done = subprocess.run(
         [sys.executable, "-m", "support.appetite", *arguments],
         capture_output=True,
@@ -41,9 +41,20 @@ def test_memory_does_not_grow_with_the_data(
     tmp_path: Path, rows: int, width: int, batch: int
 ) -> None:
     """A writer and scans, sorted or not, of ten times the data take hardly more."""
-    few = peaks_of(tmp_path / "few", rows, width, batch)
-    many = peaks_of(tmp_path / "many", rows * 10, width, batch)
+    few = peaks_of("table", tmp_path / "few", rows, width, batch)
+    many = peaks_of("table", tmp_path / "many", rows * 10, width, batch)
 
     assert few.keys() == many.keys() == {"write", "scan", "scan in order"}
     assert max(many.values()) < _MOST, many
     assert all(many[name] < few[name] + 120 for name in few), (few, many)
+
+
+def test_a_state_table_takes_about_twice_the_bytes_of_its_rows(tmp_path: Path) -> None:
+    """Its rows are held once, and a commit writes them in parts; the writer takes a segment's."""
+    rows, width = 250_000, 800
+
+    peaks = peaks_of("state table", tmp_path / "state", rows, width, 10_000)
+
+    size = rows * (width + 30) / (1 << 20)
+    assert peaks["write"] < 1.8 * size, peaks
+    assert peaks["commit"] < 1.6 * size + 180, peaks

@@ -1,9 +1,11 @@
 """A program that writes and reads a table and tells how much memory of its own that took.
 
-    python -m support.appetite <store> <rows> <bytes of a string> <rows of a batch>
+    python -m support.appetite table <store> <rows> <bytes of a string> <rows of a batch>
+    python -m support.appetite "state table" <store> ...
 
 It prints JSON: the peak of RssAnon, in MiB above what the imports took, while it writes, scans,
-and scans in key order. Maps of files are the kernel's and do not count.
+and scans in key order, or while it writes the rows to a strict state table and commits them. Maps
+of files are the kernel's and do not count.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from relstate.storage import Proposal, Store
+from relstate.storage import Op, Proposal, Store, chunk_of
 
 from .stores import unsynced
 
@@ -63,7 +65,23 @@ def batches(rows: int, width: int, size: int) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"k": pa.array(keys), "v": pa.array(texts, pa.string())})
 
 
-def main(path: str, rows: int, width: int, size: int) -> dict[str, float]:
+def state_table_peaks(path: str, rows: int, width: int, size: int) -> dict[str, float]:
+    """Write the rows to a strict state table, commit them, and return the peaks."""
+    peaks: dict[str, float] = {}
+    imports = own_memory()
+    with Store.create(path, vnode_count=16, environment=unsynced(path)) as store:
+        store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+        state = store.state_table("t", strict=True)
+        with watched(peaks, "write", imports):
+            for batch in batches(rows, width, size):
+                state.write_chunk(chunk_of(batch, np.full(batch.num_rows, Op.INSERT, np.int8)))
+        with watched(peaks, "commit", imports):
+            state.commit()
+        assert store.table("t").count() == rows
+    return peaks
+
+
+def table_peaks(path: str, rows: int, width: int, size: int) -> dict[str, float]:
     """Write the rows, read them in two ways, and return the peaks."""
     peaks: dict[str, float] = {}
     imports = own_memory()
@@ -84,4 +102,5 @@ def main(path: str, rows: int, width: int, size: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], *map(int, sys.argv[2:]))))
+    peaks_of = {"table": table_peaks, "state table": state_table_peaks}[sys.argv[1]]
+    print(json.dumps(peaks_of(sys.argv[2], *map(int, sys.argv[3:]))))

@@ -40,8 +40,8 @@ def content(table: MemTable) -> dict[bytes, Transition]:
     """Return the merged changes by key, in key order, joined from their parts."""
     found: dict[bytes, Transition] = {}
     for part in table.changes().parts():
-        before = part.values.take(pa.array(part.before)).to_pylist()
-        after = part.values.take(pa.array(part.after)).to_pylist()
+        before = part.values.take(part.before).to_pylist()
+        after = part.values.take(part.after).to_pylist()
         assert part.entries()[1].to_pylist() == part.block().value_bytes().to_pylist() == after
         for key, *values in zip(part.keys.to_pylist(), before, after, strict=True):
             old, new = (None if value == _DELETED else value for value in values)
