@@ -63,6 +63,9 @@ class Environment(Protocol):
     def size(self, name: str) -> int:
         """Return a file's size in bytes. FileNotFoundError if there is none."""
 
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Return numbers that differ once a file is changed or replaced. FileNotFoundError."""
+
     def modified(self, name: str) -> int:
         """Return when a file was last written, in microseconds since 1970 by the file system's
         clock. FileNotFoundError if there is none.
@@ -164,6 +167,11 @@ class Disk:
         """Return a file's size in bytes."""
         return os.stat(path).st_size
 
+    def identity(self, path: str) -> tuple[int, ...]:
+        """Return a file's inode, size, and times of the last write and the last change."""
+        status = os.stat(path)
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
     def modified(self, path: str) -> int:
         """Return when a file was last written, in microseconds since 1970."""
         return os.stat(path).st_mtime_ns // 1000
@@ -261,6 +269,12 @@ class LocalEnvironment:
         path = self.location(name)
         with _told("look at", path):
             return self._disk.size(path)
+
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Return a file's inode, size and times. FileNotFoundError if there is none."""
+        path = self.location(name)
+        with _told("look at", path):
+            return self._disk.identity(path)
 
     def modified(self, name: str) -> int:
         """Return when a file was last written. FileNotFoundError if there is none."""

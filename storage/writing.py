@@ -8,7 +8,7 @@ Does not know: Spark, or what a state table does with its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 

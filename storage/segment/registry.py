@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import xxhash
 
@@ -40,22 +41,25 @@ class SegmentRegistry:
         self._lock = threading.Lock()
         self._open: weakref.WeakValueDictionary[str, SegmentFile] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, SegmentFile] = OrderedDict()
-        self._verified: set[tuple[str, str]] = set()
+        # The identity of each file, by path and hash, when it was verified.
+        self._verified: dict[tuple[str, str], tuple[int, ...]] = {}
 
     def open(
         self, environment: Environment, record: SegmentRecord, verify: str = "hash"
     ) -> SegmentFile:
         """Return the open segment that ``record`` describes.
 
-        ``verify``: "hash" reads a file whole once a process, "size" trusts the disk.
+        ``verify``: "hash" reads a file whole before its first use in this process, and again if it
+        was changed or replaced before it is opened again; "size" trusts the disk.
         SegmentMissingError if there is no such file; CorruptionError, naming the file, if its
         size or hash is not the log's.
         """
         path = environment.local_path(segment_path(record.name))
         with self._lock:
             segment = self._open.get(path)
-            if segment is None:
-                segment = SegmentFile(path, _sized(environment, record, path), self._share)
+            if segment is None or segment.is_damaged:
+                self._forget_hash(segment, record)
+                segment = _open_file(environment, record, path, self._share)
             if verify == "hash":
                 self._check_once(segment, record)
             self._open[path] = self._recent[path] = segment
@@ -88,27 +92,48 @@ class SegmentRegistry:
         _check_hash(_sized(environment, record, path), record, path)
 
     def _check_once(self, segment: SegmentFile, record: SegmentRecord) -> None:
-        known = (segment.path, record.hash)
-        if known not in self._verified:
+        key = (segment.path, record.hash)
+        if self._verified.get(key) != segment.identity:
             _check_hash(segment.contents, record, segment.path)
-            self._verified.add(known)
+            self._verified[key] = segment.identity
+
+    def _forget_hash(self, damaged: SegmentFile | None, record: SegmentRecord) -> None:
+        """Have the hash of a file verified again that was found damaged."""
+        if damaged is not None:
+            self._verified.pop((damaged.path, record.hash), None)
+
+
+def _open_file(
+    environment: Environment, record: SegmentRecord, path: str, share: DescriptorShare
+) -> SegmentFile:
+    with _missing_file_error(path):
+        # Looked up before the map is made: of a file that changes between, the hash is verified.
+        identity = environment.identity(segment_path(record.name))
+    return SegmentFile(path, _sized(environment, record, path), share, identity)
 
 
 def _sized(environment: Environment, record: SegmentRecord, path: str) -> Buffer:
-    """Return the map of a file that has the size the log says."""
-    try:
+    """Return the map of a file that has the size in the log."""
+    with _missing_file_error(path):
         contents = environment.map(segment_path(record.name))
-    except FileNotFoundError as error:
-        raise SegmentMissingError(
-            f"{path}: the log names this segment but the file is gone; if it was vacuumed "
-            "under a long reader, read again, else restore it from a backup"
-        ) from error
     if len(contents) != record.size:
         raise CorruptionError(
             f"{path}: {len(contents)} bytes, but the log says {record.size}; the file was "
             "truncated or replaced: restore it from a backup"
         )
     return contents
+
+
+@contextmanager
+def _missing_file_error(path: str) -> Iterator[None]:
+    """Raise SegmentMissingError, naming the file, for FileNotFoundError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise SegmentMissingError(
+            f"{path}: the log names this segment but the file is gone; if it was vacuumed "
+            "under a long reader, read again, else restore it from a backup"
+        ) from error
 
 
 def _check_hash(contents: Buffer, record: SegmentRecord, path: str) -> None:

@@ -45,11 +45,15 @@ _PAGE_NUMBER = 8
 _SPARE_BYTES = 1 << 20
 _BLOCK_BYTES = 8 << 20
 _DAMAGES = (
+    # A transaction that has met damage is not usable afterwards.
+    lmdb.BadTxnError,
     lmdb.CorruptedError,
     lmdb.InvalidError,
     lmdb.PageNotFoundError,
     lmdb.VersionMismatchError,
 )
+LOOKUP_ERRORS = (lmdb.Error,)
+"""What a function that `SegmentFile.getter` returns raises for a damaged file; `get` says more."""
 
 
 def write_segment(
@@ -62,7 +66,7 @@ def write_segment(
     """
     path = environment.local_path(segment_path(name))
     rows_a_call = _rows_a_call(keys, values)
-    with _told(path), _short_of_room(environment, path, keys, values):
+    with _lmdb_errors(path), _short_of_room(environment, path, keys, values):
         file = lmdb.open(
             path,
             subdir=False,
@@ -140,8 +144,8 @@ def _short_of_room(
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Turn LMDB's errors into this project's, naming the file."""
+def _lmdb_errors(path: str) -> Iterator[None]:
+    """Raise this project's errors, naming the file, for those of LMDB."""
     try:
         yield
     except lmdb.MapFullError as error:
@@ -183,11 +187,23 @@ class SegmentFile:
     """A segment opened for reading.
 
     Safe between threads and after ``fork``: the file is immutable, its maps are inherited.
+
+    ``is_damaged``: a read has met damage; the file must be opened again to be read.
     """
 
-    def __init__(self, path: str, contents: Buffer, share: DescriptorShare) -> None:
-        """``contents``: the map of the file at ``path``; ``share``: descriptors for LMDB."""
+    def __init__(
+        self,
+        path: str,
+        contents: Buffer,
+        share: DescriptorShare,
+        identity: tuple[int, ...] = (),
+    ) -> None:
+        """``contents``: the map of the file at ``path``; ``share``: descriptors for LMDB;
+        ``identity``: that of the file, see `Environment.identity`.
+        """
         self.path = path
+        self.identity = identity
+        self.is_damaged = False
         self.contents = contents
         self._share = share
         self._took_share = False
@@ -211,13 +227,22 @@ class SegmentFile:
     def getter(self) -> Callable[[bytes], bytes | None]:
         """Return the quickest function from a key to its value, None if there is none.
 
-        CorruptionError or FilesystemError, naming the file, if it cannot be read.
+        The function raises one of `LOOKUP_ERRORS` if the file is damaged. CorruptionError or
+        FilesystemError, naming the file, if it cannot be opened.
         """
         transaction = self._opened()
         if transaction is None:
             return self._find
-        found: Callable[[bytes], Any] = transaction.get
-        return found
+        get: Callable[[bytes], Any] = transaction.get
+        return get
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key; None if there is none.
+
+        CorruptionError or FilesystemError, naming the file, if it cannot be read.
+        """
+        with self._marking_damage():
+            return self.getter()(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
         """Return (key, value) of those of ``keys`` that are there, in the order asked.
@@ -228,14 +253,29 @@ class SegmentFile:
         if transaction is None:
             found = ((key, self._find(key)) for key in keys)
             return [(key, value) for key, value in found if value is not None]
-        with self._lock, transaction.cursor() as cursor:
+        with self._marking_damage(), self._lock, transaction.cursor() as cursor:
             return cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
 
     def _find(self, key: bytes) -> bytes | None:
         pages = self._paged()
         assert pages is not None
-        with _damage_told(self.path):
+        with self._marking_damage():
             return pages.find(key)
+
+    @contextmanager
+    def _marking_damage(self) -> Iterator[None]:
+        """Turn what reading a damaged file raises into an error that names it."""
+        try:
+            with _lmdb_errors(self.path):
+                yield
+        except LayoutError:
+            raise
+        except (ValueError, IndexError) as error:
+            self.is_damaged = True
+            raise CorruptionError(f"{self.path}: a page is damaged: {error}") from error
+        except CorruptionError:
+            self.is_damaged = True
+            raise
 
     def _opened(self) -> lmdb.Transaction | None:
         """Return LMDB's view of the file; None if pages have to do."""
@@ -248,7 +288,7 @@ class SegmentFile:
 
     def _open(self) -> lmdb.Transaction | None:
         try:
-            with _told(self.path):
+            with _lmdb_errors(self.path):
                 file = lmdb.open(
                     self.path, subdir=False, readonly=True, lock=False, readahead=False
                 )
@@ -265,7 +305,7 @@ class SegmentFile:
         """Return the file's pages; None if this code does not know their layout."""
         if self._pages is None and self._has_known_layout:
             try:
-                with _damage_told(self.path):
+                with self._marking_damage():
                     self._pages = Pages(self.contents)
             except LayoutError:
                 self._has_known_layout = False
@@ -285,7 +325,7 @@ class SegmentFile:
         if pages is None:
             yield from self._cursor_blocks(low, high, descending)
             return
-        with _damage_told(self.path):
+        with self._marking_damage():
             yield from pages.blocks(low, high, leaves, descending=descending)
 
     def find_prefixes(self, prefixes: Bytes, most: Positions | None = None) -> Found:
@@ -296,7 +336,7 @@ class SegmentFile:
         pages = self._paged()
         if pages is None:
             return self._find_prefixes_by_cursor(prefixes)
-        with _damage_told(self.path):
+        with self._marking_damage():
             return search(pages, prefixes, most)
 
     def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
@@ -307,7 +347,7 @@ class SegmentFile:
         pages = self._paged()
         if pages is None:
             return np.ones(len(lows), np.bool_)
-        with _damage_told(self.path):
+        with self._marking_damage():
             return reaches(pages, lows, highs)
 
     def _find_prefixes_by_cursor(self, prefixes: Bytes) -> Found:
@@ -337,7 +377,7 @@ class SegmentFile:
         """Return the first entries within bounds and behind the key ``after``."""
         transaction = self._opened()
         assert transaction is not None
-        with self._lock, transaction.cursor() as cursor:
+        with self._marking_damage(), self._lock, transaction.cursor() as cursor:
             start = after if after is not None else low
             found = cursor.first() if start is None else cursor.set_range(start)
             if found and after is not None:
@@ -351,23 +391,12 @@ class SegmentFile:
         """Return the last entries within bounds and before the key ``before``, ascending."""
         transaction = self._opened()
         assert transaction is not None
-        with self._lock, transaction.cursor() as cursor:
+        with self._marking_damage(), self._lock, transaction.cursor() as cursor:
             stop = before if before is not None else high
             inside = stop is not None and cursor.set_range(stop)
             found = cursor.prev() if inside else cursor.last()
             pairs: Iterator[Any] = cursor.iterprev() if found else iter(())
             return _some(takewhile(lambda pair: low is None or pair[0] >= low, pairs))[::-1]
-
-
-@contextmanager
-def _damage_told(path: str) -> Iterator[None]:
-    """Turn what the pages of a damaged file lead to into an error that names the file."""
-    try:
-        yield
-    except LayoutError:
-        raise
-    except (ValueError, IndexError) as error:
-        raise CorruptionError(f"{path}: a page is damaged: {error}") from error
 
 
 def _some(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
-from ..segment.segment import SegmentFile
+from ..segment.segment import LOOKUP_ERRORS, SegmentFile
 from .encoding import Encoding
 from .filter import filtered
 from .fold import Fold
@@ -83,7 +83,8 @@ class StorageTable:
 
     @property
     def _files(self) -> tuple[SegmentFile, ...]:
-        if self._opened is None:
+        if self._opened is None or any(file.is_damaged for file in self._opened):
+            self._found = None
             try:
                 self._opened = tuple(
                     registry.open(self._environment, placed.record, self._verify)
@@ -129,15 +130,34 @@ class StorageTable:
 
     def get_value(self, full_key: bytes) -> bytes | None:
         """Return the value under a full key, a delete or expired row included; None if none."""
-        if self.encoding.fold is not None:
-            return self._get_folded(self.encoding.fold, full_key)
-        if longkey.is_long(full_key):
-            return next(self._versions_of(full_key), None)
-        for get in self._getters(full_key):
-            value = get(full_key)
-            if value is not None:
-                return value
+        try:
+            if self.encoding.fold is not None:
+                return self._get_folded(self.encoding.fold, full_key)
+            if longkey.is_long(full_key):
+                return next(self._versions_of(full_key), None)
+            for get in self._getters(full_key):
+                value = get(full_key)
+                if value is not None:
+                    return value
+        except LOOKUP_ERRORS as error:
+            self._fail_lookup(full_key, error)
+        except CorruptionError:
+            # The files are opened again at the next lookup: they may be repaired by then.
+            self._opened = self._found = None
+            raise
         return None
+
+    def _fail_lookup(self, full_key: bytes, error: Exception) -> NoReturn:
+        """Raise CorruptionError for the file in which a lookup failed."""
+        files = self._files
+        self._opened = self._found = None
+        stored_key = longkey.group_key(full_key) if longkey.is_long(full_key) else full_key
+        for file in files:
+            file.get(stored_key)
+        raise CorruptionError(
+            f"{self._environment.local_path(SEGMENTS)}: a lookup failed ({error}); run check to "
+            "find the damaged file"
+        ) from error
 
     def _get_folded(self, fold: Fold, full_key: bytes) -> bytes | None:
         versions = [(full_key, value) for value in self._versions_of(full_key)]

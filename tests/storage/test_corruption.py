@@ -142,3 +142,56 @@ def test_a_damaged_page_behind_a_trusted_hash_is_an_error(
             # The next opening must look at the file anew.
             registry.close(str(segment.parent))
             segment.write_bytes(original)
+
+
+@pytest.mark.parametrize("way", ["in place", "another file"])
+def test_a_file_damaged_while_it_is_open_is_named_until_it_is_restored(
+    damaged: Callable[..., tuple[Store, Path]], way: str
+) -> None:
+    """Every lookup names it; once it is whole again, the same table finds its rows."""
+    store, segment = damaged()
+    table = store.table("t")
+    row = table.get(1)
+    original = segment.read_bytes()
+    _clear_kinds_of_pages(segment)
+
+    for _ in range(3):
+        with pytest.raises(CorruptionError, match=segment.name):
+            table.get(1)
+        with pytest.raises(CorruptionError, match=segment.name):
+            table.get_rows([(1,), (2,)])
+
+    if way == "in place":
+        with segment.open("r+b") as file:
+            file.write(original)
+    else:
+        copy = segment.with_name("copy")
+        copy.write_bytes(original)
+        copy.replace(segment)
+    assert table.get(1) == row
+    assert table.get_rows([(1,), (2,)]).num_rows == 2
+    _read_everything(store)
+
+
+def _clear_kinds_of_pages(segment: Path) -> None:
+    """Make every page of the tree one of no kind, in place: LMDB finds that damaged."""
+    with segment.open("r+b") as file:
+        for page in range(2, segment.stat().st_size // 4096):
+            file.seek(page * 4096 + 10)
+            file.write(b"\0\0")
+
+
+def test_a_file_changed_while_the_store_is_closed_is_verified_again(
+    damaged: Callable[..., tuple[Store, Path]],
+) -> None:
+    """Its hash was right when this process opened it first; then it was changed."""
+    store, segment = damaged()
+    _read_everything(store)
+    store.close()
+    _flip(segment, segment.stat().st_size // 2)
+
+    with (
+        Store.open(store.path) as again,
+        pytest.raises(CorruptionError, match=f"{segment.name}.*hash"),
+    ):
+        again.table("t").get(1)
