@@ -1,13 +1,14 @@
-"""Virtual nodes: where a row belongs, and who owns that place.
+"""Virtual nodes: which one a row belongs to, and which unit owns it.
 
-A row's distribution key hashes to a vnode (hash, scalar, on the algorithm in xxh64); a mapping
-says which parallel unit owns each vnode (mapping); contiguous groups of vnodes are shards and
-partitions (group).
+A row's distribution key hashes to a vnode: hash (columns), scalar (one row) over canonical (the
+forms of Python values), xxh64 (the algorithm). A mapping says which parallel unit owns each vnode;
+contiguous groups of vnodes are shards and partitions (group).
 
 Promises: pure functions and values, the same answer everywhere and for ever.
 Does not know: tables, files, Spark; it does no I/O.
 """
 
+from .canonical import canonical_form, canonical_row, struct_values
 from .group import (
     DEFAULT_SHARDS,
     DEFAULT_VNODE_COUNT,
@@ -21,7 +22,7 @@ from .group import (
 )
 from .hash import vnodes_of, xxhash64
 from .mapping import Move, VnodeMapping
-from .scalar import scalar_hasher
+from .scalar import canonical_hasher, scalar_hasher
 
 __all__ = [
     "DEFAULT_SHARDS",
@@ -29,6 +30,9 @@ __all__ = [
     "MAX_VNODE_COUNT",
     "Move",
     "VnodeMapping",
+    "canonical_form",
+    "canonical_hasher",
+    "canonical_row",
     "check_vnode_count",
     "even_ranges",
     "groups",
@@ -36,6 +40,7 @@ __all__ = [
     "shard_of",
     "shard_ranges",
     "shards_of",
+    "struct_values",
     "vnodes_of",
     "xxhash64",
 ]

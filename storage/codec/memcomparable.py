@@ -16,13 +16,16 @@ Does not know: tables, vnodes, versions.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from ..errors import SchemaMismatchError
+from relstate.vnode import canonical_row
+
+from ..errors import SchemaMismatchError, ValueRangeError
 from ..schema import types as t
 from ..schema.arrow import arrow_type
 from .key_field import NULL_FIRST_TAG, NULL_LAST_TAG, KeyBytes, Tagged, field_of
@@ -52,6 +55,7 @@ class KeyCodec:
     """The codec of the keys over some columns. Immutable; safe between threads.
 
     ``width``: the length of every key in which no column is NULL; None if that varies.
+    ``encode_canonical``: the function from the canonical forms of a row's values to its key.
     """
 
     def __init__(self, types: Sequence[t.DataType], orders: Sequence[Order]) -> None:
@@ -62,7 +66,11 @@ class KeyCodec:
         ]
         self._descending = [order.descending for order in orders]
         self._arrow = [arrow_type(data_type) for data_type in types]
-        self._point = point_encoder(types, self._descending, list(map(null_tag_of, orders)))
+        self._types = types
+        self._canonical = canonical_row(self._arrow)
+        self.encode_canonical = point_encoder(
+            types, self._descending, list(map(null_tag_of, orders))
+        )
         widths = [field.width for field in self._fields]
         self.width = None if None in widths else sum(width or 0 for width in widths)
 
@@ -100,7 +108,23 @@ class KeyCodec:
     def encode_one(self, values: Sequence[object]) -> bytes:
         """Return the key of one row, given as Python values; the same bytes as from `encode`.
 
+        Errors as of `canonical`.
+        """
+        return self.encode_canonical(self.canonical(values))
+
+    def canonical(self, values: Sequence[object]) -> list[Any]:
+        """Return the canonical forms of a row's values, from which `encode_canonical` makes a key.
+
         SchemaMismatchError for a value of another type, or too few or many values;
         ValueRangeError for one that does not fit.
         """
-        return self._point(values)
+        try:
+            return self._canonical(values)
+        except (ArithmeticError, UnicodeError, struct.error) as error:
+            raise ValueRangeError(self._misfit(values, "does not fit", error)) from error
+        except (TypeError, AttributeError, ValueError) as error:
+            raise SchemaMismatchError(self._misfit(values, "is not of", error)) from error
+
+    def _misfit(self, values: Sequence[object], verb: str, error: Exception) -> str:
+        types = ", ".join(map(str, self._types))
+        return f"the key {values!r} {verb} the key columns' types: {types} ({error})"

@@ -20,6 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from relstate.vnode import struct_values
+
 from ..errors import NullValueError
 from .point_body import PointBody
 from .point_value import FixedPoint, PointValue, VariablePoint
@@ -33,12 +35,11 @@ class TuplePoint(VariablePoint):
     def __init__(self, codecs: Sequence[PointValue], fields: Sequence[pa.Field]) -> None:
         self._body = PointBody(codecs, fields)
         self._names = [field.name for field in fields]
+        self._values_of = struct_values(self._names)
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of a tuple or list of the fields' values."""
-        if not isinstance(value, tuple | list) or len(value) != len(self._names):
-            raise TypeError(f"a tuple of {len(self._names)} values is due")
-        return self._body.encode(value)
+        """Return the bytes of a dict, in which a field left out is NULL, or of a tuple or list."""
+        return self._body.encode(self._values_of(value))
 
     def decode(self, data: bytes, start: int, end: int) -> Any:
         """Return a tuple."""
@@ -47,14 +48,6 @@ class TuplePoint(VariablePoint):
 
 class StructPoint(TuplePoint):
     """A struct whose fields have distinct names, as a dict."""
-
-    def encode(self, value: Any) -> bytes:
-        """Return the bytes of a dict, in which a field left out is NULL, or of a tuple."""
-        if not isinstance(value, dict):
-            return super().encode(value)
-        if not value.keys() <= set(self._names):
-            raise TypeError(f"the struct has the fields {', '.join(self._names)}")
-        return self._body.encode([value.get(name) for name in self._names])
 
     def decode(self, data: bytes, start: int, end: int) -> Any:
         """Return a dict."""
@@ -70,7 +63,7 @@ class _ListPoint(VariablePoint):
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a list or tuple."""
         if not isinstance(value, list | tuple):
-            raise TypeError("a list is due")
+            raise TypeError("expected a list")
         if not any(item is None for item in value):
             return _HEAD.pack(len(value), 0) + self._encode_items(value)
         if not self._contains_null:

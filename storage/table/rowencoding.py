@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.vnode import scalar_hasher, vnodes_of
+from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
 
 from ..codec.memcomparable import KeyCodec
 from ..codec.ragged import Bytes, Positions, gather
@@ -60,7 +60,10 @@ class RowEncoding:
             arrow_schema(column.field for column in schema.key_columns), self.key_names
         )
         self._row_type = row_type([column.name for column in schema.visible_columns])
-        self._hash_one = _hasher(schema)
+        self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
+        hashed_types = [arrow_type(column.type) for column in schema.distribution_columns]
+        self._hash_one = scalar_hasher(hashed_types) if hashed_types else _no_hash
+        self._hash_key = _key_hasher(hashed_types, self._hashed, len(self.key_names))
         self._required_keys = [
             place for place, column in enumerate(schema.key_columns) if not column.nullable
         ]
@@ -70,7 +73,6 @@ class RowEncoding:
             )
             for count in range(len(schema.primary_key) + 1)
         ]
-        self._hashed = [self.key_names.index(column.name) for column in schema.distribution_columns]
         self._order = _row_order(schema)
         self._arranged = _arrangement(
             [
@@ -254,14 +256,15 @@ class RowEncoding:
         SchemaMismatchError for too few or many values or one of another type, ValueRangeError for
         one that does not fit, NullKeyError for None in a column that is NOT NULL.
         """
-        # First, because it tells whether the values are of the key's types.
-        primary_key = self._keys.encode_one(values)
+        # First, because this finds values that are not of the key's types.
+        forms = self._keys.canonical(values)
         if None in values and any(values[place] is None for place in self._required_keys):
             raise NullKeyError(
                 f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
                 f"found {tuple(values)!r}"
             )
-        return prefix_of(self.table_id, self._vnode_of(values)) + primary_key
+        vnode = self._hash_key(forms) % self.vnode_count
+        return prefix_of(self.table_id, vnode) + self._keys.encode_canonical(forms)
 
     def _vnode_of(self, values: Sequence[Any]) -> int:
         try:
@@ -349,8 +352,18 @@ def _arrangement(places: Sequence[int], count: int) -> Callable[[tuple[Any, ...]
     return itemgetter(*places)
 
 
-def _hasher(schema: TableSchema) -> Callable[[Sequence[Any]], int]:
-    """Return the hash of a row's values of the distribution key."""
-    if not schema.distribution_key:
-        return lambda values: 0
-    return scalar_hasher([arrow_type(column.type) for column in schema.distribution_columns])
+def _key_hasher(
+    types: Sequence[pa.DataType], places: Sequence[int], count: int
+) -> Callable[[Sequence[Any]], int]:
+    """Return the hash of a key of ``count`` canonical forms, of which those at ``places`` count."""
+    if not types:
+        return _no_hash
+    hash_forms = canonical_hasher(types)
+    if list(places) == list(range(count)):
+        return hash_forms
+    return lambda forms: hash_forms([forms[place] for place in places])
+
+
+def _no_hash(values: Sequence[Any]) -> int:
+    """Return the hash of rows of a table without a distribution key."""
+    return 0
