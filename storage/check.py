@@ -30,7 +30,7 @@ from .segment.longkey import unpack
 from .segment.registry import registry
 from .segment.writer import statistics
 from .table.encoding import Encoding, encoding_of
-from .table.head import Heads
+from .table.header import Headers
 
 _LEAVES_A_BLOCK = 512
 
@@ -238,7 +238,7 @@ def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
 def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
     """Yield what is wrong with the rows of one table."""
     try:
-        kinds = Heads(block).kinds
+        kinds = Headers(block).kinds
         rows = np.flatnonzero(kinds != Kind.DELETE)
         if not np.isin(kinds, (encoding.upsert, Kind.PUT, Kind.DELETE)).all():
             yield f"table {encoding.name}: a value is of a kind that the table has not"

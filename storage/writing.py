@@ -173,8 +173,9 @@ class _TableEpochs:
         except SegmentMissingError as error:
             if self._reader.epoch < self._epochs.state.oldest_epoch:
                 raise ConflictError(
-                    f"epoch {self._reader.epoch} of table {self._encoding.name!r}, which this write "
-                    "is based on, was vacuumed since; nothing was committed: read again and retry"
+                    f"epoch {self._reader.epoch} of table {self._encoding.name!r}, which this "
+                    "write is based on, was vacuumed since; nothing was committed: read again and "
+                    "retry"
                 ) from error
             raise
         proposal = Proposal(operation="write", started=started, segments=segments, reads=reads)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, gather
 from ..segment.block import Block
 from ..table.encoding import Encoding
-from ..table.head import Heads
+from ..table.header import Headers
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -26,7 +26,7 @@ def same_rows(encoding: Encoding, left: Block, right: Block) -> Flags:
 
     None of them deletes. ValueError or IndexError if the bytes are no rows of the table.
     """
-    one, other = Heads(left), Heads(right)
+    one, other = Headers(left), Headers(right)
     same: Flags = one.body_lengths == other.body_lengths
     rows = np.flatnonzero(same)
     same[rows] = np.asarray(pc.equal(_bodies(one, rows), _bodies(other, rows)))
@@ -43,5 +43,5 @@ def same_rows(encoding: Encoding, left: Block, right: Block) -> Flags:
     return same
 
 
-def _bodies(heads: Heads, rows: NDArray[np.int64]) -> Bytes:
-    return gather(heads.block.values, heads.body_starts[rows], heads.body_lengths[rows])
+def _bodies(headers: Headers, rows: NDArray[np.int64]) -> Bytes:
+    return gather(headers.block.values, headers.body_starts[rows], headers.body_lengths[rows])

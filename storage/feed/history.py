@@ -2,7 +2,7 @@
 
 Promises: changes come from what was visible before and after, never from what was written: a row
 that was written again as it was, or deleted where there was none, is no change.
-Does not know: bytes beyond the heads of values, or where entries come from.
+Does not know: bytes beyond the headers of values, or where entries come from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Positions, equal_neighbours, sort_order
 from ..segment.block import Block
 from ..segment.kind import Kind
-from ..table.head import Heads
+from ..table.header import Headers
 from .source import joined
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -109,7 +109,7 @@ class History:
     def _seen(self) -> tuple[Positions, Positions]:
         """Return for every entry the rows that were seen before and after it."""
         places = np.arange(len(self.steps))
-        rows = np.where(Heads(self.entries).kinds != Kind.DELETE, places, ABSENT)
+        rows = np.where(Headers(self.entries).kinds != Kind.DELETE, places, ABSENT)
         before = np.full(len(rows), ABSENT, np.int64)
         follows = np.flatnonzero(self.keys[1:] == self.keys[:-1]) + 1
         before[follows] = rows[follows - 1]

@@ -27,7 +27,7 @@ from ..paths import SEGMENTS
 from ..read_plan import ReadPlan
 from ..segment.block import Block
 from ..segment.kind import EXPIRES, Kind
-from ..table.head import Heads
+from ..table.header import Headers
 from ..table.piece import Limits, pieces
 from ..table.resolve import Window
 from ..table.scan import Bounds
@@ -172,8 +172,8 @@ class FeedReader:
 
     def _check_expiry(self, block: Block) -> None:
         """OptionError if a row expires; a delete may, which only says how long it is kept."""
-        heads = Heads(block)
-        if ((heads.flags & EXPIRES != 0) & (heads.kinds != Kind.DELETE)).any():
+        headers = Headers(block)
+        if ((headers.flags & EXPIRES != 0) & (headers.kinds != Kind.DELETE)).any():
             raise rows_expiring(self._encoding.definition)
 
     # Batches

@@ -30,7 +30,7 @@ from ..segment.kind import Kind
 from ..segment.registry import registry
 from ..segment.writer import SegmentWriter
 from ..table.encoding import Encoding, encoding_of
-from ..table.head import FIXED, Heads
+from ..table.header import FIXED, Headers
 from ..table.merge import merge
 from ..table.resolve import Resolver, everything
 from ..table.run import file_source
@@ -147,7 +147,7 @@ def has_expired(
 ) -> bool:
     """Return whether rows of a component had expired by a time; files with such rows are read."""
     return any(
-        bool((Heads(block).expiries <= time).any())
+        bool((Headers(block).expiries <= time).any())
         for table in component.tables
         for block in _expiring_blocks(environment, state, table)
     )
@@ -197,23 +197,23 @@ class Resolution:
 
     def _stays(self, block: Block) -> NDArray[np.bool_]:
         """Return what has to be kept where nothing older lies beneath."""
-        heads = Heads(block)
-        is_row: NDArray[np.bool_] = heads.kinds != Kind.DELETE
-        if not heads.flags.any():
+        headers = Headers(block)
+        is_row: NDArray[np.bool_] = headers.kinds != Kind.DELETE
+        if not headers.flags.any():
             return is_row
         if not self._is_versioned:
-            return is_row & (heads.expiries > self._time)
+            return is_row & (headers.expiries > self._time)
         # What a row or a delete was at last is to be known when older changes arrive late; the
         # expiry of a delete tells for how long.
         outliving = np.where(is_row, self._outliving, 0)
-        return heads.expiries > self._time - outliving
+        return headers.expiries > self._time - outliving
 
     def _buried(self, block: Block) -> Block:
         """Return a block with deletes in the place of the rows that have expired."""
-        heads = Heads(block)
-        if not self._is_plain or not heads.flags.any():
+        headers = Headers(block)
+        if not self._is_plain or not headers.flags.any():
             return block
-        gone = np.flatnonzero((heads.kinds != Kind.DELETE) & (heads.expiries <= self._time))
+        gone = np.flatnonzero((headers.kinds != Kind.DELETE) & (headers.expiries <= self._time))
         if not len(gone):
             return block
         delete = FIXED.pack(Kind.DELETE, 0, self.encoding.schema.version)

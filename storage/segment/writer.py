@@ -176,9 +176,9 @@ def statistics(
     vnodes = load(data, starts + 4, ">u2").astype(np.int64)
     shard_of = shards_of(np.arange(vnode_count), vnode_count, shards)
     value_data, value_offsets = parts_of(values)
-    heads = value_offsets[:-1][rows]
-    deletes = value_data[heads] == Kind.DELETE
-    expiring = (value_data[heads + 1] & EXPIRES != 0) & ~deletes
+    headers = value_offsets[:-1][rows]
+    deletes = value_data[headers] == Kind.DELETE
+    expiring = (value_data[headers + 1] & EXPIRES != 0) & ~deletes
     found, start = [], 0
     for table_id in np.unique(table_ids).tolist():
         part = table_ids == table_id

@@ -23,7 +23,7 @@ from ..codec.ragged import Bytes, Positions, equal_neighbours, expand, sort_orde
 from ..schema.properties import TableProperties
 from ..segment.block import Block
 from ..segment.kind import Kind
-from .head import Heads
+from .header import Headers
 
 Flags: TypeAlias = NDArray[np.bool_]
 Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8], Block], Bytes]
@@ -45,14 +45,14 @@ class Fold:
         """
         if len(firsts) == len(entries):
             return entries
-        heads = Heads(entries)
+        headers = Headers(entries)
         groups = np.zeros(len(entries), np.int64)
         groups[firsts[1:]] = 1
         groups = np.cumsum(groups)
         rows = np.arange(len(entries))
         if self._is_versioned:
-            rows = np.flatnonzero(_applied(heads.versions, groups))
-        return self._folded(entries, rows, groups[rows], heads.kinds[rows])
+            rows = np.flatnonzero(_applied(headers.versions, groups))
+        return self._folded(entries, rows, groups[rows], headers.kinds[rows])
 
     def _folded(
         self, entries: Block, rows: Positions, groups: Positions, kinds: NDArray[np.uint8]

@@ -17,7 +17,7 @@ from ..codec.ragged import Positions
 from ..errors import OptionError, ValueRangeError
 from ..log.entry import TableDefinition
 from ..segment.kind import Kind
-from .head import NEVER
+from .header import NEVER
 
 _SECOND = 1_000_000
 _MOST_SECONDS = (int(NEVER) - 1) // _SECOND // 2

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, equal_neighbours, first_of_each, gather, sort_order
 from ..segment.block import Block
 from .fold import Fold
-from .head import Heads
+from .header import Headers
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -114,8 +114,8 @@ def visible_at(time: Callable[[], int]) -> Callable[[Block], Flags]:
     """Return what keeps the rows that are visible at a time, asked for when something expires."""
 
     def keep(block: Block) -> Flags:
-        heads = Heads(block)
-        return heads.are_visible(time() if heads.flags.any() else 0)
+        headers = Headers(block)
+        return headers.are_visible(time() if headers.flags.any() else 0)
 
     return keep
 

@@ -33,7 +33,7 @@ from ..segment.key import (
     successor,
 )
 from ..segment.kind import Kind
-from .head import FIXED
+from .header import FIXED
 from .record import Row, row_type
 from .scan import Bounds
 from .value import ValueEncoding

@@ -38,7 +38,7 @@ from ..segment.segment import LOOKUP_ERRORS, SegmentFile
 from .encoding import Encoding
 from .filter import filtered
 from .fold import Fold
-from .head import expiry_of
+from .header import expiry_of
 from .piece import Limits, Piece
 from .prefixes import PrefixReader
 from .pruning import Pruned, prune, spans, worthwhile_seeks

@@ -1,6 +1,6 @@
 """The value encoding of one table: what its rows hold beside their keys, to values and back.
 
-Promises: a value is a head (head.py) and, but for a delete, the row's body (codec/row.py); rows
+Promises: a value is a header (header.py) and, but for a delete, the row's body (codec/row.py); rows
 that were written under an earlier schema of the table are read under its present one: columns are
 known by their ids, those added since are NULL, those widened since are widened.
 Does not know: keys.
@@ -29,7 +29,7 @@ from ..schema.schema import Column, KeyColumn, TableSchema
 from ..segment.block import Block
 from ..segment.kind import Kind
 from .fold import Fold
-from .head import FIXED, Heads, body_start, heads, is_delete
+from .header import FIXED, Headers, body_start, headers, is_delete
 
 UPSERTS = {"overwrite": Kind.PUT, "partial": Kind.PARTIAL, "ignore": Kind.IGNORE}
 """What a row that is written is, by the table's merge behaviour."""
@@ -63,8 +63,8 @@ class ValueEncoding:
         self._codec = self._layout.codec
         self.names = [column.name for column in schema.value_columns]
         self.upsert = UPSERTS[properties.merge]
-        self._head = FIXED.pack(self.upsert, 0, schema.version)
-        self._word = np.uint32(int.from_bytes(self._head, "little"))
+        self._header = FIXED.pack(self.upsert, 0, schema.version)
+        self._word = np.uint32(int.from_bytes(self._header, "little"))
         self._version = _column_of(schema, properties.version_column)
         self.fold = None if properties.is_plain else Fold(properties, self.coalesce)
 
@@ -83,16 +83,16 @@ class ValueEncoding:
     ) -> Bytes:
         """Return the values of rows in the table's schema, none of them a delete.
 
-        ``kinds``: a `Kind` a row, None for the table's upserts. ``expiries``: int64, see `heads`.
+        ``kinds``: a `Kind` a row, None for the table's upserts. ``expiries``: int64, see `headers`.
         """
         columns = [rows.column(name) for name in self.names]
-        head = self._common_head(kinds, expiries)
-        if head is not None:
+        header = self._common_header(kinds, expiries)
+        if header is not None:
             if not columns:
-                return constant(head, rows.num_rows)
-            return self._codec.encode(columns, head)
+                return constant(header, rows.num_rows)
+            return self._codec.encode(columns, header)
         versions = None if self._version is None else self._versions(rows)
-        each = heads(
+        each = headers(
             self.upsert if kinds is None else kinds,
             self._schema.version,
             rows.num_rows,
@@ -101,17 +101,17 @@ class ValueEncoding:
         )
         return concat([each, self._codec.encode(columns, b"")]) if columns else each
 
-    def _common_head(
+    def _common_header(
         self, kinds: NDArray[np.uint8] | None, expiries: Positions | None
     ) -> bytes | None:
-        """Return the head that all rows have, None if they differ."""
+        """Return the header that all rows have, None if they differ."""
         if self._version is not None or kinds is not None:
             return None
         if expiries is None:
-            return self._head
+            return self._header
         if not len(expiries) or (expiries != expiries[0]).any():
             return None
-        found: bytes = heads(self.upsert, self._schema.version, 1, expiries[:1])[0].as_py()
+        found: bytes = headers(self.upsert, self._schema.version, 1, expiries[:1])[0].as_py()
         return found
 
     def encode_deletes(self, batch: pa.RecordBatch, expiries: Positions | None = None) -> Bytes:
@@ -121,7 +121,7 @@ class ValueEncoding:
         delete has the lowest version.
         """
         versions = None if self._version is None else self._versions(batch)
-        return heads(Kind.DELETE, self._schema.version, batch.num_rows, expiries, versions)
+        return headers(Kind.DELETE, self._schema.version, batch.num_rows, expiries, versions)
 
     def _versions(self, batch: pa.RecordBatch) -> Bytes:
         """Return the version column of a batch as bytes that compare as its values do."""
@@ -147,7 +147,7 @@ class ValueEncoding:
 
         ValueError or IndexError if the bytes are not such rows.
         """
-        found = Heads(block)
+        found = Headers(block)
         if (found.words == self._word).all():
             starts, lengths = found.body_starts, found.body_lengths
             return self._decode(self._layout, block, starts, lengths, columns)
@@ -207,24 +207,24 @@ class ValueEncoding:
         columns = [_first_valid(arrays[name], firsts) for name in self.names]
         versions = None
         if self._version is not None:
-            versions = Heads(newest).versions
-        each = heads(kinds, self._schema.version, len(firsts), None, versions)
+            versions = Headers(newest).versions
+        each = headers(kinds, self._schema.version, len(firsts), None, versions)
         return concat([each, self._codec.encode(columns, b"")]) if columns else each
 
     # One row
 
     def encode_one(self, values: Sequence[Any]) -> bytes:
         """Return the value (a put) of a row with these values beside its key."""
-        return self._head + self._codec.encode_one(values)
+        return self._header + self._codec.encode_one(values)
 
     def decode_one(self, value: bytes) -> tuple[Any, ...] | None:
         """Return what a row holds beside its key; None if the value is a delete."""
-        if value.startswith(self._head):
+        if value.startswith(self._header):
             return self._codec.decode_one(value, FIXED.size)
         if is_delete(value):
             return None
         block = Block.of_pairs([(b"", value)])
-        if int(Heads(block).schema_versions[0]) == self._schema.version:
+        if int(Headers(block).schema_versions[0]) == self._schema.version:
             return self._codec.decode_one(value, body_start(value))
         found = self.decode(block, self._schema.value_columns)
         again = self._codec.encode([found[name] for name in self.names], b"")
@@ -235,10 +235,10 @@ def _column_of(schema: TableSchema, column_id: int | None) -> Column | None:
     return next((column for column in schema.columns if column.id == column_id), None)
 
 
-def _check(found: Heads) -> None:
+def _check(found: Headers) -> None:
     known = np.isin(found.kinds, (Kind.PUT, Kind.PARTIAL, Kind.IGNORE))
     if not known.all() or (found.flags > 3).any():
-        raise ValueError("the head of a value is not that of a row")
+        raise ValueError("the header of a value is not that of a row")
 
 
 def _widened(array: pa.Array, wanted: pa.DataType) -> pa.Array:

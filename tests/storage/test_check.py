@@ -17,7 +17,7 @@ from relstate.storage.log.entry import Entry, TableStatistics
 from relstate.storage.log.log import Log
 from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path, entry_path
-from relstate.storage.table.head import FIXED
+from relstate.storage.table.header import FIXED
 from support.segments import Pair, write_pairs
 from support.stores import committed, unsynced, upsert, written
 from support.views import new_view, progressed, refresh

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from relstate.storage.errors import CorruptionError
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.kind import Kind
-from relstate.storage.table.head import FIXED
+from relstate.storage.table.header import FIXED
 from relstate.storage.table.merge import merge
 from relstate.storage.table.resolve import Resolver, Window, visible_at
 from support.segments import Pair, full_key

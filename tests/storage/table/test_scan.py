@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from relstate.storage.codec.ragged import Bytes
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.kind import Kind
-from relstate.storage.table.head import FIXED
+from relstate.storage.table.header import FIXED
 from relstate.storage.table.piece import Limits, Piece
 from relstate.storage.table.resolve import Resolver, visible_at
 from relstate.storage.table.scan import Bounds, Scan

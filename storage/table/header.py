@@ -1,13 +1,13 @@
-"""The head of a value: what an entry says of its key before the row's own bytes.
+"""The header of a value: what precedes the bytes of the row.
 
     kind u8 | flags u8 | schema version u16            (little endian)
     expiry i64                                         if flags & 1
     version column's value: length u16 and its bytes   if flags & 2
 
-An expiry is in microseconds since 1970. The version column's value is memcomparable. Only tables
-that have such things have them in their heads: elsewhere flags are 0 and a head is four bytes.
+An expiry is in microseconds since 1970. The version column's value is memcomparable. In tables
+without either the flags are 0 and a header is four bytes.
 
-Promises: heads of whole blocks are read and made column by column.
+Promises: headers of whole blocks are read and written column by column.
 Does not know: what follows from a kind or an expiry.
 """
 
@@ -31,21 +31,21 @@ VERSIONED = 2
 _EXPIRY, _LENGTH = struct.Struct("<q"), struct.Struct("<H")
 
 NEVER = np.iinfo(np.int64).max
-"""The expiry of what does not expire."""
+"""The expiry of a row that does not expire."""
 
 
 @dataclass(frozen=True)
-class Heads:
-    """The heads of the values of a block, read when they are asked for.
+class Headers:
+    """The headers of the values of a block, each field read when it is first used.
 
-    IndexError or ValueError from any of them if the bytes are no heads.
+    IndexError or ValueError from any field if the bytes are not headers.
     """
 
     block: Block
 
     @cached_property
     def words(self) -> NDArray[np.uint32]:
-        """The fixed part of every head as a number."""
+        """The fixed part of every header as a number."""
         return load(self.block.values, self.block.value_starts, "<u4")
 
     @cached_property
@@ -60,18 +60,18 @@ class Heads:
 
     @cached_property
     def schema_versions(self) -> NDArray[np.uint16]:
-        """The version of the schema that every row is encoded under."""
+        """The version of the schema under which every row is encoded."""
         return (self.words >> np.uint32(16)).astype(np.uint16)
 
     @cached_property
     def expiries(self) -> Positions:
         """The expiry of every value; `NEVER` where it has none."""
-        found = np.full(len(self.block), NEVER, np.int64)
-        some = np.flatnonzero(self.flags & EXPIRES)
-        if len(some):
-            starts = self.block.value_starts[some] + FIXED.size
-            found[some] = load(self.block.values, starts, "<i8")
-        return found
+        expiries = np.full(len(self.block), NEVER, np.int64)
+        rows = np.flatnonzero(self.flags & EXPIRES)
+        if len(rows):
+            starts = self.block.value_starts[rows] + FIXED.size
+            expiries[rows] = load(self.block.values, starts, "<i8")
+        return expiries
 
     @cached_property
     def versions(self) -> Bytes:
@@ -98,30 +98,30 @@ class Heads:
         starts = self.block.value_starts + FIXED.size
         starts = starts + np.where(self.flags & EXPIRES, _EXPIRY.size, 0)
         lengths = np.zeros(len(starts), np.int64)
-        some = np.flatnonzero(self.flags & VERSIONED)
-        if len(some):
-            lengths[some] = load(self.block.values, starts[some], "<u2")
-            starts[some] += _LENGTH.size
+        rows = np.flatnonzero(self.flags & VERSIONED)
+        if len(rows):
+            lengths[rows] = load(self.block.values, starts[rows], "<u2")
+            starts[rows] += _LENGTH.size
         if (starts + lengths > self.block.value_starts + self.block.value_lengths).any():
-            raise ValueError("the head of a value is longer than the value")
+            raise ValueError("the header of a value is longer than the value")
         return starts, lengths
 
     def are_visible(self, time: int) -> NDArray[np.bool_]:
         """Return which values are rows that have not expired at a time."""
-        shown: NDArray[np.bool_] = self.kinds != Kind.DELETE
+        visible: NDArray[np.bool_] = self.kinds != Kind.DELETE
         if (self.flags & EXPIRES).any():
-            shown &= self.expiries > time
-        return shown
+            visible &= self.expiries > time
+        return visible
 
 
-def heads(
+def headers(
     kinds: NDArray[np.uint8] | int,
     schema_version: int,
     rows: int,
     expiries: Positions | None = None,
     versions: Bytes | None = None,
 ) -> Bytes:
-    """Return the heads of some rows.
+    """Return the headers of some rows.
 
     ``kinds``: a `Kind` for all or each; ``expiries``: int64, `NEVER` where a row has none, or None
     if none has; ``versions``: memcomparable values of the version column, None if there is none.
@@ -141,12 +141,14 @@ def heads(
 
 
 def _expiry_bytes(expiries: Positions, expires: NDArray[np.bool_]) -> Bytes:
-    """Return the bytes of every expiry, none where there is none."""
-    found = from_matrix(expiries.astype("<i8").view(np.uint8).reshape(len(expiries), _EXPIRY.size))
+    """Return the bytes of every expiry; empty where there is none."""
+    encoded = from_matrix(
+        expiries.astype("<i8").view(np.uint8).reshape(len(expiries), _EXPIRY.size)
+    )
     if expires.all():
-        return found
+        return encoded
     rows = np.where(expires, np.arange(len(expiries)), len(expiries))
-    return pa.concat_arrays([found, constant(b"", 1)]).take(pa.array(rows))
+    return pa.concat_arrays([encoded, constant(b"", 1)]).take(pa.array(rows))
 
 
 def is_delete(value: bytes) -> bool:
@@ -158,12 +160,12 @@ def expiry_of(value: bytes) -> int:
     """Return the expiry of a value, `NEVER` if it has none."""
     if not value[1] & EXPIRES:
         return int(NEVER)
-    found: int = _EXPIRY.unpack_from(value, FIXED.size)[0]
-    return found
+    expiry: int = _EXPIRY.unpack_from(value, FIXED.size)[0]
+    return expiry
 
 
 def body_start(value: bytes) -> int:
-    """Return where the row's own bytes begin in a value."""
+    """Return where the bytes of the row begin in a value."""
     start = FIXED.size
     if value[1]:
         if value[1] & EXPIRES:
