@@ -12,7 +12,7 @@
     STRUCT                      dict, tuple, list            list of canonical forms or None
     ARRAY                       list, tuple                  list of canonical forms or None
 
-A timestamp is aware, one without time zone is naive. In a dict a field that is left out is NULL.
+A timestamp is aware, one without time zone is naive. A dict has all fields of its struct.
 
 Promises: a value is taken exactly or refused; only a FLOAT is rounded, to its 32 bits. A form
 raises TypeError or AttributeError for a value of another type, ValueError or ArithmeticError for
@@ -90,7 +90,8 @@ def canonical_row(types: Sequence[pa.DataType]) -> Callable[[Sequence[Any]], lis
 def struct_values(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     """Return the function from a struct's value to the values of its fields, in their order.
 
-    TypeError for one that has other fields. Where two fields have one name a dict is refused.
+    In a dict a field that is left out is None. TypeError for a value with other fields; where two
+    fields have one name a dict is refused.
     """
     known = set(names)
     takes_dict = len(known) == len(names)
@@ -214,6 +215,8 @@ def _struct(fields: Sequence[pa.Field]) -> Form:
     forms = [canonical_form(field.type) for field in fields]
 
     def struct_form(value: Any) -> list[Any]:
+        if isinstance(value, dict) and len(value) != len(forms):
+            raise TypeError(f"expected a struct of {len(forms)} fields")
         return [
             None if item is None else form(item)
             for form, item in zip(forms, values_of(value), strict=True)

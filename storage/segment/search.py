@@ -1,11 +1,11 @@
-"""Many prefixes of keys, or ranges, looked for in the pages of one file at once.
+"""The search for many key prefixes, or ranges of keys, in the pages of one file at once.
 
-A cursor finds one place a call, which is some microseconds of Python each. Here all prefixes are
-searched in step: first among the keys with which leaf pages begin, then by halving inside of their
-pages, one numpy operation for all of them.
+A cursor finds one key per call, which costs some microseconds of Python. Here all prefixes are
+searched in step: first among the first keys of the leaf pages, then by binary search inside their
+pages, with one numpy operation for all of them.
 
-Promises: only leaf pages that hold what is looked for are read, and those above them once a file.
-Does not know: rows, or why a prefix is looked for.
+Promises: only leaf pages with matching entries are read, and the branch pages above them once per
+file. Does not know: rows.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ..codec.ragged import (
 from .block import Block
 from .page import Pages
 
-# With a bound on the entries, at least so many of a page are reckoned with, and some pages more.
+# With a bound on the entries, a page is expected to have at least so many; some pages are added.
 _ENTRIES_A_LEAF, _SPARE_LEAVES = 8, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PrefixMatches:
     """Entries whose keys begin with some prefixes: prefix by prefix, in key order.
 
-    ``owners``: the prefix of each entry, int64, ascending. ``is_cut``: of each prefix, whether
-    there is more beneath it than was asked for.
+    ``owners``: the prefix of each entry, int64, ascending. ``is_cut``: for each prefix, whether
+    it has more entries than these.
     """
 
     owners: Positions
@@ -45,21 +45,21 @@ class Found:
     is_cut: NDArray[np.bool_]
 
 
-def search(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> Found:
-    """Return the entries beneath some prefixes; they are found quickest if these ascend.
+def find_prefixes(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
+    """Return the entries with some key prefixes; the search is fastest if these ascend.
 
-    Of prefix i at least one and at most ``most[i]``, the first ones; None: all. No key is a part
-    that some prefix begins with, as none of full keys is. ValueError or IndexError if a page is
-    damaged.
+    Of prefix i the first ``most[i]`` entries, at least one; None: all. Requires that no key is a
+    proper prefix of one of ``prefixes``, as is true of full keys. ValueError or IndexError if a
+    page is damaged.
     """
     count = len(pages.first_keys)
     if not count or not len(prefixes):
-        none = np.empty(0, np.int64)
-        return Found(none, pages.entries(none), np.zeros(len(prefixes), np.bool_))
+        nothing = np.empty(0, np.int64)
+        return PrefixMatches(nothing, pages.entries(nothing), np.zeros(len(prefixes), np.bool_))
     first, last = _leaves_of(pages, prefixes)
-    wanted = _Wanted.of(prefixes)
-    begins = _begins(pages, first, wanted)
-    ends = _ends(pages, (first, begins), last, wanted)
+    padded_prefixes = _PaddedPrefixes.of(prefixes)
+    begins = _begins(pages, first, padded_prefixes)
+    ends = _ends(pages, (first, begins), last, padded_prefixes)
     counts = last - first + 1
     if most is not None:
         counts = np.minimum(counts, most // _ENTRIES_A_LEAF + _SPARE_LEAVES)
@@ -67,18 +67,18 @@ def search(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> Foun
 
 
 def reaches(pages: Pages, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
-    """Return of each pair, low <= high, whether there is an entry from the one to the other.
+    """Return for each pair, low <= high, whether there is an entry from low to high.
 
     Entries whose keys begin with ``highs[i]`` count. ValueError or IndexError if a page is damaged.
     """
     if not len(pages.first_keys) or not len(lows):
         return np.zeros(len(lows), np.bool_)
     (first, _), (_, last) = _leaves_of(pages, lows), _leaves_of(pages, highs)
-    begins = _begins(pages, first, _Wanted.of(lows))
-    ends = _ends(pages, (first, begins), last, _Wanted.of(highs))
-    # A later leaf is reached only where its first key does not lie behind the high end.
-    found: NDArray[np.bool_] = (first < last) | (begins < ends)
-    return found
+    begins = _begins(pages, first, _PaddedPrefixes.of(lows))
+    ends = _ends(pages, (first, begins), last, _PaddedPrefixes.of(highs))
+    # A later leaf is reached only if its first key is not above the high end.
+    reached: NDArray[np.bool_] = (first < last) | (begins < ends)
+    return reached
 
 
 def _read(
@@ -87,8 +87,8 @@ def _read(
     end: tuple[Positions, Positions],
     counts: Positions,
     most: Positions | None,
-) -> Found:
-    """Return what lies from ``begin`` to ``end``, each (leaves, slots), in ``counts`` leaves."""
+) -> PrefixMatches:
+    """Return the entries from ``begin`` to ``end``, each (leaves, slots), in ``counts`` leaves."""
     (first, begins), (last, ends) = begin, end
     owners = np.repeat(np.arange(len(first)), counts)
     leaves = expand(first, counts)
@@ -101,11 +101,11 @@ def _read(
         totals = np.cumsum(sizes)
         before = totals - sizes
         before -= before[np.cumsum(counts) - counts][owners]
-        kept = np.clip(most[owners] - before, 0, sizes)
-        is_cut |= np.bincount(owners[kept < sizes], minlength=len(first)) > 0
-        sizes = kept
+        limited = np.clip(most[owners] - before, 0, sizes)
+        is_cut |= np.bincount(owners[limited < sizes], minlength=len(first)) > 0
+        sizes = limited
     nodes = pages.nodes(np.repeat(starts, sizes), expand(slots, sizes))
-    return Found(np.repeat(owners, sizes), pages.entries(nodes), is_cut)
+    return PrefixMatches(np.repeat(owners, sizes), pages.entries(nodes), is_cut)
 
 
 def _leaves_of(pages: Pages, prefixes: Bytes) -> tuple[Positions, Positions]:
@@ -118,78 +118,78 @@ def _leaves_of(pages: Pages, prefixes: Bytes) -> tuple[Positions, Positions]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Prefixes as numpy compares them: texts of one width, zeros behind their ends.
+class _PaddedPrefixes:
+    """Prefixes as numpy compares them: texts of one width, padded with zeros.
 
-    ``inside``: which bytes are in each, None if all are.
+    ``inside``: which bytes belong to each prefix; None if all do.
     """
 
     texts: NDArray[np.bytes_]
     inside: NDArray[np.bool_] | None
 
     @classmethod
-    def of(cls, prefixes: Bytes) -> _Wanted:
+    def of(cls, prefixes: Bytes) -> _PaddedPrefixes:
         lengths = lengths_of(prefixes)
         width = int(lengths.max())
         is_even = bool((lengths == width).all())
         inside = None if is_even else np.arange(width) < lengths[:, None]
         return cls(padded(prefixes, width), inside)
 
-    def take(self, places: Positions) -> _Wanted:
+    def take(self, places: Positions) -> _PaddedPrefixes:
         """Return the prefixes at some places."""
         inside = None if self.inside is None else self.inside[places]
-        return _Wanted(self.texts[places], inside)
+        return _PaddedPrefixes(self.texts[places], inside)
 
-    def heads_of(self, pages: Pages, nodes: Positions) -> NDArray[np.bytes_]:
-        """Return as many bytes as the prefix of its place has from where each node's key begins.
+    def key_starts_of(self, pages: Pages, nodes: Positions) -> NDArray[np.bytes_]:
+        """Return the first bytes of each node's key, as many as the prefix at its place has.
 
-        Where the key is shorter it differs before its end.
+        A shorter key differs from the prefix before its end.
         """
         width = self.texts.dtype.itemsize
         starts, buffer = pages.key_starts(nodes), pages.buffer
         if len(starts) and int(starts.max()) + width > len(buffer):
             places = np.minimum(starts[:, None] + np.arange(width), len(buffer) - 1)
-            heads = buffer[places]
+            first_bytes = buffer[places]
         else:
-            heads = load_matrix(buffer, starts, width)
+            first_bytes = load_matrix(buffer, starts, width)
         if self.inside is not None:
-            heads = heads * self.inside
-        return texts_of(heads)
+            first_bytes = first_bytes * self.inside
+        return texts_of(first_bytes)
 
 
-def _begins(pages: Pages, leaves: Positions, wanted: _Wanted) -> Positions:
-    """Return for each prefix the slot in its leaf of the first key that does not lie before it."""
+def _begins(pages: Pages, leaves: Positions, prefixes: _PaddedPrefixes) -> Positions:
+    """Return for each prefix the slot in its leaf of the first key that is not below it."""
     starts, counts = pages.leaves(leaves)
-    return _halve(pages, starts, (np.zeros_like(counts), counts), wanted, np.less)
+    return _binary_search(pages, starts, (np.zeros_like(counts), counts), prefixes, np.less)
 
 
 def _ends(
-    pages: Pages, begin: tuple[Positions, Positions], last: Positions, wanted: _Wanted
+    pages: Pages, begin: tuple[Positions, Positions], last: Positions, prefixes: _PaddedPrefixes
 ) -> Positions:
-    """Return for each prefix the slot in its last leaf behind all keys that begin with it."""
+    """Return for each prefix the slot in its last leaf after all keys that begin with it."""
     first, begins = begin
     starts, counts = pages.leaves(last)
     low = np.where(first == last, begins, 0)
     ends = low.copy()
-    # Where the very first key begins otherwise there is none, as mostly in all files but one.
+    # If the first key does not begin with the prefix, none does; so it is in most files.
     places = np.flatnonzero(low < counts)
     nodes = pages.nodes(starts[places], low[places])
-    asked = wanted.take(places)
-    is_there = asked.heads_of(pages, nodes) <= asked.texts
-    places, asked = places[is_there], asked.take(np.flatnonzero(is_there))
+    first_prefixes = prefixes.take(places)
+    is_there = first_prefixes.key_starts_of(pages, nodes) <= first_prefixes.texts
+    places, present = places[is_there], first_prefixes.take(np.flatnonzero(is_there))
     between = low[places] + 1, counts[places]
-    ends[places] = _halve(pages, starts[places], between, asked, np.less_equal)
+    ends[places] = _binary_search(pages, starts[places], between, present, np.less_equal)
     return ends
 
 
-def _halve(
+def _binary_search(
     pages: Pages,
     starts: Positions,
     between: tuple[Positions, Positions],
-    wanted: _Wanted,
+    prefixes: _PaddedPrefixes,
     is_before: Callable[[NDArray[np.bytes_], NDArray[np.bytes_]], NDArray[np.bool_]],
 ) -> Positions:
-    """Return the first slot between two in each page whose key does not lie before the prefix."""
+    """Return the first slot between two in each page whose key is not before the prefix."""
     low, high = between
     if not len(low):
         return low
@@ -197,7 +197,7 @@ def _halve(
         is_open = low < high
         middle = np.where(is_open, (low + high) >> 1, 0)
         nodes = pages.nodes(starts, middle)
-        goes_on = is_before(wanted.heads_of(pages, nodes), wanted.texts)
+        goes_on = is_before(prefixes.key_starts_of(pages, nodes), prefixes.texts)
         low = np.where(is_open & goes_on, middle + 1, low)
         high = np.where(is_open & ~goes_on, middle, high)
     return low

@@ -31,7 +31,7 @@ from ..paths import segment_path
 from .block import Block
 from .key import successor
 from .page import LayoutError, Pages
-from .search import Found, reaches, search
+from .search import PrefixMatches, find_prefixes, reaches
 
 _ROWS_A_CALL = 65_536
 _BYTES_A_CALL = 8 << 20
@@ -328,8 +328,8 @@ class SegmentFile:
         with self._marking_damage():
             yield from pages.blocks(low, high, leaves, descending=descending)
 
-    def find_prefixes(self, prefixes: Bytes, most: Positions | None = None) -> Found:
-        """Return the entries whose keys begin with some prefixes: see `search`.
+    def find_prefixes(self, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
+        """Return the entries whose keys begin with some prefixes: see `search.find_prefixes`.
 
         CorruptionError, naming the file, if a page is damaged.
         """
@@ -337,10 +337,10 @@ class SegmentFile:
         if pages is None:
             return self._find_prefixes_by_cursor(prefixes)
         with self._marking_damage():
-            return search(pages, prefixes, most)
+            return find_prefixes(pages, prefixes, most)
 
     def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
-        """Return of each pair of keys whether there may be an entry between them: see `search`.
+        """Return for each pair of keys whether there may be an entry between them: see `search`.
 
         CorruptionError, naming the file, if a page is damaged.
         """
@@ -350,16 +350,20 @@ class SegmentFile:
         with self._marking_damage():
             return reaches(pages, lows, highs)
 
-    def _find_prefixes_by_cursor(self, prefixes: Bytes) -> Found:
+    def _find_prefixes_by_cursor(self, prefixes: Bytes) -> PrefixMatches:
         """Return what `find_prefixes` does of all entries, through LMDB's own cursor."""
-        each = [
+        blocks_per_prefix = [
             [*self._cursor_blocks(prefix, successor(prefix), False)]
             for prefix in prefixes.to_pylist()
         ]
-        sizes = [sum(map(len, blocks)) for blocks in each]
-        blocks = [block for found in each for block in found] or [Block.of_pairs([])]
-        owners = np.repeat(np.arange(len(each)), np.array(sizes, np.int64))
-        return Found(owners, Block.joined(blocks), np.zeros(len(each), np.bool_))
+        sizes = [sum(map(len, blocks)) for blocks in blocks_per_prefix]
+        joined = [block for blocks in blocks_per_prefix for block in blocks]
+        owners = np.repeat(np.arange(len(sizes)), np.array(sizes, np.int64))
+        return PrefixMatches(
+            owners,
+            Block.joined(joined or [Block.of_pairs([])]),
+            np.zeros(len(sizes), np.bool_),
+        )
 
     def _cursor_blocks(
         self, low: bytes | None, high: bytes | None, descending: bool

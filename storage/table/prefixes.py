@@ -1,11 +1,13 @@
-"""The visible rows beneath many prefixes of keys at once: all of them, or the first few of each.
+"""The visible rows with many key prefixes at once: all of them, or the first few per prefix.
 
-    every file    the entries beneath the prefixes that its span can hold (segment/search.py)
-    together      put in key order, of each key one version, as the resolver has it
-    heads         what lies behind the last entry that some file gave of a prefix, though it holds
-                  more, is not known yet: such prefixes are read again, twice as deep
+1. From every file come the entries with those prefixes that its span can hold
+   (segment/search.py).
+2. They are put in key order, and the resolver makes one version of each key.
+3. For the first few rows, a file returns a bounded number of entries per prefix. Rows after the
+   last entry of a file that holds more are not known yet: their prefixes are read again, with
+   twice the bound.
 
-Promises: nothing here loops over rows or prefixes in Python.
+Promises: no Python loop over rows or prefixes.
 Does not know: columns, vnodes, or what a prefix means.
 """
 
@@ -32,7 +34,7 @@ from ..errors import CorruptionError
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES
-from ..segment.search import Found
+from ..segment.search import PrefixMatches
 from ..segment.segment import SegmentFile
 from .resolve import Resolver, row_keys
 from .run import Span
@@ -45,7 +47,7 @@ _EVERYTHING = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Visible rows in key order, the prefix of each, and which prefixes have all they should."""
+    """Visible rows in key order, the prefix of each row, and which prefixes are complete."""
 
     owners: Positions
     rows: Block
@@ -60,43 +62,43 @@ class PrefixReader:
     resolver: Resolver
 
     def prefix_scan(self, prefixes: Bytes) -> tuple[Positions, Block]:
-        """Return (indices, rows): what is visible beneath distinct prefixes, prefix by prefix.
+        """Return (indices, rows): the visible rows with distinct prefixes, prefix by prefix.
 
-        Prefixes are full keys without their ends, all of them of as many columns.
+        All prefixes are the first bytes of full keys, up to the same column.
         """
         order = sort_order(prefixes)
-        found = self._read(prefixes.take(pa.array(order)), None)
-        return _arranged(order[found.owners], found.rows)
+        read = self._read(prefixes.take(pa.array(order)), None)
+        return _arranged(order[read.owners], read.rows)
 
     def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
         order = sort_order(prefixes)
         waiting = order[counts[order] > 0]
-        wanted = np.minimum(counts, _EVERYTHING)
-        depths = wanted.copy()
+        limits = np.minimum(counts, _EVERYTHING)
+        depths = limits.copy()
         owners: list[Positions] = []
         blocks: list[Block] = []
         while len(waiting):
-            asked = prefixes.take(pa.array(waiting))
-            found = self._read(asked, depths[waiting])
-            found = _first_of_each(found, wanted[waiting])
-            owners.append(waiting[found.owners])
-            blocks.append(found.rows)
-            waiting = waiting[~found.is_settled]
+            read = self._read(prefixes.take(pa.array(waiting)), depths[waiting])
+            read = _first_per_prefix(read, limits[waiting])
+            owners.append(waiting[read.owners])
+            blocks.append(read.rows)
+            waiting = waiting[~read.is_settled]
             depths[waiting] = np.minimum(2 * depths[waiting], _EVERYTHING)
         if not owners:
             return np.empty(0, np.int64), Block.of_pairs([])
         return _arranged(np.concatenate(owners), Block.joined(blocks))
 
     def _read(self, prefixes: Bytes, most: Positions | None) -> _Read:
-        """Return what is visible beneath ascending prefixes; ``most``: entries a prefix and file.
+        """Return the visible rows with ascending prefixes; ``most``: entries per prefix and file.
 
-        What may not be visible after all, for what was not read, is left out.
+        Rows that an entry which was not read may hide are left out.
         """
         parts = list(self._parts(prefixes, most))
         if not parts:
-            none = np.empty(0, np.int64)
-            return _Read(none, Block.of_pairs([]), np.ones(len(prefixes), np.bool_))
+            return _Read(
+                np.empty(0, np.int64), Block.of_pairs([]), np.ones(len(prefixes), np.bool_)
+            )
         entries = Block.joined([part.entries for part in parts])
         owners = np.concatenate([part.owners for part in parts])
         order, firsts = _versions(parts, entries)
@@ -105,35 +107,35 @@ class PrefixReader:
             winners = order[firsts]
             owners = owners[winners]
             rows = entries.take(winners) if fold is None else fold(entries.take(order), firsts)
-        kept = self.resolver.keep(rows)
+        is_visible = self.resolver.keep(rows)
         is_settled = np.ones(len(prefixes), np.bool_)
         if most is not None:
             limits = _limits(parts, order, firsts, len(prefixes))
             is_settled = ~np.logical_or.reduce([part.is_cut for part in parts])
-            kept = kept & (np.arange(len(rows)) < limits[owners])
-        places = np.flatnonzero(kept)
+            is_visible = is_visible & (np.arange(len(rows)) < limits[owners])
+        places = np.flatnonzero(is_visible)
         return _Read(owners[places], rows.take(places), is_settled)
 
-    def _parts(self, prefixes: Bytes, most: Positions | None) -> Iterator[Found]:
-        """Yield what each file holds beneath some of the prefixes, rows for entries."""
-        asked, is_long = longkey.entry_prefixes(prefixes)
+    def _parts(self, prefixes: Bytes, most: Positions | None) -> Iterator[PrefixMatches]:
+        """Yield the rows with the prefixes in each file that has any."""
+        entry_prefixes, is_long = longkey.entry_prefixes(prefixes)
         for file, span in self.files:
-            start, stop = _within(prefixes, span)
+            start, stop = _prefixes_within(prefixes, span)
             if start == stop:
                 continue
             depth = None if most is None else most[start:stop]
-            found = file.find_prefixes(asked.slice(start, stop - start), depth)
-            found = _rows_of(file.path, found)
+            matches = file.find_prefixes(entry_prefixes.slice(start, stop - start), depth)
+            matches = _rows_of(file.path, matches)
             if is_long[start:stop].any():
-                found = _beneath(found, prefixes.slice(start, stop - start))
+                matches = _with_whole_prefixes(matches, prefixes.slice(start, stop - start))
             is_cut = np.zeros(len(prefixes), np.bool_)
-            is_cut[start:stop] = found.is_cut
-            if len(found.owners) or is_cut.any():
-                yield Found(found.owners + start, found.entries, is_cut)
+            is_cut[start:stop] = matches.is_cut
+            if len(matches.owners) or is_cut.any():
+                yield PrefixMatches(matches.owners + start, matches.entries, is_cut)
 
 
-def _within(prefixes: Bytes, span: Span) -> tuple[int, int]:
-    """Return from where to where prefixes, ascending, can begin keys of a span."""
+def _prefixes_within(prefixes: Bytes, span: Span) -> tuple[int, int]:
+    """Return (start, stop): which of some ascending prefixes can be prefixes of keys of a span."""
     first, last = span
     places = range(len(prefixes))
 
@@ -145,40 +147,40 @@ def _within(prefixes: Bytes, span: Span) -> tuple[int, int]:
     return start, bisect_left(places, True, start, key=lambda place: prefixes[place].as_py() > last)
 
 
-def _rows_of(path: str, found: Found) -> Found:
-    """Return rows for entries: those of groups of long keys one by one."""
+def _rows_of(path: str, matches: PrefixMatches) -> PrefixMatches:
+    """Return the rows of entries: a group of long keys is replaced by its rows."""
     try:
-        sizes = longkey.row_counts(found.entries)
-        rows = found.entries if sizes is None else longkey.unpack(found.entries)
+        sizes = longkey.row_counts(matches.entries)
+        rows = matches.entries if sizes is None else longkey.unpack(matches.entries)
         if (rows.key_lengths < PREFIX_BYTES).any():
             raise ValueError("a key is too short to be a row's")
     except (ValueError, IndexError) as error:
         raise CorruptionError(f"{path}: {error}") from error
-    owners = found.owners if sizes is None else np.repeat(found.owners, sizes)
-    return Found(owners, rows, found.is_cut)
+    owners = matches.owners if sizes is None else np.repeat(matches.owners, sizes)
+    return PrefixMatches(owners, rows, matches.is_cut)
 
 
-def _beneath(found: Found, prefixes: Bytes) -> Found:
-    """Return those of some rows whose keys begin with all of their prefixes."""
-    rows = found.entries
-    wanted = lengths_of(prefixes)[found.owners]
-    places = np.flatnonzero(rows.key_lengths >= wanted)
-    heads = gather(rows.keys, rows.key_starts[places], wanted[places])
-    asked = prefixes.take(pa.array(found.owners[places]))
-    # Each is compared with what it should be: neighbours of two arrays laid side by side.
+def _with_whole_prefixes(matches: PrefixMatches, prefixes: Bytes) -> PrefixMatches:
+    """Return those of some rows whose keys begin with the whole of their prefix."""
+    rows = matches.entries
+    lengths = lengths_of(prefixes)[matches.owners]
+    places = np.flatnonzero(rows.key_lengths >= lengths)
+    first_bytes = gather(rows.keys, rows.key_starts[places], lengths[places])
+    expected = prefixes.take(pa.array(matches.owners[places]))
+    # The two arrays are interleaved, so that each row is compared with its neighbour.
     pairs = np.arange(2 * len(places)).reshape(2, -1).T.reshape(-1)
-    same = equal_neighbours(pa.concat_arrays([heads, asked]).take(pa.array(pairs)))[::2]
+    same = equal_neighbours(pa.concat_arrays([first_bytes, expected]).take(pa.array(pairs)))[::2]
     places = places[same]
-    return Found(found.owners[places], rows.take(places), found.is_cut)
+    return PrefixMatches(matches.owners[places], rows.take(places), matches.is_cut)
 
 
-def _versions(parts: Sequence[Found], entries: Block) -> tuple[Positions | None, Positions]:
-    """Return (order, firsts): what brings entries in key order, and the first of each key in it.
+def _versions(parts: Sequence[PrefixMatches], entries: Block) -> tuple[Positions | None, Positions]:
+    """Return (order, firsts): the key order of entries, and the first entry of each key in it.
 
-    The newest version of a key comes first. None: they are in order, and no key has two.
+    The newest version of a key comes first. An order of None: they are in order, each key once.
     """
     filled = [part.owners for part in parts if len(part.owners)]
-    if all(one[-1] < other[0] for one, other in pairwise(filled)):
+    if all(left[-1] < right[0] for left, right in pairwise(filled)):
         return None, np.arange(len(entries))
     keys = row_keys(entries)
     order = sort_order(keys)
@@ -187,11 +189,11 @@ def _versions(parts: Sequence[Found], entries: Block) -> tuple[Positions | None,
 
 
 def _limits(
-    parts: Sequence[Found], order: Positions | None, firsts: Positions, count: int
+    parts: Sequence[PrefixMatches], order: Positions | None, firsts: Positions, count: int
 ) -> Positions:
-    """Return for each prefix before which key all is known; the number of keys if all is.
+    """Return for each prefix how many keys, in key order, are known; the number of keys if all are.
 
-    A file that was cut has told all up to its last entry.
+    A file whose entries were cut is known up to its last entry.
     """
     size = sum(len(part.owners) for part in parts)
     places = np.arange(size)
@@ -204,24 +206,24 @@ def _limits(
     start = 0
     for part in parts:
         known = np.zeros(count, np.int64)
-        # The last of several entries of a prefix is what stays.
+        # Of several entries of a prefix the last assignment, the greatest, remains.
         known[part.owners] = places[start : start + len(part.owners)] + 1
         limits = np.where(part.is_cut, np.minimum(limits, known), limits)
         start += len(part.owners)
     return limits
 
 
-def _first_of_each(found: _Read, counts: Positions) -> _Read:
-    """Return of each settled prefix the first rows, and which are settled by having enough."""
-    totals = np.bincount(found.owners, minlength=len(counts))
-    is_settled = found.is_settled | (totals >= counts)
-    ranks = np.arange(len(found.owners)) - (np.cumsum(totals) - totals)[found.owners]
-    places = np.flatnonzero(is_settled[found.owners] & (ranks < counts[found.owners]))
-    return _Read(found.owners[places], found.rows.take(places), is_settled)
+def _first_per_prefix(read: _Read, counts: Positions) -> _Read:
+    """Return the first rows of each settled prefix; one with enough rows is settled too."""
+    totals = np.bincount(read.owners, minlength=len(counts))
+    is_settled = read.is_settled | (totals >= counts)
+    ranks = np.arange(len(read.owners)) - (np.cumsum(totals) - totals)[read.owners]
+    places = np.flatnonzero(is_settled[read.owners] & (ranks < counts[read.owners]))
+    return _Read(read.owners[places], read.rows.take(places), is_settled)
 
 
 def _arranged(owners: Positions, rows: Block) -> tuple[Positions, Block]:
-    """Return rows and their prefixes in the order of these."""
+    """Return rows and their prefixes in the order of the prefixes."""
     if (owners[1:] >= owners[:-1]).all():
         return owners, rows
     order = np.argsort(owners, kind="stable")

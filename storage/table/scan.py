@@ -1,19 +1,25 @@
 """One scan of a storage table: from ranges of keys to Arrow batches.
 
+A range of keys has a part in every vnode, so a condition on the key leaves many small ranges. They
+are read as one sorted run (`joined_ranges`), because to merge and decode each by itself costs far
+more than its rows.
+
 Promises: batches hold at most 65,536 rows and about 8 MiB of stored bytes, so a scan's memory does
-not grow with the table, however it is ordered.
+not grow with the table, however it is ordered. Batches are never empty and, if others follow, not
+tiny either.
 Does not know: which segments a table has, or how bytes become rows; it is given both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, sort_order
+from ..predicate.predicate import Predicate
 from ..segment.block import Block, coarser
 from .keyorder import merge_in_key_order
 from .merge import merge
@@ -24,15 +30,19 @@ Bounds = tuple[bytes, bytes | None]
 """A range of full keys: from the first, included, to the second, excluded (None: no end)."""
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
-# Scanning many vnodes side by side holds a piece of each: this is for all of them together.
-_SIDE_BY_SIDE = Limits(rows=524_288, size=32 << 20)
+# A scan of many vnodes at once holds a piece of each: this bounds all of them together.
+_ALL_VNODES = Limits(rows=524_288, size=32 << 20)
 # Leaf pages that all sources of a merge may hold at once, and the bounds of one source's part.
 _LEAVES = 2048
 _LEAST_LEAVES, _MOST_LEAVES = 4, 512
-# Leaf pages for all sources of all vnodes side by side.
-_LEAVES_SIDE_BY_SIDE = 8192
-# Up to so much a scan in key order sorts in memory; beyond, it merges vnode by vnode.
+# Leaf pages for all sources of all vnodes that are scanned at once.
+_LEAVES_ALL_VNODES = 8192
+# Up to this size a scan in key order sorts in memory; above it, it merges the vnodes.
 _SORTED = Limits(rows=262_144, size=64 << 20)
+# Blocks of small ranges are joined to about so many rows.
+_JOINED_ROWS = 16_384
+# Batches of matching rows are joined until they have so many.
+_LEAST_MATCHES = 8192
 
 Source = Callable[[Bounds, int, bool], Iterator[Block]]
 """Reads one sorted run: blocks within bounds, of at most so many leaf pages, descending or not."""
@@ -40,11 +50,11 @@ Source = Callable[[Bounds, int, bool], Iterator[Block]]
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a scan reads and how it hands it out.
+    """What a scan reads and how it returns it.
 
     ``sources``: sorted runs, the newest first. ``decode`` makes a batch of a piece, ``keys_of``
     gives the primary keys of a batch as bytes; ``most`` bounds all rows, and their stored bytes,
-    from above; ``resolver`` tells what is seen of a key's versions.
+    from above; ``resolver`` chooses the visible version of a key.
     """
 
     sources: Sequence[Source]
@@ -79,7 +89,7 @@ class Scan:
 
     @property
     def sorts_in_memory(self) -> bool:
-        """Whether there is so little that a scan in key order sorts all of it at once."""
+        """Whether a scan in key order sorts everything at once, because there is little."""
         return self.most.rows <= _SORTED.rows and self.most.size <= _SORTED.size
 
     def sorted_batches(
@@ -95,8 +105,8 @@ class Scan:
             yield from self._sorted_range(ranges[0], descending, _BATCH, None)
         elif ranges:
             count = len(ranges)
-            leaves = _LEAVES_SIDE_BY_SIDE // count
-            piece = Limits(_SIDE_BY_SIDE.rows // count, _SIDE_BY_SIDE.size // count)
+            leaves = _LEAVES_ALL_VNODES // count
+            piece = Limits(_ALL_VNODES.rows // count, _ALL_VNODES.size // count)
             streams = [self._sorted_range(bounds, descending, piece, leaves) for bounds in ranges]
             for batch in merge_in_key_order(streams, self.keys_of, descending=descending):
                 yield from _slices(batch)
@@ -110,14 +120,65 @@ class Scan:
     def _sorted_in_memory(
         self, ranges: Sequence[Bounds], descending: bool
     ) -> Iterator[pa.RecordBatch]:
-        found = list(self.batches(ranges))
-        if not found:
+        batches = list(self.batches(ranges))
+        if not batches:
             return
-        batch = pa.concat_batches(found)
+        batch = pa.concat_batches(batches)
         order = sort_order(self.keys_of(batch))
         yield from _slices(
             batch.take(pa.array(np.ascontiguousarray(order[::-1]) if descending else order))
         )
+
+
+def joined_ranges(source: Source, ranges: Sequence[Bounds]) -> Source:
+    """Return a source of what ``source`` has in some ascending ranges; it ignores its bounds."""
+
+    def read(_bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
+        assert not descending
+        return joined_blocks(block for bounds in ranges for block in source(bounds, leaves, False))
+
+    return read
+
+
+def joined_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the entries of blocks as fewer and larger ones, where they share their buffers."""
+    group: list[Block] = []
+    rows = 0
+    for block in blocks:
+        if group and (rows >= _JOINED_ROWS or not _share_buffers(group[-1], block)):
+            yield Block.joined(group)
+            group, rows = [], 0
+        group.append(block)
+        rows += len(block)
+    if group:
+        yield Block.joined(group)
+
+
+def _share_buffers(left: Block, right: Block) -> bool:
+    return left.keys is right.keys and left.values is right.values
+
+
+def matching(
+    batches: Iterable[pa.RecordBatch], where: Predicate, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns ``names`` of the rows that match a predicate, in their order."""
+    group: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        matches = batch.filter(where.mask(batch)).select(names) if batch.num_rows else batch
+        if not matches.num_rows:
+            continue
+        group.append(matches)
+        rows += matches.num_rows
+        if rows >= _LEAST_MATCHES:
+            yield _concatenated(group)
+            group, rows = [], 0
+    if group:
+        yield _concatenated(group)
+
+
+def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

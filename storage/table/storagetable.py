@@ -1,7 +1,7 @@
 """The storage table: one table at one epoch, read only.
 
 Promises: every read sees the newest version of each row at or below the epoch and nothing else;
-scans and multi-gets come as Arrow batches of bounded size, straight from the segments' maps.
+scans and multi-gets return Arrow batches of bounded size, decoded from the segments' maps.
 Does not know: the log. What it reads was chosen when it was made.
 
 The split of state table, mem table and storage table is RisingWave's.
@@ -36,7 +36,6 @@ from ..segment.key import PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
 from ..segment.segment import LOOKUP_ERRORS, SegmentFile
 from .encoding import Encoding
-from .filter import filtered
 from .fold import Fold
 from .header import expiry_of
 from .piece import Limits, Piece
@@ -45,8 +44,7 @@ from .pruning import Pruned, prune, spans, worthwhile_seeks
 from .record import Row
 from .resolve import Resolver, everything, visible_at
 from .run import Getter, Run, Span, getters_by_vnode, runs, span_of
-from .scan import Bounds, Scan
-from .spread import spread
+from .scan import Bounds, Scan, joined_ranges, matching
 
 _POINTS_AT_ONCE = 4096
 _LEAVES_OF_KEYS = 512
@@ -65,9 +63,9 @@ class StorageTable:
         verify: str = "hash",
         epoch: int | None = None,
     ) -> None:
-        """``segments``: those that hold rows of the table, the newest first. ``time`` tells, in
-        microseconds since 1970, by when a row must have expired not to be seen. ``epoch`` is the
-        one that is read, for messages.
+        """``segments``: those that hold rows of the table, the newest first. ``time`` returns
+        microseconds since 1970: rows that have expired by then are not visible. ``epoch``: the
+        epoch that is read, for messages.
         """
         self._epoch = epoch
         self._environment = environment
@@ -79,7 +77,7 @@ class StorageTable:
         self._found: Sequence[tuple[Getter, ...]] | None = None
         self.encoding = encoding
 
-    # Opened when first needed, by any thread: all of them find the same.
+    # Opened at the first use, by any thread: all of them get the same files.
 
     @property
     def _files(self) -> tuple[SegmentFile, ...]:
@@ -101,7 +99,7 @@ class StorageTable:
         return runs(self._segments, self._files, self.encoding.table_id)
 
     def _getters(self, full_key: bytes) -> tuple[Getter, ...]:
-        """Return what looks up a key in each of the files that may hold it, the newest first."""
+        """Return the lookup functions of the files that may hold a key, the newest file first."""
         if self._found is None:
             getters = [file.getter() for file in self._files]
             self._found = getters_by_vnode(self._segments, getters, self.encoding)
@@ -113,7 +111,7 @@ class StorageTable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever written that could be seen; False may still mean no rows."""
+        """Whether no entry was ever written; False may still mean that there is no row."""
         return not self._segments
 
     # Point reads
@@ -197,9 +195,9 @@ class StorageTable:
         them, and no row twice; NULL is a value. ``indices`` (int64, ascending) name the prefix of
         each row; rows of one prefix come in key order. SchemaMismatchError for other columns.
         """
-        wanted = self.columns(columns)
+        read_columns = self.columns(columns)
         indices, rows = self._prefix_reader.prefix_scan(self.encoding.encode_prefixes(prefixes))
-        return indices, self._decode(Piece((rows,), None), wanted)
+        return indices, self._decode(Piece((rows,), None), read_columns)
 
     def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
@@ -208,10 +206,10 @@ class StorageTable:
 
         What comes after them is not read.
         """
-        wanted = self.columns(columns)
+        read_columns = self.columns(columns)
         full_prefixes = self.encoding.encode_prefixes(prefixes)
         indices, rows = self._prefix_reader.first_per_prefix(full_prefixes, counts)
-        return indices, self._decode(Piece((rows,), None), wanted)
+        return indices, self._decode(Piece((rows,), None), read_columns)
 
     @property
     def _prefix_reader(self) -> PrefixReader:
@@ -221,47 +219,49 @@ class StorageTable:
         self, full_keys: Bytes, columns: Sequence[str] | None = None, newest: Block | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) as `get_rows`; entries in ``newest`` hide the table's own."""
-        wanted = self.columns(columns)
-        found = self.get_values(full_keys)
+        read_columns = self.columns(columns)
+        entries = self.get_values(full_keys)
         if newest is not None:
-            found = newest.followed_by(found)
-        # Of equal keys the first is found: what is newest hides the rest.
-        places = pc.index_in(full_keys, value_set=found.key_bytes())
+            entries = newest.followed_by(entries)
+        # `index_in` returns the first of equal keys, which is the newest.
+        places = pc.index_in(full_keys, value_set=entries.key_bytes())
         rows = np.asarray(pc.fill_null(places, -1)).astype(np.int64)
         live = rows >= 0
-        live[live] = self._resolver.keep(found.take(rows[live]))
-        piece = Piece((found.take(rows[live]),), None)
-        return np.flatnonzero(live), self._decode(piece, wanted)
+        live[live] = self._resolver.keep(entries.take(rows[live]))
+        piece = Piece((entries.take(rows[live]),), None)
+        return np.flatnonzero(live), self._decode(piece, read_columns)
 
     def get_values(self, full_keys: Bytes) -> Block:
         """Return the newest entries, deletes included, of those full keys that have one."""
         if longkey.has_long(full_keys):
-            each = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
-            return Block.of_pairs([(key, value) for key, value in each if value is not None])
-        remaining = full_keys.take(pa.array(first_of_each(full_keys)))
+            values = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
+            return Block.of_pairs([(key, value) for key, value in values if value is not None])
+        distinct_keys = full_keys.take(pa.array(first_of_each(full_keys)))
         if self.encoding.fold is not None:
-            return self._get_values_folded(self.encoding.fold, remaining)
-        wanted = remaining.to_pylist()
+            return self._get_values_folded(self.encoding.fold, distinct_keys)
+        remaining = distinct_keys.to_pylist()
         pairs: list[tuple[bytes, bytes]] = []
         for file, span in zip(self._files, self._spans, strict=True):
-            asked = _within(wanted, span)
-            if asked and (found := file.get_many(asked)):
-                pairs += found
-                hits = {key for key, _ in found}
-                wanted = [key for key in wanted if key not in hits]
+            candidates = _keys_within(remaining, span)
+            if candidates and (hits := file.get_many(candidates)):
+                pairs += hits
+                found_keys = {key for key, _ in hits}
+                remaining = [key for key in remaining if key not in found_keys]
         return Block.of_pairs(pairs)
 
     def _get_values_folded(self, fold: Fold, full_keys: Bytes) -> Block:
-        wanted = full_keys.to_pylist()
-        each = zip(self._files, self._spans, strict=True)
-        asked = ((file, keys) for file, span in each if (keys := _within(wanted, span)))
-        found = [pairs for file, keys in asked if (pairs := file.get_many(keys))]
-        blocks = [Block.of_pairs(pairs) for pairs in found] or [Block.of_pairs([])]
+        keys = full_keys.to_pylist()
+        hits = (
+            file.get_many(candidates)
+            for file, span in zip(self._files, self._spans, strict=True)
+            if (candidates := _keys_within(keys, span))
+        )
+        blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
         return Resolver(everything, fold).all_of(blocks)
 
     @property
     def _spans(self) -> Iterator[Span]:
-        """The first and the last key, without versions, of the table in each segment."""
+        """The first and the last key of the table in each segment."""
         for placed in self._segments:
             yield span_of(placed, self.encoding.table_id)
 
@@ -278,23 +278,23 @@ class StorageTable:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows, vnode by vnode, as batches of bounded size.
 
-        ``columns``: names, the visible ones by default. ``vnodes``: ranges, all by default.
-        ``newest``: entries in key order that hide the table's own. ``where``: which rows; what it
-        says about the key decides what is read, in no order. SchemaMismatchError for an unknown
-        column; CorruptionError, naming the file, for damage.
+        ``columns``: names, by default of the visible columns. ``vnodes``: ranges, all by default.
+        ``newest``: entries in key order that hide the table's own. ``where``: only rows that
+        match; its conditions on the key decide what is read, in no order. SchemaMismatchError for
+        an unknown column; CorruptionError, naming the file, for damage.
         """
-        wanted = self.columns(columns)
+        result_columns = self.columns(columns)
         groups = self._groups(vnodes)
         if where is None:
-            yield from self._scan(wanted, newest).batches(self._ranges(groups, keys))
+            yield from self._scan(result_columns, newest).batches(self._ranges(groups, keys))
             return
-        read = self._with_columns_of(where, wanted)
+        read_columns = self._with_columns_of(where, result_columns)
         pruned = self._pruned(where, groups, keys)
         if pruned is None:
-            found = self._scan(read, newest).batches(self._ranges(groups, keys))
+            batches = self._scan(read_columns, newest).batches(self._ranges(groups, keys))
         else:
-            found = self._read(pruned, read, newest)
-        yield from filtered(found, where, [column.name for column in wanted])
+            batches = self._read(pruned, read_columns, newest)
+        yield from matching(batches, where, [column.name for column in result_columns])
 
     def scan_in_order(
         self,
@@ -307,22 +307,24 @@ class StorageTable:
         where: Predicate | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield what `scan` does, in the order of the primary key across all vnodes."""
-        wanted = self.columns(columns)
-        names = [column.name for column in wanted]
-        read = wanted if where is None else self._with_columns_of(where, wanted)
-        others = {column.name for column in read}.union(self.encoding.key_names) - set(names)
-        scan = self._scan(self.columns([*names, *sorted(others)]), newest)
+        read_columns = self.columns(columns)
+        names = [column.name for column in read_columns]
+        if where is not None:
+            read_columns = self._with_columns_of(where, read_columns)
+        extra_names = {column.name for column in read_columns}.union(self.encoding.key_names)
+        extra_names -= set(names)
+        scan = self._scan(self.columns([*names, *sorted(extra_names)]), newest)
         groups = self._groups(vnodes)
         pruned = None if where is None else self._pruned(where, groups, keys)
         if pruned is not None:
             ranges = spans(pruned)
         else:
             ranges = self._ranges(groups if scan.sorts_in_memory else single_vnodes(groups), keys)
-        found = scan.sorted_batches(ranges, descending=descending)
+        batches = scan.sorted_batches(ranges, descending=descending)
         if where is not None:
-            yield from filtered(found, where, names)
+            yield from matching(batches, where, names)
             return
-        for batch in found:
+        for batch in batches:
             yield batch.select(names)
 
     def full_keys(self) -> Iterator[Bytes]:
@@ -333,19 +335,19 @@ class StorageTable:
                 yield block.key_bytes()
 
     def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
-        """Return of each pair of full keys, low <= high, whether there may be an entry between.
+        """Return for each pair of full keys, low <= high, whether there may be an entry between.
 
-        Neither may be a long one's.
+        Neither may be a long key.
         """
-        found = np.zeros(len(lows), np.bool_)
+        reached = np.zeros(len(lows), np.bool_)
         for file in self._files:
-            found |= file.reaches(lows, highs)
-        return found
+            reached |= file.reaches(lows, highs)
+        return reached
 
     def count(
         self, vnodes: Sequence[range] | None = None, *, where: Predicate | None = None
     ) -> int:
-        """Return the number of visible rows, of those that ``where`` wants."""
+        """Return the number of visible rows, or of those that match ``where``."""
         if where is not None:
             names = where.columns or self.encoding.key_names[:1]
             return sum(batch.num_rows for batch in self.scan(names, vnodes=vnodes, where=where))
@@ -358,37 +360,37 @@ class StorageTable:
         )
 
     def columns(self, names: Sequence[str] | None) -> Sequence[Column]:
-        """Return the columns of these names, the visible ones by default.
+        """Return the columns with these names, by default the visible ones.
 
-        SchemaMismatchError if there is none of a name, or a name comes twice.
+        SchemaMismatchError if there is no such column, or a name is repeated.
         """
         schema = self.encoding.schema
         if names is None:
             return schema.visible_columns
         if not name_list("columns", names):
-            raise SchemaMismatchError("no column was asked for; name at least one")
+            raise SchemaMismatchError("the list of columns is empty; name at least one")
         known = {column.name.lower(): column for column in schema.columns}
         try:
-            wanted = [known.pop(name.lower()) for name in names]
+            return [known.pop(name.lower()) for name in names]
         except KeyError as error:
             raise SchemaMismatchError(
                 f"table {self.encoding.name}: {error} is not one of its columns "
-                f"{', '.join(column.name for column in schema.columns)}, or was asked for twice"
+                f"{', '.join(column.name for column in schema.columns)}, or is named twice"
             ) from None
-        return wanted
 
-    def _with_columns_of(self, where: Predicate, wanted: Sequence[Column]) -> Sequence[Column]:
-        """Return the columns wanted and, behind them, those that a predicate looks at besides."""
+    def _with_columns_of(self, where: Predicate, columns: Sequence[Column]) -> Sequence[Column]:
+        """Return some columns, followed by the others that a predicate uses."""
         schema = self.encoding.schema
         if where.schema != schema:
             raise SchemaMismatchError(
                 f"table {self.encoding.name}: the condition was parsed for another schema; parse "
                 "it again"
             )
-        return [*wanted, *(one for one in map(schema.column, where.columns) if one not in wanted)]
+        used = map(schema.column, where.columns)
+        return [*columns, *(column for column in used if column not in columns)]
 
     def _pruned(self, where: Predicate, groups: Sequence[range], keys: KeyRange) -> Pruned | None:
-        """Return what a predicate leaves to be read; None if all of ``keys`` is."""
+        """Return what a predicate leaves to read; None to read all of ``keys``."""
         ranges = where.ranges() if keys == EVERY_KEY else None
         if ranges is None:
             return None
@@ -403,7 +405,7 @@ class StorageTable:
             yield self.find(pruned.points.slice(start, _POINTS_AT_ONCE), names, newest)[1]
         if pruned.ranges:
             scan = self._scan(columns, newest)
-            sources = [spread(source, pruned.ranges) for source in scan.sources]
+            sources = [joined_ranges(source, pruned.ranges) for source in scan.sources]
             yield from replace(scan, sources=sources).batches([pruned.around])
 
     def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
@@ -424,8 +426,8 @@ class StorageTable:
         size = sum(record.stored_bytes(table_id) for record in records)
         if newest is None:
             return Limits(rows, size)
-        held = int(newest.key_lengths.sum() + newest.value_lengths.sum())
-        return Limits(rows + len(newest), size + held)
+        newest_size = int(newest.key_lengths.sum() + newest.value_lengths.sum())
+        return Limits(rows + len(newest), size + newest_size)
 
     def _groups(self, vnodes: Sequence[range] | None) -> Sequence[range]:
         if vnodes is None:
@@ -434,17 +436,18 @@ class StorageTable:
         return vnodes
 
     def _ranges(self, groups: Sequence[range], keys: KeyRange) -> list[Bounds]:
-        """Return the ranges of full keys that hold the rows wanted, ascending.
+        """Return the ascending ranges of full keys that hold the rows of a range.
 
-        A range of keys lies in every vnode apart.
+        A range of keys has a part in every vnode.
         """
         encoding = self.encoding
         if keys == EVERY_KEY:
             return [encoding.vnode_bounds(group) for group in groups]
         low, high = encoding.key_bounds(keys)
-        only = encoding.vnode_of_range(keys)
-        if only is not None:
-            groups = [range(only, only + 1)] if any(only in group for group in groups) else []
+        vnode = encoding.vnode_of_range(keys)
+        if vnode is not None:
+            is_asked = any(vnode in group for group in groups)
+            groups = [range(vnode, vnode + 1)] if is_asked else []
         ranges = []
         for vnode in (vnode for group in groups for vnode in group):
             first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
@@ -466,8 +469,8 @@ class StorageTable:
         )
 
 
-def _within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> list[bytes]:
-    """Return those of some full keys, ascending, that lie between two keys."""
+def _keys_within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> list[bytes]:
+    """Return those of some ascending full keys that are within a span."""
     first, last = span
     start = bisect_left(full_keys, first)
     return full_keys[start : bisect_right(full_keys, last, start)]
@@ -479,7 +482,7 @@ def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
     for group in sorted(groups, key=lambda group: group.start):
         if not last <= group.start <= group.stop <= vnode_count or group.step != 1:
             raise OptionError(
-                f"{group} among {len(groups)} ranges of vnodes: they must not overlap, and lie "
+                f"{group} among {len(groups)} ranges of vnodes: they must not overlap, and must be "
                 f"within the {vnode_count} vnodes of the store"
             )
         last = group.stop

@@ -1,7 +1,8 @@
-"""Rows of one table to segments: what one task writes.
+"""What one task writes: rows of one table to segments.
 
 Promises: rows that do not fit the table are refused and nothing of them is added; memory is
-bounded, whatever is written.
+bounded, whatever is written. A row expires a number of seconds after the job that wrote it began:
+that of the table's TTL at that time, or its own.
 Does not know: epochs, or where an entry's segment ends.
 """
 
@@ -14,18 +15,24 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..codec.ragged import Positions
 from ..environment import Environment, environment_of
+from ..errors import OptionError, ValueRangeError
 from ..log.entry import SegmentRecord, TableDefinition
+from ..segment.kind import Kind
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
 from .encoding import Encoding, encoding_of
-from .lifetime import Lifetime
+from .header import NEVER
 from .resolve import fold_entries
 
 # About so much of a batch is encoded at once: that takes several times as much memory.
 _BATCH_BYTES = 8 << 20
+_SECOND = 1_000_000
+_MOST_SECONDS = (int(NEVER) - 1) // _SECOND // 2
 
 
 class TableWriter:
@@ -110,3 +117,52 @@ def _fold_of(encoding: Encoding) -> EntryFold | None:
         return partial(check_distinct, encoding)
     fold = encoding.fold
     return None if fold is None else partial(fold_entries, fold)
+
+
+class Lifetime:
+    """When the rows that one job writes to a table expire.
+
+    A delete in a table with a version column expires after the table's tombstone retention: until
+    then it has to hide rows that arrive late.
+    """
+
+    def __init__(self, definition: TableDefinition, now: int) -> None:
+        """``now``: microseconds since 1970."""
+        properties = definition.properties
+        self._definition = definition
+        self._row = int(NEVER) if properties.ttl is None else now + properties.ttl * _SECOND
+        is_versioned = properties.version_column is not None
+        tombstone = now + properties.tombstone_retention * _SECOND
+        self._delete = tombstone if is_versioned else int(NEVER)
+        self._now = now
+
+    def expiries(
+        self, rows: int, kinds: NDArray[np.uint8] | None, ttls: pa.Array | None
+    ) -> Positions | None:
+        """Return when each of some rows expires, int64; None if none does.
+
+        ``kinds``: a `Kind` a row, None if none is a delete; ``ttls``: seconds (int64), NULL for
+        the table's TTL. OptionError if the table takes no TTL, ValueRangeError for one below 1.
+        """
+        expiries = np.full(rows, self._row, np.int64)
+        if ttls is not None:
+            places = np.flatnonzero(np.asarray(ttls.is_valid()))
+            expiries[places] = self._now + self._seconds(ttls.take(pa.array(places))) * _SECOND
+        if kinds is not None:
+            expiries[kinds == Kind.DELETE] = self._delete
+        return expiries if (expiries != NEVER).any() else None
+
+    def _seconds(self, ttls: pa.Array) -> Positions:
+        properties = self._definition.properties
+        if properties.merge != "overwrite":
+            raise OptionError(
+                f"table {self._definition.name}: rows that are merged ({properties.merge}) cannot "
+                "expire one by one; leave out the TTL, or create the table with merge overwrite"
+            )
+        seconds = np.asarray(ttls.cast(pa.int64()))
+        if len(seconds) and not 1 <= pc.min(ttls).as_py() <= pc.max(ttls).as_py() <= _MOST_SECONDS:
+            raise ValueRangeError(
+                f"table {self._definition.name}: a TTL is in seconds, from 1 to {_MOST_SECONDS}; "
+                f"found {pc.min(ttls).as_py()} to {pc.max(ttls).as_py()}"
+            )
+        return seconds

@@ -1,8 +1,8 @@
-"""The value encoding of one table: what its rows hold beside their keys, to values and back.
+"""The value encoding of one table: the columns that are not in the key, to values and back.
 
-Promises: a value is a header (header.py) and, but for a delete, the row's body (codec/row.py); rows
-that were written under an earlier schema of the table are read under its present one: columns are
-known by their ids, those added since are NULL, those widened since are widened.
+Promises: a value is a header (header.py) and, except for a delete, the row's body (codec/row.py).
+Rows that were written under an earlier schema of the table are read under its present one: columns
+are known by their ids, columns added since are NULL, columns widened since are widened.
 Does not know: keys.
 """
 
@@ -32,7 +32,7 @@ from .fold import Fold
 from .header import FIXED, Headers, body_start, headers, is_delete
 
 UPSERTS = {"overwrite": Kind.PUT, "partial": Kind.PARTIAL, "ignore": Kind.IGNORE}
-"""What a row that is written is, by the table's merge behaviour."""
+"""The kind of an entry that upserts a row, by the table's merge behaviour."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Layout:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """Where each column stands in a body, by its id."""
+        """The place of each column in a body, by the column's id."""
         return {column.id: place for place, column in enumerate(self.schema.value_columns)}
 
 
@@ -83,7 +83,7 @@ class ValueEncoding:
     ) -> Bytes:
         """Return the values of rows in the table's schema, none of them a delete.
 
-        ``kinds``: a `Kind` a row, None for the table's upserts. ``expiries``: int64, see `headers`.
+        ``kinds``: one `Kind` per row, None for upserts. ``expiries``: int64, see `headers`.
         """
         columns = [rows.column(name) for name in self.names]
         header = self._common_header(kinds, expiries)
@@ -92,33 +92,33 @@ class ValueEncoding:
                 return constant(header, rows.num_rows)
             return self._codec.encode(columns, header)
         versions = None if self._version is None else self._versions(rows)
-        each = headers(
+        row_headers = headers(
             self.upsert if kinds is None else kinds,
             self._schema.version,
             rows.num_rows,
             expiries,
             versions,
         )
-        return concat([each, self._codec.encode(columns, b"")]) if columns else each
+        return concat([row_headers, self._codec.encode(columns, b"")]) if columns else row_headers
 
     def _common_header(
         self, kinds: NDArray[np.uint8] | None, expiries: Positions | None
     ) -> bytes | None:
-        """Return the header that all rows have, None if they differ."""
+        """Return the header of all rows; None if they do not have the same."""
         if self._version is not None or kinds is not None:
             return None
         if expiries is None:
             return self._header
         if not len(expiries) or (expiries != expiries[0]).any():
             return None
-        found: bytes = headers(self.upsert, self._schema.version, 1, expiries[:1])[0].as_py()
-        return found
+        header: bytes = headers(self.upsert, self._schema.version, 1, expiries[:1])[0].as_py()
+        return header
 
     def encode_deletes(self, batch: pa.RecordBatch, expiries: Positions | None = None) -> Bytes:
         """Return values that delete as many rows as a batch has.
 
-        Of the batch only the version column is looked at, where the table has one; without it a
-        delete has the lowest version.
+        Of the batch only the version column is used, if the table has one; without it a delete has
+        the lowest version.
         """
         versions = None if self._version is None else self._versions(batch)
         return headers(Kind.DELETE, self._schema.version, batch.num_rows, expiries, versions)
@@ -126,18 +126,18 @@ class ValueEncoding:
     def _versions(self, batch: pa.RecordBatch) -> Bytes:
         """Return the version column of a batch as bytes that compare as its values do."""
         assert self._version is not None
-        wanted = arrow_type(self._version.type)
+        version_type = arrow_type(self._version.type)
         names = [name.lower() for name in batch.schema.names]
         if self._version.name.lower() not in names:
-            column = pa.nulls(batch.num_rows, wanted)
+            column = pa.nulls(batch.num_rows, version_type)
         else:
-            found = batch.column(names.index(self._version.name.lower()))
+            values = batch.column(names.index(self._version.name.lower()))
             try:
-                column = exact_cast(found.type, wanted)(found)
+                column = exact_cast(values.type, version_type)(values)
             except pa.ArrowInvalid as error:
                 raise ValueRangeError(
                     f"table {self._definition.name}: the version column {self._version.name!r} "
-                    f"does not hold what is given: {error}"
+                    f"cannot hold these values: {error}"
                 ) from None
         codec = KeyCodec([self._version.type], [KeyColumn(self._version.id)])
         return codec.encode([column])
@@ -147,16 +147,16 @@ class ValueEncoding:
 
         ValueError or IndexError if the bytes are not such rows.
         """
-        found = Headers(block)
-        if (found.words == self._word).all():
-            starts, lengths = found.body_starts, found.body_lengths
+        row_headers = Headers(block)
+        if (row_headers.words == self._word).all():
+            starts, lengths = row_headers.body_starts, row_headers.body_lengths
             return self._decode(self._layout, block, starts, lengths, columns)
-        _check(found)
-        versions = np.unique(found.schema_versions).tolist()
+        _check_headers(row_headers)
+        versions = np.unique(row_headers.schema_versions).tolist()
         parts, places = [], []
         for version in versions:
-            rows = np.flatnonzero(found.schema_versions == version)
-            starts, lengths = found.body_starts[rows], found.body_lengths[rows]
+            rows = np.flatnonzero(row_headers.schema_versions == version)
+            starts, lengths = row_headers.body_starts[rows], row_headers.body_lengths[rows]
             layout = self._layout_of(version)
             parts.append(self._decode(layout, block, starts, lengths, columns))
             places.append(rows)
@@ -171,7 +171,7 @@ class ValueEncoding:
     def _layout_of(self, version: int) -> _Layout:
         layout = self._layouts.get(version)
         if layout is None:
-            raise ValueError(f"a row is encoded under schema version {version}, which is not known")
+            raise ValueError(f"a row is encoded under the unknown schema version {version}")
         return layout
 
     def _decode(
@@ -184,16 +184,16 @@ class ValueEncoding:
     ) -> dict[str, pa.Array]:
         """Return columns of rows that are encoded under one schema."""
         stored = [column for column in columns if column.id in layout.places]
-        wanted = [layout.places[column.id] for column in stored]
-        arrays = layout.codec.decode(block.values, starts, wanted, lengths) if wanted else []
-        found = {
+        places = [layout.places[column.id] for column in stored]
+        arrays = layout.codec.decode(block.values, starts, places, lengths) if places else []
+        by_name = {
             column.name: _widened(array, arrow_type(column.type))
             for column, array in zip(stored, arrays, strict=True)
         }
         for column in columns:
             if column.id not in layout.places:
-                found[column.name] = pa.nulls(len(starts), arrow_type(column.type))
-        return found
+                by_name[column.name] = pa.nulls(len(starts), arrow_type(column.type))
+        return by_name
 
     def coalesce(
         self, entries: Block, firsts: Positions, kinds: NDArray[np.uint8], newest: Block
@@ -208,17 +208,17 @@ class ValueEncoding:
         versions = None
         if self._version is not None:
             versions = Headers(newest).versions
-        each = headers(kinds, self._schema.version, len(firsts), None, versions)
-        return concat([each, self._codec.encode(columns, b"")]) if columns else each
+        row_headers = headers(kinds, self._schema.version, len(firsts), None, versions)
+        return concat([row_headers, self._codec.encode(columns, b"")]) if columns else row_headers
 
     # One row
 
     def encode_one(self, values: Sequence[Any]) -> bytes:
-        """Return the value (a put) of a row with these values beside its key."""
+        """Return the value (a put) of a row, given the values of the columns not in its key."""
         return self._header + self._codec.encode_one(values)
 
     def decode_one(self, value: bytes) -> tuple[Any, ...] | None:
-        """Return what a row holds beside its key; None if the value is a delete."""
+        """Return the values of the columns not in the key; None if the value is a delete."""
         if value.startswith(self._header):
             return self._codec.decode_one(value, FIXED.size)
         if is_delete(value):
@@ -226,23 +226,23 @@ class ValueEncoding:
         block = Block.of_pairs([(b"", value)])
         if int(Headers(block).schema_versions[0]) == self._schema.version:
             return self._codec.decode_one(value, body_start(value))
-        found = self.decode(block, self._schema.value_columns)
-        again = self._codec.encode([found[name] for name in self.names], b"")
-        return self._codec.decode_one(again[0].as_py(), 0)
+        columns = self.decode(block, self._schema.value_columns)
+        body = self._codec.encode([columns[name] for name in self.names], b"")
+        return self._codec.decode_one(body[0].as_py(), 0)
 
 
 def _column_of(schema: TableSchema, column_id: int | None) -> Column | None:
     return next((column for column in schema.columns if column.id == column_id), None)
 
 
-def _check(found: Headers) -> None:
-    known = np.isin(found.kinds, (Kind.PUT, Kind.PARTIAL, Kind.IGNORE))
-    if not known.all() or (found.flags > 3).any():
+def _check_headers(row_headers: Headers) -> None:
+    is_row = np.isin(row_headers.kinds, (Kind.PUT, Kind.PARTIAL, Kind.IGNORE))
+    if not is_row.all() or (row_headers.flags > 3).any():
         raise ValueError("the header of a value is not that of a row")
 
 
-def _widened(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return array if array.type == wanted else pc.cast(array, wanted)
+def _widened(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    return array if array.type == arrow else pc.cast(array, arrow)
 
 
 def _first_valid(array: pa.Array, firsts: Positions) -> pa.Array:

@@ -33,7 +33,7 @@ _PAIR = pa.struct({"a": pa.int32(), "b": pa.string()})
         (pa.duration("us"), dt.timedelta(days=-1), -86_400_000_000),
         (pa.string(), "ä", "ä".encode()),
         (pa.binary(), bytearray(b"ab"), b"ab"),
-        (_PAIR, {"b": "x"}, [None, b"x"]),
+        (_PAIR, {"b": "x", "a": None}, [None, b"x"]),
         (_PAIR, (1, None), [1, None]),
         (pa.list_(_PAIR), [None, (1, "x")], [None, [1, b"x"]]),
     ],
@@ -62,7 +62,8 @@ def test_a_value_has_one_form(kind: pa.DataType, value: Any, form: Any) -> None:
         (pa.string(), b"x"),
         (pa.binary(), 5),
         (pa.null(), 1),
-        (_PAIR, {"c": 1}),
+        (_PAIR, {"c": 1, "b": "x"}),
+        (_PAIR, {"b": "x"}),
         (_PAIR, (1,)),
         (pa.list_(pa.int32()), "ab"),
     ],
@@ -99,6 +100,7 @@ def test_a_struct_with_two_fields_of_one_name_takes_no_dict() -> None:
     values_of = struct_values(["a", "a"])
 
     assert values_of([1, 2]) == [1, 2]
+    assert struct_values(["a", "b"])({"b": 2}) == [None, 2]
     with pytest.raises(TypeError):
         values_of({"a": 1})
 

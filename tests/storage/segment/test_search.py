@@ -13,7 +13,7 @@ import pytest
 from relstate.storage.codec.ragged import Positions
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.page import Pages
-from relstate.storage.segment.search import Found, search
+from relstate.storage.segment.search import PrefixMatches, find_prefixes
 from support.segments import Pair, folder_for_segments, pairs_of, write_pairs
 
 _SIZES = (0, 10, 300, 1400, 5000)
@@ -30,7 +30,7 @@ def _key(draw: random.Random) -> bytes:
     return bytes(letters) + b"k" * draw.choice([0, 0, 1, 300, 470]) + b"\xff"
 
 
-def _found(found: Found) -> list[tuple[int, Pair]]:
+def _found(found: PrefixMatches) -> list[tuple[int, Pair]]:
     return list(zip(found.owners.tolist(), pairs_of([found.entries])[0], strict=True))
 
 
@@ -49,12 +49,12 @@ def test_what_lies_beneath_prefixes_is_found(tmp_path: Path, size: int, seed: in
     beneath = [[pair for pair in pairs if pair[0].startswith(one)] for one in prefixes]
     asked = pa.array(prefixes, pa.large_binary())
 
-    found = search(pages, asked)
+    found = find_prefixes(pages, asked)
     assert _found(found) == [(at, pair) for at, some in enumerate(beneath) for pair in some]
     assert not found.is_cut.any()
 
     most = np.array([draw.choice([1, 2, 3, 10, 100, 1 << 40]) for _ in prefixes], np.int64)
-    found = search(pages, asked, most)
+    found = find_prefixes(pages, asked, most)
     counts = np.bincount(found.owners, minlength=len(prefixes)).tolist()
     heads = [some[:count] for some, count in zip(beneath, counts, strict=True)]
     assert _found(found) == [(at, pair) for at, some in enumerate(heads) for pair in some]
@@ -78,7 +78,7 @@ def test_few_pages_are_read_for_the_first_entries(
         return leaves(self, indices)
 
     monkeypatch.setattr(Pages, "leaves", counted)
-    found = search(pages, pa.array([b"a"], pa.large_binary()), np.array([3]))
+    found = find_prefixes(pages, pa.array([b"a"], pa.large_binary()), np.array([3]))
 
     assert [pair[0] for _, pair in _found(found)] == [b"a%06d\xff" % number for number in range(3)]
     assert found.is_cut.tolist() == [True]

@@ -16,7 +16,7 @@ from relstate.storage.errors import CorruptionError, SchemaMismatchError
 from relstate.storage.segment import search as search_module
 from relstate.storage.segment import segment as segment_module
 from relstate.storage.segment.page import LayoutError, Pages
-from relstate.storage.segment.search import Found
+from relstate.storage.segment.search import PrefixMatches
 from support.prefixed import Prefixed, Values
 from support.stores import StoreMaker, committed, contents, rows_of
 
@@ -176,7 +176,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     found = search_module.search
 
-    def count(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> Found:
+    def count(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
         result = found(pages, prefixes, most)
         sizes.append(len(result.owners))
         return result

@@ -16,7 +16,7 @@ from support.stores import contents
 @pytest.fixture
 def compacted(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store whose table lies in a file for each shard, and in one of later changes above."""
-    monkeypatch.setattr("relstate.storage.upkeep.policy.CUT", 1)
+    monkeypatch.setattr("relstate.storage.maintenance.policy.CUT", 1)
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     for start in (0, 500):
         keys = np.arange(start, start + 1000)

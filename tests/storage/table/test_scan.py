@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relstate.storage import TableSchema
 from relstate.storage.codec.ragged import Bytes
+from relstate.storage.predicate.predicate import Predicate
+from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.kind import Kind
 from relstate.storage.table.header import FIXED
 from relstate.storage.table.piece import Limits, Piece
 from relstate.storage.table.resolve import Resolver, visible_at
-from relstate.storage.table.scan import Bounds, Scan
+from relstate.storage.table.scan import Bounds, Scan, joined_blocks, joined_ranges, matching
 from support.segments import full_key
 
 _SMALL, _LARGE = Limits(rows=1000, size=1 << 20), Limits(rows=1 << 40, size=1 << 50)
@@ -25,7 +28,7 @@ PLAIN = Resolver(visible_at(lambda: 0))
 _BOUNDS = [
     (full_key(b"", vnode=vnode)[:6], full_key(b"", vnode=vnode + 1)[:6]) for vnode in range(_VNODES)
 ]
-_HEAD = 6
+_PREFIX = 6
 
 # Of every source, the newest first, what it says of some keys.
 _SOURCES = st.lists(st.dictionaries(st.integers(0, 200), st.booleans(), max_size=60), max_size=4)
@@ -63,7 +66,7 @@ def keys_of(batch: pa.RecordBatch) -> Bytes:
 def decode(piece: Piece) -> pa.RecordBatch:
     """Return a piece's primary keys as a batch."""
     found = np.array(
-        [key[_HEAD:] for block in piece.blocks for key in block.key_bytes().to_pylist()]
+        [key[_PREFIX:] for block in piece.blocks for key in block.key_bytes().to_pylist()]
     )
     ordered = found if piece.order is None else found[piece.order]
     return pa.record_batch({"key": pa.array(ordered.tolist(), pa.large_binary())})
@@ -134,3 +137,70 @@ def test_batches_are_bounded() -> None:
         sizes = [batch.num_rows for batch in batches]
         assert sum(sizes) == len(keys)
         assert max(sizes) <= 65_536
+
+
+# Many small ranges, read as one run
+
+ENTRIES = Block.over(
+    pa.array([b"%03d" % number for number in range(100)], pa.large_binary()),
+    pa.array([b"v%d" % number for number in range(100)], pa.large_binary()),
+)
+
+
+def single_entries(bounds: Bounds, _leaves: int, _descending: bool) -> Iterator[Block]:
+    """The entries within bounds, one a block."""
+    inside = ENTRIES.between(*bounds)
+    return (inside.slice(place, place + 1) for place in range(len(inside)))
+
+
+def test_ranges_are_read_in_few_blocks_in_order() -> None:
+    """Blocks over one buffer become one, without a copy."""
+    ranges: list[Bounds] = [(b"003", b"006"), (b"010", b"010"), (b"050", b"052"), (b"098", None)]
+
+    (block,) = joined_ranges(single_entries, ranges)((b"", None), 4, False)
+    assert block.key_bytes().to_pylist() == [
+        b"003", b"004", b"005", b"050", b"051", b"098", b"099",
+    ]  # fmt: skip
+    assert block.value_bytes().to_pylist()[-1] == b"v99"
+    assert block.keys is ENTRIES.keys
+
+
+def test_blocks_of_other_buffers_stay_apart() -> None:
+    """Nothing is copied to bring them together."""
+    pairs = [Block.of_pairs([(b"a", b"1")]), Block.of_pairs([(b"b", b"2")])]
+
+    assert [block.key(0) for block in joined_blocks(pairs)] == [b"a", b"b"]
+    assert list(joined_blocks([])) == []
+
+
+# Rows that match a predicate
+
+SCHEMA = TableSchema.build(parse_columns("k INT, v INT"), ["k"])
+
+
+def batches(rows: int, size: int) -> list[pa.RecordBatch]:
+    """Batches of so many rows each."""
+    whole = pa.record_batch({"k": pa.array(range(rows), pa.int32()), "v": [1] * rows})
+    return [whole.slice(start, size) for start in range(0, rows, size)]
+
+
+def test_small_batches_come_together() -> None:
+    """In their order, with the columns asked for only."""
+    where = Predicate.parse("k >= 100", SCHEMA)
+
+    (found,) = matching(batches(300, 7), where, ["v", "k"])
+    assert found.schema.names == ["v", "k"]
+    assert found["k"].to_pylist() == list(range(100, 300))
+
+
+def test_what_is_not_wanted_leaves_no_batch() -> None:
+    """Not even an empty one."""
+    assert list(matching(batches(300, 7), Predicate.parse("k < 0", SCHEMA), ["k"])) == []
+    assert list(matching([], Predicate.parse("k < 0", SCHEMA), ["k"])) == []
+
+
+def test_large_batches_are_not_held_back() -> None:
+    """Memory does not grow with what is kept."""
+    found = list(matching(batches(50_000, 10_000), Predicate.parse("TRUE", SCHEMA), ["k"]))
+
+    assert [batch.num_rows for batch in found] == [10_000] * 5
