@@ -12,9 +12,9 @@
 
 A feed is a change feed read as a batch; a stream of reads follows one.
 
-Promises: every problem of a set of options is told at once, by the name the documentation uses; an
-option that is not known, or means nothing for what is being done, is refused and never ignored.
-Does not know: Spark, or whether the store and the table exist. Names match whatever their case.
+Promises: one error reports all problems of a set of options, by the names of the documentation; an
+option that is unknown, or has no meaning for the operation, is refused and never ignored.
+Does not know: Spark, or whether the store and the table exist. Names match in any case.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a batch read asks for. ``columns`` is None for all.
+    """The options of a batch read. ``columns`` is None for all.
 
-    ``version`` and ``time`` name the epoch, at most one of them; without, it is the latest.
+    ``version`` or ``time`` names the epoch; if both are None, it is the latest.
     ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
     ``bound_condition``: one that `db.sql` has bound to the table's columns, as JSON.
-    ``expires_by``: the time by which rows that have expired are left out, None for the read's own.
+    ``expires_by``: rows that had expired by then are left out; None for the time of the read.
     """
 
     path: str
@@ -63,7 +63,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a range of epochs: a version or a time, or neither, and whether it is inside."""
+    """One end of a range of epochs: a version, a time or neither, and whether it is included."""
 
     version: int | None = None
     time: datetime | None = None
@@ -72,12 +72,12 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """What a read of a change feed asks for.
+    """The options of a read of a change feed.
 
-    ``from_latest``: it starts behind what is the latest epoch when it starts. A stream without any
+    ``from_latest``: it starts after the epoch that is the latest when it starts. A stream without a
     start begins with the whole table. ``deduplication`` is one of `storage.DEDUPLICATIONS`;
-    ``update_images``: an update is its images. ``epochs_a_trigger``: how many epochs with changes
-    a micro-batch takes at most, None for all there are.
+    ``update_images``: an update is two rows, the row before it and the one after it.
+    ``epochs_per_trigger``: how many epochs with changes a micro-batch takes at most, None for all.
     """
 
     path: str
@@ -89,7 +89,7 @@ class FeedOptions:
     update_images: bool
     columns: tuple[str, ...] | None
     partitions: int | None
-    epochs_a_trigger: int | None
+    epochs_per_trigger: int | None
 
     @property
     def has_start(self) -> bool:
@@ -99,14 +99,14 @@ class FeedOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write asks for.
+    """The options of a write.
 
-    ``operation_column`` names the column that says insert, update or delete; ``clustered``: all
-    changes of a key arrive in one task, in order. ``ttl``: seconds after which the rows expire;
+    ``operation_column`` names the column with insert, update or delete; ``clustered``: all changes
+    of a key arrive in one task, in order. ``ttl``: seconds after which the rows expire;
     ``ttl_column`` names a column with those of each. ``merge_schema``: columns that the table lacks
-    are added to it. ``application`` and ``version`` make the write happen once: a version not above
-    the application's last is skipped. A version without an application is one of the streaming
-    query that runs the write.
+    are added to it. ``application`` and ``version`` make a retried write happen once: a version not
+    above the application's last is skipped. A version without an application belongs to the
+    streaming query that runs the write.
     """
 
     path: str
@@ -120,9 +120,9 @@ class WriteOptions:
     merge_schema: bool = False
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Return the options of a batch read; OptionError, naming every problem, if there is one."""
-    values = _parsed(given, _READ | _INTERNAL, "a read", _check_time_zone, _check_epoch)
+    values = _parsed(options, _READ | _INTERNAL, "a read", _check_time_zone, _check_epoch)
     return ReadOptions(
         path=values["path"],
         table=values["table"],
@@ -137,9 +137,9 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     )
 
 
-def is_feed(given: Mapping[str, str]) -> bool:
-    """Tell whether a read is one of a change feed. OptionError if the option says neither."""
-    for key, text in given.items():
+def is_feed(options: Mapping[str, str]) -> bool:
+    """Return whether a read is one of a change feed. OptionError if the option is no boolean."""
+    for key, text in options.items():
         if key.lower() == "readchangefeed":
             try:
                 return _boolean(text)
@@ -148,29 +148,31 @@ def is_feed(given: Mapping[str, str]) -> bool:
     return False
 
 
-def feed_options(given: Mapping[str, str]) -> FeedOptions:
-    """Return the options of a change feed read as a batch; OptionError as for the others."""
+def feed_options(options: Mapping[str, str]) -> FeedOptions:
+    """Return the options of a change feed read as a batch. Errors as of `read_options`."""
     use = "a batch read of a change feed"
-    return _feed(_parsed(given, _FEED, use, _check_time_zone, _check_range, _check_start))
+    return _feed_options(_parsed(options, _FEED, use, _check_time_zone, _check_range, _check_start))
 
 
-def follow_options(given: Mapping[str, str]) -> FeedOptions:
-    """Return the options of a stream that follows a change feed; OptionError as for the others."""
-    if not is_feed(given):
+def follow_options(options: Mapping[str, str]) -> FeedOptions:
+    """Return the options of a stream that follows a change feed. Errors as of `read_options`."""
+    if not is_feed(options):
         raise errors.OptionError(
-            "a table is read as a stream by its changes: set option 'readChangeFeed' to 'true'; "
-            "without it the rows of a table have no order in which a stream could read them"
+            "a stream reads the changes of a table: set option 'readChangeFeed' to 'true'; rows "
+            "have no order in which a stream could read them"
         )
     use = "a streaming read of a change feed"
-    return _feed(_parsed(given, _FOLLOW, use, _check_time_zone, _check_range))
+    return _feed_options(_parsed(options, _FOLLOW, use, _check_time_zone, _check_range))
 
 
-def either_feed_options(given: Mapping[str, str]) -> FeedOptions:
-    """Return the options of a feed where it is not known yet how it will be read."""
-    return _feed(_parsed(given, _FEED | _FOLLOW, "a read of a change feed", _check_time_zone))
+def either_feed_options(options: Mapping[str, str]) -> FeedOptions:
+    """Return the options of a feed that may be read as a batch or as a stream."""
+    return _feed_options(
+        _parsed(options, _FEED | _FOLLOW, "a read of a change feed", _check_time_zone)
+    )
 
 
-def _feed(values: Mapping[str, Any]) -> FeedOptions:
+def _feed_options(values: Mapping[str, Any]) -> FeedOptions:
     version = values.get("startingVersion")
     return FeedOptions(
         path=values["path"],
@@ -190,25 +192,25 @@ def _feed(values: Mapping[str, Any]) -> FeedOptions:
         update_images=values.get("computeUpdates", True),
         columns=values.get("columns"),
         partitions=values.get("numPartitions"),
-        epochs_a_trigger=values.get("maxEpochsPerTrigger"),
+        epochs_per_trigger=values.get("maxEpochsPerTrigger"),
     )
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Return the options of a batch write; OptionError, naming every problem, if there is one."""
-    return _written(_parsed(given, _WRITE, "a write", _check_operation, _check_identity))
+    return _write_options(_parsed(options, _WRITE, "a write", _check_operation, _check_identity))
 
 
-def stream_options(given: Mapping[str, str]) -> WriteOptions:
-    """Return the options of a streaming write; OptionError as for the others.
+def stream_options(options: Mapping[str, str]) -> WriteOptions:
+    """Return the options of a streaming write. Errors as of `write_options`.
 
     Its version is the number of the micro-batch, so that it cannot be given.
     """
-    own = {key: value for key, value in given.items() if key.lower() not in _SET_BY_SPARK}
-    return _written(_parsed(own, _STREAM, "a streaming write", _check_operation))
+    own = {key: value for key, value in options.items() if key.lower() not in _SET_BY_SPARK}
+    return _write_options(_parsed(own, _STREAM, "a streaming write", _check_operation))
 
 
-def _written(values: Mapping[str, Any]) -> WriteOptions:
+def _write_options(values: Mapping[str, Any]) -> WriteOptions:
     return WriteOptions(
         path=values["path"],
         table=values["table"],
@@ -223,12 +225,16 @@ def _written(values: Mapping[str, Any]) -> WriteOptions:
 
 
 def _parsed(
-    given: Mapping[str, str], known: Mapping[str, _Parse], use: str, *checks: _Check
+    options: Mapping[str, str], known: Mapping[str, _Parse], use: str, *checks: _Check
 ) -> dict[str, Any]:
+    """Return the values of options by their names. OptionError, with every problem.
+
+    ``known``: how each is parsed; ``use``: what they are for, in a message.
+    """
     names = {name.lower(): name for name in known}
     values: dict[str, Any] = {}
     problems: list[str] = []
-    for key, text in given.items():
+    for key, text in options.items():
         name = names.get(key.lower())
         if name is None:
             problems.append(_unknown(key, known, use))
@@ -237,15 +243,15 @@ def _parsed(
             values[name] = known[name](text)
         except ValueError as error:
             problems.append(f"option {name!r} is {text!r}: {error}")
-    tried = {names.get(key.lower()) for key in given}
-    problems += [_MISSING[name] for name in _REQUIRED if name not in tried]
+    present = {names.get(key.lower()) for key in options}
+    problems += [_MISSING[name] for name in _REQUIRED if name not in present]
     problems += [problem for check in checks if (problem := check(values)) is not None]
     if problems:
-        raise errors.OptionError(_told(problems, use))
+        raise errors.OptionError(_joined(problems, use))
     return values
 
 
-def _told(problems: Sequence[str], use: str) -> str:
+def _joined(problems: Sequence[str], use: str) -> str:
     if len(problems) == 1:
         return problems[0]
     return f"{len(problems)} problems in the options of {use}: " + "; ".join(problems)
@@ -254,13 +260,13 @@ def _told(problems: Sequence[str], use: str) -> str:
 def _unknown(key: str, known: Mapping[str, _Parse], use: str) -> str:
     lowered = key.lower()
     if lowered == "paths":
-        return "load() was given several paths; a relstate table lies in one store"
+        return "load() was given several paths; a relstate table is in one store"
     for name in _EVERY_NAME:
         if name.lower() == lowered:
             return f"option {name!r} has no meaning for {use}"
     public = [name for name in known if name not in _INTERNAL]
-    shown = {name.lower(): name for name in public}
-    near = [repr(shown[name]) for name in get_close_matches(lowered, shown, n=2)]
+    by_lower_case = {name.lower(): name for name in public}
+    near = [repr(by_lower_case[name]) for name in get_close_matches(lowered, by_lower_case, n=2)]
     if near:
         return f"unknown option {key!r} for {use}; did you mean {' or '.join(near)}?"
     return f"unknown option {key!r} for {use}; the options are {', '.join(public)}"
@@ -269,7 +275,7 @@ def _unknown(key: str, known: Mapping[str, _Parse], use: str) -> str:
 def _check_time_zone(values: Mapping[str, Any]) -> str | None:
     if "timeZone" in values and values.keys().isdisjoint(_LOCAL_TIMES):
         return (
-            "option 'timeZone' says what local times mean in 'where', 'timestampAsOf', "
+            "option 'timeZone' is the zone of local times in 'where', 'timestampAsOf', "
             "'startingTimestamp' and 'endingTimestamp'; give one of them too"
         )
     return None
@@ -296,10 +302,10 @@ def _check_range(values: Mapping[str, Any]) -> str | None:
     by_version = values.keys() & {"startingVersion", "endingVersion"}
     by_time = values.keys() & {"startingTimestamp", "endingTimestamp"}
     if by_version and by_time:
-        return "a range of epochs goes by versions or by timestamps; give options of one kind"
+        return "a range of epochs is given by versions or by timestamps; give options of one kind"
     for name in ("starting", "ending"):
-        named = f"{name}BoundInclusive" in values
-        if named and values.keys().isdisjoint({f"{name}Version", f"{name}Timestamp"}):
+        has_bound = f"{name}BoundInclusive" in values
+        if has_bound and values.keys().isdisjoint({f"{name}Version", f"{name}Timestamp"}):
             return f"option '{name}BoundInclusive' needs '{name}Version' or '{name}Timestamp'"
     for kind in ("Version", "Timestamp"):
         start, end = values.get(f"starting{kind}"), values.get(f"ending{kind}")
@@ -312,7 +318,7 @@ def _check_range(values: Mapping[str, Any]) -> str | None:
 
 def _check_operation(values: Mapping[str, Any]) -> str | None:
     if "opColumn" not in values and "clustered" in values:
-        return "option 'clustered' says how the rows of 'opColumn' arrive; give that too"
+        return "option 'clustered' is about the rows of 'opColumn'; give that too"
     return None
 
 
@@ -345,19 +351,19 @@ def _instant(text: str) -> str:
 
 
 def _time(values: Mapping[str, Any], name: str) -> datetime | None:
-    """Return the instant that an option names, local to the zone that another one does."""
+    """Return the instant that an option names; a local time is in the zone of 'timeZone'."""
     text = values.get(name)
     return None if text is None else parse_instant(text, values.get("timeZone", "UTC"))
 
 
 def _deduplication(text: str) -> str:
-    found = {mode.lower(): mode for mode in DEDUPLICATIONS}.get(text.strip().lower())
-    if found is not None:
-        return found
+    mode = {mode.lower(): mode for mode in DEDUPLICATIONS}.get(text.strip().lower())
+    if mode is not None:
+        return mode
     if text.strip().lower() == "none":
         raise ValueError(
-            "relstate stores rows and finds changes by comparing them, so there are no raw changes "
-            "to be had; 'dropCarryovers' gives those of every commit"
+            "relstate stores rows and finds changes by comparing them, so it has no raw changes; "
+            "'dropCarryovers' gives the changes of every commit"
         )
     raise ValueError(f"it must be {' or '.join(map(repr, DEDUPLICATIONS))}")
 
@@ -366,11 +372,11 @@ def _names(text: str) -> tuple[str, ...]:
     names: list[str] = []
     position = 0
     while position < len(text):
-        found = _NAME.match(text, position)
-        if found is None:
+        match = _NAME.match(text, position)
+        if match is None:
             raise ValueError("it must be column names, separated by commas")
-        names.append(found[1].replace("``", "`") if found[1] else found[2].strip())
-        position = found.end()
+        names.append(match[1].replace("``", "`") if match[1] else match[2].strip())
+        position = match.end()
     if not names or not all(names):
         raise ValueError("it must be column names, separated by commas")
     if len({name.lower() for name in names}) != len(names):
@@ -403,13 +409,13 @@ _MAX_LONG = 2**63 - 1
 _LATEST = "latest"
 _LOCAL_TIMES = ("where", "timestampAsOf", "expiresBy", "startingTimestamp", "endingTimestamp")
 _version = _whole_number(0, _MAX_LONG)
-_PLACE: dict[str, _Parse] = {"path": _path, "table": _text}
-_REQUIRED = tuple(_PLACE)
+_TABLE: dict[str, _Parse] = {"path": _path, "table": _text}
+_REQUIRED = tuple(_TABLE)
 _MISSING = {
     "path": "option 'path', the directory of the store, is missing",
     "table": "option 'table', the name of the table in the store, is missing",
 }
-_READ = _PLACE | {
+_READ = _TABLE | {
     "readChangeFeed": _boolean,
     "versionAsOf": _version,
     "timestampAsOf": _instant,
@@ -419,9 +425,9 @@ _READ = _PLACE | {
     "timeZone": _text,
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
 }
-# What relstate gives a read of its own; nobody else is expected to know it.
+# What relstate gives its own reads; users need not know it.
 _INTERNAL: dict[str, _Parse] = {"boundCondition": _text}
-_STREAM = _PLACE | {
+_STREAM = _TABLE | {
     "opColumn": _text,
     "clustered": _boolean,
     "ttl": positive_seconds,
@@ -430,7 +436,7 @@ _STREAM = _PLACE | {
     "txnAppId": _text,
 }
 _WRITE = _STREAM | {"txnVersion": _whole_number(0, _MAX_LONG)}
-_CHANGES = _PLACE | {
+_CHANGES = _TABLE | {
     "readChangeFeed": _boolean,
     "startingVersion": _version_or_latest,
     "startingTimestamp": _instant,

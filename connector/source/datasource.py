@@ -1,7 +1,7 @@
-"""The data source: what Spark makes of ``format("relstate")``.
+"""The data source of ``format("relstate")``.
 
-Spark imports this module when it looks at the sources that are installed, in every session; so it
-imports nothing of the storage, and each call brings what it needs.
+Spark imports this module in every session, when it looks for installed sources. So the module
+imports nothing of the storage; each call imports what it needs.
 Does not know: options, stores, rows.
 """
 
@@ -34,7 +34,7 @@ class RelstateDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of one epoch, chosen now: the latest unless an option names one.
 
-        With ``readChangeFeed``, of what changed in a range of epochs.
+        With ``readChangeFeed``, the reader of the changes in a range of epochs.
         """
         from .read import plan_reader
 

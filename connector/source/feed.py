@@ -39,14 +39,14 @@ def plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
         first = min(first_epoch(store, options.start), last + 1)
         names = checked_names(_schema_at(store, options.table, last), options, schema)
         plan = feed_plan(store, options, first, last, names)
-    partitions = options.partitions or worth_tasks(plan)
+    partitions = options.partitions or default_partitions(plan)
     return TableReader(plan, partitions, arrow_schema_of(schema))
 
 
 def feed_plan(
     store: Store, options: FeedOptions, first: int, last: int, names: Sequence[str]
 ) -> FeedPlan:
-    """Return the plan of what changed from one epoch to another, as the options want it told."""
+    """Return the plan of the changes from one epoch to another, in the form the options name."""
     return store.feed_plan(
         options.table,
         first,
@@ -58,14 +58,14 @@ def feed_plan(
 
 
 def checked_names(table: TableSchema, options: FeedOptions, schema: StructType) -> tuple[str, ...]:
-    """Return the names of the columns of ``schema``, which a feed of the table can give."""
+    """Return the names of the columns of ``schema``. Errors if a feed of the table lacks one."""
     names = tuple(field.name for field in check_feed_readable(table, schema))
     check_columns(options.columns, names)
     return names
 
 
-def worth_tasks(plan: FeedPlan | FeedSnapshot) -> int:
-    """Return how many tasks a plan is worth."""
+def default_partitions(plan: FeedPlan | FeedSnapshot) -> int:
+    """Return how many tasks read a plan by default."""
     return max(1, -(-plan.stored_bytes // PARTITION_BYTES))
 
 
@@ -77,10 +77,10 @@ def _schema_at(store: Store, table: str, epoch: int) -> TableSchema:
 
 
 def first_epoch(store: Store, start: Bound) -> int:
-    """Return the first epoch within a start, one behind the latest if there is none yet.
+    """Return the first epoch within a start; the one after the latest if there is none yet.
 
-    EpochNotFoundError for a version in the future, EpochExpiredError where the time of a commit
-    that is no longer kept is asked for.
+    EpochNotFoundError for a version in the future, EpochExpiredError for the time of a
+    commit that has expired.
     """
     if start.version is not None:
         store.state.check_epoch(start.version)
@@ -96,7 +96,7 @@ def last_epoch(store: Store, end: Bound) -> int:
     """Return the last epoch within an end, the latest if there is no end.
 
     EpochNotFoundError for a version in the future or a time before the first commit,
-    EpochExpiredError for what is no longer kept.
+    EpochExpiredError for one that has expired.
     """
     if end.version is not None:
         store.state.check_epoch(end.version)

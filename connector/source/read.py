@@ -27,30 +27,30 @@ from relstate.storage import Predicate, ReadPlan, Store
 from .feed import feed_schema, plan_feed_reader
 from .reader import PARTITION_BYTES, TableReader, check_columns
 
-# Keys looked up one by one that make one.
+# So many keys, looked up singly, make a partition.
 PARTITION_POINTS = 4096
 
 
 @strip_traceback
-def plan_schema(given: Mapping[str, str]) -> StructType:
+def plan_schema(options: Mapping[str, str]) -> StructType:
     """Return the schema of a read with these options, or of a catalog table defined by them.
 
     OptionError, MissingError where there is nothing to read, SchemaMismatchError for a column
     that is not there, UnsupportedExpressionError for a condition that cannot be evaluated exactly.
     """
-    if not catalog_table.is_definition(given):
-        return _schema_of(given)
-    options = catalog_table.definition_options(given)
-    return catalog_table.with_options(_schema_of(options), options)
+    if not catalog_table.is_definition(options):
+        return _schema_of(options)
+    defined = catalog_table.definition_options(options)
+    return catalog_table.with_options(_schema_of(defined), defined)
 
 
 @strip_traceback
-def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
+def plan_reader(given_options: Mapping[str, str], schema: StructType) -> TableReader:
     """Return the reader of the columns of ``schema`` at the epoch, or of the epochs, chosen now.
 
     Errors as for `plan_schema`; SchemaMismatchError also where a column has another type.
     """
-    known = catalog_table.stored_options(schema, given)
+    known = catalog_table.stored_options(schema, given_options)
     if is_feed(known):
         return plan_feed_reader(feed_options(known), schema)
     options = read_options(known)
@@ -59,13 +59,15 @@ def plan_reader(given: Mapping[str, str], schema: StructType) -> TableReader:
     names = tuple(column.name for column in columns)
     check_columns(options.columns, names)
     plan = replace(plan, columns=names)
-    return TableReader(plan, options.partitions or partitions_worth(plan), arrow_schema_of(schema))
+    return TableReader(
+        plan, options.partitions or default_read_partitions(plan), arrow_schema_of(schema)
+    )
 
 
-def _schema_of(given: Mapping[str, str]) -> StructType:
-    if is_feed(given):
-        return feed_schema(either_feed_options(given))
-    options = read_options(given)
+def _schema_of(given_options: Mapping[str, str]) -> StructType:
+    if is_feed(given_options):
+        return feed_schema(either_feed_options(given_options))
+    options = read_options(given_options)
     return struct_type(named_columns(_plan(options).definition.schema, options.columns))
 
 
@@ -83,8 +85,8 @@ def _plan(options: ReadOptions) -> ReadPlan:
     return plan
 
 
-def partitions_worth(plan: ReadPlan) -> int:
-    """Return how many tasks a read is worth."""
+def default_read_partitions(plan: ReadPlan) -> int:
+    """Return how many tasks a read has by default."""
     most = max(1, -(-plan.stored_bytes // PARTITION_BYTES))
     pruning = plan.pruning()
     if pruning.ranges != 0:

@@ -1,7 +1,7 @@
-"""The batch reader: what one plan names, a table at one epoch or its changes, in parts.
+"""The batch reader: a table at one epoch, or its changes, in partitions.
 
-Promises: all tasks of a read see the epochs of its plan, however long they wait, and none looks at
-the log. Batches have exactly the Arrow schema that Spark expects.
+Promises: all tasks of a read see the epochs of its plan, however long they wait, and none reads the
+log. Batches have exactly the Arrow schema that Spark expects.
 Does not know: how the plan was made, or how rows are stored.
 """
 
@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from relstate.connector.failure import strip_tracebacks
 from relstate.storage import FeedPlan, FeedSnapshot, ReadPlan, cast, errors
 
-# Stored bytes that make a partition by default: a task of Spark costs as much as reading 1 MiB.
+# Stored bytes per partition by default: a task of Spark costs as much as reading 1 MiB.
 PARTITION_BYTES = 32 << 20
 
 
@@ -28,7 +28,7 @@ class VnodePartition(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Reads one plan, in so many partitions, as batches of ``schema``. Travels to the tasks."""
+    """Reads one plan, in ``partitions``, as batches of ``schema``. Pickled to the tasks."""
 
     def __init__(self, plan: ReadPlan | FeedPlan, partitions: int, schema: pa.Schema) -> None:
         self._plan = plan
@@ -48,16 +48,16 @@ class TableReader(DataSourceReader):
 def batches_of(
     plan: ReadPlan | FeedPlan | FeedSnapshot, vnodes: tuple[range, ...], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what a plan names of some vnodes, as batches of ``schema``, to Spark."""
+    """Yield the rows of a plan in some vnodes to Spark, as batches of ``schema``."""
     return strip_tracebacks(_in_schema(batch, schema) for batch in plan.read(vnodes))
 
 
-def check_columns(asked: Sequence[str] | None, given: Sequence[str]) -> None:
-    """OptionError where a schema was given beside the option, and says something else."""
-    if asked is not None and [n.lower() for n in asked] != [n.lower() for n in given]:
+def check_columns(names: Sequence[str] | None, schema_names: Sequence[str]) -> None:
+    """OptionError if the option 'columns' and the schema that was given name other columns."""
+    if names is not None and [n.lower() for n in names] != [n.lower() for n in schema_names]:
         raise errors.OptionError(
-            f"option 'columns' names {', '.join(asked)}, and the schema given names "
-            f"{', '.join(given)}; give one of them"
+            f"option 'columns' names {', '.join(names)}, and the schema given names "
+            f"{', '.join(schema_names)}; give one of them"
         )
 
 

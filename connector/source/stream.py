@@ -1,14 +1,14 @@
 """The stream of a table's changes, as micro-batches.
 
-Promises: every change is handed over once and in the order of the epochs, however often the query
-is stopped, killed and started again: what a micro-batch holds follows from its offsets alone, and
-tasks read what was pinned when it was planned. A query that starts anywhere but at a given epoch
-begins with the whole table, every row an insert.
+Promises: every change is emitted once and in the order of the epochs, however often the query is
+stopped, killed and restarted: the content of a micro-batch follows from its offsets alone, and
+tasks read the epochs that were pinned when it was planned. A query without a start begins with the
+whole table, every row an insert.
 Does not know: how changes are found.
 
-Spark asks for the first offset again when it plans the first micro-batch anew after a crash, and
-more may have been committed by then. So every offset also tells where the stream began, and the
-end of a first micro-batch decides where it starts.
+After a crash in the first micro-batch Spark asks for the first offset again, and more may have been
+committed by then. So every offset also has the epoch where the stream began, and the end of the
+first micro-batch decides where it starts.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from relstate.connector.options import FeedOptions, follow_options
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import FeedPlan, FeedSnapshot, Store, TableDefinition, errors
 
-from .feed import checked_names, feed_plan, first_epoch, worth_tasks
+from .feed import checked_names, default_partitions, feed_plan, first_epoch
 from .reader import batches_of
 
 
 @dataclass(frozen=True, slots=True)
 class FeedOffset:
-    """All changes of a table up to ``epoch``, since the stream ``began``, are handed over.
+    """All changes of a table up to ``epoch``, since the stream ``began``, are emitted.
 
-    ``began``: the epoch behind which changes are told; with ``snapshot`` all rows that were there
-    are told first, and ``is_whole`` says that they are yet to be. ``table_id`` tells this table
-    from a later one of its name.
+    ``began``: the epoch after which changes are emitted; with ``snapshot`` all rows of that epoch
+    are emitted first, and ``is_whole`` says that they are not emitted yet. ``table_id``
+    distinguishes this table from a later one of its name.
+
+    Promises: `FeedOffset.from_json(offset.to_json()) == offset`; one offset has one JSON text.
     """
 
     table_id: int
@@ -55,21 +57,21 @@ class FeedOffset:
 
     @classmethod
     def whole(cls, table_id: int, epoch: int) -> FeedOffset:
-        """Return the beginning of a stream that tells of all rows at an epoch first."""
+        """Return the beginning of a stream that emits all rows of an epoch first."""
         return cls(table_id, epoch, True, epoch, True)
 
     @classmethod
-    def behind(cls, table_id: int, epoch: int) -> FeedOffset:
-        """Return the beginning of a stream that tells of what changed behind an epoch."""
+    def after(cls, table_id: int, epoch: int) -> FeedOffset:
+        """Return the beginning of a stream that emits the changes after an epoch."""
         return cls(table_id, epoch, False, epoch)
 
     def beginning(self) -> FeedOffset:
         """Return where the stream that came to this offset began."""
-        begin = FeedOffset.whole if self.snapshot else FeedOffset.behind
+        begin = FeedOffset.whole if self.snapshot else FeedOffset.after
         return begin(self.table_id, self.began)
 
-    def behind_snapshot(self) -> FeedOffset:
-        """Return the offset at which all rows are told."""
+    def after_snapshot(self) -> FeedOffset:
+        """Return the offset at which all rows are emitted."""
         return replace(self, is_whole=False)
 
     def at(self, epoch: int) -> FeedOffset:
@@ -88,21 +90,21 @@ class FeedOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FeedOffset:
-        """Return the offset that `to_json` described. OptionError if it is none."""
+        """Return the offset that `to_json` described. OptionError if it is not one."""
         try:
             return cls(
                 value["table"], value["began"], value["snapshot"], value["epoch"], value["whole"]
             )
         except (KeyError, TypeError):
             raise errors.OptionError(
-                f"{value!r} in the query's checkpoint is no offset of a change feed: the "
-                "checkpoint is another query's"
+                f"{value!r} in the query's checkpoint is not an offset of a change feed: the "
+                "checkpoint belongs to another query"
             ) from None
 
 
 @dataclass(frozen=True)
 class PlannedPartition(InputPartition):
-    """What one task reads: some vnodes of a plan."""
+    """The part of a micro-batch that one task reads: some vnodes of a plan."""
 
     plan: FeedPlan | FeedSnapshot
     vnodes: tuple[range, ...]
@@ -120,7 +122,7 @@ def plan_stream(given: Mapping[str, str], schema: StructType) -> ChangeStreamRea
 
 
 class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows one table. Travels to the tasks, without the store."""
+    """Follows one table. Pickled to the tasks, without the store."""
 
     def __init__(self, options: FeedOptions, schema: StructType) -> None:
         self._options = options
@@ -129,7 +131,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._store: Store | None = None
         self._first: FeedOffset | None = None
         self._target: int | None = None
-        # What can never be read fails when the query starts.
+        # Columns that cannot be read fail here, when the query starts.
         checked_names(self._definition().schema, options, schema)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,17 +141,17 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @strip_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query begins; the same in all of its run."""
+        """Return where a new query begins; the same in all of a run."""
         if self._first is None:
             self._first = self._beginning()
         return self._first.to_json()
 
     @strip_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the micro-batch behind ``start``, which itself if nothing changed."""
+        """Return the end of the micro-batch after ``start``; ``start`` if nothing changed."""
         offset = FeedOffset.from_json(start)
         if offset.is_whole:
-            return offset.behind_snapshot().to_json()
+            return offset.after_snapshot().to_json()
         epoch = self._next_epoch(offset, limit)
         return start if epoch is None else offset.at(epoch).to_json()
 
@@ -159,13 +161,13 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"epoch": self._data_epoch(self._definition().table_id)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return how many commits a micro-batch takes: Spark counts files, and each is one."""
-        most = self._options.epochs_a_trigger
+        """Return how many commits a micro-batch takes; Spark's limit counts them as files."""
+        most = self._options.epochs_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     @strip_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note what is there now: this run of the query ends with it."""
+        """Remember the latest epoch: this run of the query ends with it."""
         self._target = self._data_epoch(self._definition().table_id)
 
     # Micro-batches
@@ -179,7 +181,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first == last:
             return []
         plan = self._plan(first, last)
-        count = self._options.partitions or worth_tasks(plan)
+        count = self._options.partitions or default_partitions(plan)
         return [PlannedPartition(plan, vnodes) for vnodes in plan.partitions(count)]
 
     def read(self, partition: InputPartition) -> Any:
@@ -188,7 +190,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return batches_of(partition.plan, partition.vnodes, self._schema)
 
     def stop(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._store is not None:
             self._store.close()
 
@@ -197,11 +199,11 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _beginning(self) -> FeedOffset:
         store, options, table_id = self._open(), self._options, self._definition().table_id
         if options.from_latest:
-            return FeedOffset.behind(table_id, store.epoch)
+            return FeedOffset.after(table_id, store.epoch)
         if options.has_start:
             epoch = first_epoch(store, options.start)
             feed_plan(store, options, epoch, store.epoch, self._schema.names)
-            return FeedOffset.behind(table_id, epoch - 1)
+            return FeedOffset.after(table_id, epoch - 1)
         return FeedOffset.whole(table_id, store.epoch)
 
     def _next_epoch(self, offset: FeedOffset, limit: ReadLimit) -> int | None:
@@ -223,7 +225,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = checked_names(definition.schema, options, self._spark_schema)
         if first.is_whole:
             return store.feed_snapshot(options.table, last.epoch, columns=names)
-        # Epochs in between that did not change the table need not be kept.
+        # Epochs before the first change of the table may have expired.
         changed = next(store.data_epochs(last.table_id, first.epoch, last.epoch), last.epoch)
         return feed_plan(store, options, changed, last.epoch, names)
 
@@ -231,16 +233,16 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         table = self._open().state.tables.get(table_id)
         if table is None:
             raise errors.TableNotFoundError(
-                f"the table {self._options.table!r} was dropped, so the stream of its changes is "
-                "over; a new table of that name is followed from a new checkpoint"
+                f"the table {self._options.table!r} was dropped, so the stream of its changes "
+                "ends; follow a new table of that name from a new checkpoint"
             )
         return table.data_epoch
 
-    def _check_table(self, found: int, expected: int) -> None:
-        if found != expected:
+    def _check_table(self, table_id: int, expected: int) -> None:
+        if table_id != expected:
             raise errors.TableNotFoundError(
-                f"the table {self._options.table!r} was dropped and created anew; the stream "
-                "followed the one before: begin anew with another checkpoint"
+                f"the table {self._options.table!r} was dropped and created again, and the "
+                "stream followed the one before: start with a new checkpoint"
             )
 
     def _definition(self) -> TableDefinition:

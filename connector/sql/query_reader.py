@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrap_errors
-from relstate.connector.source.read import partitions_worth
+from relstate.connector.source.read import default_read_partitions
 from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree, conjunction, text_of
 from relstate.connector.types import named_columns, passes_as_is, struct_type
@@ -371,7 +371,7 @@ def _explain_row(relation: Relation) -> tuple[Any, ...]:
         plan.definition.name,
         plan.epoch,
         pruning.vnodes,
-        len(plan.partitions(partitions_worth(plan))),
+        len(plan.partitions(default_read_partitions(plan))),
         None if reads_all else pruning.points,
         pruning.ranges,
         list(pruning.columns),

@@ -1,15 +1,15 @@
 """Conditions over the columns of a table, and which rows of a batch fulfil them.
 
-    Truth                 true, false or unknown, whatever the row
-    Member                a column's value is in a set; says what NULL counts as
+    Truth                 true, false or unknown for every row
+    Member                a column's value is in a set; has an answer for NULL
     Comparison            two columns compare so
     Matches               a text matches a pattern
     Every, Some           all of several conditions, any of them
-    Settled               another condition is true, or is not
+    Settled               another condition is true, or it is not
 
-NOT never stands in a condition: ``negated`` returns the condition that is true where this one is
-false. So "is it true?" is all that is ever asked of a part, and three-valued logic needs two
-values: what is unknown is not true, and neither is its negation.
+There is no NOT: ``negated`` returns the condition that is true where this one is false. So a part
+only has to say where it is true, and three-valued logic needs two values: an unknown condition is
+not true, and neither is its negation.
 
 Does not know: SQL text, types' rules, keys.
 """
@@ -40,7 +40,7 @@ NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 class Condition(ABC):
-    """What a row fulfils, or does not, or it is unknown. Immutable; picklable."""
+    """What is true, false or unknown for a row. Immutable; picklable."""
 
     __slots__ = ()
 
@@ -54,12 +54,12 @@ class Condition(ABC):
 
     @abstractmethod
     def columns(self) -> Iterator[str]:
-        """Yield the names of the columns it looks at, again and again."""
+        """Yield the names of the columns it reads, possibly several times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth(Condition):
-    """A constant; None is unknown."""
+    """The same for every row; None is unknown."""
 
     value: bool | None
 
@@ -68,7 +68,7 @@ class Truth(Condition):
         return np.full(batch.num_rows, self.value is True)
 
     def negated(self) -> Condition:
-        """Return the other truth; the negation of the unknown is unknown."""
+        """Return the opposite; unknown stays unknown."""
         return Truth(None if self.value is None else not self.value)
 
     def columns(self) -> Iterator[str]:
@@ -78,7 +78,7 @@ class Truth(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Member(Condition):
-    """A column's value is in a set. ``when_null``: what this is for NULL; None: unknown."""
+    """A column's value is in a set. ``when_null``: the answer for NULL; None is unknown."""
 
     path: Path
     type: t.DataType
@@ -97,7 +97,7 @@ class Member(Condition):
         return (inside | ~valid) if self.when_null else (inside & valid)
 
     def negated(self) -> Condition:
-        """Return that the value is in none of the set."""
+        """Return that the value is not in the set."""
         when_null = None if self.when_null is None else not self.when_null
         return Member(self.path, self.type, self.values.complement(), when_null)
 
@@ -120,15 +120,15 @@ class Comparison(Condition):
     null_safe: bool = False
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
-        """Return where both are there and compare so; null-safe, where both are NULL, too."""
+        """Return where neither is NULL and both compare so; if null-safe, also for NULLs."""
         left, right = column_at(batch, self.left), column_at(batch, self.right)
         has_left, has_right = valid_rows(left), valid_rows(right)
         both = has_left & has_right
-        found: Flags = both & _compared(left, self.operator, right, self.type)
+        flags: Flags = both & _compared(left, self.operator, right, self.type)
         if self.null_safe:
-            alike = has_left == has_right if self.operator == "=" else has_left != has_right
-            found |= ~both & alike
-        return found
+            are_alike = has_left == has_right if self.operator == "=" else has_left != has_right
+            flags |= ~both & are_alike
+        return flags
 
     def negated(self) -> Condition:
         """Return the opposite comparison."""
@@ -143,7 +143,7 @@ class Comparison(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Matches(Condition):
-    """A text or its bytes match a regular expression of RE2, or do not."""
+    """A text matches a regular expression of RE2; with ``wanted`` False, it does not."""
 
     path: Path
     pattern: str
@@ -152,8 +152,8 @@ class Matches(Condition):
     def holds(self, batch: pa.RecordBatch) -> Flags:
         """Return which texts match."""
         array = column_at(batch, self.path)
-        found = pc.match_substring_regex(array, self.pattern).fill_null(not self.wanted)
-        flags: Flags = found.to_numpy(zero_copy_only=False)
+        matches = pc.match_substring_regex(array, self.pattern).fill_null(not self.wanted)
+        flags: Flags = matches.to_numpy(zero_copy_only=False)
         return flags if self.wanted else ~flags
 
     def negated(self) -> Condition:
@@ -167,7 +167,7 @@ class Matches(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Every(Condition):
-    """All parts; make it with `every`."""
+    """All parts are true; `every` makes it."""
 
     parts: tuple[Condition, ...]
 
@@ -187,7 +187,7 @@ class Every(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Some(Condition):
-    """Any part; make it with `some`."""
+    """Any part is true; `some` makes it."""
 
     parts: tuple[Condition, ...]
 
@@ -214,8 +214,8 @@ class Settled(Condition):
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
         """Return the rows for which the condition is true, or those for which it is not."""
-        found = self.of.holds(batch)
-        return found if self.wanted else ~found
+        flags = self.of.holds(batch)
+        return flags if self.wanted else ~flags
 
     def negated(self) -> Condition:
         """Return the opposite."""
@@ -227,17 +227,17 @@ class Settled(Condition):
 
 
 def unknown(condition: Condition) -> Condition:
-    """Return the condition that another one is neither true nor false."""
+    """Return the condition that another one is unknown."""
     return Every((Settled(condition, False), Settled(condition.negated(), False)))
 
 
 def every(parts: Sequence[Condition]) -> Condition:
-    """Return the condition that is true where all parts are; sets of one column are made one."""
+    """Return the AND of some conditions, in which the sets of one column become one set."""
     return _joined(parts, Every, intersection)
 
 
 def some(parts: Sequence[Condition]) -> Condition:
-    """Return the condition that is true where any part is; sets of one column are made one."""
+    """Return the OR of some conditions, in which the sets of one column become one set."""
     return _joined(parts, Some, union)
 
 
@@ -296,13 +296,13 @@ _COMPARE_BYTES = {
 
 
 def _compared(left: pa.Array, operator: str, right: pa.Array, data_type: t.DataType) -> Flags:
-    """Return how values compare that are all there; where one is NULL, anything."""
+    """Return how values compare; for a NULL the answer means nothing."""
     domain = domain_of(data_type)
     assert domain is not None
-    one, other = (domain.sort_keys(array) for array in (left, right))
-    if isinstance(one, pa.Array):
-        found = _COMPARE_BYTES[operator](one, other).fill_null(False)
-        flags: Flags = found.to_numpy(zero_copy_only=False)
+    left_keys, right_keys = domain.sort_keys(left), domain.sort_keys(right)
+    if isinstance(left_keys, pa.Array):
+        answers = _COMPARE_BYTES[operator](left_keys, right_keys).fill_null(False)
+        flags: Flags = answers.to_numpy(zero_copy_only=False)
         return flags
-    compared: Flags = _COMPARE[operator](one, other)
+    compared: Flags = _COMPARE[operator](left_keys, right_keys)
     return compared

@@ -1,4 +1,4 @@
-"""Types whose values have an order: values as ordinals, one by one and in batches.
+"""Types whose values have an order: values as ordinals, singly and in batches.
 
     integers, date, times    the number itself; days, microseconds, nanoseconds as Arrow has them
     boolean                  0 and 1
@@ -36,7 +36,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _NANOSECONDS_A_DAY = 86_400_000_000_000
 
-# No number of 38 digits is rounded.
+# Rounds no number of 38 digits.
 _WIDE = Context(prec=100)
 
 _INTEGER_BITS: dict[type[t.DataType], int] = {
@@ -56,8 +56,8 @@ _INTEGER_BITS: dict[type[t.DataType], int] = {
 class Domain:
     """The values of one type in their order.
 
-    ``least`` and ``most``: the ordinals of the first and the last value; None: there is no last.
-    ``bias``: what makes an ordinal the number by which batches are compared.
+    ``least`` and ``most``: the ordinals of the first and the last value; None if there is no last.
+    ``bias``: what is added to an ordinal to compare it with the numbers of a batch.
     """
 
     type: t.DataType
@@ -131,9 +131,9 @@ class Domain:
     # Values of a batch
 
     def sort_keys(self, array: pa.Array) -> NDArray[Any] | pa.Array:
-        """Return what compares as the values do: numbers, or an Arrow array of bytes.
+        """Return numbers, or an Arrow array of bytes, that compare as the values do.
 
-        What is under a NULL means nothing.
+        What is in the place of a NULL means nothing.
         """
         form = sortable(self.type)
         if form is None:
@@ -144,7 +144,7 @@ class Domain:
         return numbers[0] if len(numbers) == 1 else _side_by_side(numbers[0], numbers[1])
 
     def contains(self, array: pa.Array, values: ValueSet) -> NDArray[np.bool_]:
-        """Return which values are in a set; what is under a NULL means nothing."""
+        """Return which values are in a set; for a NULL the answer means nothing."""
         keys = self.sort_keys(array)
         if isinstance(keys, pa.Array):
             return _contains_bytes(keys, values)
@@ -154,8 +154,8 @@ class Domain:
             inside += [keys < cuts[1]] if len(cuts) == 2 else []
             within: NDArray[np.bool_] = np.logical_and.reduce(inside)
             return within
-        odd: NDArray[np.bool_] = np.searchsorted(cuts, keys, side="right") % 2 == 1
-        return odd
+        is_inside: NDArray[np.bool_] = np.searchsorted(cuts, keys, side="right") % 2 == 1
+        return is_inside
 
     def _sort_key(self, ordinal: Ordinal) -> int | bytes:
         assert isinstance(ordinal, int)
@@ -194,12 +194,12 @@ class Domain:
                 encoded: bytes = value.encode()
                 return encoded
             case t.Binary():
-                found: bytes = value
-                return found
+                data: bytes = value
+                return data
         return int(value)
 
     def value(self, ordinal: Ordinal) -> Any:
-        """Return the value with an ordinal as a key's codec takes it; None if Python has none."""
+        """Return the value of an ordinal, as a key's codec takes it; None if Python has none."""
         if isinstance(ordinal, bytes):
             return ordinal.decode() if isinstance(self.type, t.String) else ordinal
         try:
@@ -226,7 +226,7 @@ class Domain:
             case t.DayTimeInterval():
                 return ordinal * _MICROSECOND
             case t.Time():
-                # Python's time counts microseconds; what lies between is nobody's.
+                # Python's time counts microseconds, and has no value between two of them.
                 microseconds, rest = divmod(ordinal, 1000)
                 return None if rest else (_EPOCH + microseconds * _MICROSECOND).time()
         return ordinal
@@ -234,7 +234,7 @@ class Domain:
 
 @cache
 def domain_of(data_type: t.DataType) -> Domain | None:
-    """Return the domain of a type; None if its values have no order that is known here."""
+    """Return the domain of a type; None if no order of its values is known here."""
     match data_type:
         case t.Boolean():
             return Domain(data_type, 0, 1)
@@ -265,8 +265,8 @@ def _float_domain(data_type: t.DataType, floating: str, unsigned: str) -> Domain
     return Domain(data_type, least, most)
 
 
-def _ascend(one: Any, other: Any) -> bool:
-    return bool(one < other)
+def _ascend(first: Any, second: Any) -> bool:
+    return bool(first < second)
 
 
 def _decimal_bias(precision: int) -> int:
@@ -286,10 +286,10 @@ def _contains_bytes(array: pa.Array, values: ValueSet) -> NDArray[np.bool_]:
         if stop == first + b"\0":
             points.append(first)
             continue
-        found = _flags(pc.greater_equal(array, pa.scalar(first, pa.binary())))
+        in_range = _flags(pc.greater_equal(array, pa.scalar(first, pa.binary())))
         if stop is not None:
-            found &= _flags(pc.less(array, pa.scalar(stop, pa.binary())))
-        inside |= found
+            in_range &= _flags(pc.less(array, pa.scalar(stop, pa.binary())))
+        inside |= in_range
     if points:
         inside |= _flags(pc.is_in(array, value_set=pa.array(points, pa.binary())))
     return inside

@@ -1,12 +1,12 @@
 """Conditions on the primary key as ranges of keys.
 
-A condition is seen as *boxes*: for each key column a set of values, or none said; a row that
-fulfils the condition lies in one of them. A box whose sets are single values down the key becomes
-keys, or prefixes and a range on the column after them.
+A condition becomes *boxes*: for each key column a set of values, or None for all of them; every
+row for which the condition is true is in one of the boxes. A box with single values in the first
+columns of the key becomes keys, or prefixes with a range on the column after them.
 
-Promises: every row that fulfils the condition has a key in the ranges; the condition still has to
-be evaluated on what is read. There are never more ranges than `MOST_RANGES`: what would need more
-becomes fewer and wider ones.
+Promises: every row for which the condition is true has a key in the ranges; it still has to be
+evaluated on what is read. There are never more ranges than `MOST_RANGES`: more are replaced by
+fewer and wider ones.
 Does not know: bytes, vnodes.
 """
 
@@ -23,24 +23,24 @@ from .domain import domain_of
 from .valueset import Ordinal, ValueSet, intersection, union
 
 MOST_RANGES = 16_384
-# A range of so few values in one key column is as good as the values one by one.
+# Up to so many values, a range in one key column is taken value by value.
 _FEW_VALUES = 64
 
 _Box: TypeAlias = tuple[ValueSet | None, ...]
 
 
 def key_ranges(condition: Condition, schema: TableSchema) -> tuple[KeyRange, ...] | None:
-    """Return ranges with the keys of all rows for which a condition is true.
+    """Return ranges that hold the keys of all rows for which a condition is true.
 
-    None: it says nothing about the key. Empty: no row can fulfil it. A range whose prefix holds
-    the whole key is a point.
+    None: it does not limit the key. Empty: it is true for no row. A range whose prefix is a whole
+    key is a point.
     """
     boxes = _boxes(condition, schema.key_columns)
     free: _Box = (None,) * len(schema.key_columns)
     if free in boxes:
         return None
     key = _Key(schema)
-    ranges = [found for box in boxes for found in key.ranges(box)]
+    ranges = [key_range for box in boxes for key_range in key.ranges(box)]
     if len(ranges) > MOST_RANGES:
         ranges = list(key.ranges(_hull(boxes)))
     if KeyRange() in ranges or len(ranges) > MOST_RANGES:
@@ -54,14 +54,15 @@ def _boxes(condition: Condition, keys: Sequence[Column]) -> list[_Box]:
         case Truth(value):
             return [(None,) * len(names)] if value else []
         case Member(path, _, values, when_null) if len(path) == 1 and path[0] in names:
-            place = names.index(path[0])
-            if when_null and keys[place].nullable:
-                # No set of values holds NULL.
+            position = names.index(path[0])
+            if when_null and keys[position].nullable:
+                # No set of values has NULL in it.
                 return [(None,) * len(names)]
             if values.is_empty:
                 return []
-            said = None if values.is_everything or domain_of(condition.type) is None else values
-            return [tuple(said if index == place else None for index in range(len(names)))]
+            is_free = values.is_everything or domain_of(condition.type) is None
+            side = None if is_free else values
+            return [tuple(side if index == position else None for index in range(len(names)))]
         case Every(parts):
             return _crossed([_boxes(part, keys) for part in parts], len(names))
         case Some(parts):
@@ -71,19 +72,20 @@ def _boxes(condition: Condition, keys: Sequence[Column]) -> list[_Box]:
 
 
 def _crossed(choices: list[list[_Box]], width: int) -> list[_Box]:
-    """Return the boxes in which a row lies that lies in a box of each choice."""
-    found: list[_Box] = [(None,) * width]
+    """Return boxes for the rows that are in a box of each choice."""
+    crossed: list[_Box] = [(None,) * width]
     for boxes in sorted(choices, key=len):
-        if len(found) * len(boxes) > MOST_RANGES:
+        if len(crossed) * len(boxes) > MOST_RANGES:
             boxes = [_hull(boxes)]
-        pairs = (_intersected(one, other) for one, other in product(found, boxes))
-        found = [box for box in pairs if box is not None]
-    return found
+        pairs = (_intersected(first, second) for first, second in product(crossed, boxes))
+        crossed = [box for box in pairs if box is not None]
+    return crossed
 
 
-def _intersected(one: _Box, other: _Box) -> _Box | None:
+def _intersected(first: _Box, second: _Box) -> _Box | None:
+    """Return the box of the rows that are in both of two; None if there can be none."""
     sides: list[ValueSet | None] = []
-    for left, right in zip(one, other, strict=True):
+    for left, right in zip(first, second, strict=True):
         both = intersection([left, right]) if left and right else left or right
         if both is not None and both.is_empty:
             return None
@@ -92,7 +94,7 @@ def _intersected(one: _Box, other: _Box) -> _Box | None:
 
 
 def _hull(boxes: Sequence[_Box]) -> _Box:
-    """Return a box around some boxes, of which there is at least one."""
+    """Return a box around some boxes; there must be one."""
     sides = zip(*boxes, strict=True)
     return tuple(
         None if None in side else union([values for values in side if values is not None])
@@ -102,29 +104,30 @@ def _hull(boxes: Sequence[_Box]) -> _Box:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """The primary key of a table, as boxes become ranges of it."""
+    """The primary key of a table: turns boxes into ranges of it."""
 
     schema: TableSchema
 
     def ranges(self, box: _Box) -> Iterator[KeyRange]:
-        """Yield the ranges of a box, no more than a few beyond the most there may be."""
+        """Yield the ranges of a box, at most a few more than `MOST_RANGES`."""
         prefixes: list[tuple[Any, ...]] = [()]
-        for place, values in enumerate(box):
-            points = self._points(place, values)
+        for position, values in enumerate(box):
+            points = self._points(position, values)
             if points is None or len(prefixes) * len(points) > MOST_RANGES:
                 break
             prefixes = [(*prefix, point) for prefix in prefixes for point in points]
-        place = len(prefixes[0])
-        yield from self._within(prefixes, box, place)
+        yield from self._within(prefixes, box, len(prefixes[0]))
 
-    def _within(self, prefixes: list[tuple[Any, ...]], box: _Box, place: int) -> Iterator[KeyRange]:
-        """Yield the ranges of the column at ``place`` after each prefix."""
+    def _within(
+        self, prefixes: list[tuple[Any, ...]], box: _Box, position: int
+    ) -> Iterator[KeyRange]:
+        """Yield the ranges of the column at ``position`` after each prefix."""
         bounds: list[tuple[Any, bool, Any, bool]] = [((), False, (), False)]
-        if place < len(box):
-            bounds = self._bounds(place, box[place])
+        if position < len(box):
+            bounds = self._bounds(position, box[position])
             if len(bounds) * len(prefixes) > MOST_RANGES:
-                bounds = self._bounds(place, _outer(box[place]))
-        hashed = self._hashed(box, place)
+                bounds = self._bounds(position, _outer(box[position]))
+        hashed = self._hashed(box, position)
         for prefix in prefixes:
             for start, after_start, stop, with_stop in bounds:
                 for distribution in hashed:
@@ -137,11 +140,11 @@ class _Key:
                         distribution,
                     )
 
-    def _points(self, place: int, values: ValueSet | None) -> list[Any] | None:
-        """Return the values of a set one by one; None if they are too many or have no end."""
+    def _points(self, position: int, values: ValueSet | None) -> list[Any] | None:
+        """Return the single values of a set; None if there are too many, or no last one."""
         if values is None:
             return None
-        domain = domain_of(self.schema.key_columns[place].type)
+        domain = domain_of(self.schema.key_columns[position].type)
         assert domain is not None
         points: list[Ordinal] = []
         for first, stop in values.ranges():
@@ -157,41 +160,41 @@ class _Key:
                 return None
             if len(points) > MOST_RANGES:
                 return None
-        found = [domain.value(point) for point in points]
-        return None if None in found else found
+        single_values = [domain.value(point) for point in points]
+        return None if None in single_values else single_values
 
     def _bounds(
-        self, place: int, values: ValueSet | None
+        self, position: int, values: ValueSet | None
     ) -> list[tuple[tuple[Any, ...], bool, tuple[Any, ...], bool]]:
         """Return (start, is it excluded, stop, is it included) of each range of a set.
 
-        In the key's order: of a descending column the greatest value comes first.
+        Start and stop are in the key's order: in a descending column the start is the greatest.
         """
         if values is None:
             return [((), False, (), False)]
-        key: KeyColumn = self.schema.primary_key[place]
-        domain = domain_of(self.schema.key_columns[place].type)
+        key: KeyColumn = self.schema.primary_key[position]
+        domain = domain_of(self.schema.key_columns[position].type)
         assert domain is not None
-        found = []
+        bounds = []
         for first, end in values.ranges():
             low = () if first == domain.least else _bound(domain.value(first))
-            # The last value inside, where a value has one before it; else the first outside.
+            # The last value inside, where values have predecessors; otherwise the first outside.
             has_last = isinstance(end, int)
             last = end - 1 if isinstance(end, int) else end
             high = () if last is None else _bound(domain.value(last))
             if key.descending:
-                found.append((high, not has_last, low, True))
+                bounds.append((high, not has_last, low, True))
             else:
-                found.append((low, False, high, has_last))
-        return found
+                bounds.append((low, False, high, has_last))
+        return bounds
 
-    def _hashed(self, box: _Box, place: int) -> list[tuple[Any, ...] | None]:
-        """Return the values of the distribution key where a box says them, and prefixes do not."""
+    def _hashed(self, box: _Box, position: int) -> list[tuple[Any, ...] | None]:
+        """Return the values of the distribution key that a box has and prefixes do not."""
         ids = [key.column_id for key in self.schema.primary_key]
-        places = [ids.index(column_id) for column_id in self.schema.distribution_key]
-        if max(places, default=-1) < place:
+        positions = [ids.index(column_id) for column_id in self.schema.distribution_key]
+        if max(positions, default=-1) < position:
             return [None]
-        columns = [self._points(index, box[index]) for index in places]
+        columns = [self._points(index, box[index]) for index in positions]
         few = [points for points in columns if points is not None]
         count = 1
         for points in few:
@@ -202,12 +205,12 @@ class _Key:
 
 
 def _bound(value: Any) -> tuple[Any, ...]:
-    # A value that Python cannot hold bounds nothing.
+    # A value that Python does not have is no bound.
     return () if value is None else (value,)
 
 
 def _outer(values: ValueSet | None) -> ValueSet | None:
-    """Return the one range from the first value of a set to its last."""
+    """Return the range from the first value of a set to its last."""
     if values is None or len(values.cuts) <= 2:
         return values
     ends = values.cuts[:1] if len(values.cuts) % 2 else (values.cuts[0], values.cuts[-1])

@@ -1,7 +1,7 @@
-"""Patterns of LIKE: what they fix, and the regular expression they stand for.
+"""Patterns of LIKE, and their regular expressions.
 
-``%`` stands for any text, ``_`` for one character; after the escape character they, and it, stand
-for themselves. The rules, and the errors, are Spark's.
+``%`` matches any text, ``_`` one character; after the escape character these two, and it, match
+themselves. The rules, and the errors, are Spark's.
 Does not know: columns.
 """
 
@@ -16,33 +16,33 @@ _ANY, _ONE = "(?s:.*)", "(?s:.)"
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern taken apart: ``parts`` are texts; None stands for any text, 1 for one character."""
+    """The parts of a pattern: texts; None matches any text, 1 one character."""
 
     parts: tuple[str | int | None, ...]
 
     @property
     def prefix(self) -> str:
-        """The text with which everything that matches begins."""
+        """The text with which every match begins."""
         return self.parts[0] if self.parts and isinstance(self.parts[0], str) else ""
 
     @property
     def is_text(self) -> bool:
-        """Whether nothing but the prefix matches."""
+        """Whether only the prefix itself matches."""
         return not self.parts or self.parts == (self.prefix,)
 
     @property
     def is_prefix(self) -> bool:
-        """Whether everything that begins with the prefix matches."""
+        """Whether every text that begins with the prefix matches."""
         return self.parts in ((None,), (self.prefix, None))
 
     @property
     def regex(self) -> str:
-        """The pattern for RE2; it matches from the first character to the last."""
+        """The regular expression of RE2, which matches whole texts."""
         return r"\A" + "".join(map(_part, self.parts)) + r"\z"
 
 
 def parse_pattern(text: str, escape: str = "\\") -> Pattern:
-    """Return the pattern that a text is. UnsupportedExpressionError for a wrong escape."""
+    """Return the pattern of a text. UnsupportedExpressionError for a wrong escape."""
     parts: list[str | int | None] = []
     characters = iter(text)
     for character in characters:
@@ -66,7 +66,7 @@ def parse_pattern(text: str, escape: str = "\\") -> Pattern:
 
 
 def escape_regex(text: str) -> str:
-    """Return the regular expression of RE2 that matches just this text."""
+    """Return the regular expression of RE2 that matches this text only."""
     return "".join(
         character if character.isascii() and character.isalnum() else f"\\x{{{ord(character):x}}}"
         for character in text
@@ -74,10 +74,10 @@ def escape_regex(text: str) -> str:
 
 
 def next_prefix(prefix: str) -> str | None:
-    """Return the least text above all that begin with ``prefix``; None if there is none."""
+    """Return the least text after all that begin with ``prefix``; None if there is none."""
     while prefix:
         last = ord(prefix[-1]) + 1
-        # What would be a surrogate is no character.
+        # Surrogates are not characters.
         last = 0xE000 if last == 0xD800 else last
         if last <= 0x10FFFF:
             return prefix[:-1] + chr(last)

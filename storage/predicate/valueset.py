@@ -1,8 +1,8 @@
-"""Sets of values of one ordered type, as the places where membership turns.
+"""Sets of values of one ordered type, as the values where membership begins and ends.
 
-A value stands here as its *ordinal*: an integer, or bytes, that sorts as the value does (see
-`domain`). A set is its *cuts*, ascending: a value is inside from the first cut on, outside from
-the second on, and so forth. So a set of any number of ranges is tested by one binary search.
+A value is represented by its *ordinal*: an integer, or bytes, that sorts as the value does (see
+`domain`). A set is its *cuts*, ascending: values are inside from the first cut on, outside from the
+second on, and so on. So a set of any number of ranges is tested by one binary search.
 
 Does not know: types, or where the values come from.
 """
@@ -22,7 +22,7 @@ Ordinal: TypeAlias = int | bytes
 class ValueSet:
     """A set of values. ``least`` is the ordinal of the type's least value.
 
-    With an odd number of cuts the last range has no end.
+    If the number of cuts is odd, the last range has no end.
     """
 
     least: Ordinal
@@ -40,11 +40,11 @@ class ValueSet:
 
     def ranges(self) -> Iterator[tuple[Ordinal, Ordinal | None]]:
         """Yield (first value inside, first value after it or None), ascending."""
-        for place in range(0, len(self.cuts), 2):
-            yield self.cuts[place], self.cuts[place + 1] if place + 1 < len(self.cuts) else None
+        for index in range(0, len(self.cuts), 2):
+            yield self.cuts[index], self.cuts[index + 1] if index + 1 < len(self.cuts) else None
 
     def holds(self, ordinal: Ordinal) -> bool:
-        """Tell whether a value is inside."""
+        """Return whether a value is inside."""
         return bisect_right(self.cuts, ordinal) % 2 == 1
 
     def complement(self) -> ValueSet:
@@ -55,42 +55,40 @@ class ValueSet:
 
 
 def union(sets: Sequence[ValueSet]) -> ValueSet:
-    """Return the set of the values in any of the sets, of which there is at least one."""
+    """Return the values in any of some sets; there must be one."""
     return _covered(sets, 1)
 
 
 def intersection(sets: Sequence[ValueSet]) -> ValueSet:
-    """Return the set of the values in all of the sets, of which there is at least one."""
+    """Return the values in all of some sets; there must be one."""
     return _covered(sets, len(sets))
 
 
-def _covered(sets: Sequence[ValueSet], wanted: int) -> ValueSet:
-    """Return the set of the values that at least ``wanted`` of the sets hold."""
+def _covered(sets: Sequence[ValueSet], count: int) -> ValueSet:
+    """Return the values that are in at least ``count`` of the sets."""
     if len(sets) == 1:
         return sets[0]
     cuts: list[Ordinal] = []
     depth = 0
-    for cut, step in merge(*map(_turns, sets), key=lambda turn: turn[0]):
-        before, depth = depth >= wanted, depth + step
-        if before != (depth >= wanted):
+    for cut, step in merge(*map(_steps, sets), key=lambda step: step[0]):
+        was_inside, depth = depth >= count, depth + step
+        if was_inside != (depth >= count):
             _toggle(cuts, cut)
     return ValueSet(sets[0].least, tuple(cuts))
 
 
-def _turns(values: ValueSet) -> Iterator[tuple[Ordinal, int]]:
-    for place, cut in enumerate(values.cuts):
-        yield cut, -1 if place % 2 else 1
+def _steps(values: ValueSet) -> Iterator[tuple[Ordinal, int]]:
+    """Yield (cut, 1 where the set begins to hold values, -1 where it ends)."""
+    for index, cut in enumerate(values.cuts):
+        yield cut, -1 if index % 2 else 1
 
 
 def toggled(least: Ordinal, cuts: Sequence[Ordinal]) -> ValueSet:
-    """Return the set whose membership turns at these cuts, ascending, some of them equal.
-
-    Two turns at one place are none.
-    """
-    kept: list[Ordinal] = []
+    """Return the set with these cuts, which ascend; two that are equal cancel each other."""
+    distinct: list[Ordinal] = []
     for cut in cuts:
-        _toggle(kept, cut)
-    return ValueSet(least, tuple(kept))
+        _toggle(distinct, cut)
+    return ValueSet(least, tuple(distinct))
 
 
 def _toggle(cuts: list[Ordinal], cut: Ordinal) -> None:

@@ -182,14 +182,14 @@ def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, chang
             {"startingTimestamp": "2000-01-01", "endingTimestamp": "2000-01-02"},
             "EpochNotFoundError: 2000-01-02T00:00:00.* is before the first epoch",
         ),
-        ({"startingVersion": 3, "deduplicationMode": "none"}, "there are no raw changes"),
+        ({"startingVersion": 3, "deduplicationMode": "none"}, "it has no raw changes"),
         ({"startingVersion": 3, "deduplicationMode": "all"}, "it must be 'dropCarryovers' or"),
         ({"startingVersion": 3, "endingBoundInclusive": "true"}, "needs 'endingVersion' or"),
         ({"startingVersion": 3, "versionAsOf": 3}, "'versionAsOf' has no meaning for a read"),
         ({"startingVersion": 3, "maxEpochsPerTrigger": 3}, "'maxEpochsPerTrigger' has no meaning"),
         ({"startingVersion": 3, "columns": "id, nothing"}, "SchemaMismatchError: 'nothing' is not"),
         ({"startingVersion": 3, "table": "nothing"}, "TableNotFoundError"),
-        ({"startingVersion": 3, "timeZone": "UTC"}, "'timeZone' says what local times mean"),
+        ({"startingVersion": 3, "timeZone": "UTC"}, "'timeZone' is the zone of local times"),
     ],
 )
 def test_what_cannot_be_read_is_refused(

@@ -20,16 +20,16 @@ def test_an_offset_has_one_text() -> None:
 
 
 def test_a_stream_knows_where_it_began() -> None:
-    """Whatever came since: behind an epoch, or with all rows at one."""
-    whole, behind = FeedOffset.whole(7, 3), FeedOffset.behind(7, 3)
+    """Whatever came since: after an epoch, or with all rows at one."""
+    whole, after = FeedOffset.whole(7, 3), FeedOffset.after(7, 3)
 
-    assert whole.behind_snapshot().at(9).beginning() == whole
-    assert behind.at(9).beginning() == behind
-    assert whole.behind_snapshot() != behind
+    assert whole.after_snapshot().at(9).beginning() == whole
+    assert after.at(9).beginning() == after
+    assert whole.after_snapshot() != after
 
 
 @pytest.mark.parametrize("value", [{}, {"table": 1}, [], {"partition-1": {"index": 3}}])
 def test_what_is_no_offset_is_refused(value: object) -> None:
     """A checkpoint of another source, for one."""
-    with pytest.raises(OptionError, match="the checkpoint is another query's"):
+    with pytest.raises(OptionError, match="the checkpoint belongs to another query"):
         FeedOffset.from_json(value)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def test_a_condition_is_a_text_and_its_time_zone() -> None:
 
     assert (options.where, options.time_zone) == ("a > 1", "Europe/Rome")
     assert read_options({**PLACE, "where": "a > 1"}).time_zone == "UTC"
-    with pytest.raises(OptionError, match="'timeZone' says what local times mean in 'where'"):
+    with pytest.raises(OptionError, match="'timeZone' is the zone of local times in 'where'"):
         read_options({**PLACE, "timeZone": "UTC"})
     with pytest.raises(OptionError, match="'where'"):
         read_options({**PLACE, "where": " "})
