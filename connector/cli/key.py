@@ -12,11 +12,11 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from relstate.storage import errors, types
+from relstate.storage import errors, instant, parse_instant, types
 
 from .value import Json
 
@@ -94,16 +94,25 @@ def _text(value: Json) -> str:
 
 
 def _timestamp(value: Json) -> datetime:
-    """Return a moment; one without a zone is in UTC."""
-    found = datetime.fromisoformat(_to_microseconds(value))
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    """Return an instant; a local time is in UTC."""
+    try:
+        return parse_instant(_of(str, value))
+    except errors.OptionError as error:
+        raise ValueError(str(error)) from None
 
 
-def _local(value: Json) -> datetime:
-    found = datetime.fromisoformat(_to_microseconds(value))
-    if found.tzinfo is not None:
-        raise ValueError("it has a time zone")
-    return found
+def _local_timestamp(value: Json) -> datetime:
+    microseconds = instant.parse_local_timestamp(_of(str, value))
+    if microseconds is None:
+        raise ValueError("it is not a local timestamp")
+    return instant.moment_of(microseconds).replace(tzinfo=None)
+
+
+def _date(value: Json) -> date:
+    days = instant.parse_date(_of(str, value))
+    if days is None:
+        raise ValueError("it is not a date")
+    return instant.moment_of(days * instant.MICROSECONDS_PER_DAY).date()
 
 
 def _time(value: Json) -> time:
@@ -145,9 +154,9 @@ _PARSE: dict[type[types.DataType], Callable[[Json], Any]] = {
     types.Decimal: lambda value: Decimal(str(value)),
     types.String: _text,
     types.Binary: lambda value: b64decode(value, validate=True),
-    types.Date: lambda value: date.fromisoformat(value),
+    types.Date: _date,
     types.Timestamp: _timestamp,
-    types.TimestampNtz: _local,
+    types.TimestampNtz: _local_timestamp,
     types.Time: _time,
     types.DayTimeInterval: _span,
 }

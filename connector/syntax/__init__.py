@@ -1,4 +1,5 @@
-"""The text of statements: its words, and where in it a query names tables.
+"""Reading SQL: the words of statements, the trees of expressions, and queries.
 
-Does not know: what any statement means, stores, Spark.
+The dialect itself is `relstate.storage.syntax`. Does not know: what any statement means, stores,
+Spark.
 """

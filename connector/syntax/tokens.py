@@ -1,6 +1,6 @@
-"""Reading a statement word by word.
+"""Reading the statements that relstate defines, word by word.
 
-Promises: positions are those of the text given, so that parts of it can be taken over as written.
+Promises: positions are those of the text, so that parts of it can be used as written.
 Does not know: what any statement means.
 """
 
@@ -22,7 +22,7 @@ shown = syntax.shown
 def tokens_of(text: str) -> list[Token]:
     """Return the tokens of one statement, without a closing semicolon.
 
-    UnsupportedStatementError where the text is empty, holds several, or is no SQL.
+    UnsupportedStatementError if the text is empty, is not SQL, or has several statements.
     """
     if not isinstance(text, str):
         raise errors.UnsupportedStatementError(
@@ -38,7 +38,7 @@ def tokens_of(text: str) -> list[Token]:
         raise errors.UnsupportedStatementError("the statement is empty")
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
         raise errors.UnsupportedStatementError(
-            "one statement at a time: there is a ';' within the text"
+            "there is a ';' within the text; run one statement at a time"
         )
     return tokens
 
@@ -50,12 +50,12 @@ def unreadable(text: str, error: SqlglotError) -> errors.UnsupportedStatementErr
 
 
 def quoted(name: str) -> str:
-    """Return a name as an identifier of SQL, in backticks whatever it is."""
+    """Return a name as an identifier of SQL, in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 class TokenReader:
-    """A place in a statement that moves forward. For one thread."""
+    """Reads the tokens of a statement from the first to the last. For one thread."""
 
     def __init__(self, text: str, tokens: Sequence[Token]) -> None:
         self.text = text
@@ -68,46 +68,46 @@ class TokenReader:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def next_is(self, *words: str) -> bool:
-        """Tell whether these words (or signs) come next, in any case."""
+        """Return whether these words (or signs) come next, in any case."""
         return self._words_ahead(words) is not None
 
     def accept(self, *words: str) -> bool:
-        """Pass these words if they come next, and tell whether they did."""
+        """Read these words if they come next, and return whether they did."""
         count = self._words_ahead(words)
         self._next += count or 0
         return count is not None
 
     def expect(self, *words: str) -> None:
-        """Pass these words. UnsupportedStatementError if something else comes next."""
+        """Read these words. UnsupportedStatementError if something else comes next."""
         if not self.accept(*words):
             raise self.unexpected(" ".join(words))
 
     def name(self, what: str) -> str:
-        """Pass an identifier of one part and return it without its quotes."""
+        """Read an identifier of one part and return it without its quotes."""
         token = self.token
         name = self.part(what)
         if token is not None and self.next_is("."):
             raise errors.UnsupportedStatementError(
-                f"{what} has one part: a store knows no catalogs or schemas; found "
+                f"{what} has one part, as a store has no catalogs or schemas; found "
                 f"{shown(self.text[token.start :])}"
             )
         return name
 
     def part(self, what: str) -> str:
-        """Pass one part of an identifier and return it without its quotes."""
+        """Read one part of an identifier and return it without its quotes."""
         token = self.token
-        quoted = token is not None and token.token_type is TokenType.IDENTIFIER
-        if token is None or not (quoted or _is_word(token)):
+        is_quoted = token is not None and token.token_type is TokenType.IDENTIFIER
+        if token is None or not (is_quoted or _is_word(token)):
             raise self.unexpected(what)
         self._next += 1
         return token.text
 
     def skip(self) -> None:
-        """Pass one token, whatever it is."""
+        """Skip one token."""
         self._next += 1
 
     def string(self, what: str) -> str:
-        """Pass a literal string and return it."""
+        """Read a string literal and return its value."""
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
             raise self.unexpected(what)
@@ -115,7 +115,7 @@ class TokenReader:
         return token.text
 
     def parenthesised(self) -> list[Sequence[Token]]:
-        """Pass ``( … , … )`` and return the tokens between its commas."""
+        """Read ``( … , … )`` and return the tokens between its commas."""
         self.expect("(")
         items: list[list[Token]] = [[]]
         depth = 1
@@ -131,7 +131,7 @@ class TokenReader:
         raise self.unexpected("')'")
 
     def separated(self, *stops: str) -> list[Sequence[Token]]:
-        """Pass what stands before one of some words, or the end, and return it between commas."""
+        """Read up to one of some words, or the end, and return the tokens between commas."""
         items: list[list[Token]] = [[]]
         depth = 0
         for token in self.until(*stops):
@@ -143,7 +143,7 @@ class TokenReader:
         return list(items)
 
     def until(self, *stops: str) -> Sequence[Token]:
-        """Pass what stands before one of some words, or the end, and return it.
+        """Read up to one of some words, or the end, and return the tokens.
 
         Words within parentheses, or between CASE and END, do not count.
         """
@@ -157,14 +157,14 @@ class TokenReader:
         return self._tokens[start : self._next]
 
     def rest(self) -> Sequence[Token]:
-        """Pass all that is left and return it."""
+        """Read to the end and return the tokens."""
         return self.until()
 
     def source(self, tokens: Sequence[Token]) -> str:
-        """Return the text that some tokens were read from; there must be some."""
+        """Return the text of some tokens; there must be one."""
         if not tokens:
             raise errors.UnsupportedStatementError(
-                f"there is nothing between two commas, or behind a word, in {shown(self.text)}"
+                f"incomplete list or missing expression in {shown(self.text)}"
             )
         return self.text[tokens[0].start : tokens[-1].end + 1]
 
@@ -173,28 +173,31 @@ class TokenReader:
         if self.token is not None:
             raise self.unexpected("the end of the statement")
 
-    def unexpected(self, wanted: str) -> errors.UnsupportedStatementError:
-        """Return the error that says what was wanted here, and what was found."""
+    def unexpected(self, expected: str) -> errors.UnsupportedStatementError:
+        """Return the error that says what was expected here, and what comes instead."""
         token = self.token
-        found = "the end of the statement" if token is None else shown(self.text[token.start :])
+        actual = "the end of the statement" if token is None else shown(self.text[token.start :])
         return errors.UnsupportedStatementError(
-            f"expected {wanted} but found {found} in {shown(self.text)}"
+            f"expected {expected} but found {actual} in {shown(self.text)}"
         )
 
     def _words_ahead(self, words: Sequence[str]) -> int | None:
-        """Return how many tokens spell these words; the tokenizer makes one of some pairs."""
-        place, left = self._next, list(words)
+        """Return how many tokens these words are, None if they do not come next.
+
+        The tokenizer makes one token of some pairs, such as NOT NULL.
+        """
+        position, left = self._next, list(words)
         while left:
-            if place >= len(self._tokens):
+            if position >= len(self._tokens):
                 return None
-            token = self._tokens[place]
+            token = self._tokens[position]
             if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
                 return None
             for word in token.text.upper().split():
                 if not left or left.pop(0) != word:
                     return None
-            place += 1
-        return place - self._next
+            position += 1
+        return position - self._next
 
 
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
