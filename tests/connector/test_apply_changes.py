@@ -107,25 +107,43 @@ def test_columns_are_chosen(spark: SparkSession, db: Database, store: Store, use
     assert tuple(store.table("users").get(1)) == (1, None, "Rome", 11)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["x.y", "x`y", "`x`", "`", "l`.`m", "null"])
+_ODD_NAMES = ["x.y", "x`y", "`x`", "`", "l`.`m", "null"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"), [(_ODD_NAMES[:3], _ODD_NAMES[3:]), (_ODD_NAMES[3:], _ODD_NAMES[:3])]
+)
 def test_columns_may_have_any_names(
-    spark: SparkSession, db: Database, store: Store, name: str
+    spark: SparkSession, db: Database, store: Store, keys: list[str], values: list[str]
 ) -> None:
     """Keys, values and versions, as text or as columns."""
-    key, value, version = ("`" + (name + end).replace("`", "``") + "`" for end in ("", "v", "`.w"))
-    db.sql(
-        f"CREATE TABLE t ({key} INT, {value} STRING, {version} BIGINT, PRIMARY KEY ({key})) "
-        f"TBLPROPERTIES ('version_column' = '{name}`.w')"
+    quoted_keys, quoted_values = (
+        ["`" + name.replace("`", "``") + "`" for name in names] for names in (keys, values)
     )
-    rows = "(1, 'a', 2L, 'u'), (1, 'old', 1L, 'u'), (2, 'b', 1L, 'd'), (3, 'c', 1L, 'u')"
-    names = f"({key}, {value}, {version}, op)"
-    source = spark.sql(f"SELECT * FROM VALUES {rows} AS q {names}")
-    db.apply_changes("t", source, [name], version, "op = 'd'", except_column_list=["op"])
-    later = spark.sql(f"SELECT * FROM VALUES (3, 'late', 0L, 'u'), (4, 'd', 1L, 'u') AS q {names}")
-    columns = [f.col(value), f.col(version)]
-    db.apply_changes("t", later, [f.col(key)], f.col(version), column_list=columns)
+    key, value, version = ", ".join(quoted_keys), ", ".join(quoted_values), "`v``.w`"
+    types = [f"{name} INT" for name in quoted_keys] + [f"{name} STRING" for name in quoted_values]
+    db.sql(
+        f"CREATE TABLE t ({', '.join(types)}, {version} BIGINT, PRIMARY KEY ({key})) "
+        "TBLPROPERTIES ('version_column' = 'v`.w')"
+    )
 
-    assert {tuple(row.values()) for row in store.table("t").to_arrow().to_pylist()} == {
+    def events(*rows: tuple[int, str, int, str]) -> DataFrame:
+        lines = (
+            f"({n}, {n}, {n}, '{text}', '{text}', '{text}', {sequence}L, '{operation}')"
+            for n, text, sequence, operation in rows
+        )
+        names = f"({key}, {value}, {version}, op)"
+        return spark.sql(f"SELECT * FROM VALUES {', '.join(lines)} AS q {names}")
+
+    source = events((1, "a", 2, "u"), (1, "old", 1, "u"), (2, "b", 1, "d"), (3, "c", 1, "u"))
+    db.apply_changes("t", source, keys, version, "op = 'd'", except_column_list=["op"])
+    later = events((3, "late", 0, "u"), (4, "d", 1, "u"))
+    columns = [f.col(name) for name in (*quoted_values, version)]
+    key_columns = [f.col(name) for name in quoted_keys]
+    db.apply_changes("t", later, key_columns, f.col(version), column_list=columns)
+
+    rows = (tuple(row.values()) for row in store.table("t").to_arrow().to_pylist())
+    assert {(*set(row[:3]), *set(row[3:6]), row[6]) for row in rows} == {
         (1, "a", 2),
         (3, "c", 1),
         (4, "d", 1),
