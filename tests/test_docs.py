@@ -22,17 +22,31 @@ from relstate.storage.errors import OptionError
 from relstate.storage.segment.registry import registry
 
 _ROOT = Path(__file__).parents[1]
-_README = (_ROOT / "README.md").read_text()
-_HOW_TO = (_ROOT / "docs" / "how-to.md").read_text()
-# Spark looks at pandas wherever it is there.
-_OF_SPARK = "ignore:PySpark does not yet fully support pandas:FutureWarning"
-_VIEWS = (_ROOT / "docs" / "views.md").read_text()
 _FORMAT = (_ROOT / "docs" / "format.md").read_text()
-
-
-def _section(title: str) -> str:
-    """Return the text below a heading of the README."""
-    return _README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+# The pages with Python, and the path of the store that each makes.
+_PAGES = {
+    "README.md": "/tmp/shop",
+    "docs/change-feed.md": "/tmp/feed",
+    "docs/how-to.md": "/tmp/how-to",
+    "docs/options.md": "/tmp/options",
+    "docs/sql.md": "/tmp/sql",
+    "docs/views.md": "/tmp/views",
+}
+# Spark warns of a pandas that is newer than those it was tested with.
+_OF_SPARK = "ignore:PySpark does not yet fully support pandas:FutureWarning"
+# Run after a page's own Python. A query that fails in the background leaves its table empty.
+_EPILOGUE = """
+for name, value in list(globals().items()):
+    if hasattr(value, "awaitTermination"):
+        assert value.exception() is None, (name, value.exception())
+written = {
+    table.table_id for entry in store.history() for record in entry.added for table in record.tables
+}
+for name in store.tables():
+    table_id = store.state.table(name).definition.table_id
+    assert table_id in written, f"nothing was ever written to the table {name}"
+assert store.check().ok
+"""
 
 
 def _hex_of(example: str, name: str) -> bytes:
@@ -63,76 +77,75 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
         assert block.value_bytes()[0].as_py() == _hex_of("\nkey" + example, "value")
 
 
-def test_the_how_to_runs(tmp_path: Path) -> None:
-    """Its Python, in its order, prints what it says it prints, and ends with a whole store."""
-    done = _run(_HOW_TO, "/tmp/how-to", tmp_path)
+@pytest.mark.parametrize("page", _PAGES)
+def test_a_page_s_python_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    """In its order; no query fails unseen, no table stays empty, and the store is whole."""
+    text = (_ROOT / page).read_text()
 
-    _assert_kept_its_promises(_HOW_TO, done)
+    done = _run(text, _PAGES[page], tmp_path)
 
-
-@pytest.mark.timeout(300)
-def test_the_document_of_views_runs(tmp_path: Path) -> None:
-    """As that of the how-to."""
-    done = _run(_VIEWS, "/tmp/views", tmp_path)
-
-    _assert_kept_its_promises(_VIEWS, done)
-
-
-@pytest.mark.timeout(300)
-def test_the_readme_s_tour_runs(tmp_path: Path) -> None:
-    """As that of the how-to."""
-    done = _run(_README, "/tmp/shop", tmp_path)
-
-    _assert_kept_its_promises(_README, done)
+    assert done.returncode == 0, done.stderr[-4000:]
+    printed = done.stdout.splitlines()
+    promised = _promised_lines(text)
+    assert promised
+    assert [line for line in promised if line not in printed] == []
 
 
-def _code(document: str) -> str:
-    return "\n".join(re.findall(r"```python\n(.*?)```", document, re.DOTALL))
+def test_every_page_with_python_runs() -> None:
+    """A page that is added has to be run, too."""
+    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+
+    with_python = {page for page in pages if "```python" in page.read_text()}
+
+    assert with_python == {_ROOT / page for page in _PAGES}
 
 
 def _run(document: str, path: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the Python of a document, which makes a store at ``path``, with another path."""
     script = folder / "script.py"
-    text = _code(document).replace(path, str(folder / "store"))
-    script.write_text(text + _END)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", document, re.DOTALL))
+    script.write_text(code.replace(path, str(folder / "store")) + _EPILOGUE)
     command = [sys.executable, "-W", "error", "-W", _OF_SPARK, str(script)]
     return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
 
 
-# What went wrong in a query that nobody waits for would not be seen, except by its empty target.
-_END = """
-assert store.check().ok
-from pyspark.sql.streaming.query import StreamingQuery
-from relstate.connector.sql import ViewStream
-for name, query in list(globals().items()):
-    if isinstance(query, StreamingQuery | ViewStream):
-        assert query.exception() is None, (name, query.exception())
-written = {
-    table.table_id for entry in store.history() for record in entry.added for table in record.tables
-}
-for name in store.tables():
-    table_id = store.state.table(name).definition.table_id
-    assert table_id in written, f"nothing was ever written to the table {name}"
-"""
+def _promised_lines(document: str) -> list[str]:
+    """Return what a document says that its Python prints: beside a print, or in a text block."""
+    code = "\n".join(re.findall(r"```python\n(.*?)```", document, re.DOTALL))
+    shown = "".join(re.findall(r"```text\n(.*?)```", document, re.DOTALL))
+    beside = re.findall(r"^ *print\(.*\)\s+# (\S+.*)$", code, re.MULTILINE)
+    return [line for line in beside if not line.startswith("what ")] + shown.splitlines()
 
 
-def _assert_kept_its_promises(document: str, done: subprocess.CompletedProcess[str]) -> None:
-    """What ``print`` is said to print is printed."""
-    assert done.returncode == 0, done.stderr[-4000:]
-    printed = done.stdout.splitlines()
-    promised = re.findall(r"^ *print\(.*\)\s+# (.*)$", _code(document), re.MULTILINE)
-    assert promised
-    for line in promised:
-        if not line.startswith("what "):
-            assert line in printed
+def test_every_link_leads_somewhere() -> None:
+    """Links between the pages name files and headings that exist."""
+    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+    broken = []
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#\s]*(?:#[^)\s]*)?)\)", page.read_text()):
+            if target.startswith("http"):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (page.parent / name).resolve() if name else page
+            if not file.is_file() or (anchor and anchor not in _anchors(file.read_text())):
+                broken.append(f"{page.name}: {target}")
+
+    assert broken == []
+
+
+def _anchors(document: str) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", document, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading).strip().lower() for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
 
 
 @pytest.mark.parametrize(
     ("column", "parse"), [(1, read_options), (2, write_options), (3, stream_options)]
 )
-def test_the_readme_s_option_table_is_complete(column: int, parse: object) -> None:
+def test_the_table_of_options_is_complete(column: int, parse: object) -> None:
     """An option is in the table, with a mark for a use, exactly if that use knows it."""
-    documented = _documented("Options", column)
+    documented = _documented("options.md", column)
 
     with pytest.raises(OptionError) as raised:
         parse({"noSuchOption": "1", "path": "/p", "table": "t"})  # type: ignore[operator]
@@ -142,21 +155,22 @@ def test_the_readme_s_option_table_is_complete(column: int, parse: object) -> No
 
 
 @pytest.mark.parametrize(("column", "parse"), [(1, feed_options), (2, follow_options)])
-def test_the_readme_s_table_of_feeds_is_complete(column: int, parse: object) -> None:
+def test_the_table_of_feeds_is_complete(column: int, parse: object) -> None:
     """As that of the other options, for batches and streams of changes."""
     given = {"noSuchOption": "1", "path": "/p", "table": "t", "readChangeFeed": "true"}
     with pytest.raises(OptionError) as raised:
         parse(given | {"startingVersion": "1"})  # type: ignore[operator]
 
     known = str(raised.value).split("the options are ")[1]
-    assert _documented("Change feeds", column) == set(known.split(", "))
+    assert _documented("change-feed.md", column) == set(known.split(", "))
 
 
-def _documented(section: str, column: int) -> set[str]:
-    """Return the options that the table of a section of the README marks in a column."""
+def _documented(page: str, column: int) -> set[str]:
+    """Return the options that the table of a page marks in a column."""
+    section = (_ROOT / "docs" / page).read_text().split("\n## Options\n")[1].split("\n## ")[0]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in _section(section).splitlines()
+        for line in section.splitlines()
         if re.match(r"\| `", line)
     ]
     return {
