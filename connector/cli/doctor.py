@@ -1,7 +1,7 @@
 """The command ``doctor``: why Spark may fail to see relstate, or a store may fail to work.
 
-Promises: nothing is changed but for one file that is created in the store and removed; every look
-has a time limit; none of them needs Spark to run.
+Promises: nothing is changed but for one file that is created in the store and removed; every check
+has a time limit; none needs Spark to run.
 """
 
 from __future__ import annotations
@@ -36,27 +36,30 @@ from .terminal import Heading, json_option, progress, show_document, show_table,
 @json_option
 @click.pass_context
 def doctor(context: click.Context, path: str | None, as_json: bool) -> None:
-    """Look at what Spark will find: Pythons, versions, data sources, Java, and the STORE.
+    """Check what Spark will use: Pythons, versions, data sources, Java, and the STORE.
 
     Run it where the driver runs, with its Python and its variables. Ends with 1 if there is a
     problem.
     """
-    with progress("Looking around"):
-        found = diagnose(surroundings(), path)
+    with progress("Checking"):
+        diagnosis = diagnose(surroundings(), path)
     if as_json:
-        show_document(found)
+        show_document(diagnosis)
     else:
-        _show(found)
-    context.exit(int(not found.ok))
+        _show(diagnosis)
+    context.exit(int(not diagnosis.ok))
 
 
 def _show(diagnosis: Diagnosis) -> None:
     headings = [Heading("status"), Heading("subject"), Heading("found")]
-    show_table(headings, [(one.status, one.subject, one.found) for one in diagnosis.findings])
-    for one in diagnosis.findings:
-        if one.advice:
+    show_table(
+        headings,
+        [(finding.status, finding.subject, finding.found) for finding in diagnosis.findings],
+    )
+    for finding in diagnosis.findings:
+        if finding.advice:
             show_text("")
-            show_text(f"{one.status}, {one.subject}: {one.advice}")
+            show_text(f"{finding.status}, {finding.subject}: {finding.advice}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ class Diagnosis:
 
 
 def diagnose(surroundings: Surroundings, path: str | None) -> Diagnosis:
-    """Return what is found around a process, and, with a ``path``, of the store there."""
+    """Return the findings on a process's surroundings and, with a ``path``, on the store there."""
     findings = tuple(_findings(surroundings, path))
-    return Diagnosis(all(one.status != "problem" for one in findings), findings)
+    return Diagnosis(all(finding.status != "problem" for finding in findings), findings)
 
 
 def _findings(surroundings: Surroundings, path: str | None) -> Iterator[Finding]:
@@ -92,12 +95,12 @@ _JAVA_VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
 
 
 def spark_home(surroundings: Surroundings) -> str | None:
-    """Return where Spark lies: SPARK_HOME, else in the pyspark of this Python; None if nowhere."""
+    """Return the folder of Spark: SPARK_HOME, else this Python's pyspark; None without either."""
     named = surroundings.variables.get("SPARK_HOME")
     if named is not None:
         return named
-    found = find_spec("pyspark")
-    return None if found is None or found.origin is None else str(PurePath(found.origin).parent)
+    spec = find_spec("pyspark")
+    return None if spec is None or spec.origin is None else str(PurePath(spec.origin).parent)
 
 
 def spark_libraries(surroundings: Surroundings) -> tuple[str, ...]:
@@ -142,14 +145,14 @@ def judge_java(surroundings: Surroundings) -> Finding:
     if surroundings.path_of(program) is None:
         return problem(subject, f"there is no {program!r} ({origin})", remedy)
     done = surroundings.run(program, "-version", seconds=JAVA_SECONDS)
-    found = _JAVA_VERSION.search(f"{done.errors}\n{done.output}")
-    if found is None:
-        says = f"{program!r} does not tell its version: {done.last_words} ({origin})"
-        return problem(subject, says, remedy)
-    says = f"Java {found['major']} ({origin})"
-    if int(found["major"]) < LEAST_JAVA:
-        return problem(subject, f"{says}; Spark needs {LEAST_JAVA} or newer", remedy)
-    return well(subject, says)
+    version = _JAVA_VERSION.search(f"{done.errors}\n{done.output}")
+    if version is None:
+        text = f"{program!r} does not print its version: {done.last_words} ({origin})"
+        return problem(subject, text, remedy)
+    text = f"Java {version['major']} ({origin})"
+    if int(version["major"]) < LEAST_JAVA:
+        return problem(subject, f"{text}; Spark needs {LEAST_JAVA} or newer", remedy)
+    return well(subject, text)
 
 
 # What many systems give; fewer make relstate close and open segments all the time.
@@ -181,11 +184,11 @@ def _judge_links(environment: Environment) -> Finding:
     except errors.RelstateError as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EROFS):
-            found = "this user cannot write into the store, so they could not be tried"
+            found = "this user cannot write into the store, so hard links could not be tried"
             return warning(subject, found, "run doctor as the user who writes")
         advice = "put the store on a local POSIX file system with hard links"
         return problem(subject, str(error), advice)
-    return well(subject, "the store's file system has them")
+    return well(subject, "the store's file system supports them")
 
 
 def _judge_descriptors(surroundings: Surroundings) -> Finding:

@@ -1,8 +1,8 @@
 """Values of a primary key, read from the words of a command line.
 
 Promises: what `value.json_values` writes of a value is read back as that value; an array or a
-struct is read from its JSON. A word that is no value of the key's type is a ValueRangeError that
-shows one that would be.
+struct is read from its JSON. A word that is not a value of the key's type is a ValueRangeError with
+an example.
 Does not know: tables, files.
 """
 
@@ -26,12 +26,12 @@ _SPAN = re.compile(r"(?P<sign>-?)(?P<days>\d+) (?P<h>\d+):(?P<m>\d+):(?P<s>\d+(\
 def parse_key(words: Sequence[str], key: Sequence[types.Field]) -> tuple[Any, ...]:
     """Return the values of a key whose columns are ``key`` from one word for each.
 
-    SchemaMismatchError for another number of words, ValueRangeError for a word that is no value.
+    SchemaMismatchError for another number of words, ValueRangeError for a word that is not a value.
     """
     if len(words) != len(key):
         names = ", ".join(map(str, key))
         raise errors.SchemaMismatchError(
-            f"the primary key is ({names}): it takes {len(key)} values, {len(words)} were given"
+            f"the primary key is ({names}): it takes {len(key)} values, not {len(words)}"
         )
     return tuple(_parse_word(*pair) for pair in zip(words, key, strict=True))
 
@@ -43,7 +43,7 @@ def _parse_word(word: str, column: types.Field) -> Any:
     except (ValueError, ArithmeticError, TypeError, KeyError, OverflowError) as error:
         example = _EXAMPLES.get(type(column.type), "")
         raise errors.ValueRangeError(
-            f"{word!r} is no {column.type}, the type of the key's column {column.name!r}"
+            f"{word!r} is not a {column.type}, the type of the key's column {column.name!r}"
             + (f"; write it as {example}" if example else "")
         ) from error
 
@@ -63,7 +63,7 @@ def _value(value: Json, data_type: types.DataType) -> Any:
 def _struct(value: Json, fields: Sequence[types.Field]) -> tuple[Any, ...]:
     if isinstance(value, dict):
         if len(value) != len(fields):
-            raise ValueError("it has other fields")
+            raise ValueError("the object has other fields")
         value = [value[field.name] for field in fields]
     parts = zip(_of(list, value), fields, strict=True)
     return tuple(_value(part, field.type) for part, field in parts)
@@ -71,7 +71,7 @@ def _struct(value: Json, fields: Sequence[types.Field]) -> tuple[Any, ...]:
 
 def _of(kind: type, value: Json) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"it is no {kind.__name__}")
+        raise TypeError(f"not a {kind.__name__}")
     return value
 
 
@@ -84,13 +84,13 @@ _BOOLEANS = {True: True, False: False, "true": True, "false": False}
 
 def _integer(value: Json) -> int:
     if isinstance(value, bool):
-        raise TypeError("it is a boolean")
+        raise TypeError("a boolean, not a number")
     return value if isinstance(value, int) else int(_of(str, value))
 
 
 def _text(value: Json) -> str:
-    found: str = _of(str, value)
-    return found
+    text: str = _of(str, value)
+    return text
 
 
 def _timestamp(value: Json) -> datetime:
@@ -104,43 +104,43 @@ def _timestamp(value: Json) -> datetime:
 def _local_timestamp(value: Json) -> datetime:
     microseconds = instant.parse_local_timestamp(_of(str, value))
     if microseconds is None:
-        raise ValueError("it is not a local timestamp")
+        raise ValueError("not a local timestamp")
     return instant.moment_of(microseconds).replace(tzinfo=None)
 
 
 def _date(value: Json) -> date:
     days = instant.parse_date(_of(str, value))
     if days is None:
-        raise ValueError("it is not a date")
+        raise ValueError("not a date")
     return instant.moment_of(days * instant.MICROSECONDS_PER_DAY).date()
 
 
 def _time(value: Json) -> time:
-    found = time.fromisoformat(_to_microseconds(value))
-    if found.tzinfo is not None:
-        raise ValueError("it has a time zone")
-    return found
+    moment = time.fromisoformat(_to_microseconds(value))
+    if moment.tzinfo is not None:
+        raise ValueError("the value has a time zone")
+    return moment
 
 
 def _to_microseconds(value: str) -> str:
-    """Return a text unless it tells more than Python's times hold, who would cut it silently."""
+    """Return the text; ValueError for more digits than Python's times hold, which drop them."""
     if re.search(r"\.\d{6}0*[1-9]", value):
-        raise ValueError("it is finer than microseconds")
+        raise ValueError("finer than microseconds")
     return value
 
 
 def _span(value: Json) -> timedelta:
-    found = _SPAN.fullmatch(value)
-    if found is None:
-        raise ValueError("it is no interval")
-    microseconds = int(Decimal(found["s"]) * 1_000_000)
+    match = _SPAN.fullmatch(value)
+    if match is None:
+        raise ValueError("not an interval")
+    microseconds = int(Decimal(match["s"]) * 1_000_000)
     span = timedelta(
-        days=int(found["days"]),
-        hours=int(found["h"]),
-        minutes=int(found["m"]),
+        days=int(match["days"]),
+        hours=int(match["h"]),
+        minutes=int(match["m"]),
         microseconds=microseconds,
     )
-    return -span if found["sign"] else span
+    return -span if match["sign"] else span
 
 
 _PARSE: dict[type[types.DataType], Callable[[Json], Any]] = {

@@ -1,4 +1,4 @@
-"""The commands ``views`` and ``history``: how far views are, and what was committed when."""
+"""The commands ``views`` and ``history``: what each view reflects, and what was committed when."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .terminal import (
 
 @dataclass(frozen=True, slots=True)
 class ViewSummary:
-    """A view: the epoch of tables that it reflects, and what it reads.
+    """A view: the epoch of tables that it reflects, and the names of its inputs.
 
-    ``is_populated``: whether it holds all that was there before it. ``is_behind``: whether it, or a
-    view that it reads, has that, or what has changed since, to take in.
+    ``is_populated``: whether the rows that were there before it are applied. ``is_behind``: whether
+    it, or a view that it reads, has those or later changes to apply.
     """
 
     name: str
@@ -51,9 +51,9 @@ def views(path: str, as_json: bool) -> None:
     """List the views of STORE: the epoch each reflects, its parallel units, what it reads."""
     with Store.open(path) as store:
         state = store.state
-        found = tuple(_summary(state, name) for name in state.view_names())
+        summaries = tuple(_summary(state, name) for name in state.view_names())
     if as_json:
-        show_document(found)
+        show_document(summaries)
         return
     headings = [
         Heading("view"),
@@ -67,14 +67,14 @@ def views(path: str, as_json: bool) -> None:
         headings,
         [
             (
-                one.name,
-                count(one.reflects),
-                _state(one),
-                count(one.parallelism),
-                ", ".join(one.inputs),
-                count(one.internal_tables),
+                view.name,
+                count(view.reflects),
+                _progress_of(view),
+                count(view.parallelism),
+                ", ".join(view.inputs),
+                count(view.internal_tables),
             )
-            for one in found
+            for view in summaries
         ],
     )
 
@@ -88,16 +88,16 @@ def _summary(state: StoreState, name: str) -> ViewSummary:
         progress.is_populated,
         is_behind(state, view.view_id),
         definition.mapping.units,
-        tuple(state.name_of(one.table_id) for one in definition.inputs),
+        tuple(state.name_of(table.table_id) for table in definition.inputs),
         len(definition.internal),
         definition.query,
     )
 
 
-def _state(one: ViewSummary) -> str:
-    if not one.is_populated:
-        return "being filled"
-    return "behind" if one.is_behind else "up to date"
+def _progress_of(view: ViewSummary) -> str:
+    if not view.is_populated:
+        return "being populated"
+    return "behind" if view.is_behind else "up to date"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -111,15 +111,15 @@ _PAGE = 1000
 def history(path: str, limit: int | None, as_json: bool) -> None:
     """List the epochs of STORE, the newest first: what was committed, when, and in which tables.
 
-    Rows are the entries written, deletes among them. JSON is one object a line.
+    Rows are the entries written, deletes among them. JSON is one object per line.
     """
     with Store.open(path) as store:
-        found = islice(commits(store), limit)
+        listed = islice(commits(store), limit)
         if as_json:
-            for commit in found:
+            for commit in listed:
                 show_line(asdict(commit) | {"time": _iso(commit.time)})
         else:
-            while page := list(islice(found, _PAGE)):
+            while page := list(islice(listed, _PAGE)):
                 _show_page(page)
 
 
@@ -140,7 +140,7 @@ def _cells(commit: Commit) -> tuple[Any, ...]:
     return (
         count(commit.epoch),
         _iso(commit.time),
-        commit.operation + ("" if commit.data_change else " (upkeep)"),
+        commit.operation + ("" if commit.data_change else " (maintenance)"),
         ", ".join(commit.tables),
         f"+{commit.segments_added} -{commit.segments_removed}",
         count(commit.rows),

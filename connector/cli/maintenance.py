@@ -1,4 +1,4 @@
-"""The commands that keep a store fast, small and whole: compact, vacuum, check, repair."""
+"""The commands that keep a store fast, small and correct: compact, vacuum, check, repair."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def compact(path: str, table: str | None, as_json: bool) -> None:
     Readers and writers may go on meanwhile. What was merged stays on disk until vacuum.
     """
     with Store.open(path) as store, progress("Compacting shards") as report:
-        found = store.compact(table, progress=report)
+        result = store.compact(table, progress=report)
     if as_json:
-        show_document(found)
+        show_document(result)
         return
     _show_facts(
         [
-            ("epoch", count(found.epoch)),
-            ("files read", f"{count(found.files_read)} ({size(found.bytes_read)})"),
-            ("files written", f"{count(found.files_written)} ({size(found.bytes_written)})"),
+            ("epoch", count(result.epoch)),
+            ("files read", f"{count(result.files_read)} ({size(result.bytes_read)})"),
+            ("files written", f"{count(result.files_written)} ({size(result.bytes_written)})"),
         ]
     )
 
@@ -68,15 +68,15 @@ def vacuum(path: str, retention: int | None, dry_run: bool, as_json: bool) -> No
     Epochs before the oldest that is kept can no longer be read.
     """
     with Store.open(path) as store, progress("Vacuuming"):
-        found = store.vacuum(retention, dry_run=dry_run)
+        result = store.vacuum(retention, dry_run=dry_run)
     if as_json:
-        show_document(found)
+        show_document(result)
         return
     removed = "files that would be removed" if dry_run else "files removed"
     _show_facts(
         [
-            (removed, f"{count(found.files)} ({size(found.bytes)})"),
-            ("oldest epoch that can be read", count(found.oldest_epoch)),
+            (removed, f"{count(result.files)} ({size(result.bytes)})"),
+            ("oldest epoch that can be read", count(result.oldest_epoch)),
         ]
     )
 
@@ -112,12 +112,12 @@ def check(
     """
     if names and not with_views:
         raise click.UsageError(f"{names[0]!r} is checked as a view with --views only.")
-    found, views = _check_store(path, names if with_views else None, expect_epoch)
+    report, views = _check_store(path, names if with_views else None, expect_epoch)
     if as_json:
-        show_document(CheckedStore(found, views) if with_views else found)
+        show_document(CheckedStore(report, views) if with_views else report)
     else:
-        _show_report(found, views)
-    context.exit(int(not (found.ok and all(one.ok for one in views))))
+        _show_report(report, views)
+    context.exit(int(not (report.ok and all(view.ok for view in views))))
 
 
 def _check_store(
@@ -159,7 +159,7 @@ def repair(path: str, with_clock: bool, as_json: bool) -> None:
     if as_json:
         show_document(ClockRepair(epoch, epoch > before))
         return
-    _show_facts([("epoch", count(epoch)), ("repaired", "yes" if epoch > before else "no need")])
+    _show_facts([("epoch", count(epoch)), ("repaired", "yes" if epoch > before else "not needed")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +185,15 @@ def _check_views(store: Store, names: tuple[str, ...]) -> tuple[ViewReport, ...]
         return check_views(spark, store, names or None)
 
 
-def _show_report(found: Report, views: tuple[ViewReport, ...]) -> None:
-    problems = (*found.problems, *(problem for one in views for problem in one.problems))
+def _show_report(report: Report, views: tuple[ViewReport, ...]) -> None:
+    problems = (*report.problems, *(problem for view in views for problem in view.problems))
     checked = [("views", count(len(views)))] if views else []
     _show_facts(
         [
-            ("epoch", count(found.epoch)),
-            ("segments", count(found.segments)),
-            ("entries", count(found.entries)),
-            ("orphans", count(found.orphans)),
+            ("epoch", count(report.epoch)),
+            ("segments", count(report.segments)),
+            ("entries", count(report.entries)),
+            ("orphans", count(report.orphans)),
             *checked,
             ("problems", count(len(problems))),
         ]

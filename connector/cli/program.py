@@ -61,13 +61,13 @@ class Program(click.Group):
         """Run a command."""
         with _ending():
             result = super().invoke(ctx)
-            sys.stdout.flush()  # while a missing reader can still be told from a fault
+            sys.stdout.flush()  # here a missing reader can still be distinguished from a fault
             return result
 
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """Turn whatever is raised into an end of the program."""
+    """Turn an exception into the exit of the program."""
     try:
         yield
     except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError, Failure):
@@ -104,7 +104,7 @@ def _version() -> str:
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="relstate")
 def program() -> None:
-    """Look into stores of relstate, and look after them."""
+    """Inspect and maintain stores of relstate."""
 
 
 for _command in (

@@ -29,7 +29,7 @@ Status = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject`` was looked at and this ``found``; ``advice`` is empty where all is well.
+    """What a check of ``subject`` ``found``, and what to do; ``advice`` is empty where all is well.
 
     A ``problem`` keeps relstate from working in Spark, a ``warning`` may.
     """
@@ -41,7 +41,7 @@ class Finding:
 
 
 def well(subject: str, found: str) -> Finding:
-    """Return a finding that asks for nothing."""
+    """Return a finding that needs no action."""
     return Finding(subject, "ok", found)
 
 
@@ -67,9 +67,9 @@ class Requirement:
     below: tuple[int, ...] | None = None
 
     def admits(self, version: str) -> bool:
-        """Return whether a version is one that is needed."""
-        found = numbers_of(version)
-        return self.least <= found and (self.below is None or found < self.below)
+        """Return whether a version is within the bounds."""
+        numbers = numbers_of(version)
+        return self.least <= numbers and (self.below is None or numbers < self.below)
 
     def __str__(self) -> str:
         upper = "" if self.below is None else f",<{_dotted(self.below)}"
@@ -89,8 +89,8 @@ REQUIREMENTS = (
 
 def numbers_of(version: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with: (4, 3, 0) of ``4.3.0.dev1``."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def _dotted(numbers: tuple[int, ...]) -> str:
@@ -100,7 +100,7 @@ def _dotted(numbers: tuple[int, ...]) -> str:
 SECONDS = 60.0
 _MARK = "relstate-doctor:"
 
-# Run by any Python 3: it must not use what is new.
+# Any Python 3 runs this, so it must not use newer syntax.
 _PROGRAM = """
 import json, sys
 from importlib import import_module
@@ -123,10 +123,11 @@ print("relstate-doctor:" + json.dumps({
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """What a Python says of itself.
+    """What a Python reports about itself.
 
-    ``prefix`` tells its environment; ``versions`` are of the modules it can import, ``troubles``
-    why it cannot import the others; ``listed`` are the top-level modules named ``pyspark_*``.
+    ``prefix`` is its environment's folder; ``versions`` are of the modules that it can import,
+    ``troubles`` why it cannot import the others; ``listed`` are the top-level modules named
+    ``pyspark_*``.
     """
 
     executable: str
@@ -139,7 +140,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a Python is for, how it was named, by what, and what it says, or why it does not."""
+    """A Python and its purpose: the program, what named it, what it reports, or why it does not."""
 
     subject: str
     program: str
@@ -149,7 +150,7 @@ class Role:
 
 
 def assign_roles(surroundings: Surroundings, libraries: tuple[str, ...]) -> tuple[Role, Role, Role]:
-    """Return who plays the driver, the data sources' Python and the functions' Python.
+    """Return the driver's Python, the data sources' Python and the functions' Python.
 
     ``libraries``: Spark's own, which it puts first in the PYTHONPATH of those it starts.
     """
@@ -171,34 +172,34 @@ def _named(
     surroundings: Surroundings,
     variable: str,
     otherwise: str = "python3",
-    because: str = "the python3 on PATH, as PYSPARK_PYTHON is not set",
+    reason: str = "the python3 on PATH, as PYSPARK_PYTHON is not set",
 ) -> tuple[str, str]:
-    """Return the program that a variable names, and a word on where the name comes from."""
+    """Return the program that a variable names, and what named it."""
     named = surroundings.variables.get(variable)
-    return (otherwise, because) if named is None else (named, f"named by {variable}")
+    return (otherwise, reason) if named is None else (named, f"named by {variable}")
 
 
 def _ask(
     surroundings: Surroundings, program: str, libraries: tuple[str, ...]
 ) -> tuple[Interpreter | None, str]:
-    """Return what a Python says of itself; else None and why it says nothing."""
+    """Return what a Python reports about itself, or None and why it reports nothing."""
     if surroundings.path_of(program) is None:
         return None, "there is no such program"
     modules = ["relstate", *(requirement.module for requirement in REQUIREMENTS)]
-    done = surroundings.run(
+    ended = surroundings.run(
         program, "-c", _PROGRAM, *modules, seconds=SECONDS, python_path=libraries
     )
-    answer = marked(done.output)
+    answer = marked(ended.output)
     if answer is None:
-        return None, f"it does not run as Python: {done.last_words}"
-    found: dict[str, Any] = json.loads(answer)
+        return None, f"it does not run as Python: {ended.last_words}"
+    facts: dict[str, Any] = json.loads(answer)
     return Interpreter(
-        **{**found, "version": tuple(found["version"]), "listed": tuple(found["listed"])}
+        **{**facts, "version": tuple(facts["version"]), "listed": tuple(facts["listed"])}
     ), ""
 
 
 def marked(output: str) -> str | None:
-    """Return what a program of ours answered, among what modules wrote; None for no answer."""
+    """Return the answer of a program of this module, without other modules' output, or None."""
     lines = [line for line in output.splitlines() if line.startswith(_MARK)]
     return lines[-1].removeprefix(_MARK) if lines else None
 
@@ -211,16 +212,18 @@ def judge_roles(driver: Role, *others: Role) -> Iterator[Finding]:
 
 
 def _judge(role: Role, driver: Interpreter | None) -> Finding:
-    found = role.interpreter
-    if found is None:
+    interpreter = role.interpreter
+    if interpreter is None:
         return problem(role.subject, f"{_name(role)}: {role.trouble}", _USE_ONE)
-    where = f"Python {_dotted(found.version)} at {found.executable} ({role.origin})"
-    troubles = [*_lacks(found), *(_differs(found, driver) if driver else ())]
+    where = f"Python {_dotted(interpreter.version)} at {interpreter.executable} ({role.origin})"
+    troubles = [*_lacks(interpreter), *(_differs(interpreter, driver) if driver else ())]
     if troubles:
-        advice = _USE_ONE if driver and driver.prefix != found.prefix else _INSTALL
+        advice = _USE_ONE if driver and driver.prefix != interpreter.prefix else _INSTALL
         return problem(role.subject, f"{where}: {'; '.join(troubles)}", advice)
-    if driver and driver.versions["pyarrow"] != found.versions["pyarrow"]:
-        versions = f"pyarrow {found.versions['pyarrow']}, the driver {driver.versions['pyarrow']}"
+    if driver and driver.versions["pyarrow"] != interpreter.versions["pyarrow"]:
+        versions = (
+            f"pyarrow {interpreter.versions['pyarrow']}, the driver {driver.versions['pyarrow']}"
+        )
         return warning(role.subject, f"{where} has {versions}", _USE_ONE)
     return well(role.subject, where)
 
@@ -240,37 +243,39 @@ def _name(role: Role) -> str:
     return f"{role.program!r} ({role.origin})"
 
 
-def _lacks(found: Interpreter) -> Iterator[str]:
-    """Yield what relstate needs and this interpreter has not, or not in a version that works."""
-    if found.version < LEAST_PYTHON:
+def _lacks(interpreter: Interpreter) -> Iterator[str]:
+    """Yield what relstate needs and this interpreter lacks, or has in a wrong version."""
+    if interpreter.version < LEAST_PYTHON:
         yield f"relstate needs Python {_dotted(LEAST_PYTHON)} or newer"
-    missing = [name for name, said in found.troubles.items() if _MISSING.format(name) in said]
+    missing = [
+        name for name, message in interpreter.troubles.items() if _MISSING.format(name) in message
+    ]
     if missing:
         yield f"it lacks {', '.join(missing)}"
-    for module, said in found.troubles.items():
+    for module, message in interpreter.troubles.items():
         if module not in missing:
-            yield f"it cannot import {module} ({said})"
+            yield f"it cannot import {module} ({message})"
     for requirement in REQUIREMENTS:
-        version = found.versions.get(requirement.module)
+        version = interpreter.versions.get(requirement.module)
         if version is not None and not requirement.admits(version):
             yield f"it has {requirement.module} {version}, which is not {requirement}"
 
 
-def _differs(found: Interpreter, driver: Interpreter) -> Iterator[str]:
-    """Yield in what an interpreter must equal the driver's and does not."""
-    if found.version[:2] != driver.version[:2]:
+def _differs(interpreter: Interpreter, driver: Interpreter) -> Iterator[str]:
+    """Yield in what an interpreter differs from the driver's and must not."""
+    if interpreter.version[:2] != driver.version[:2]:
         yield f"the driver runs Python {_dotted(driver.version)}, and Spark wants one minor version"
     for module in ("relstate", "pyspark"):
-        here, there = found.versions.get(module), driver.versions.get(module)
-        if here and there and here != there:
-            yield f"it has {module} {here}, the driver {there}"
+        own, expected = interpreter.versions.get(module), driver.versions.get(module)
+        if own and expected and own != expected:
+            yield f"it has {module} {own}, the driver {expected}"
 
 
 DISCOVERY_SECONDS = 30.0
 DATA_SOURCE_MODULE = "pyspark_relstate"
 _DISCOVERY = "data source discovery"
 
-# What Spark does with one module.
+# What Spark does with each module.
 _DISCOVERY_PROGRAM = """
 import sys
 from importlib import import_module
@@ -290,19 +295,19 @@ def judge_discovery(
     surroundings: Surroundings, role: Role, libraries: tuple[str, ...]
 ) -> Iterator[Finding]:
     """Yield a finding for each module that breaks discovery, and one for relstate's own."""
-    found = role.interpreter
-    if found is None or "pyspark" in found.troubles:
-        return  # said of the interpreter already
+    interpreter = role.interpreter
+    if interpreter is None or "pyspark" in interpreter.troubles:
+        return  # the finding on the interpreter says so
     broken = False
-    for module in found.listed:
+    for module in interpreter.listed:
         trouble = _trouble(surroundings, role.program, module, libraries)
         if trouble is not None:
             broken = True
             yield problem(_DISCOVERY, f"{module} cannot be imported: {trouble}", _remedy(module))
-    if DATA_SOURCE_MODULE not in found.listed and "relstate" not in found.troubles:
+    if DATA_SOURCE_MODULE not in interpreter.listed and "relstate" not in interpreter.troubles:
         yield _not_listed(surroundings, role, libraries)
-    elif DATA_SOURCE_MODULE in found.listed and not broken:
-        yield well(_DISCOVERY, f"Spark finds {', '.join(found.listed)}")
+    elif DATA_SOURCE_MODULE in interpreter.listed and not broken:
+        yield well(_DISCOVERY, f"Spark finds {', '.join(interpreter.listed)}")
 
 
 def _trouble(

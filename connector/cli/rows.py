@@ -1,6 +1,6 @@
 """The commands ``get``, ``scan`` and ``changes``: rows of a table, and what changed in them.
 
-Promises: a read is of one epoch; no more than the rows asked for are read, but for what is left of
+Promises: a read is of one epoch; no more rows are read than asked for, except the rest of
 a batch.
 """
 
@@ -23,10 +23,10 @@ from .terminal import (
     json_option,
     limit_option,
     show_line,
+    show_message,
     show_table,
     store_argument,
     table_argument,
-    tell,
 )
 from .value import json_rows
 
@@ -57,11 +57,11 @@ def get(
     Give the key's values in its order, each as --json shows it.
     """
     with Store.open(path) as store:
-        found = find_row(store, table, key, epoch)
-        rows = (row for batch in found.batches for row in json_rows(batch, found.types))
-        row = next(rows, None)
+        rows = find_row(store, table, key, epoch)
+        objects = (row for batch in rows.batches for row in json_rows(batch, rows.types))
+        row = next(objects, None)
     if row is None:
-        tell(f"{table} has no row with the key {', '.join(key)}")
+        show_message(f"{table} has no row with the key {', '.join(key)}")
     if as_json:
         show_line(row)
     elif row is not None:
@@ -88,12 +88,12 @@ def scan(
 ) -> None:
     """Show the rows of TABLE in STORE, in the order of the primary key.
 
-    JSON is one object a line. What --where says about the key is looked up, not scanned for;
+    JSON is one object per line. What --where says about the key is looked up, not scanned for;
     timestamps in it are in UTC unless they name a zone.
     """
     with Store.open(path) as store:
-        found = scan_rows(store, table, columns=columns, where=where, limit=limit, epoch=epoch)
-        show_rows(found, as_json=as_json)
+        rows = scan_rows(store, table, columns=columns, where=where, limit=limit, epoch=epoch)
+        show_rows(rows, as_json=as_json)
 
 
 @click.command(short_help="Show what changed.")
@@ -105,9 +105,9 @@ def scan(
 def changes(path: str, table: str, first: int, last: int | None, as_json: bool) -> None:
     """Show what changed in TABLE of STORE from one epoch to another, both included.
 
-    Behind the table's columns stand _change_type, _commit_version (the epoch) and
-    _commit_timestamp. The changes of one key come in the order of the epochs. JSON is one object a
-    line.
+    After the table's columns come _change_type, _commit_version (the epoch) and
+    _commit_timestamp. The changes of one key are in the order of the epochs. JSON is one object
+    per line.
     """
     with Store.open(path) as store:
         show_rows(changed_rows(store, table, first, last), as_json=as_json)
@@ -163,15 +163,15 @@ def scan_rows(
     limit: int | None,
     epoch: int | None,
 ) -> Rows:
-    """Return the first rows of a table that an expression wants, in the order of the primary key.
+    """Return the first rows for which an expression is true, in the order of the primary key.
 
     Without a limit, or an expression, all of them. TableNotFoundError, EpochNotFoundError,
     EpochExpiredError; UnsupportedExpressionError and SchemaMismatchError for the expression,
     SchemaError for an unknown column.
     """
     table = _table(store, name, epoch)
-    found = _rows(table, columns, table.scan(columns, where=where, ordered=True))
-    return found if limit is None else Rows(found.names, found.types, first(found.batches, limit))
+    rows = _rows(table, columns, table.scan(columns, where=where, ordered=True))
+    return rows if limit is None else Rows(rows.names, rows.types, first(rows.batches, limit))
 
 
 def changed_rows(store: Store, name: str, first_epoch: int, last_epoch: int | None) -> Rows:

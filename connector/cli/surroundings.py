@@ -1,11 +1,11 @@
-"""What a program finds around its process: variables, other programs, files outside the store.
+"""The surroundings of a process: its variables, other programs, files outside the store.
 
-The second door to the outside: Spark starts Python and Java by what it finds there, so whoever asks
-why it fails must look at the same, and whoever starts Spark must say there which Python to take.
-(Everything of a store goes through the environment of relstate.storage.)
+The one exception to the rule that files go through the environment of relstate.storage: Spark finds
+Python and Java by these variables, so a diagnosis has to read them, and a command that starts Spark
+has to set which Python it takes.
 
-Promises: nothing is changed but what names that Python; what is missing, unreadable or does not end
-is an answer, no error.
+Promises: only the variables that name that Python are changed; what is missing, unreadable or does
+not end is an answer, not an error.
 """
 
 from __future__ import annotations

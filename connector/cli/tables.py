@@ -20,12 +20,12 @@ from .terminal import (
     json_option,
     progress,
     show_document,
+    show_message,
     show_table,
     show_text,
     size,
     store_argument,
     table_argument,
-    tell,
 )
 
 
@@ -39,14 +39,14 @@ def tables(path: str, counted: bool, as_json: bool) -> None:
     Rows are estimated from statistics, and shown with a ~, unless --count is given.
     """
     with Store.open(path) as store, progress("Reading tables") as report:
-        found = summarize_tables(store, report, counted=counted)
+        summaries = summarize_tables(store, report, counted=counted)
     if as_json:
-        show_document(found)
+        show_document(summaries)
     else:
-        _show_summaries(found)
+        _show_summaries(summaries)
 
 
-def _show_summaries(found: tuple[TableSummary, ...]) -> None:
+def _show_summaries(summaries: tuple[TableSummary, ...]) -> None:
     headings = [
         Heading("table"),
         Heading("rows", counted=True),
@@ -58,17 +58,17 @@ def _show_summaries(found: tuple[TableSummary, ...]) -> None:
         headings,
         [
             (
-                one.name,
-                ("~" if one.rows_estimated else "") + count(one.rows),
-                size(one.stored_bytes),
-                count(one.segments),
-                count(one.data_epoch),
+                table.name,
+                ("~" if table.rows_estimated else "") + count(table.rows),
+                size(table.stored_bytes),
+                count(table.segments),
+                count(table.data_epoch),
             )
-            for one in found
+            for table in summaries
         ],
     )
-    if any(one.rows_estimated for one in found):
-        tell("~ rows are estimated from statistics; --count counts them")
+    if any(table.rows_estimated for table in summaries):
+        show_message("~ rows are estimated from statistics; --count counts them")
 
 
 @click.command(short_help="Describe a table.")
@@ -78,17 +78,19 @@ def _show_summaries(found: tuple[TableSummary, ...]) -> None:
 def describe(path: str, table: str, as_json: bool) -> None:
     """Describe a TABLE of STORE: columns, keys, properties, and files per shard."""
     with Store.open(path) as store:
-        found = describe_table(store, table)
+        description = describe_table(store, table)
     if as_json:
-        show_document(found)
+        show_document(description)
     else:
-        _show_description(found)
+        _show_description(description)
 
 
-def _show_description(found: TableDescription) -> None:
+def _show_description(description: TableDescription) -> None:
     show_text(
-        f"{found.name}: table {found.table_id}, created in epoch {found.created_epoch}, "
-        f"last changed in epoch {found.data_epoch}, schema version {found.schema_version}"
+        f"{description.name}: table {description.table_id}, "
+        f"created in epoch {description.created_epoch}, "
+        f"last changed in epoch {description.data_epoch}, "
+        f"schema version {description.schema_version}"
     )
     show_text("")
     headings = ["column", "type", "nullable", "primary key", "order", "distribution key"]
@@ -103,16 +105,16 @@ def _show_description(found: TableDescription) -> None:
                 column.primary_key_order or "",
                 column.distribution_key_place or "",
             )
-            for column in found.columns
+            for column in description.columns
         ],
     )
     show_text("")
-    show_table([Heading("property"), Heading("value")], asdict(found.properties).items())
+    show_table([Heading("property"), Heading("value")], asdict(description.properties).items())
     show_text("")
-    _show_shards(found)
+    _show_shards(description)
 
 
-def _show_shards(found: TableDescription) -> None:
+def _show_shards(description: TableDescription) -> None:
     headings = [
         Heading("shard", counted=True),
         Heading("vnodes"),
@@ -128,17 +130,17 @@ def _show_shards(found: TableDescription) -> None:
                 count(shard.segments),
                 size(shard.stored_bytes),
             )
-            for shard in found.shards
+            for shard in description.shards
         ],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """One table among others.
+    """A table in a list of tables.
 
-    ``rows`` is the number of rows, or, where ``rows_estimated``, what the segments' statistics
-    let expect: every upsert is taken for a new row, every delete for the end of one.
+    ``rows`` is the number of rows or, if ``rows_estimated``, an estimate from the segments'
+    statistics: every upsert counts as a new row, every delete as one row less.
     ``stored_bytes`` are those of keys and values, ``segments`` the files that are read for it;
     ``data_epoch`` is that of its last change.
     """
@@ -153,7 +155,7 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
-    """A column; ``type`` in Spark's DDL. Places in the keys count from 1, None is outside."""
+    """A column; ``type`` is Spark's DDL. Positions in keys count from 1; None: not in the key."""
 
     name: str
     type: str
@@ -165,7 +167,7 @@ class ColumnDescription:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a table does with its rows; ``ttl`` and ``tombstone_retention`` are in seconds."""
+    """The properties of a table; ``ttl`` and ``tombstone_retention`` are in seconds."""
 
     merge: str
     version_column: str | None
@@ -187,7 +189,7 @@ class ShardDescription:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """All that a store knows of one table without reading its rows."""
+    """What a store knows about a table without reading its rows."""
 
     name: str
     table_id: int
@@ -208,12 +210,12 @@ def summarize_tables(
     """
     state = store.state
     names = state.table_names()
-    found = []
+    summaries = []
     for done, name in enumerate(names):
         progress(done, len(names))
         plan = store.read_plan(name, epoch=state.epoch)
-        found.append(_summary(store, plan, state.table(name).data_epoch, counted))
-    return tuple(found)
+        summaries.append(_summary(store, plan, state.table(name).data_epoch, counted))
+    return tuple(summaries)
 
 
 def _summary(store: Store, plan: ReadPlan, data_epoch: int, counted: bool) -> TableSummary:
@@ -234,22 +236,22 @@ def _estimated_rows(plan: ReadPlan) -> int:
         for table in placed.record.tables
         if table.table_id == plan.definition.table_id
     ]
-    # Of its entries those that are no deletes add a row, and a delete takes one away.
+    # An entry that is not a delete adds a row, and a delete removes one.
     return max(0, sum(table.rows - 2 * table.deletes for table in statistics))
 
 
 def describe_table(store: Store, name: str) -> TableDescription:
     """Return the description of a table at the latest epoch. TableNotFoundError."""
     state = store.state
-    found = state.table(name)
-    definition = found.definition
+    table = state.table(name)
+    definition = table.definition
     plan = store.read_plan(name, epoch=state.epoch)
     ranges = shard_ranges(state.settings.vnode_count, state.settings.shards)
     return TableDescription(
         definition.name,
         definition.table_id,
         definition.created_epoch,
-        found.data_epoch,
+        table.data_epoch,
         definition.schema.version,
         tuple(_columns(definition)),
         _properties(definition),
@@ -259,13 +261,20 @@ def describe_table(store: Store, name: str) -> TableDescription:
 
 def _columns(definition: TableDefinition) -> Iterator[ColumnDescription]:
     schema = definition.schema
-    keys = {key.column_id: (place, key) for place, key in enumerate(schema.primary_key, 1)}
-    places = {column_id: place for place, column_id in enumerate(schema.distribution_key, 1)}
+    keys = {key.column_id: (position, key) for position, key in enumerate(schema.primary_key, 1)}
+    positions = {
+        column_id: position for position, column_id in enumerate(schema.distribution_key, 1)
+    }
     for column in schema.columns:
-        place, key = keys.get(column.id, (None, None))
+        position, key = keys.get(column.id, (None, None))
         order = None if key is None else _order(key)
         yield ColumnDescription(
-            column.name, str(column.type), column.nullable, place, order, places.get(column.id)
+            column.name,
+            str(column.type),
+            column.nullable,
+            position,
+            order,
+            positions.get(column.id),
         )
 
 
@@ -275,11 +284,15 @@ def _order(key: KeyColumn) -> str:
 
 
 def _properties(definition: TableDefinition) -> Properties:
-    found = definition.properties
+    properties = definition.properties
     names = {column.id: column.name for column in definition.schema.columns}
-    version_column = None if found.version_column is None else names[found.version_column]
+    version_column = None if properties.version_column is None else names[properties.version_column]
     return Properties(
-        found.merge, version_column, found.ttl, found.append_only, found.tombstone_retention
+        properties.merge,
+        version_column,
+        properties.ttl,
+        properties.append_only,
+        properties.tombstone_retention,
     )
 
 

@@ -1,9 +1,8 @@
 """What the commands share: their arguments, and how they show data, messages and progress.
 
-Promises: stdout carries data only; with ``as_json`` one document, or one object a line for rows;
-names in JSON are those of the fields of what is shown. Where stdout is no terminal nothing is
-wrapped or cut, where it is one, long cells are folded. What a store holds is never taken for a
-terminal's commands.
+Promises: stdout carries data only; with ``as_json`` one document, or one object per line for rows;
+names in JSON are those of the fields of what is shown. Where stdout is not a terminal nothing
+is wrapped or cut; on a terminal long cells are folded. Control characters in values are escaped.
 Does not know: what is shown.
 """
 
@@ -93,7 +92,7 @@ def show_document(value: DataclassInstance | Sequence[DataclassInstance] | None)
     """Write one JSON document: a value, or a list of values."""
     plain: Any = value
     if isinstance(value, Sequence):
-        plain = [asdict(one) for one in value]
+        plain = [asdict(item) for item in value]
     elif value is not None:
         plain = asdict(value)
     _write(json.dumps(plain, ensure_ascii=False, indent=2))
@@ -120,7 +119,7 @@ def show_text(text: str) -> None:
     _console().print(Text(text), soft_wrap=True)
 
 
-def tell(message: str) -> None:
+def show_message(message: str) -> None:
     """Write a message to stderr."""
     sys.stderr.write(f"{message}\n")
 
@@ -167,7 +166,7 @@ def _cell(value: Any) -> Text:
 
 
 def _console() -> Console:
-    # Asked anew each time: who runs a command may have put another stdout in place.
+    # Read at each call: the caller of a command may have replaced stdout.
     terminal = sys.stdout.isatty()
     return Console(file=sys.stdout, width=None if terminal else _WIDE)
 

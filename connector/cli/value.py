@@ -56,9 +56,9 @@ def json_values(array: pa.Array, data_type: t.DataType) -> list[Json]:
         case t.Array(element, _):
             return _lists(array, json_values(array.values, element))
         case t.Map(key, value, _):
-            names = [_name(found) for found in json_values(array.keys, key)]
+            names = [_name(name) for name in json_values(array.keys, key)]
             pairs = list(zip(names, json_values(array.items, value), strict=True))
-            return [None if found is None else dict(found) for found in _lists(array, pairs)]
+            return [None if entries is None else dict(entries) for entries in _lists(array, pairs)]
         case t.Struct(fields):
             return _structs(array, fields)
         case t.Time(precision):
@@ -87,8 +87,8 @@ def _each(array: pa.Array, convert: Callable[[Any], Json]) -> list[Json]:
 
 def _floats(array: pa.Array) -> list[Json]:
     if pc.all(pc.is_finite(array)).as_py() is not False:
-        found: list[Json] = array.to_pylist()
-        return found
+        values: list[Json] = array.to_pylist()
+        return values
     return _each(array, lambda value: value if isfinite(value) else _NOT_FINITE[str(value)])
 
 
@@ -97,9 +97,9 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 def _moments(array: pa.Array) -> list[Json]:
     """Return dates or timestamps as text, and as numbers where a year has not four digits."""
-    narrow = pa.types.is_date(array.type)
-    first, last = _DAYS if narrow else _MICROSECONDS
-    numbers = array.cast(pa.int32() if narrow else pa.int64())
+    is_date = pa.types.is_date(array.type)
+    first, last = _DAYS if is_date else _MICROSECONDS
+    numbers = array.cast(pa.int32() if is_date else pa.int64())
     within = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
     texts = pc.if_else(within, array, None).cast(pa.string())
     return [
@@ -115,8 +115,8 @@ _MICROSECONDS = _DAYS[0] * _DAY, (_DAYS[1] + 1) * _DAY - 1
 
 def _time(text: str, precision: int) -> str:
     """Return a time of nine digits with as many as its type has, and with more if they are set."""
-    whole = len("12:00:00") + (precision and precision + 1)
-    return text.rstrip("0") if text[whole:].strip(".0") else text[:whole]
+    length = len("12:00:00") + (precision and precision + 1)
+    return text.rstrip("0") if text[length:].strip(".0") else text[:length]
 
 
 def _spans(array: pa.Array) -> list[Json]:
@@ -163,7 +163,7 @@ def _structs(array: pa.StructArray, fields: Sequence[t.Field]) -> list[Json]:
     distinct = len(set(names)) == len(names)
     values = (dict(zip(names, row, strict=True)) if distinct else list(row) for row in rows)
     valid = array.is_valid().to_pylist()
-    return [value if there else None for value, there in zip(values, valid, strict=True)]
+    return [value if is_valid else None for value, is_valid in zip(values, valid, strict=True)]
 
 
 def _lists(array: pa.ListArray, elements: list[Json]) -> list[Json]:
@@ -171,8 +171,8 @@ def _lists(array: pa.ListArray, elements: list[Json]) -> list[Json]:
     bounds = pairwise(array.offsets.to_pylist())
     valid = array.is_valid().to_pylist()
     return [
-        elements[start:stop] if there else None
-        for (start, stop), there in zip(bounds, valid, strict=True)
+        elements[start:stop] if is_valid else None
+        for (start, stop), is_valid in zip(bounds, valid, strict=True)
     ]
 
 

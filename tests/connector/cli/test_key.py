@@ -74,7 +74,7 @@ def test_a_key_has_as_many_words_as_columns() -> None:
 
     assert parse_key(["-1", "x"], key) == (-1, "x")
     with pytest.raises(
-        SchemaMismatchError, match=r"\(a INT, b STRING\): it takes 2 values, 1 were"
+        SchemaMismatchError, match=r"\(a INT, b STRING\): it takes 2 values, not 1"
     ):
         parse_key(["1"], key)
 

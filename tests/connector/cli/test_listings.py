@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def viewed(store: Store) -> Store:
-    """A table of two rows, a view over it that is being filled, and one over both."""
+    """A table of two rows, a view over it that is being populated, and one over both."""
     store.create_table("t", "k BIGINT, n BIGINT", primary_key=["k"])
     store.write("t", pa.table({"k": [1, 2], "n": [10, 20]}))
     store.create_view(new_view(store, "v", "t"))
@@ -49,7 +49,7 @@ def test_views_are_listed(viewed: Store) -> None:
         "query": "SELECT k FROM t",
     }
     assert filling[1]["inputs"] == ["t", "v"]
-    assert run("views", viewed.path).output.count("being filled") == 2
+    assert run("views", viewed.path).output.count("being populated") == 2
 
     refresh(viewed, progressed(viewed, "v"))
     assert "up to date" in run("views", viewed.path).output
@@ -164,5 +164,5 @@ def test_history_is_shown(shop: Store) -> None:
     found = run("history", shop.path)
 
     assert found.code == 0
-    assert "create store (upkeep)" in found.output
+    assert "create store (maintenance)" in found.output
     assert "+1 -0" in found.output

@@ -53,7 +53,7 @@ def test_a_negative_number_is_a_key(shop: Store) -> None:
 
 def test_a_key_that_is_none_is_an_error(shop: Store) -> None:
     """A word that is no value, one that does not fit, and too many words."""
-    assert "ValueRangeError: 'x' is no BIGINT" in run("get", shop.path, "orders", "x").errors
+    assert "ValueRangeError: 'x' is not a BIGINT" in run("get", shop.path, "orders", "x").errors
     assert "ValueRangeError" in run("get", shop.path, "orders", str(2**63)).errors
     assert "SchemaMismatchError" in run("get", shop.path, "orders", "1", "2").errors
     assert run("get", shop.path, "orders", "x").code == 2
