@@ -2,6 +2,6 @@
 
     python -m benchmarks [workload ...] [--quick] [--rows N] [--strict]
 
-A figure is worth what stands beside it: both sides run in turns on the same machine, and the
-medians are compared. What a baseline does is told with every figure.
+A figure means something only beside a baseline: both run in turns on the same machine, and the
+medians are compared. Every figure says what its baseline does.
 """

@@ -17,20 +17,20 @@ from .workloads import WORKLOADS
 
 _RESULTS = Path(__file__).parent / "results"
 _WHOLE = Size(rows=5_000_000, turns=5, batches=30)
-# One a segment.
+# One per segment.
 _LEAST_ROWS = 8
 _QUICK = Size(rows=500_000, turns=3, batches=10)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run workloads and report; 1 if ``--strict`` was given and a figure is missed."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     started = datetime.now()
-    usual = _QUICK if given.quick else _WHOLE
+    default = _QUICK if options.quick else _WHOLE
     size = Size(
-        rows=max(given.rows or usual.rows, _LEAST_ROWS),
-        turns=given.turns or usual.turns,
-        batches=given.batches or usual.batches,
+        rows=max(options.rows or default.rows, _LEAST_ROWS),
+        turns=options.turns or default.turns,
+        batches=options.batches or default.batches,
     )
     about = {
         "started": started.isoformat(timespec="seconds"),
@@ -39,13 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "rows": size.rows,
         "turns": size.turns,
     }
-    figures = _run(given.workloads or list(WORKLOADS), size)
+    figures = _run(options.workloads or list(WORKLOADS), size)
     print_table(figures)
-    path = given.json or _RESULTS / f"{started:%Y-%m-%dT%H%M%S}.json"
+    path = options.json or _RESULTS / f"{started:%Y-%m-%dT%H%M%S}.json"
     write_json(path, about, figures)
     print(f"written to {path}")
     missed = any(figure.met is False for figure in figures)
-    return 1 if given.strict and missed else 0
+    return 1 if options.strict and missed else 0
 
 
 def _run(names: Sequence[str], size: Size) -> list[Figure]:
@@ -76,7 +76,8 @@ def _count(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="benchmarks", description="Measure relstate beside what it cannot be faster than."
+        prog="benchmarks",
+        description="Measure relstate beside baselines that bound how fast it can be.",
     )
     parser.add_argument(
         "workloads",

@@ -1,4 +1,4 @@
-"""A figure: what was measured, beside what, and what is asked of it.
+"""A figure: a measurement, its baseline, and the bound that is asked of it.
 
 Does not know: how anything was measured.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Comparison(Enum):
-    """How ours and the baseline are compared, and which side of the asked number is good."""
+    """How ours and the baseline are compared, and whether more or less is better."""
 
     RATE = "of its rate"
     TIME = "times its time"
@@ -21,14 +21,14 @@ class Comparison(Enum):
     ALONE = "by itself"
 
     def of(self, ours: float, baseline: float) -> float:
-        """Return the number that is asked about."""
+        """Return the number that is compared with the bound."""
         if self is Comparison.EXTRA:
             return ours - baseline
         return ours if self is Comparison.ALONE else ours / baseline
 
-    def is_met(self, found: float, asked: float) -> bool:
-        """Return whether what was found is as good as what is asked."""
-        return found >= asked if self is Comparison.RATE else found <= asked
+    def is_met(self, compared: float, asked: float) -> bool:
+        """Return whether the number compared is at least as good as the number asked."""
+        return compared >= asked if self is Comparison.RATE else compared <= asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Figure:
         return Spread.over(self.samples.baseline) if self.samples.baseline else None
 
     @property
-    def found(self) -> float:
+    def compared(self) -> float:
         """The medians of both sides, compared."""
         return self.comparison.of(self.ours.middle, self.baseline.middle if self.baseline else 0.0)
 
@@ -116,7 +116,7 @@ class Figure:
     @property
     def met(self) -> bool | None:
         """Whether the figure is as asked; None if nothing is."""
-        return None if self.asked is None else self.comparison.is_met(self.found, self.asked)
+        return None if self.asked is None else self.comparison.is_met(self.compared, self.asked)
 
     def to_json(self) -> dict[str, Any]:
         """Return all of the figure, single measurements included."""
@@ -128,7 +128,7 @@ class Figure:
             "baseline": self.baseline
             and self.baseline.to_json() | {"runs": self.samples.baseline, "is": self.against},
             "comparison": self.comparison.value,
-            "found": self.found,
+            "found": self.compared,
             "spread": self.spread.to_json(),
             "asked": self.asked,
             "met": self.met,

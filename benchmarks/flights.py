@@ -23,7 +23,7 @@ _DESTINATIONS = 20
 _SECONDS = 365 * 24 * 3600
 _FIRST_SECOND = 1_704_067_200
 _BATCH_ROWS = 1 << 17
-# A prime: steps of so many indices meet all of them before one a second time.
+# A prime: steps of this many indices visit each index once before any is visited again.
 _STEP = 982_451_653
 
 SCHEMA = pa.schema(
@@ -113,7 +113,7 @@ class Changes:
         self._version = 0
 
     def commit(self, store: Store, count: int) -> int:
-        """Commit so many changed rows as one epoch and return it."""
+        """Commit this many changed rows as one epoch and return it."""
         started = store.environment.now()
         batch, kinds = self._changed(count)
         writer = store.write_target("flights").open()
@@ -138,7 +138,7 @@ class Changes:
 
 def _mixed(indices: Indices) -> NDArray[np.uint64]:
     """Return numbers in which all bits of the indices are mixed: the steps of SplitMix64."""
-    found = indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
+    mixed = indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

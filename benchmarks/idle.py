@@ -24,8 +24,8 @@ def run_idle(refresher: Refresher, sessions: Sessions, state: StoreState, name: 
     """Run the job that would refresh a view from a state, with executors that do nothing."""
     store, view = refresher.store, state.view(name)
     reads = _reads(store, state, view, refresher.plan_of(state, view.view_id))
-    given = refresher.run(state, view.view_id, reads).job
-    job = IdleJob(**{field.name: getattr(given, field.name) for field in fields(given)})
+    real_job = refresher.run(state, view.view_id, reads).job
+    job = IdleJob(**{field.name: getattr(real_job, field.name) for field in fields(real_job)})
     sources = {id(read.scan): read for read in reads}
     session = sessions.of(view.definition.settings)
     units = job.mapping.units
@@ -43,7 +43,7 @@ class IdleJob(ViewJob):
         """Return None: to combine rows is an executor's work, wherever it is done."""
 
     def step(self, operator: Operator) -> ExecutorStep:
-        """Return what stands for an executor."""
+        """Return the replacement of an executor."""
         return IdleStep(operator, (), self.is_ansi)
 
 
@@ -57,7 +57,7 @@ class IdleStep(ExecutorStep):
 
 def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -> list[ScanRead]:
     """Return what a refresh reads: the feed of each table that has changed."""
-    vnodes, found = range(state.settings.vnode_count), []
+    vnodes, reads = range(state.settings.vnode_count), []
     for scan in plan.scans:
         seen = view.progress.epoch_of(scan.table_id)
         feed = None
@@ -69,5 +69,5 @@ def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -
                 deduplication="netChanges",
                 columns=[*scan.column_names, CHANGE_TYPE],
             )
-        found.append(ScanRead(scan, feed, vnodes))
-    return found
+        reads.append(ScanRead(scan, feed, vnodes))
+    return reads

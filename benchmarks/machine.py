@@ -27,8 +27,8 @@ def machine() -> dict[str, Any]:
 
 def commit() -> str | None:
     """Return the git commit of the sources, with a plus if they were changed; None if unknown."""
-    found = _git("rev-parse", "HEAD")
-    return f"{found}+" if found and _git("status", "--porcelain") else found
+    commit_id = _git("rev-parse", "HEAD")
+    return f"{commit_id}+" if commit_id and _git("status", "--porcelain") else commit_id
 
 
 def _git(*arguments: str) -> str | None:
@@ -41,7 +41,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def _line_of(path: str, label: str) -> str | None:
-    """Return what stands behind a label in one of the kernel's files; None if there is none."""
+    """Return the text after a label in one of the kernel's files; None without the label."""
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:

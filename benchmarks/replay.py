@@ -1,6 +1,6 @@
 """The baseline of reads: a source that yields batches it need not make.
 
-The batches are kept as Arrow files, one a partition, and yielded from their memory maps: not a
+The batches are kept as Arrow files, one per partition, and yielded from their memory maps: not a
 byte is copied or looked at before Spark gets it.
 """
 
@@ -25,7 +25,7 @@ def record(folder: str, schema: pa.Schema, partitions: Iterable[Iterable[pa.Reco
 
 
 class ReplayingSource(DataSource):
-    """Yields the batches recorded in the folder it is told to load. Needs a schema given."""
+    """Yields the batches recorded in the folder that is loaded. The caller gives the schema."""
 
     @classmethod
     def name(cls) -> str:

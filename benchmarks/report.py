@@ -32,8 +32,8 @@ def print_table(figures: Sequence[Figure]) -> None:
         print(f"  {workload}: {what}")
     asked = [figure for figure in figures if figure.met is not None]
     missed = [f"{figure.workload} ({figure.case})" for figure in asked if not figure.met]
-    told = f"; missed: {', '.join(missed)}" if missed else ""
-    print(f"\n{len(asked) - len(missed)} of {len(asked)} figures are as asked{told}")
+    missed_text = f"; missed: {', '.join(missed)}" if missed else ""
+    print(f"\n{len(asked) - len(missed)} of {len(asked)} figures are as asked{missed_text}")
 
 
 def write_json(path: Path, about: dict[str, Any], figures: Sequence[Figure]) -> None:
@@ -51,7 +51,7 @@ def _cells(figure: Figure) -> tuple[str, ...]:
         figure.case,
         f"{_number(figure.ours.middle)} {figure.unit}",
         f"{_number(figure.baseline.middle)} {figure.unit}" if figure.baseline else "",
-        "" if alone else _compared(figure, figure.found),
+        "" if alone else _compared(figure, figure.compared),
         "" if alone else f"{_number(spread.least)} - {_number(spread.most)}",
         "" if figure.asked is None else _bound(figure, figure.asked),
         _ANSWERS[figure.met],
@@ -84,7 +84,7 @@ def _print_rich(lines: Sequence[tuple[str, ...]]) -> None:
     for cells in lines:
         style = "red" if cells[-1] == _ANSWERS[False] else None
         table.add_row(*cells, style=style)
-    # What is no terminal has no width.
+    # Only a terminal has a width.
     Console(width=None if sys.stdout.isatty() else _WIDTH).print(table)
 
 

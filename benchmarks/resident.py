@@ -78,5 +78,5 @@ def _own_bytes(process: int) -> int:
         lines = (_PROCESSES / str(process) / "status").read_text().splitlines()
     except OSError:
         return 0
-    found = next((line for line in lines if line.startswith("RssAnon:")), "RssAnon: 0")
-    return int(found.split()[1]) * 1024
+    resident = next((line for line in lines if line.startswith("RssAnon:")), "RssAnon: 0")
+    return int(resident.split()[1]) * 1024

@@ -33,7 +33,7 @@ TEXT_BYTES = 13
 # What Spark puts into a batch by default.
 BATCH_ROWS = 10_000
 
-# Multiplying by one number modulo a prime changes the order and meets no number twice.
+# Multiplying by a number modulo a prime changes the order and gives no number twice.
 _PRIME = 2**31 - 1
 _FACTOR = 1_103_515_245
 _WIDE_BATCH_BYTES = 8 << 20

@@ -53,7 +53,7 @@ def _settings(folder: str) -> dict[str, str | int | float | bool | None]:
 
 
 def _end_gateway() -> None:
-    """End the process of Spark's that a stopped session leaves behind."""
+    """End the Java process that a stopped session leaves running."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

@@ -1,4 +1,4 @@
-"""Measuring two things in turns, so that what disturbs one disturbs the other."""
+"""Measuring two things in turns, so that a disturbance affects both."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def seconds(action: Callable[[], object]) -> Run:
 
 
 def in_turns(ours: Run, baseline: Run, rounds: int) -> Samples:
-    """Return the measurements of ``rounds`` turns, after one of each that is not counted.
+    """Return the measurements of ``rounds`` turns, after one uncounted turn.
 
-    Who goes first changes from turn to turn.
+    Which side runs first alternates.
     """
     baseline()
     ours()
-    found: list[tuple[float, float]] = []
+    pairs: list[tuple[float, float]] = []
     for turn in range(rounds):
         if turn % 2:
             measured = ours()
-            found.append((measured, baseline()))
+            pairs.append((measured, baseline()))
         else:
             measured = baseline()
-            found.append((ours(), measured))
-    return Samples(tuple(pair[0] for pair in found), tuple(pair[1] for pair in found))
+            pairs.append((ours(), measured))
+    return Samples(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))

@@ -35,13 +35,13 @@ VIEWS = {
 
 
 def create(database: Database, name: str) -> None:
-    """Create one of the views, filled."""
+    """Create and populate one of the views."""
     database.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}")
 
 
 @contextmanager
 def followed(bench: Workbench, *names: str) -> Iterator[tuple[Database, flights.Changes]]:
-    """Give a store of flights with views, by default all, and what changes its flights."""
+    """Yield a store of flights with views, by default all, and the changes of its flights."""
     count = bench.size.rows
     with bench.store() as store:
         flights.fill(store, count)

@@ -1,7 +1,7 @@
 """What workloads share in one run: sizes, folders, a store of rows, a session of Spark.
 
-Promises: everything it makes lies in one temporary folder and is gone when the run is over; a
-thing that no workload asks for is never made.
+Promises: everything it makes is in one temporary folder, which is removed when the run is over;
+what no workload asks for is never made.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Workbench:
         self.size = size
         self._stack = ExitStack()
         self._names = itertools.count()
-        self._kept: dict[object, Any] = {}
+        self._shared: dict[object, Any] = {}
 
     def __enter__(self) -> Workbench:
         self._root = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="relstate-"))
@@ -69,18 +69,18 @@ class Workbench:
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """Give a new, empty store, which is gone after the block."""
+        """Yield a new, empty store, which is removed after the block."""
         folder = self.folder()
         with Store.create(folder) as store:
             yield store
         shutil.rmtree(folder)
 
     def once(self, make: Callable[[Workbench], AbstractContextManager[Thing]]) -> Thing:
-        """Return what a block gives, the same to all who ask; it ends with the run."""
-        if make not in self._kept:
-            self._kept[make] = self._stack.enter_context(make(self))
-        kept: Thing = self._kept[make]
-        return kept
+        """Return what a context manager yields, the same for all callers; it ends with the run."""
+        if make not in self._shared:
+            self._shared[make] = self._stack.enter_context(make(self))
+        thing: Thing = self._shared[make]
+        return thing
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -89,7 +89,7 @@ class Workbench:
 
     @contextmanager
     def bare(self, name: str) -> Iterator[list[lmdb.Transaction]]:
-        """Give LMDB's own view of the segments of a table of `filled`; see `bare_segments`."""
+        """Yield LMDB transactions on the segments of a table of `filled`; see `bare_segments`."""
         with bare_segments(self.filled.read_plan(name), self._copies) as segments:
             yield segments
 
@@ -106,9 +106,9 @@ class Workbench:
         """
         store = self._stack.enter_context(self.store())
         parts = eighths(self.size.rows)
-        for name, kept in (("one", parts[:1]), ("eight", parts)):
+        for name, ranges in (("one", parts[:1]), ("eight", parts)):
             new_table(store, name)
-            for part in kept:
+            for part in ranges:
                 write(store, name, rows.batches(part))
         return store
 

@@ -5,9 +5,9 @@
 Every flight that left New York in 2013 appears with its schedule, is updated when it departs and
 again when it lands, and is deleted if it was cancelled. What happened before ``--since`` is loaded
 at once, and three views are created over it: delays by carrier and hour, a board of the flights to
-come, and the worst routes of each airport. Then a day passes every two seconds, a micro-batch, and
-the views follow within one. Meanwhile they are looked up and asked, and midway the parallelism of
-one changes. In the end tables and views hold what plain Spark computes from the source, row by row.
+come, and the worst routes of each airport. Then a day passes every two seconds, as one micro-batch,
+and the views follow within a second. Meanwhile they are queried, and midway the parallelism of one
+view changes. In the end tables and views hold what plain Spark computes from the source.
 
 Run again, it goes on from where it was: after Ctrl-C, after kill -9, with more ``--days``. A replay
 that is complete is not repeated unless ``--reset`` starts over. The exit code is 0 only if all
@@ -84,10 +84,10 @@ WORST = """
 
 def main() -> int:
     """Run the demo; return the exit code."""
-    given = _arguments()
+    options = _arguments()
     began = time.monotonic()
     try:
-        equal = replay(Folder(given.store), given.since, given.days, reset=given.reset)
+        equal = replay(Folder(options.store), options.since, options.days, reset=options.reset)
     except KeyboardInterrupt:
         print("\nInterrupted. Run it again, and it goes on from here.")
         return 130
@@ -116,13 +116,13 @@ def replay(folder: Folder, since: datetime, days: int, *, reset: bool) -> bool:
 
 
 def load_tables(db: Database, folder: Folder, since: datetime) -> None:
-    """Create the tables and write what there is at the beginning, each as one epoch, once."""
+    """Create the tables and write their first rows, one epoch per table, if they are not there."""
     began = time.monotonic()
     for table in TABLES:
         db.sql(f"CREATE TABLE IF NOT EXISTS {table}")
     for name in DIMENSIONS:
         write_once(db, name, folder.source_file(name))
-    # In no order: the table's version column tells which of two changes is the later.
+    # In any order: the table's version column says which of two changes is newer.
     write_once(db, "flights", folder.history(since), opColumn="op")
     count = db.store.table("flights").count()
     print(f"  {count:,} flights are in the table, after {time.monotonic() - began:.1f} s")
@@ -229,14 +229,14 @@ def check(db: Database) -> list[bool]:
     """Compare views with their SELECTs, and their state with their inputs; return what is well."""
     title("check_views: every view against its SELECT, its state against its inputs")
     reports = db.check_views()
-    for one in reports:
-        verdict = "equal" if one.ok else f"DIFFERENT: {'; '.join(one.problems)}"
-        print(f"  {one.view:22} reflects epoch {one.reflects}: {verdict}")
-    return [one.ok for one in reports]
+    for report in reports:
+        verdict = "equal" if report.ok else f"DIFFERENT: {'; '.join(report.problems)}"
+        print(f"  {report.view:22} reflects epoch {report.reflects}: {verdict}")
+    return [report.ok for report in reports]
 
 
 def moment_of(flights: DataFrame) -> datetime:
-    """Return the moment as of which a table of flights is: its newest change tells."""
+    """Return the moment that a table of flights reflects: that of its newest change."""
     newest = flights.agg(f.max("updated_at")).toArrow().to_pydict()
     (moment,) = newest.popitem()[1]
     return flights_changes.START if moment is None else flights_changes.batch_end(moment)
@@ -244,10 +244,12 @@ def moment_of(flights: DataFrame) -> datetime:
 
 def report(name: str, rows: DataFrame, expected: DataFrame) -> bool:
     """Tell how ``rows`` compare with what is expected; return whether they are equal."""
-    found = flights_truth.compare(rows, expected)
-    verdict = "equal" if found.equal else f"DIFFERENT in {found.differences:,} rows"
-    print(f"  {name:22} {found.rows:8,} rows, {found.expected_rows:8,} expected: {verdict}")
-    return found.equal
+    comparison = flights_truth.compare(rows, expected)
+    verdict = "equal" if comparison.equal else f"DIFFERENT in {comparison.differences:,} rows"
+    print(
+        f"  {name:22} {comparison.rows:8,} rows, {comparison.expected_rows:8,} expected: {verdict}"
+    )
+    return comparison.equal
 
 
 def title(text: str) -> None:
@@ -261,11 +263,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--since", type=_day, default=SINCE, help="the first day that is streamed")
     parser.add_argument("--days", type=int, default=DAYS, help="stream so many days")
     parser.add_argument("--reset", action="store_true", help="start over")
-    given = parser.parse_args()
-    if given.days < 1:
+    options = parser.parse_args()
+    if options.days < 1:
         parser.error("--days must be 1 or more")
-    given.store = given.store.absolute()
-    return given
+    options.store = options.store.absolute()
+    return options
 
 
 def _day(text: str) -> datetime:

@@ -8,15 +8,15 @@
 
 Promises: a change carries the whole row as it is from then on, and its moment as ``updated_at``;
 changes are ordered by their moments; those before a day are one file, the history, and those after
-it are cut into files of a day each, one a micro-batch.
+it are cut into files of a day each, one per micro-batch.
 Does not know: who reads the stream.
 
-The key is carrier, flight number, origin and scheduled hour. Is it one? Carrier and flight number
-name only 5,725 of the 336,776 flights, since a flight leaves day after day. With the scheduled
-hour they name every flight of the year; the origin keeps it so should one number leave two
-airports within an hour. A test holds it.
+The key is carrier, flight number, origin and scheduled hour. It is unique: carrier and flight
+number name only 5,725 of the 336,776 flights, since a flight leaves day after day. With the
+scheduled hour they name every flight of the year; the origin keeps it unique should one number
+leave two airports within an hour. A test holds it.
 
-The source does not tell every moment. A diverted flight (it landed, but has no delay) has no time
+The source does not have every moment. A diverted flight (it landed, but has no delay) has no time
 in the air: six hours are taken, which decides only about the order of changes. For 458 flights
 that departed no landing is known: they stay as they are.
 """
@@ -80,16 +80,16 @@ def write(
 ) -> datetime:
     """Write the changes before ``since`` as one file, those of ``days`` days as files in a folder.
 
-    Return until when the files there tell the story. A file that is there stays: the same changes
+    Return until when the files cover the changes. A file that is there stays: the same changes
     make the same file, so a replay that was broken off, or was to be shorter, goes on.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = min(days, STREAM_DAYS)
-    announced = pc.less(flights["time_hour"], since + (wanted + LEAD_DAYS) * DAY)
+    days_to_stream = min(days, STREAM_DAYS)
+    announced = pc.less(flights["time_hour"], since + (days_to_stream + LEAD_DAYS) * DAY)
     stream = changes(flights.filter(announced))
     passed = pc.days_between(since, stream["updated_at"]).to_numpy()
     _write_file(stream.slice(0, np.searchsorted(passed, 0)), history, since)
-    for day in range(min(wanted, int(passed[-1]) + 1)):
+    for day in range(min(days_to_stream, int(passed[-1]) + 1)):
         first, end = np.searchsorted(passed, [day, day + 1])
         begin = since + day * DAY
         _write_file(stream.slice(first, end - first), folder / f"{begin:%Y-%m-%d}.parquet", begin)
@@ -112,7 +112,7 @@ def _write_file(stream: pa.Table, file: Path, moment: datetime) -> None:
         return
     unfinished = file.with_name(f".{file.name}")
     pq.write_table(stream, unfinished)
-    # Spark takes files in the order of their modification times, so these tell the story too.
+    # Spark takes files in the order of their modification times.
     os.utime(unfinished, times=(moment.timestamp(), moment.timestamp()))
     unfinished.rename(file)
 
@@ -120,8 +120,8 @@ def _write_file(stream: pa.Table, file: Path, moment: datetime) -> None:
 def _changed(op: str, rows: pa.Table, status: str | pa.Array, moment: pa.ChunkedArray) -> pa.Table:
     if isinstance(status, str):
         status = pa.repeat(status, rows.num_rows)
-    told = rows.append_column("status", status).append_column("updated_at", moment)
-    return told.append_column("op", pa.repeat(op, rows.num_rows))
+    changed = rows.append_column("status", status).append_column("updated_at", moment)
+    return changed.append_column("op", pa.repeat(op, rows.num_rows))
 
 
 def _later(moment: pa.ChunkedArray, minutes: pa.ChunkedArray) -> pa.ChunkedArray:

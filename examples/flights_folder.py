@@ -7,7 +7,7 @@
     <store>.replay/checkpoint/    how far the streaming query has come
     <store>.replay/spark.log      what Spark has to say
 
-Promises: checkpoints are never used with another store than the one they tell of, whenever the
+Promises: checkpoints are never used with another store than the one they belong to, whenever the
 demo is killed; nothing is removed that is not a store or the demo's own.
 Does not know: what is in the files.
 """
@@ -37,11 +37,13 @@ class Folder:
         """Return the file of what was before a day. SystemExit if a replay began with another."""
         folder = self._replay / "history"
         folder.mkdir(parents=True, exist_ok=True)
-        wanted = folder / f"{since:%Y-%m-%d}.parquet"
-        for other in folder.glob("2*.parquet"):
-            if other != wanted:
-                raise SystemExit(f"this replay began with --since {other.stem}: say so, or --reset")
-        return wanted
+        file = folder / f"{since:%Y-%m-%d}.parquet"
+        for existing in folder.glob("2*.parquet"):
+            if existing != file:
+                raise SystemExit(
+                    f"this replay began with --since {existing.stem}: say so, or --reset"
+                )
+        return file
 
     @property
     def changes(self) -> Path:

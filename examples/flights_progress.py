@@ -54,23 +54,23 @@ def watch(query: StreamingQuery, files: Sequence[Path], live: Callable[[], str])
 def latencies(store: Store, views: ViewStream, begin: int) -> str:
     """Return how long after each write, from the epoch ``begin`` on, the views had it."""
     times = {entry.epoch: entry.time for entry in store.history()}
-    writes = [one.epoch for one in store.history() if one.operation == "write"]
-    found = []
+    writes = [entry.epoch for entry in store.history() if entry.operation == "write"]
+    delays = []
     for refresh in views.recentProgress:
-        taken_in = [one for one in writes if begin <= one <= refresh["reflects"]]
-        found += [(times[refresh["epoch"]] - times[one]) / 1e6 for one in taken_in]
+        applied = [epoch for epoch in writes if begin <= epoch <= refresh["reflects"]]
+        delays += [(times[refresh["epoch"]] - times[epoch]) / 1e6 for epoch in applied]
         begin = refresh["reflects"] + 1
-    if not found:
+    if not delays:
         return "the views had nothing to take in"
     return (
-        f"{len(found)} epochs were in the views after {statistics.median(found):.2f} s (p50), "
-        f"after {max(found):.2f} s at most"
+        f"{len(delays)} epochs were in the views after {statistics.median(delays):.2f} s (p50), "
+        f"after {max(delays):.2f} s at most"
     )
 
 
 def _progress(query: StreamingQuery) -> dict[str, Any] | None:
     """Return what the last micro-batch with rows did."""
-    return next((one for one in reversed(query.recentProgress) if one["numInputRows"]), None)
+    return next((batch for batch in reversed(query.recentProgress) if batch["numInputRows"]), None)
 
 
 def _told(progress: dict[str, Any] | None, files: Sequence[Path]) -> str:

@@ -63,5 +63,5 @@ def _errors_written_to(log: Path) -> Iterator[None]:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    logging.disable()  # of the call that is cut off, Spark's Python side would tell at length
+    logging.disable()  # Spark's Python side would log the interrupted call at length
     raise KeyboardInterrupt

@@ -39,7 +39,7 @@ _FLIGHTS = f"""
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many rows two relations have, and how many of them the other has not."""
+    """How many rows two relations have, and how many of them only one has."""
 
     rows: int
     expected_rows: int

@@ -109,7 +109,7 @@ def test_an_unknown_workload_is_told_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("comparison", "ours", "baseline", "asked", "found", "met"),
+    ("comparison", "ours", "baseline", "asked", "compared", "met"),
     [
         ("RATE", (4.0, 6.0, 5.0), (10.0, 10.0, 1.0), 0.5, 0.5, True),
         ("RATE", (4.0,), (10.0,), 0.5, 0.4, False),
@@ -127,7 +127,7 @@ def test_a_figure_compares_medians(
     ours: tuple[float, ...],
     baseline: tuple[float, ...],
     asked: float | None,
-    found: float,
+    compared: float,
     met: bool | None,
 ) -> None:
     """Rates are to be at least, times and sizes at most, what is asked."""
@@ -136,7 +136,7 @@ def test_a_figure_compares_medians(
         "w", "c", "u", made.Samples(ours, baseline), made.Comparison[comparison], "b", asked
     )
 
-    assert figure.found == found
+    assert figure.compared == compared
     assert figure.met is met
 
 

@@ -38,8 +38,8 @@ def _updated(bench: Workbench, store: Store) -> int:
     count = _changes(bench)
     picked = np.random.default_rng(store.epoch).choice(bench.size.rows, count, replace=False)
     batch = rows.batch(np.sort(picked).astype(np.int64))
-    place = batch.schema.get_field_index("a")
-    changed = batch.set_column(place, batch.schema.field(place), pc.add(batch["a"], store.epoch))
+    index = batch.schema.get_field_index("a")
+    changed = batch.set_column(index, batch.schema.field(index), pc.add(batch["a"], store.epoch))
     epoch = store.epoch + 1
     write(store, "t", iter([changed]))
     return epoch
@@ -54,8 +54,8 @@ def _feed(bench: Workbench, store: Store, layout: str, asked: float | None) -> F
     epoch = _updated(bench, store)
 
     def feed() -> None:
-        told = sum(batch.num_rows for batch in store.changes("t", epoch))
-        assert told == 2 * _changes(bench)
+        rows = sum(batch.num_rows for batch in store.changes("t", epoch))
+        assert rows == 2 * _changes(bench)
 
     def scan() -> int:
         return sum(batch.num_rows for batch in table.scan())

@@ -16,10 +16,12 @@ _COPY_BYTES = 8 << 20
 
 
 def compaction(bench: Workbench) -> Iterator[Figure]:
-    """Measure the merge of eight large files to one a shard, in bytes of input a second."""
+    """Measure the merge of eight large files to one per shard, in bytes of input a second."""
     store = bench.filled
     folder = Path(store.path) / "segments"
-    files = [folder / f"{one.record.name}.lmdb" for one in store.read_plan("eight").segments]
+    files = [
+        folder / f"{segment.record.name}.lmdb" for segment in store.read_plan("eight").segments
+    ]
     size = sum(file.stat().st_size for file in files)
     copies = Path(bench.folder())
     samples = in_turns(

@@ -50,7 +50,7 @@ def _get(bench: Workbench, name: str, case: str, asked: float) -> Figure:
         unit="us",
         samples=samples.scaled(1e6 / len(keys)),
         comparison=Comparison.TIME,
-        against="one bare LMDB get of the encoded key, from the segment that is known to have it",
+        against="one bare LMDB get of the encoded key, from the segment that holds it",
         asked=asked,
     )
 
@@ -81,8 +81,8 @@ def _random_keys(bench: Workbench, name: str, count: int) -> list[int]:
     """Return keys of rows that are in a table, in random order."""
     present = eighths(bench.size.rows)[0].stop if name == "one" else bench.size.rows
     picked = np.random.default_rng(0).integers(0, present, count)
-    found: list[int] = rows.keys_of(picked).tolist()
-    return found
+    keys: list[int] = rows.keys_of(picked).tolist()
+    return keys
 
 
 def _full_keys(plan: ReadPlan, keys: Sequence[int]) -> list[bytes]:
@@ -96,9 +96,7 @@ def _where_they_are(
 ) -> list[tuple[Get, bytes]]:
     """Return for every key the get of the segment that has it, and the key."""
     ascending = sorted(set(keys))
-    holders = {
-        found: segment.get for segment in segments for found, _ in _get_many(segment, ascending)
-    }
+    holders = {key: segment.get for segment in segments for key, _ in _get_many(segment, ascending)}
     return [(holders[key], key) for key in keys]
 
 

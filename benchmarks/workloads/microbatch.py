@@ -26,7 +26,7 @@ def microbatch(bench: Workbench) -> Iterator[Figure]:
 
 
 def _stream(bench: Workbench, folder: str) -> DataFrame:
-    """Return a stream of files that a query reads one a micro-batch, and then ends."""
+    """Return a stream of files that a query reads one per micro-batch, and then ends."""
     for index in range(bench.size.batches + _uncounted(bench)):
         part = range(index * _ROWS, (index + 1) * _ROWS)
         pq.write_table(rows.table(part), str(Path(folder) / f"{index:05d}.parquet"))
@@ -66,5 +66,7 @@ def _followed(bench: Workbench, stream: DataFrame, case: str) -> Figure:
 def _typical_duration(query: StreamingQuery, uncounted: int) -> float:
     """Return the median duration of a query's micro-batches but the first; waits for its end."""
     query.awaitTermination()
-    found = [float(progress.durationMs["triggerExecution"]) for progress in query.recentProgress]
-    return median(found[uncounted:])
+    durations = [
+        float(progress.durationMs["triggerExecution"]) for progress in query.recentProgress
+    ]
+    return median(durations[uncounted:])

@@ -18,7 +18,7 @@ _QUERIES = 5
 
 
 def sql_lookup(bench: Workbench) -> Iterator[Figure]:
-    """Measure ``db.sql`` of the row with a given key, from text to row, in milliseconds a query."""
+    """Measure ``db.sql`` of the row with a given key, in milliseconds per query."""
     store, spark, empty = bench.filled, bench.spark, bench.folder()
     db = relstate.connect(spark, store.path)
     record(empty, store.read_plan("eight").arrow_schema(), [iter(())])

@@ -14,7 +14,7 @@ from ..figure import Comparison, Figure
 from ..turns import in_turns, seconds
 from ..workbench import Workbench, eighths, new_table, write
 
-# Of the table, so many rows are written anew in one turn.
+# The number of the table's rows that one turn writes again.
 _PART = 50
 
 

@@ -73,9 +73,7 @@ def test_a_key_has_as_many_words_as_columns() -> None:
     key = [types.Field("a", types.Int()), types.Field("b", types.String())]
 
     assert parse_key(["-1", "x"], key) == (-1, "x")
-    with pytest.raises(
-        SchemaMismatchError, match=r"\(a INT, b STRING\): it takes 2 values, not 1"
-    ):
+    with pytest.raises(SchemaMismatchError, match=r"\(a INT, b STRING\): it takes 2 values, not 1"):
         parse_key(["1"], key)
 
 
