@@ -34,7 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with its tier, and put the longest first, so that no process ends late."""
     durations = recorded_durations()
     for item in items:
-        for marker in markers_of(item.nodeid, getattr(item, "fixturenames", ()), durations):
+        fixtures = getattr(item, "fixturenames", ())
+        has_timeout = item.get_closest_marker("timeout") is not None
+        for marker in markers_of(item.nodeid, fixtures, durations, has_timeout=has_timeout):
             item.add_marker(marker)
     items.sort(key=lambda item: -durations.get(item.nodeid, 0.0))
 

@@ -77,6 +77,7 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
         assert block.value_bytes()[0].as_py() == _hex_of("\nkey" + example, "value")
 
 
+@pytest.mark.timeout(400)  # each starts a Spark of its own
 @pytest.mark.parametrize("page", _PAGES)
 def test_a_page_s_python_prints_what_it_says(page: str, tmp_path: Path) -> None:
     """In its order; no query fails unseen, no table stays empty, and the store is whole."""
@@ -106,7 +107,7 @@ def _run(document: str, path: str, folder: Path) -> subprocess.CompletedProcess[
     code = "\n".join(re.findall(r"```python\n(.*?)```", document, re.DOTALL))
     script.write_text(code.replace(path, str(folder / "store")) + _EPILOGUE)
     command = [sys.executable, "-W", "error", "-W", _OF_SPARK, str(script)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=380, check=False)
 
 
 def _promised_lines(document: str) -> list[str]:

@@ -40,6 +40,7 @@ def script() -> ModuleType:
         ((), SLOW, ()),
         ((), SLOW + 0.1, ("slow",)),
         (("store", "spark"), None, ("spark",)),
+        (("year",), None, ("slow",)),
         (("spark",), SLOW_WITH_SPARK, ("spark",)),
         (("spark",), SLOW_WITH_SPARK + 0.1, ("spark", "slow")),
     ],
@@ -51,6 +52,11 @@ def test_markers_follow_from_fixtures_and_durations(
     durations = {} if seconds is None else {"tests/test_x.py::test_y": seconds}
 
     assert markers_of("tests/test_x.py::test_y", fixtures, durations) == markers
+
+
+def test_a_test_that_needs_a_timeout_of_its_own_is_slow() -> None:
+    """It takes longer than any other may, whether it was measured or not."""
+    assert markers_of("tests/test_x.py::test_y", (), {}, has_timeout=True) == ("slow",)
 
 
 def test_this_test_is_fast(request: pytest.FixtureRequest) -> None:

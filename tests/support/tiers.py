@@ -2,7 +2,8 @@
 
 A test that uses Spark is marked `spark`, one that takes long is marked `slow`. Both are derived:
 the first from the fixtures that a test asks for, the second from the durations that
-`make durations` has recorded. A test without a recorded duration is not slow.
+`make durations` has recorded. A test without a recorded duration is not slow, unless it needs a
+timeout of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ DURATIONS = ROOT / "tests" / "durations.json"
 # developers run them after every edit.
 SLOW = 1.0
 SLOW_WITH_SPARK = 6.0
+# Fixtures of the examples that read a year of flights, which the durations of calls leave out.
+SLOW_FIXTURES = {"year", "stream"}
 
 
 def recorded_durations() -> dict[str, float]:
@@ -27,9 +30,15 @@ def recorded_durations() -> dict[str, float]:
 
 
 def markers_of(
-    node_id: str, fixtures: Collection[str], durations: Mapping[str, float]
+    node_id: str,
+    fixtures: Collection[str],
+    durations: Mapping[str, float],
+    *,
+    has_timeout: bool = False,
 ) -> tuple[str, ...]:
     """Return the names of a test's markers: `spark`, `slow`, both or none."""
     uses_spark = "spark" in fixtures
-    is_slow = durations.get(node_id, 0.0) > (SLOW_WITH_SPARK if uses_spark else SLOW)
+    seconds = durations.get(node_id, 0.0)
+    is_long = seconds > (SLOW_WITH_SPARK if uses_spark else SLOW)
+    is_slow = is_long or has_timeout or not SLOW_FIXTURES.isdisjoint(fixtures)
     return ("spark",) * uses_spark + ("slow",) * is_slow
