@@ -1,13 +1,13 @@
-"""The one door to the outside world: files, clock and randomness.
+"""The only access to the outside world: files, clock and randomness.
 
-Everything in relstate that touches a disk, asks for the time or draws a random number does it
-through an `Environment`. So a test can make any touch fail, and an object store can stand behind
-the door: a name is relative to the store and separated by ``/``, a file appears whole or not at
-all, and nothing is ever changed in place.
+Everything in relstate that touches a disk, reads a clock or draws a random number does it through
+an `Environment`. So a test can make any access fail, and an object store can take the place of a
+folder: names are relative to the store and separated by ``/``, a file appears whole or not at all,
+and nothing is changed in place.
 
-Promises: a file that `put_if_absent` returned for is durable; of many creators of one name exactly
-one succeeds; what is raised is of relstate's hierarchy and names the path, except FileNotFoundError
-and FileExistsError, which are answers.
+Promises: a file is durable once `put_if_absent` has returned; of many creators of one name exactly
+one succeeds; errors are relstate's own and name the path, except FileNotFoundError and
+FileExistsError, which are answers.
 Does not know: what the files mean.
 """
 
@@ -37,16 +37,16 @@ FolderVersion: TypeAlias = tuple[int, ...]
 
 
 class Environment(Protocol):
-    """What relstate asks of the world. Safe between threads.
+    """The files, clocks and randomness that a store uses. Safe between threads.
 
-    ``listing_interval``: seconds after which a reader that follows the log lists its folder again,
-    although single looks showed no new entry: how long a stale cache of names can hide one.
+    ``listing_interval``: seconds after which a reader that follows the log lists its folder, even
+    if single looks show no new entry: how long a stale cache of names can hide an entry.
     """
 
     listing_interval: float
 
     def location(self, name: str) -> str:
-        """Return where ``name`` lies, for messages."""
+        """Return the absolute path or URI of ``name``, for messages."""
 
     def local_path(self, name: str) -> str:
         """Return the path at which LMDB may create or open the file ``name``."""
@@ -72,10 +72,10 @@ class Environment(Protocol):
         """
 
     def room(self) -> int:
-        """Return how many more bytes the store's file system takes."""
+        """Return how many bytes are free in the store's file system."""
 
     def exists(self, name: str) -> bool:
-        """Return whether the file can be seen. Cheap: a trouble on the way there is a False."""
+        """Return whether the file exists. Cheap: an error on the way is a False."""
 
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted, without the folder. FileNotFoundError if none."""
@@ -83,12 +83,12 @@ class Environment(Protocol):
     def folder_version(self, folder: str) -> FolderVersion | None:
         """Return a value that changes with every name that comes to the folder or leaves it.
 
-        None while a change would not show for certain, as right after another one, and where the
-        files have no such value. Cheap, like `exists`: trouble on the way is a None.
+        None while a second change might not show, right after a first, and where the files have no
+        such value. Cheap, like `exists`: an error on the way is a None.
         """
 
     def make_folders(self, folders: Sequence[str]) -> None:
-        """Make the store's own folder and those in it where they are missing, durably."""
+        """Create the store's folder and the folders in it where they are missing, durably."""
 
     def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
         """Create a file, whole and durable, or change nothing.
@@ -100,19 +100,19 @@ class Environment(Protocol):
         """
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is gone already is no error. Not durable by itself."""
+        """Remove a file; a missing file is not an error. Not durable by itself."""
 
     def publish(self, name: str) -> None:
-        """Make the content of a file that was written at its `local_path` durable."""
+        """Make a file durable that was written at its `local_path`."""
 
     def sync_folder(self, folder: str) -> None:
-        """Make the names in a folder durable: those that came and those that went."""
+        """Make the names in a folder durable, the new and the removed ones."""
 
     def now(self) -> int:
         """Return the wall-clock time in microseconds since 1970, UTC. It may jump."""
 
     def monotonic(self) -> float:
-        """Return seconds of a clock that never goes backwards, of no particular origin."""
+        """Return seconds of a clock that never goes backwards; its origin has no meaning."""
 
     def random_id(self) -> str:
         """Return 16 random bytes as 32 hexadecimal digits."""
@@ -145,9 +145,9 @@ _FILE_CLOCK_TICK = 2_000_000_000
 
 
 class Disk:
-    """The system calls that `LocalEnvironment` is made of, one a method, on absolute paths.
+    """The system calls that `LocalEnvironment` uses, one per method, on absolute paths.
 
-    They raise OSError as the system does. A test puts its own in place to make any of them fail.
+    They raise OSError as the system does. A test replaces the object to make any of them fail.
     """
 
     def read(self, path: str) -> bytes:
@@ -177,9 +177,9 @@ class Disk:
         return os.stat(path).st_mtime_ns // 1000
 
     def room(self, path: str) -> int:
-        """Return how many more bytes the file system of a path takes."""
-        found = os.statvfs(path)
-        return found.f_bavail * found.f_frsize
+        """Return how many bytes are free in the file system of a path."""
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file or folder."""
@@ -200,7 +200,7 @@ class Disk:
         return os.listdir(path)
 
     def make_folder(self, path: str) -> None:
-        """Make one folder."""
+        """Create a folder."""
         os.mkdir(path)
 
     def write(self, path: str, data: bytes) -> int:
@@ -219,7 +219,7 @@ class Disk:
         os.link(source, target)
 
     def remove(self, path: str) -> None:
-        """Take one name from a file."""
+        """Remove a name of a file, and the file with its last name."""
         os.unlink(path)
 
     def sync(self, path: str) -> None:
@@ -255,19 +255,19 @@ class LocalEnvironment:
     def read(self, name: str) -> bytes:
         """Return a file's content. FileNotFoundError if there is none."""
         path = self.location(name)
-        with _told("read", path):
+        with _converted("read", path):
             return self._disk.read(path)
 
     def map(self, name: str) -> NDArray[np.uint8]:
         """Return a file's content as a read-only map. FileNotFoundError if there is none."""
         path = self.location(name)
-        with _told("map", path):
+        with _converted("map", path):
             return self._disk.map(path)
 
     def size(self, name: str) -> int:
         """Return a file's size in bytes. FileNotFoundError if there is none."""
         path = self.location(name)
-        with _told("look at", path):
+        with _converted("look at", path):
             return self._disk.size(path)
 
     def identity(self, name: str) -> tuple[int, ...]:
@@ -279,16 +279,16 @@ class LocalEnvironment:
     def modified(self, name: str) -> int:
         """Return when a file was last written. FileNotFoundError if there is none."""
         path = self.location(name)
-        with _told("look at", path):
+        with _converted("look at", path):
             return self._disk.modified(path)
 
     def room(self) -> int:
-        """Return how many more bytes the store's file system takes."""
-        with _told("look at", self.root):
+        """Return how many bytes are free in the store's file system."""
+        with _converted("look at", self.root):
             return self._disk.room(self.root)
 
     def exists(self, name: str) -> bool:
-        """Return whether the file can be seen."""
+        """Return whether the file exists."""
         return self._disk.exists(f"{self.root}/{name}" if name else self.root)
 
     def folder_version(self, folder: str) -> FolderVersion | None:
@@ -301,7 +301,7 @@ class LocalEnvironment:
     def list(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted. FileNotFoundError if there is no such folder."""
         path = self.location(folder)
-        with _told("list", path):
+        with _converted("list", path):
             return sorted(self._disk.list(path))
 
     def make_folders(self, folders: Sequence[str]) -> None:
@@ -313,10 +313,10 @@ class LocalEnvironment:
         parent = os.path.dirname(path)
         if parent != path and not self._disk.exists(parent):
             self._make_folder(parent)
-        with _told("make", path, missing_is_answer=False), suppress(FileExistsError):
+        with _converted("make", path, missing_is_answer=False), suppress(FileExistsError):
             self._disk.make_folder(path)
-        # Whoever made it may not have come this far.
-        with _told("make", path, missing_is_answer=False):
+        # Another process that created it may have died before this.
+        with _converted("make", path, missing_is_answer=False):
             self._disk.sync(parent)
 
     def put_if_absent(self, name: str, data: bytes, time: int | None = None) -> None:
@@ -328,14 +328,14 @@ class LocalEnvironment:
         path = self.location(name)
         temporary = f"{path}.{self.random_id()}.tmp"
         try:
-            with _told("write", temporary, missing_is_answer=False):
+            with _converted("write", temporary, missing_is_answer=False):
                 written = self._disk.write(temporary, data)
                 if time is not None:
                     _check_clock(path, time, written)
                 self._disk.sync(temporary)
             self._link(temporary, path)
         finally:
-            # What cannot be removed is a stray file that no name leads to.
+            # If this fails, vacuum removes the stray file later.
             with suppress(OSError):
                 self._disk.remove(temporary)
         with _in_doubt(path):
@@ -352,19 +352,22 @@ class LocalEnvironment:
                     f"{path}: this file system has no hard links ({error.strerror}), and without "
                     "them a commit is not atomic: put the store on a local POSIX file system"
                 ) from error
-            with _told("create", path, missing_is_answer=False), _in_doubt(path, but=_CERTAIN):
+            with (
+                _converted("create", path, missing_is_answer=False),
+                _in_doubt(path, but=_CERTAIN),
+            ):
                 raise
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is gone already is no error."""
+        """Remove a file; a missing file is not an error."""
         path = self.location(name)
-        with suppress(FileNotFoundError), _told("remove", path):
+        with suppress(FileNotFoundError), _converted("remove", path):
             self._disk.remove(path)
 
     def publish(self, name: str) -> None:
         """Make the content of a file durable. FileNotFoundError if there is none."""
         path = self.location(name)
-        with _told("make durable", path):
+        with _converted("make durable", path):
             self._disk.sync(path)
 
     def sync_folder(self, folder: str) -> None:
@@ -428,17 +431,17 @@ def _check_clock(path: str, time: int, file_time: int) -> None:
         )
 
 
-# What link() answers where there are no hard links.
+# The errors of link() where there are no hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-# With these link() has certainly not made the name; with others, say a lost answer, it may have.
+# After these errors link() has certainly not made the name; after others it may have.
 _CERTAIN = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR}
 )
 
 
 @contextmanager
-def _told(doing: str, path: str, *, missing_is_answer: bool = True) -> Iterator[None]:
-    """Turn the system's errors into relstate's, but for the two that are answers."""
+def _converted(doing: str, path: str, *, missing_is_answer: bool = True) -> Iterator[None]:
+    """Turn the system's errors into relstate's, except the two that are answers."""
     try:
         yield
     except FileExistsError:
@@ -464,7 +467,7 @@ def _told(doing: str, path: str, *, missing_is_answer: bool = True) -> Iterator[
 
 @contextmanager
 def _in_doubt(path: str, but: frozenset[int] = frozenset()) -> Iterator[None]:
-    """Turn the system's errors, ``but`` for some numbers, into an unknown outcome."""
+    """Turn the system's errors into an unknown outcome, except those with numbers in ``but``."""
     try:
         yield
     except OSError as error:
@@ -482,5 +485,5 @@ def descriptor_limit() -> int:
 
 
 def after_fork(call: Callable[[], None]) -> None:
-    """Have ``call`` called in every child process that is forked from now on."""
+    """Call ``call`` in every child process that is forked from now on."""
     os.register_at_fork(after_in_child=call)

@@ -1,4 +1,4 @@
-"""The errors of relstate, all of them, in one hierarchy.
+"""The error classes of relstate, all in one hierarchy.
 
     RelstateError
     ├── UsageError (also a ValueError)    the call itself is wrong; nothing was touched
@@ -11,7 +11,7 @@
     │   ├── InternalTableError
     │   ├── DependentViewsError
     │   └── ClosedError
-    ├── MissingError                      what was asked for is not there
+    ├── MissingError                      a named object does not exist
     │   ├── StoreNotFoundError
     │   ├── NotAStoreError
     │   ├── TableNotFoundError
@@ -20,7 +20,7 @@
     │   ├── EpochExpiredError
     │   ├── ViewNotPopulatedError
     │   └── SegmentMissingError
-    ├── ExistsError                       what was to be created is already there
+    ├── ExistsError                       the object to be created exists
     │   ├── StoreExistsError
     │   └── TableExistsError
     ├── DataError                         rows do not fit the table; nothing was written
@@ -47,8 +47,8 @@
     │   └── FormatVersionError
     └── SessionError                      the Spark session cannot run relstate
 
-A message says what was found, where, and what to do. Every error carries its message only, so it
-pickles across process boundaries unchanged.
+A message says what was wrong, with its value and name, and then what to do. An error carries only
+its message, so it pickles unchanged across process boundaries.
 
 This module imports nothing.
 """
@@ -104,7 +104,7 @@ __all__ = [
 
 
 class RelstateError(Exception):
-    """The root: every error that relstate raises on purpose is one of these."""
+    """The base class of every error that relstate raises on purpose."""
 
 
 # --- The call itself is wrong; nothing was touched. -------------------------------------------
@@ -131,38 +131,38 @@ class UnsupportedTypeError(UsageError):
 
 
 class UnsupportedStatementError(UsageError):
-    """A SQL statement is not one that relstate runs."""
+    """relstate does not run this SQL statement."""
 
 
 class UnsupportedExpressionError(UsageError):
-    """A SQL expression cannot be read, or cannot be evaluated exactly."""
+    """A SQL expression cannot be parsed, or cannot be evaluated exactly."""
 
 
 class InternalTableError(UsageError):
-    """The table holds a view's rows or state: only the view's refresh writes it."""
+    """The table belongs to a view: only a refresh of the view writes its rows or state."""
 
 
 class DependentViewsError(UsageError):
-    """Views read what was to be dropped or altered."""
+    """Views read the table or column that was to be dropped or altered."""
 
 
 class ClosedError(UsageError):
     """A store, table or writer was used after it was closed."""
 
 
-# --- What was asked for is not there. ---------------------------------------------------------
+# --- A named object does not exist. ---------------------------------------------------------
 
 
 class MissingError(RelstateError):
-    """Something that was asked for by name does not exist."""
+    """A named store, table, view, epoch or segment does not exist."""
 
 
 class StoreNotFoundError(MissingError):
-    """There is nothing at the path of the store."""
+    """Nothing exists at the path of the store."""
 
 
 class NotAStoreError(MissingError):
-    """There is something at the path, but it is not a store."""
+    """What exists at the path is not a store."""
 
 
 class TableNotFoundError(MissingError):
@@ -174,30 +174,30 @@ class ViewNotFoundError(TableNotFoundError):
 
 
 class ViewNotPopulatedError(MissingError):
-    """A view does not hold all rows yet that were there before it."""
+    """The view is still being filled with the rows that existed before it."""
 
 
 class EpochNotFoundError(MissingError):
-    """The epoch lies in the future: nothing has been committed under it yet."""
+    """The epoch has not been committed yet, or the store is younger than the time."""
 
 
 class EpochExpiredError(MissingError):
-    """The epoch is no longer kept; the message names the oldest one that is."""
+    """The epoch is older than the oldest readable epoch, which the message names."""
 
 
 class SegmentMissingError(MissingError):
-    """A segment that a commit names, or is about to name, is not in the store."""
+    """The file of a segment is missing that a commit names or was about to name."""
 
 
-# --- What was to be created is already there. -------------------------------------------------
+# --- The object to be created exists. -------------------------------------------------
 
 
 class ExistsError(RelstateError):
-    """Something that was to be created exists already."""
+    """The store or table to be created exists already."""
 
 
 class StoreExistsError(ExistsError):
-    """There is a store at the path already."""
+    """A store exists at the path already."""
 
 
 class TableExistsError(ExistsError):
@@ -208,11 +208,11 @@ class TableExistsError(ExistsError):
 
 
 class DataError(RelstateError):
-    """The rows handed over cannot be rows of the table."""
+    """The given rows cannot be rows of the table."""
 
 
 class SchemaMismatchError(DataError):
-    """The columns handed over are not the table's columns."""
+    """The given columns are not the table's columns."""
 
 
 class NullKeyError(DataError):
@@ -232,19 +232,19 @@ class UnknownOperationError(DataError):
 
 
 class DuplicateKeyError(DataError):
-    """One batch holds two rows of one key where the rules allow only one."""
+    """A batch has two rows with the same key where only one is allowed."""
 
 
 class AppendOnlyError(DataError):
-    """A write would change, delete or replace rows of a table that only takes new ones."""
+    """A write would change, delete or replace rows of an append-only table."""
 
 
 class ViewFailedError(DataError):
-    """A view cannot be computed: mostly, an expression of its SELECT fails on a row it reads."""
+    """A view cannot be computed, mostly because an expression of its SELECT fails on a row."""
 
 
 class ConsistencyError(DataError):
-    """A strict writer inserted over a live row, or changed or deleted one that is not there."""
+    """A strict writer inserted a row that exists, or changed or deleted a missing one."""
 
 
 # --- A commit did not happen, or may not have. ------------------------------------------------
@@ -255,54 +255,54 @@ class CommitError(RelstateError):
 
 
 class ConflictError(CommitError):
-    """Another commit changed what this one had read: nothing was committed; read and retry."""
+    """Another commit changed what this commit was based on; nothing was committed: retry."""
 
 
 class UnknownOutcomeError(CommitError):
-    """The commit may or may not have happened: look at the log again before writing it anew."""
+    """The commit may or may not have happened: read the log again before repeating it."""
 
 
 class StaleJobError(CommitError):
-    """The job began longer ago than the orphan grace, so its files may have been vacuumed."""
+    """The job began before the orphan grace period, so its files may have been vacuumed."""
 
 
 class ClockError(CommitError):
-    """The clock of this machine is behind the last commit by more than is tolerated."""
+    """A machine's clock is far behind the last commit, or far ahead of the file system's."""
 
 
 class RepeatedWriteError(CommitError):
-    """One run wrote one table twice under one batch id, and the second write has no place to go."""
+    """One run wrote a table twice under one batch id."""
 
 
 class LostMessageError(CommitError):
-    """A task finished without handing over what it wrote, so the job must not be committed."""
+    """The report of a finished task is missing, so the job must not be committed."""
 
 
 # --- The files or the file system cannot be trusted. ------------------------------------------
 
 
 class StorageError(RelstateError):
-    """The store's files, or the file system under them, cannot be relied on."""
+    """The store's files or its file system cannot be relied on."""
 
 
 class CorruptionError(StorageError):
-    """A file of the store is damaged, or is missing where the log says that it must be."""
+    """A file of the store is damaged, or missing although the log names it."""
 
 
 class StorageFullError(StorageError):
-    """There is no space left, on the device or in the quota."""
+    """No space is left on the device or in the quota."""
 
 
 class FilesystemError(StorageError):
-    """The file system refused an operation, or lacks one that the store needs."""
+    """The file system refused an operation, or does not support one that a store needs."""
 
 
 class FormatVersionError(StorageError):
-    """The file was written in a format that this version of relstate does not read."""
+    """The file has a format that this version of relstate does not read."""
 
 
 # --- The Spark session cannot run relstate. ---------------------------------------------------
 
 
 class SessionError(RelstateError):
-    """The Spark session is configured so that relstate cannot work in it."""
+    """The configuration of the Spark session does not allow relstate to work."""

@@ -1,17 +1,17 @@
-"""The names on disk: the only file that builds or parses them.
+"""The names of a store's files: the only module that builds or parses them.
 
     _log/00000000000000000042.json              the entry of epoch 42
     _log/00000000000000000064.checkpoint.json   the fold of the entries up to epoch 64
     _archive/00000000000000000001-00000000000000000032.json
-                                                the entries of a block of epochs, one a line
+                                                the entries of a block of epochs, one per line
     _archive/00000000000000000064.checkpoint.json
-                                                a checkpoint that later ones have taken over from
+                                                a checkpoint that newer ones have replaced
     segments/<name>.lmdb                        a segment
 
     .reserve                                    bytes that a vacuum or a drop frees on a full disk
 
-Names sort as their epochs do. A file on its way to one of these names has a random id and ``.tmp``
-behind it; a crash may leave it there. Files under any other name are left alone.
+Names sort in the order of their epochs. While a file is being written, its name is followed by a
+random id and ``.tmp``; a crash may leave such a file. Files with other names are ignored.
 Does not know: what the files hold.
 """
 
@@ -37,7 +37,7 @@ _SEGMENT_SUFFIX = ".lmdb"
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """What the name of a file in the log's folder says."""
+    """The kind and epoch that the name of a file in the log's folder states."""
 
     kind: Literal["entry", "checkpoint"]
     epoch: int
@@ -54,13 +54,13 @@ def checkpoint_path(epoch: int) -> str:
 
 
 def block_of(epoch: int) -> range:
-    """Return the epochs that are archived in one file with this one: 1 to 32, 33 to 64, ..."""
+    """Return the epochs that share an archive with this epoch: 1 to 32, 33 to 64, ..."""
     first = (epoch - 1) // BLOCK * BLOCK + 1
     return range(first, first + BLOCK)
 
 
 def archive_path(epoch: int) -> str:
-    """Return the name of the archive that an epoch's entry goes to."""
+    """Return the name of the archive that an epoch's entry is copied to."""
     block = block_of(epoch)
     return f"{ARCHIVE}/{block[0]:020d}-{block[-1]:020d}.json"
 
@@ -71,9 +71,9 @@ def archived_checkpoint_path(epoch: int) -> str:
 
 
 def parse_archived_checkpoint(file: str) -> int | None:
-    """Return the epoch whose checkpoint a file in the archive's folder is; None if it is none."""
-    found = parse_log_file(file)
-    return found.epoch if found is not None and found.kind == "checkpoint" else None
+    """Return the epoch of an archived checkpoint by its file name; None for other files."""
+    parsed = parse_log_file(file)
+    return parsed.epoch if parsed is not None and parsed.kind == "checkpoint" else None
 
 
 def segment_path(name: str) -> str:
@@ -84,12 +84,12 @@ def segment_path(name: str) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a segment can have this name: it never leads out of the folder."""
+    """Return whether a segment may have this name; such a name cannot leave the folder."""
     return _SEGMENT_NAME.fullmatch(name) is not None
 
 
 def parse_log_file(file: str) -> LogFile | None:
-    """Return what a file in the log's folder is; None if it is not the log's."""
+    """Return the kind and epoch of a file in the log's folder; None if it is not the log's."""
     match = _LOG_FILE.fullmatch(file)
     if match is None or int(match[1]) == 0:
         return None
@@ -97,11 +97,11 @@ def parse_log_file(file: str) -> LogFile | None:
 
 
 def is_temporary(file: str) -> bool:
-    """Return whether a file was on its way to another name when its writer died, or still is."""
+    """Return whether a file is unfinished: its writer has died, or is still writing it."""
     return file.endswith(".tmp")
 
 
 def parse_segment_file(file: str) -> str | None:
-    """Return the segment whose file this is in the segments' folder; None if it is none's."""
+    """Return the name of the segment in a file of the segments' folder; None for other files."""
     name = file.removesuffix(_SEGMENT_SUFFIX)
     return name if name != file and is_segment_name(name) else None

@@ -112,7 +112,7 @@ def test_a_row_in_another_vnode_is_found(store: Store) -> None:
 def test_a_null_in_a_key_is_found(store: Store) -> None:
     """No writer makes one, and no lookup asks for it."""
     key, value = entry_of(store, 7, "seven")
-    record = commit_pairs(store, [(key[:6] + b"\0" + key[-8:], value)])
+    record = commit_pairs(store, [(key[:6] + b"\0", value)])
 
     assert "'k' is NULL" in problem_of(store, record)
 
@@ -171,7 +171,7 @@ def test_a_key_with_bytes_after_its_columns_is_found(store: Store) -> None:
     key, value = entry_of(store, 7, "seven")
     record = commit_pairs(store, [(key + bytes(8), value)])
 
-    assert "k=7" in problem_of(store, record)
+    assert "longer or shorter than its columns" in problem_of(store, record)
 
 
 def test_every_problem_is_found_at_once(store: Store) -> None:
