@@ -1,8 +1,8 @@
 """The archive: entries that checkpoints cover, one file for each block of 32 epochs.
 
-An archive's content is that of its entries' files, one behind the other. It is made before the
-first of them is removed, and is created only once: so an epoch without an archive still has its
-entry in the log, and what an archive says of an epoch is what happened.
+An archive is the concatenation of its entries' files. It is created before the first of them is
+removed, and only once: so an epoch without an archive still has its entry in the log, and the
+archived entry of an epoch is the one that was committed.
 
 Does not know: which entries are covered (log.py).
 """
@@ -20,7 +20,7 @@ from .entry import Entry, decode_entry
 
 
 def is_archived(environment: Environment, epoch: int) -> bool:
-    """Return whether an epoch's entry is archived; unlike `exists`, certainly."""
+    """Return whether an epoch's entry is archived; errors raise, unlike those of `exists`."""
     try:
         environment.size(archive_path(epoch))
     except FileNotFoundError:
@@ -29,7 +29,7 @@ def is_archived(environment: Environment, epoch: int) -> bool:
 
 
 def read_archive(environment: Environment, epoch: int) -> tuple[Entry, ...] | None:
-    """Return the entries of the block an epoch is in; None if they are not archived.
+    """Return the entries of the block of an epoch; None if they are not archived.
 
     CorruptionError if the archive is damaged.
     """
@@ -42,31 +42,31 @@ def read_archive(environment: Environment, epoch: int) -> tuple[Entry, ...] | No
 
 
 def archive_block(environment: Environment, epoch: int) -> None:
-    """Archive the entries of the block an epoch is in, unless somebody has.
+    """Archive the entries of the block of an epoch, unless that was done.
 
-    CorruptionError if one of them is missing or damaged; nothing is archived then.
+    CorruptionError if an entry is missing or damaged; nothing is archived then.
     """
     block = block_of(epoch)
     path = archive_path(epoch)
     if is_archived(environment, epoch):
         return
     try:
-        lines = [_read_line(environment, each) for each in block]
+        lines = [_read_line(environment, entry_epoch) for entry_epoch in block]
     except FileNotFoundError as error:
         if is_archived(environment, epoch):
             return
         raise CorruptionError(
-            f"{error.filename}: this log entry is missing although nothing has archived it; "
+            f"{error.filename}: this log entry is missing although it was not archived; "
             "restore it from a backup"
         ) from error
     data = b"".join(lines)
     _decode(data, block, environment.location(path))
-    with suppress(FileExistsError):  # equal, byte by byte: it was made of the same entries
+    with suppress(FileExistsError):  # equal, byte by byte: made from the same entries
         environment.put_if_absent(path, data)
 
 
 def _read_line(environment: Environment, epoch: int) -> bytes:
-    """Return the content of an entry's file, which is found whole."""
+    """Return the content of an entry's file, after checking it."""
     path = entry_path(epoch)
     data = environment.read(path)
     decode_entry(data, epoch, environment.location(path))
@@ -77,8 +77,8 @@ def _decode(data: bytes, block: range, location: str) -> tuple[Entry, ...]:
     lines = data.splitlines(keepends=True)
     if len(lines) != len(block):
         raise CorruptionError(
-            f"{location}: {len(lines)} entries instead of {len(block)}; the file was cut short "
-            "or added to: restore it from a backup"
+            f"{location}: {len(lines)} entries instead of {len(block)}; the file was truncated "
+            "or extended: restore it from a backup"
         )
     entries = tuple(map(decode_entry, lines, block, [location] * len(block)))
     check_chain(entries, location)

@@ -1,9 +1,9 @@
 """A checkpoint: the state of a store at one epoch, as bytes.
 
-The first line holds the state without its segments' records, and which segment is where; then
-comes one line for each segment: its record, decoded only when it is asked for.
+The first line is the state without the records of its segments; then follows one line per segment:
+its record, decoded only when it is needed.
 
-Promises: equal states have equal bytes, whoever folded them and from where;
+Promises: equal states have equal bytes, wherever the fold started;
 `decode_checkpoint(encode_checkpoint(state)) == state`; a changed byte is a CorruptionError.
 Does not know: when checkpoints are made (log.py).
 """
@@ -11,6 +11,7 @@ Does not know: when checkpoints are made (log.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ..errors import CorruptionError
@@ -34,9 +35,9 @@ from .view import CatalogView, ViewDefinition, ViewProgress
 
 def encode_checkpoint(state: StoreState) -> bytes:
     """Return the content of a state's checkpoint file."""
-    placed = sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank, one.name))
-    lines = [one.record_json for one in placed]
-    return seal("checkpoint", _to_json(state, placed), lines)
+    segments = sorted(state.segments.values(), key=attrgetter("epoch", "rank", "name"))
+    lines = [segment.record_json for segment in segments]
+    return seal("checkpoint", _to_json(state, segments), lines)
 
 
 def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
@@ -57,9 +58,9 @@ def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
     return state
 
 
-def _to_json(state: StoreState, placed: Sequence[PlacedSegment]) -> dict[str, Any]:
+def _to_json(state: StoreState, segments: Sequence[PlacedSegment]) -> dict[str, Any]:
     """Return a state as JSON values. On disk: never change a name."""
-    index = {one.name: at for at, one in enumerate(placed)}
+    index = {segment.name: number for number, segment in enumerate(segments)}
     # Only there where a clock was repaired.
     repairs = {"clock_repairs": list(state.clock_repairs)} if state.clock_repairs else {}
     return repairs | {
@@ -74,14 +75,14 @@ def _to_json(state: StoreState, placed: Sequence[PlacedSegment]) -> dict[str, An
         "views": [_view_to_json(state.views[view_id]) for view_id in sorted(state.views)],
         "transactions": [state.transactions[key].to_json() for key in sorted(state.transactions)],
         "segments": {
-            "names": [one.name for one in placed],
-            "epochs": [one.epoch for one in placed],
-            "ranks": [one.rank for one in placed],
+            "names": [segment.name for segment in segments],
+            "epochs": [segment.epoch for segment in segments],
+            "ranks": [segment.rank for segment in segments],
         },
         # Pairs, in the order of the ids: as names of an object they would sort as text.
         "segments_by_table": [
-            [table_id, [index[one.name] for one in segments]]
-            for table_id, segments in sorted(state.segments_by_table.items())
+            [table_id, [index[segment.name] for segment in of_table]]
+            for table_id, of_table in sorted(state.segments_by_table.items())
         ],
     }
 
@@ -89,10 +90,9 @@ def _to_json(state: StoreState, placed: Sequence[PlacedSegment]) -> dict[str, An
 def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
     tables = [_table_from_json(table) for table in value["tables"]]
     transactions = [Transaction.from_json(transaction) for transaction in value["transactions"]]
-    segments = value["segments"]
-    names = segments["names"]
-    columns = zip(lines, segments["epochs"], segments["ranks"], names, strict=True)
-    placed = [PlacedSegment.from_json(*column) for column in columns]
+    names, epochs, ranks = (value["segments"][name] for name in ("names", "epochs", "ranks"))
+    rows = zip(lines, epochs, ranks, names, strict=True)
+    segments = [PlacedSegment.from_json(*row) for row in rows]
     return StoreState(
         value["epoch"],
         value["commit_id"],
@@ -102,12 +102,12 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
         value["next_table_id"],
         {table.definition.table_id: table for table in tables},
         {table.definition.name.lower(): table.definition.table_id for table in tables},
-        dict(zip(names, placed, strict=True)),
+        dict(zip(names, segments, strict=True)),
         {
-            table_id: tuple(placed[at] for at in places)
-            for table_id, places in value["segments_by_table"]
+            table_id: tuple(segments[number] for number in numbers)
+            for table_id, numbers in value["segments_by_table"]
         },
-        {(one.writer, one.table_id): one for one in transactions},
+        {(last.writer, last.table_id): last for last in transactions},
         {view.view_id: view for view in map(_view_from_json, value["views"])},
         tuple(value.get("clock_repairs", ())),
     )
@@ -134,9 +134,9 @@ def _check_values(state: StoreState) -> None:
         check_types(view)
         check_mapping(view.definition, state.settings)
         check_inputs(view.progress, state.tables)
-    for placed in state.segments.values():
-        if type(placed.epoch) is not int or type(placed.rank) is not int or placed.epoch < 1:
-            raise ValueError(f"the place of segment {placed.name!r:.100}")
+    for segment in state.segments.values():
+        if type(segment.epoch) is not int or type(segment.rank) is not int or segment.epoch < 1:
+            raise ValueError(f"the place of segment {segment.name!r:.100}")
     named = {*state.segments_by_table, *state.views, *(key[1] for key in state.transactions)}
     if not named <= state.tables.keys():
         raise ValueError(f"tables {sorted(named - state.tables.keys())} are not defined")

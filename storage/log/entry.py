@@ -1,8 +1,8 @@
-"""The entries of the commit log: what one commit says, as values and as bytes.
+"""The entries of the commit log: the content of one commit, as values and as bytes.
 
-Promises: `decode_entry(encode_entry(entry)) == entry`; one entry has one encoding; a byte that
-changed is a CorruptionError, an entry of a later format a FormatVersionError.
-Does not know: where entries are kept, and what a sequence of them amounts to (state.py).
+Promises: `decode_entry(encode_entry(entry)) == entry`; an entry has one encoding; a changed byte,
+or a value that no commit has, is a CorruptionError, an entry of a later format a
+FormatVersionError. Does not know: where entries are stored, and what state they lead to (state.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .view import ViewDefinition, ViewProgress
 
 # On disk: never change or reuse a number.
 FORMAT = 1
-# On disk: 24 bits of every key's version tell the rank. Never raise it.
+# On disk: a rank has 24 bits. Never raise it.
 MAX_SEGMENTS = 1 << 24
 # On disk: 32 bits of every key are the table's id. Never raise it.
 MAX_TABLE_ID = (1 << 32) - 1
@@ -40,18 +40,19 @@ def check_table_name(name: str) -> None:
     """Raise TableNameError unless a user may give a table this name."""
     if not _TABLE_NAME.fullmatch(name):
         raise TableNameError(
-            f"{name!r} is not a table name: use letters, digits and _, not a digit first, "
-            "at most 128 characters"
+            f"{name!r} is not a table name: use letters, digits and _, no digit first, at most 128 "
+            "characters"
         )
     if name.lower().startswith(RESERVED_PREFIX):
         raise TableNameError(
-            f"{name!r} is not free: names that begin with {RESERVED_PREFIX} are relstate's own"
+            f"{name!r} is reserved: names of relstate's own tables begin with {RESERVED_PREFIX}; "
+            "take another name"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is fixed when a store is created. ``retention`` is in seconds."""
+    """The settings that are fixed when a store is created. ``retention`` is in seconds."""
 
     store_id: str
     vnode_count: int
@@ -69,13 +70,13 @@ class Settings:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Settings:
-        """Return the settings that `to_json` described."""
+        """Return the settings from the result of `to_json`."""
         return cls(value["store_id"], value["vnode_count"], value["shards"], value["retention"])
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """What one segment holds of one table.
+    """The statistics of one table in one segment.
 
     ``rows`` counts all entries, ``deletes`` those that delete, ``expiring`` the rows with an
     expiry; keys are without their version; ``shard_bytes`` are bytes of keys and values per shard.
@@ -103,7 +104,7 @@ class TableStatistics:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableStatistics:
-        """Return the statistics that `to_json` described."""
+        """Return the statistics from the result of `to_json`."""
         return cls(
             value["table_id"],
             value["rows"],
@@ -117,11 +118,12 @@ class TableStatistics:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
-    """What the log knows of one segment.
+    """The log's record of one segment.
 
     ``name`` is without folder and suffix, ``size`` in bytes, ``hash`` the file's xxh3_64 in
-    hexadecimal. ``place`` is the (epoch, rank) of the newest segment that compaction merged into
-    it, whose place it takes; None for a segment whose rows are new, which has its commit's.
+    hexadecimal. ``place`` is the sequence number (epoch, rank) of the newest segment that
+    compaction merged into it; None for a segment of new rows: its commit's epoch and its rank there
+    count.
     """
 
     name: str
@@ -131,15 +133,15 @@ class SegmentRecord:
     place: tuple[int, int] | None = None
 
     def rows(self, table_id: int) -> int:
-        """Return how many entries, deletes included, the segment holds of a table."""
+        """Return the number of a table's entries in the segment, deletes included."""
         return sum(table.rows for table in self.tables if table.table_id == table_id)
 
     def stored_bytes(self, table_id: int) -> int:
-        """Return how many bytes of keys and values the segment holds of a table."""
+        """Return the number of bytes of a table's keys and values in the segment."""
         return sum(sum(table.shard_bytes) for table in self.tables if table.table_id == table_id)
 
     def expiring(self, table_id: int) -> int:
-        """Return how many rows that expire the segment holds of a table."""
+        """Return the number of a table's rows in the segment that expire."""
         return sum(table.expiring for table in self.tables if table.table_id == table_id)
 
     def to_json(self) -> dict[str, Any]:
@@ -154,7 +156,7 @@ class SegmentRecord:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SegmentRecord:
-        """Return the record that `to_json` described."""
+        """Return the record from the result of `to_json`."""
         return cls(
             _segment_name(value["name"]),
             value["size"],
@@ -166,7 +168,7 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """A table as the catalog knows it; its id is allocated once and never used again.
+    """A table in the catalog; its id is allocated once and never used again.
 
     ``older_schemas`` are those that its rows may still be encoded under, the oldest first.
     """
@@ -191,7 +193,7 @@ class TableDefinition:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableDefinition:
-        """Return the definition that `to_json` described."""
+        """Return the definition from the result of `to_json`."""
         return cls(
             value["table_id"],
             value["name"],
@@ -204,9 +206,9 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A writer's word that a batch of its is in a table, so that a retry is recognised.
+    """The last batch that a writer wrote to a table, so that a retry is recognized.
 
-    ``run`` names one run of the writer; None where a writer has no runs to tell apart.
+    ``run`` names one run of the writer; None for a writer without runs.
     """
 
     writer: str
@@ -225,7 +227,7 @@ class Transaction:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Transaction:
-        """Return the transaction that `to_json` described."""
+        """Return the transaction from the result of `to_json`."""
         return cls(value["writer"], value["table_id"], value["batch"], value["run"])
 
 
@@ -233,20 +235,21 @@ class Transaction:
 class Entry:
     """One commit.
 
-    ``commit_id`` is random and tells this commit from any other that wanted its epoch; ``parent``
-    is that of the entry before, empty in the first, so that logs cannot be mixed up. ``time``
-    and ``started`` are microseconds since 1970: of the commit, which never goes backwards from
-    entry to entry, and of the beginning of the job whose work it commits. Without ``data_change``
-    it is upkeep: no reader sees other rows. The rank of a segment is its index in ``added``.
+    ``commit_id`` is random and distinguishes this commit from others that wanted its epoch;
+    ``parent`` is the commit id of the previous entry, empty in the first, so that logs cannot be
+    mixed. ``time`` and ``started`` are microseconds since 1970: of the commit, which goes backwards
+    only in a repair of the clock, and of the start of the job that wrote it. An entry without
+    ``data_change`` is maintenance: no reader sees other rows. The rank of a segment is its index in
+    ``added``.
 
-    ``altered_tables`` are the definitions that take the place of those with their ids.
-    ``based_tables`` are the ids of the tables whose base epoch this becomes: what is older is
-    invisible in them from here on. ``oldest_epoch``, where not None, is the oldest that can still
-    be read from here on. ``settings`` are in the first entry and in no other.
+    ``altered_tables`` replace the definitions with their ids. ``based_tables`` are the ids of the
+    tables whose base epoch this is: their older rows are invisible from here on. ``oldest_epoch``,
+    where not None, is the oldest epoch that can be read from here on. ``settings`` are in the first
+    entry only.
 
-    Tables of created views are among the created tables; a view goes when its table is dropped.
-    ``altered_views`` take the place of those with their ids. ``progress`` is that of the views
-    which were refreshed.
+    The tables of created views are among the created tables; a view is dropped with its table.
+    ``altered_views`` replace the definitions with their ids. ``progress`` is that of the refreshed
+    views.
     """
 
     commit_id: str
@@ -296,7 +299,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Entry:
-        """Return the entry that `to_json` described."""
+        """Return the entry from the result of `to_json`."""
         settings = value["settings"]
         return cls(
             commit_id=value["commit_id"],
@@ -339,8 +342,8 @@ def decode_entry(data: bytes, epoch: int, location: str) -> Entry:
         _check_values(entry)
     if entry.epoch != epoch or lines:
         raise CorruptionError(
-            f"{location}: it holds the entry of epoch {entry.epoch}, not the one of epoch {epoch}; "
-            "the file was renamed or replaced: restore it from a backup"
+            f"{location}: it is the entry of epoch {entry.epoch}, not of epoch {epoch}; the file "
+            "was renamed or replaced: restore it from a backup"
         )
     return entry
 

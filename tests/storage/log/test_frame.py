@@ -59,7 +59,7 @@ def test_every_added_byte_is_found(tail: bytes) -> None:
 
 def test_a_file_of_another_kind_is_found() -> None:
     """A checkpoint in the place of an entry is whole, and wrong."""
-    with pytest.raises(CorruptionError, match="it holds no entry"):
+    with pytest.raises(CorruptionError, match="is not of kind 'entry'"):
         unseal("entry", seal("checkpoint", {}), "file")
 
 
