@@ -273,7 +273,7 @@ class LocalEnvironment:
     def identity(self, name: str) -> tuple[int, ...]:
         """Return a file's inode, size and times. FileNotFoundError if there is none."""
         path = self.location(name)
-        with _told("look at", path):
+        with _converted("look at", path):
             return self._disk.identity(path)
 
     def modified(self, name: str) -> int:
