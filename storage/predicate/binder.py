@@ -22,9 +22,9 @@ from ..syntax import Tree, operands
 from .condition import (
     Comparison,
     Condition,
+    IsTrue,
     Matches,
     Member,
-    Settled,
     Truth,
     every,
     some,
@@ -146,7 +146,7 @@ class _Binder:
         if isinstance(test, exp.Boolean):
             # An unknown condition is neither true nor false, and this test is never unknown.
             condition = self.condition(node.this)
-            return Settled(condition if test.this else condition.negated())
+            return IsTrue(condition if test.this else condition.negated())
         raise refused(node, "not known; IS takes NULL, TRUE or FALSE")
 
     def _is_null(self, node: Tree) -> Condition:

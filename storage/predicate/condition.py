@@ -5,7 +5,7 @@
     Comparison            two columns compare so
     Matches               a text matches a pattern
     Every, Some           all of several conditions, any of them
-    Settled               another condition is true, or it is not
+    IsTrue                another condition is true, or it is not: never unknown
 
 There is no NOT: ``negated`` returns the condition that is true where this one is false. So a part
 only has to say where it is true, and three-valued logic needs two values: an unknown condition is
@@ -143,22 +143,22 @@ class Comparison(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Matches(Condition):
-    """A text matches a regular expression of RE2; with ``wanted`` False, it does not."""
+    """A text matches a regular expression of RE2; with ``expected`` False, it does not."""
 
     path: Path
     pattern: str
-    wanted: bool = True
+    expected: bool = True
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
         """Return which texts match."""
         array = column_at(batch, self.path)
-        matches = pc.match_substring_regex(array, self.pattern).fill_null(not self.wanted)
+        matches = pc.match_substring_regex(array, self.pattern).fill_null(not self.expected)
         flags: Flags = matches.to_numpy(zero_copy_only=False)
-        return flags if self.wanted else ~flags
+        return flags if self.expected else ~flags
 
     def negated(self) -> Condition:
         """Return that the text does not match."""
-        return Matches(self.path, self.pattern, not self.wanted)
+        return Matches(self.path, self.pattern, not self.expected)
 
     def columns(self) -> Iterator[str]:
         """Yield the column."""
@@ -206,29 +206,29 @@ class Some(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled(Condition):
-    """Another condition is true (``wanted``), or is not: it is false or unknown. Never unknown."""
+class IsTrue(Condition):
+    """Another condition is true; with ``expected`` False, it is false or unknown."""
 
-    of: Condition
-    wanted: bool = True
+    condition: Condition
+    expected: bool = True
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
         """Return the rows for which the condition is true, or those for which it is not."""
-        flags = self.of.holds(batch)
-        return flags if self.wanted else ~flags
+        flags = self.condition.holds(batch)
+        return flags if self.expected else ~flags
 
     def negated(self) -> Condition:
         """Return the opposite."""
-        return Settled(self.of, not self.wanted)
+        return IsTrue(self.condition, not self.expected)
 
     def columns(self) -> Iterator[str]:
         """Yield those of the condition."""
-        return self.of.columns()
+        return self.condition.columns()
 
 
 def unknown(condition: Condition) -> Condition:
     """Return the condition that another one is unknown."""
-    return Every((Settled(condition, False), Settled(condition.negated(), False)))
+    return Every((IsTrue(condition, False), IsTrue(condition.negated(), False)))
 
 
 def every(parts: Sequence[Condition]) -> Condition:

@@ -22,10 +22,10 @@ from .condition import (
     Comparison,
     Condition,
     Every,
+    IsTrue,
     Matches,
     Member,
     Path,
-    Settled,
     Some,
     Truth,
 )
@@ -61,14 +61,19 @@ def condition_to_json(condition: Condition) -> Json:
                 "type": str(data_type),
                 "null_safe": null_safe,
             }
-        case Matches(path, pattern, wanted):
-            return {"kind": "matches", "column": list(path), "pattern": pattern, "wanted": wanted}
+        case Matches(path, pattern, expected):
+            return {
+                "kind": "matches",
+                "column": list(path),
+                "pattern": pattern,
+                "expected": expected,
+            }
         case Every(parts):
             return {"kind": "every", "parts": [condition_to_json(part) for part in parts]}
         case Some(parts):
             return {"kind": "some", "parts": [condition_to_json(part) for part in parts]}
-        case Settled(inner, wanted):
-            return {"kind": "settled", "of": condition_to_json(inner), "wanted": wanted}
+        case IsTrue(inner, expected):
+            return {"kind": "is_true", "of": condition_to_json(inner), "expected": expected}
     raise AssertionError(f"unknown condition {condition!r}")
 
 
@@ -93,14 +98,14 @@ def condition_from_json(value: Json, schema: TableSchema, depth: int = 0) -> Con
         case "matches":
             path, data_type = _column(value["column"], schema)
             _check_type(str(t.String()), data_type)
-            return Matches(path, _regex(value["pattern"]), _flag(value["wanted"]))
+            return Matches(path, _regex(value["pattern"]), _flag(value["expected"]))
         case "every":
             return Every(_parts(value["parts"], schema, depth))
         case "some":
             return Some(_parts(value["parts"], schema, depth))
-        case "settled":
+        case "is_true":
             inner = condition_from_json(value["of"], schema, depth + 1)
-            return Settled(inner, _flag(value["wanted"]))
+            return IsTrue(inner, _flag(value["expected"]))
     raise ValueError(f"unknown kind {value['kind']!r}")
 
 

@@ -17,8 +17,8 @@ SCHEMAS = {
 }
 
 
-def found(text: str) -> list[tuple[str, ...]]:
-    """Return the conditions for each reference, in the order of the text."""
+def pruning(text: str) -> list[tuple[str, ...]]:
+    """Return the conditions for each reference, in the order of the text, as SQL."""
     query = ParsedQuery.parse(text)
     references = query.table_references(lambda name, _: name in SCHEMAS)
     trees = pruning_conjuncts(query, references, lambda reference: SCHEMAS[reference.name])
@@ -44,8 +44,8 @@ def found(text: str) -> list[tuple[str, ...]]:
 def test_the_where_of_one_table_is_its_condition(
     text: str, expected: list[tuple[str, ...]]
 ) -> None:
-    """Part by part, as written but for the table's name."""
-    assert found(text) == expected
+    """Part by part, without the name of the table."""
+    assert pruning(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_the_where_of_one_table_is_its_condition(
     ],
 )
 def test_a_condition_needs_one_table_for_sure(text: str, expected: list[tuple[str, ...]]) -> None:
-    """Where a name could be another's, or rows are not the table's own, nothing is handed on."""
-    assert found(text) == expected
+    """If a name could belong to another table, or rows are not the table's own, there is none."""
+    assert pruning(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_a_condition_needs_one_table_for_sure(text: str, expected: list[tuple[st
         ("SELECT * FROM t NATURAL JOIN w WHERE n = 1 AND t.n = 2", [("n = 2",), ()]),
     ],
 )
-def test_an_outer_join_keeps_conditions_off(text: str, expected: list[tuple[str, ...]]) -> None:
-    """On the side whose rows it may replace with NULLs, and of those it keeps whatever they are."""
-    assert found(text) == expected
+def test_an_outer_join_takes_conditions_away(text: str, expected: list[tuple[str, ...]]) -> None:
+    """From the side whose rows it may replace with NULLs, and from the side it always keeps."""
+    assert pruning(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_outer_join_keeps_conditions_off(text: str, expected: list[tuple[str,
 )
 def test_an_equality_carries_a_condition_over(text: str, expected: list[tuple[str, ...]]) -> None:
     """In inner joins, between columns of one type."""
-    assert found(text) == expected
+    assert pruning(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,8 @@ def test_an_equality_carries_a_condition_over(text: str, expected: list[tuple[st
         ),
     ],
 )
-def test_a_select_speaks_for_its_own_tables(text: str, expected: list[tuple[str, ...]]) -> None:
-    """Neither for those of the SELECT around it, nor for those inside."""
-    assert found(text) == expected
+def test_a_select_has_conditions_for_its_own_tables(
+    text: str, expected: list[tuple[str, ...]]
+) -> None:
+    """Not to those of the SELECT around it, nor to those of one inside."""
+    assert pruning(text) == expected

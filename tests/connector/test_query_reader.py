@@ -1,4 +1,4 @@
-"""Queries over a store's tables, pruned: what they answer, and what EXPLAIN tells of them."""
+"""Queries over a store's tables, pruned: their rows, and what EXPLAIN reports."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ def test_a_pruned_query_answers_as_spark_does(spark: SparkSession, both: Databas
     assert pruned > 25
 
 
-def told(db: Database, query: str) -> list[tuple[Any, ...]]:
-    """Return what EXPLAIN tells of each reference: epoch, points, ranges, columns, condition."""
+def explained(db: Database, query: str) -> list[tuple[Any, ...]]:
+    """Return what EXPLAIN reports of each reference: epoch, points, ranges, columns, condition."""
     rows = db.sql(f"EXPLAIN {query}").collect()
     assert "== Physical Plan ==" in rows[-1].plan
     assert all(row.plan is None for row in rows[:-1])
@@ -173,20 +173,24 @@ def told(db: Database, query: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_explain_tells_what_is_read(both: Database) -> None:
+def test_explain_reports_what_is_read(both: Database) -> None:
     """Of each reference, in the order of the text; then Spark's plan."""
     epoch = both.store.epoch
     everything = both.store.settings.vnode_count
     query = "SELECT x.s FROM a x JOIN b ON x.id = b.id AND b.k IN (1, 2) WHERE x.id = 3 AND x.v > 0"
 
-    assert told(both, query) == [
+    assert explained(both, query) == [
         ("a", epoch, 1, 1, 0, ["id", "k", "s", "v"], "id = 3 AND v > 0"),
         ("b", epoch, 2, 2, 0, ["k", "id", "s"], "k IN (1, 2) AND id = 3"),
     ]
-    assert told(both, "SELECT count(*) FROM a WHERE length(s) = 3") == [
+    assert explained(both, "SELECT count(*) FROM a WHERE length(s) = 3") == [
         ("a", epoch, everything, None, None, ["s"], None)
     ]
-    assert told(both, "SELECT id FROM a WHERE id BETWEEN 3 AND 1000")[0][2:5] == (everything, 0, 1)
+    assert explained(both, "SELECT id FROM a WHERE id BETWEEN 3 AND 1000")[0][2:5] == (
+        everything,
+        0,
+        1,
+    )
 
 
 def counted(db: Database, query: str) -> int:
@@ -225,7 +229,7 @@ def test_a_session_that_reads_conditions_otherwise_prunes_nothing(
     before = spark.conf.get(setting)
     spark.conf.set(setting, value)
     try:
-        assert told(both, "SELECT id FROM a WHERE id = 3")[0][-1] is None
+        assert explained(both, "SELECT id FROM a WHERE id = 3")[0][-1] is None
         assert both.sql("SELECT id FROM a WHERE id = 3").count() == 1
     finally:
         spark.conf.set(setting, before or "false")
@@ -265,7 +269,7 @@ def test_local_times_are_the_session_s(spark: SparkSession, db: Database, store:
     spark.conf.set("spark.sql.session.timeZone", "Europe/Rome")
     try:
         query = "SELECT * FROM e WHERE at = '2026-07-01 02:00:00'"
-        assert told(db, query)[0][3:5] == (1, 0)
+        assert explained(db, query)[0][3:5] == (1, 0)
         assert db.sql(query).count() == 1
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -82,7 +82,7 @@ def test_an_offset_is_a_zone(name: str, hours: float | None) -> None:
 
 
 def test_of_a_local_time_that_comes_twice_the_earlier_is_meant() -> None:
-    """And one that a clock leaps over is as much later as it leaps."""
+    """And one that a clock skips is moved forward by as much as the clock."""
     rome = zone_of("Europe/Rome")
 
     assert rome.instant(local(2020, 7, 1)) == local(2020, 6, 30, 22)

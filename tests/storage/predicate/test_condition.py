@@ -14,9 +14,9 @@ from relstate.storage.predicate.condition import (
     Comparison,
     Condition,
     Every,
+    IsTrue,
     Matches,
     Member,
-    Settled,
     Some,
     Truth,
     column_at,
@@ -63,7 +63,7 @@ conditions = st.recursive(
     lambda inner: st.one_of(
         st.builds(every, st.lists(inner, min_size=1, max_size=3)),
         st.builds(some, st.lists(inner, min_size=1, max_size=3)),
-        st.builds(Settled, inner, st.booleans()),
+        st.builds(IsTrue, inner, st.booleans()),
         st.builds(unknown, inner),
     ),
     max_leaves=6,
@@ -76,35 +76,35 @@ def truths(condition: Condition) -> Truths:
         case Truth(value):
             return [value] * len(ROWS)
         case Member((name,), _, values, when_null):
-            found = [row[name] for row in ROWS]
-            return [when_null if value is None else values.holds(value) for value in found]
+            column = [row[name] for row in ROWS]
+            return [when_null if value is None else values.holds(value) for value in column]
         case Comparison((left,), operator, (right,), _, null_safe):
             return [_compared(row[left], row[right], operator, null_safe) for row in ROWS]
-        case Matches((name,), pattern, wanted):
-            return [_matched(row[name], pattern, wanted) for row in ROWS]
+        case Matches((name,), pattern, expected):
+            return [_matched(row[name], pattern, expected) for row in ROWS]
         case Every(parts):
             return reduce(_and, map(truths, parts))
         case Some(parts):
-            return [_not(one) for one in reduce(_and, ([*map(_not, truths(p))] for p in parts))]
-        case Settled(of, wanted):
-            return [(one is True) == wanted for one in truths(of)]
+            return [*map(_not, reduce(_and, ([*map(_not, truths(part))] for part in parts)))]
+        case IsTrue(inner, expected):
+            return [(truth is True) == expected for truth in truths(inner)]
     raise AssertionError(condition)
 
 
-def _compared(one: int | None, other: int | None, operator: str, null_safe: bool) -> bool | None:
-    if not null_safe and (one is None or other is None):
+def _compared(left: int | None, right: int | None, operator: str, null_safe: bool) -> bool | None:
+    if not null_safe and (left is None or right is None):
         return None
-    return (one == other) == (operator == "=")
+    return (left == right) == (operator == "=")
 
 
-def _matched(text: str | None, pattern: str, wanted: bool) -> bool | None:
+def _matched(text: str | None, pattern: str, expected: bool) -> bool | None:
     if text is None:
         return None
-    return (("x" in text) if pattern == "x" else text.startswith("y")) == wanted
+    return (("x" in text) if pattern == "x" else text.startswith("y")) == expected
 
 
-def _and(one: Truths, other: Truths) -> Truths:
-    pairs = list(zip(one, other, strict=True))
+def _and(left: Truths, right: Truths) -> Truths:
+    pairs = list(zip(left, right, strict=True))
     return [False if False in pair else None if None in pair else True for pair in pairs]
 
 
@@ -114,17 +114,17 @@ def _not(value: bool | None) -> bool | None:
 
 @given(condition=conditions)
 def test_a_condition_holds_where_it_is_true(condition: Condition) -> None:
-    """And its negation where it is false; nowhere both, neither where it is unknown."""
+    """And its negation where it is false; neither where it is unknown."""
     expected = truths(condition)
 
-    assert condition.holds(BATCH).tolist() == [one is True for one in expected]
-    assert condition.negated().holds(BATCH).tolist() == [one is False for one in expected]
-    assert unknown(condition).holds(BATCH).tolist() == [one is None for one in expected]
+    assert condition.holds(BATCH).tolist() == [truth is True for truth in expected]
+    assert condition.negated().holds(BATCH).tolist() == [truth is False for truth in expected]
+    assert unknown(condition).holds(BATCH).tolist() == [truth is None for truth in expected]
 
 
 @given(condition=conditions)
-def test_a_condition_looks_at_the_columns_it_names(condition: Condition) -> None:
-    """No others have to be there."""
+def test_a_condition_reads_the_columns_it_names(condition: Condition) -> None:
+    """No others need be in the batch."""
     names = sorted(set(condition.columns()))
     fewer = BATCH.select(names) if names else BATCH.select(["s"])
 
@@ -133,11 +133,11 @@ def test_a_condition_looks_at_the_columns_it_names(condition: Condition) -> None
 
 def test_sets_of_one_column_become_one() -> None:
     """So thousands of ORs are one search."""
-    points = [Member(("a",), t.Int(), ValueSet(-9, (one, one + 1))) for one in range(0, 100, 2)]
+    points = [Member(("a",), t.Int(), ValueSet(-9, (n, n + 1))) for n in range(0, 100, 2)]
 
-    found = some([*points, Truth(None)])
-    assert isinstance(found, Some)
-    assert len(found.parts) == 2
+    condition = some([*points, Truth(None)])
+    assert isinstance(condition, Some)
+    assert len(condition.parts) == 2
     assert isinstance(some(points), Member)
 
 

@@ -46,7 +46,7 @@ COMPARISON = {
     "kind": "comparison", "left": ["k"], "operator": "<", "right": ["j"], "type": "BIGINT",
     "null_safe": False,
 }  # fmt: skip
-MATCHES = {"kind": "matches", "column": ["v"], "pattern": "a", "wanted": True}
+MATCHES = {"kind": "matches", "column": ["v"], "pattern": "a", "expected": True}
 
 
 @pytest.mark.parametrize("value", [MEMBER, COMPARISON, MATCHES])
@@ -70,7 +70,7 @@ def test_the_forms_of_the_refusals_are_right(value: dict[str, Any]) -> None:
         {"kind": "truth", "value": 1},
         {"kind": "every", "parts": []},
         {"kind": "some", "parts": {"kind": "truth", "value": True}},
-        {"kind": "settled", "of": None, "wanted": True},
+        {"kind": "is_true", "of": None, "expected": True},
         MEMBER | {"column": ["unknown"]},
         MEMBER | {"column": "k"},
         MEMBER | {"column": [["k"]]},
@@ -95,7 +95,7 @@ def test_the_forms_of_the_refusals_are_right(value: dict[str, Any]) -> None:
         MATCHES | {"column": ["k"]},
         MATCHES | {"pattern": "("},
         MATCHES | {"pattern": 5},
-        MATCHES | {"wanted": None},
+        MATCHES | {"expected": None},
     ],
 )
 def test_what_is_not_a_condition_of_the_table_is_refused(value: object) -> None:
@@ -106,7 +106,7 @@ def test_what_is_not_a_condition_of_the_table_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "NaN", '{"kind":"settled","wanted":true,"of":' * 100_000, "[" * 100_000],
+    ["", "{", "NaN", '{"kind":"is_true","expected":true,"of":' * 100_000, "[" * 100_000],
 )
 def test_what_is_not_json_is_refused(text: str) -> None:
     """However deep it is nested."""
@@ -116,7 +116,7 @@ def test_what_is_not_json_is_refused(text: str) -> None:
 
 def test_a_condition_nested_deep_is_refused() -> None:
     """Before the interpreter's stack ends."""
-    text = '{"kind":"settled","wanted":true,"of":' * 900 + '{"kind":"truth","value":true}'
+    text = '{"kind":"is_true","expected":true,"of":' * 900 + '{"kind":"truth","value":true}'
     with pytest.raises(OptionError, match="'where'"):
         Predicate.from_json(text + "}" * 900, SCHEMA)
 

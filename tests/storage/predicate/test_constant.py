@@ -179,6 +179,6 @@ def test_a_constant_of_another_family_is_refused(
 
 @given(number=st.floats(allow_nan=False, width=32, min_value=-(2.0**100), max_value=2.0**100))
 def test_a_float_is_the_nearest_to_itself(number: float) -> None:
-    """And to what is a hair beside it."""
+    """And to a number that differs from it by very little."""
     assert nearest_float(Fraction(number)) == number
     assert nearest_float(Fraction(number) + Fraction(1, 10**60)) == number

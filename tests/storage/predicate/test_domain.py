@@ -102,7 +102,7 @@ def _compare(one: Any, operator: str, other: Any) -> bool:
 
 @given(chosen=st.lists(st.integers(-5, 5)), values=st.lists(st.integers(-6, 6)))
 def test_many_values_are_found_at_once(chosen: list[int], values: list[int]) -> None:
-    """However many turns membership takes."""
+    """However many ranges they form."""
     domain = domain_of(t.Int())
     assert domain is not None
     found = domain.contains(pa.array(values, pa.int32()), domain.one_of(list(chosen)))

@@ -82,7 +82,7 @@ def test_there_are_never_more_ranges_than_the_bound() -> None:
     assert len(ranges(pairs) or ()) == 3000
 
 
-def test_a_known_distribution_key_behind_an_unknown_column_is_told() -> None:
+def test_a_known_distribution_key_after_an_unknown_column_is_reported() -> None:
     """The range bounds nothing, yet its rows lie in one vnode."""
     schema = TableSchema.build(parse_columns("a INT, b INT"), ["a", "b"], ["b"])
 
