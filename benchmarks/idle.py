@@ -11,29 +11,24 @@ from dataclasses import fields
 import pyarrow as pa
 
 from relstate.connector.views.executor.changes import chunk_schema, empty_chunk
-from relstate.connector.views.job import ViewJob, message_frame
-from relstate.connector.views.refresh import Refresher
-from relstate.connector.views.scans import ScanRead, scan_frame
+from relstate.connector.views.frame import report_frame
+from relstate.connector.views.job import ViewJob
+from relstate.connector.views.runner import JobRunner
+from relstate.connector.views.scans import ScanRead
 from relstate.connector.views.sessions import Sessions
 from relstate.connector.views.task import ExecutorStep, Writers
 from relstate.connector.views.viewplan import Operator, ViewPlan
 from relstate.storage import CHANGE_TYPE, CatalogView, Store, StoreState
 
 
-def run_idle(refresher: Refresher, sessions: Sessions, state: StoreState, name: str) -> None:
+def run_idle(runner: JobRunner, sessions: Sessions, state: StoreState, name: str) -> None:
     """Run the job that would refresh a view from a state, with executors that do nothing."""
-    store, view = refresher.store, state.view(name)
-    reads = _reads(store, state, view, refresher.plan_of(state, view.view_id))
-    real_job = refresher.run(state, view.view_id, reads).job
+    store, view = runner.store, state.view(name)
+    reads = _reads(store, state, view, runner.plan_of(state, view.view_id))
+    real_job = runner.job(state, view.view_id, reads)
     job = IdleJob(**{field.name: getattr(real_job, field.name) for field in fields(real_job)})
-    sources = {id(read.scan): read for read in reads}
-    session = sessions.of(view.definition.settings)
-    units = job.mapping.units
-    rows = sum(read.rows for read in reads)
-    frame = message_frame(
-        job, lambda scan, steps: scan_frame(session, sources[id(scan)], steps, units), rows
-    )
-    assert len(frame.collect()) >= units
+    frame = report_frame(job, sessions.of(view.definition.settings))
+    assert len(frame.collect()) >= job.mapping.units
 
 
 class IdleJob(ViewJob):

@@ -25,7 +25,7 @@ from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.node import walk
 from relstate.connector.views.plan.stateful import Materialize, TopN
 from relstate.connector.views.rebuild import TOLERANCE, differences
-from relstate.connector.views.refresh import Refresher
+from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.sessions import Sessions, batch_sessions, undisturbed
 from relstate.storage import (
     CatalogView,
@@ -64,24 +64,24 @@ def check_views(
     If a view cannot be checked, the reason is one of its problems.
     """
     state = store.state
-    refresher, sessions = Refresher(spark, store), batch_sessions(spark)
+    runner, sessions = JobRunner(spark, store), batch_sessions(spark)
     with undisturbed(spark):
         return tuple(
-            _report(sessions, refresher, state, state.views[view_id])
+            _report(sessions, runner, state, state.views[view_id])
             for view_id in view_ids(state, names)
         )
 
 
 def _report(
-    sessions: Sessions, refresher: Refresher, state: StoreState, view: CatalogView
+    sessions: Sessions, runner: JobRunner, state: StoreState, view: CatalogView
 ) -> ViewReport:
     name = state.name_of(view.view_id)
     if not view.progress.is_populated:
         return ViewReport(name, view.progress.reflects, ("it is not filled yet: refresh it",))
     problems: list[str] = []
     try:
-        problems += _against_select(sessions, refresher, state, view)
-        problems += differences(refresher, view.view_id)
+        problems += _against_select(sessions, runner, state, view)
+        problems += differences(runner, view.view_id)
     except errors.SessionError:
         raise
     except Exception as error:
@@ -90,15 +90,15 @@ def _report(
 
 
 def _against_select(
-    sessions: Sessions, refresher: Refresher, state: StoreState, view: CatalogView
+    sessions: Sessions, runner: JobRunner, state: StoreState, view: CatalogView
 ) -> Iterator[str]:
     """Yield the differences between the rows of a view and those of its SELECT."""
-    store, name = refresher.store, state.name_of(view.view_id)
+    store, name = runner.store, state.name_of(view.view_id)
     session = sessions.of(view.definition.settings)
     expected = select_frame(session, store, state, view)
     own = QueryReader(session, store, {view.view_id: state.epoch})
     actual = own.frame(own.plan(f"SELECT * FROM {quoted(name)}"))
-    if has_ties(refresher.plan_of(state, view.view_id).root):
+    if has_ties(runner.plan_of(state, view.view_id).root):
         counts = actual.count(), expected.count()
         if counts[0] != counts[1]:
             yield f"{name}: {counts[0]} rows, but its SELECT has {counts[1]}"

@@ -1,12 +1,13 @@
-"""Filling a new view from what was there before it: snapshots of its inputs, part by part.
+"""Populating a new view from the rows that its inputs already have, part by part.
 
-The rows of every input, as of the epochs chosen when the view was created, come as inserts: those
-of the smallest input first, vnodes in their order. Each part is a commit of state, rows and
-position; who is interrupted goes on there. When all is in, the view follows its inputs.
+The rows of every input, as of the epochs chosen when the view was created, are read as inserts:
+those of the smallest input first, in the order of their vnodes. Each part is a commit of state,
+rows and position; after an interruption the next refresh continues there. When all parts are
+committed, the view follows its inputs.
 
-Promises: no input is read twice or left out, however often the work is begun anew; memory follows
-the size of a part.
-Does not know: how a part is computed (refresh).
+Promises: no input is read twice or left out, however often the backfill is interrupted; memory
+is bounded by the size of a part.
+Does not know: how a part is computed (runner).
 """
 
 from __future__ import annotations
@@ -29,22 +30,25 @@ from relstate.storage import (
 )
 
 from .lineage import upstream
+from .plan.node import read_list, read_number, require
 from .plan.stateless import Scan
-from .refresh import LASTING, MOVED, PART_ROWS, Refresher, failure_of
+from .refresh import Round, failure_of
+from .runner import LASTING, MOVED, PART_ROWS, JobRunner
 from .scans import ScanRead
 from .viewplan import ViewPlan
 
 _ATTEMPTS = 20
+_MOST = (1 << 63) - 1
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a backfill is: the vnodes from ``vnode`` on of the scan at ``place`` come next.
+    """How far a backfill is: the next vnode is ``vnode`` of the scan ``order[place]``.
 
     ``order``: the scans, by their numbers in the plan, in the order in which they are read.
-    ``rows`` have come of ``total``, about.
+    ``rows`` of about ``total`` have been read.
     """
 
     order: tuple[int, ...]
@@ -55,8 +59,13 @@ class Position:
 
     @property
     def share(self) -> float:
-        """How much has come, from 0 to 1."""
+        """The share of the rows that has been read, from 0 to 1."""
         return min(self.rows / self.total, 1.0) if self.total else 0.0
+
+    @property
+    def is_end(self) -> bool:
+        """Whether all has been read."""
+        return self.place == len(self.order)
 
     def to_json(self) -> dict[str, Any]:
         """Return the position as JSON values. On disk, in the log: never change a name."""
@@ -69,174 +78,192 @@ class Position:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Position:
-        """Return the position that `to_json` described."""
-        return cls(
-            tuple(value["order"]), value["place"], value["vnode"], value["rows"], value["total"]
-        )
+    def from_json(cls, value: Any) -> Position:
+        """Return the position that `to_json` described. CorruptionError if the value is none."""
+        try:
+            order = tuple(read_number(number, _MOST) for number in read_list(value["order"]))
+            require(sorted(order) == list(range(len(order))), "its order leaves out a scan")
+            names = ("place", "vnode", "rows", "total")
+            place, vnode, rows, total = (read_number(value[name], _MOST) for name in names)
+            require(place < len(order), "it is after the last scan")
+            return cls(order, place, vnode, rows, total)
+        except (KeyError, TypeError, ValueError) as error:
+            raise errors.CorruptionError(
+                f"the position of a view's backfill in the log is damaged: {error}; drop the view "
+                "and create it again"
+            ) from None
 
 
-def fill(refresher: Refresher, view_id: int) -> None:
-    """Bring a view's backfill to its end, beginning it if it has not begun; those it reads first.
+def populate(runner: JobRunner, view_id: int) -> None:
+    """Run a view's backfill to its end, after those of the views that it reads.
 
-    Nothing if it is filled. ConflictError where others keep altering it, the errors of a refresh.
+    Does nothing if the view is populated. ConflictError if others keep altering it, the errors of
+    a refresh.
     """
-    attempts, seen = 0, None
+    attempts, last_progress = 0, None
     while attempts < _ATTEMPTS:
         try:
-            while _fill_part(refresher, view_id):
+            while _populate_part(runner, view_id):
                 pass
             return
         except MOVED:
-            # Where others bring it to its end, there is no reason to give up.
-            view = refresher.store.state.views.get(view_id)
+            # There is no reason to give up while another process makes progress.
+            view = runner.store.state.views.get(view_id)
             progress = None if view is None else view.progress
-            attempts = attempts + 1 if progress == seen else 0
-            seen = progress
+            attempts = attempts + 1 if progress == last_progress else 0
+            last_progress = progress
         except Exception as error:
-            state = refresher.store.state
+            state = runner.store.state
             if view_id not in state.views:
                 raise
-            failure = failure_of(state.name_of(view_id), error)
-            raise failure from failure.__cause__
+            raise failure_of(state.name_of(view_id), error) from None
     raise errors.ConflictError(
-        f"{refresher.store.path}: others altered the same view {_ATTEMPTS} times; let one "
-        "refresh at a time"
+        f"{runner.store.path}: others altered the same view {_ATTEMPTS} times; let one process "
+        "refresh it at a time"
     )
 
 
-def _fill_part(refresher: Refresher, view_id: int) -> bool:
-    """Take one part in; return whether there was one."""
-    state = refresher.store.state
+def _populate_part(runner: JobRunner, view_id: int) -> bool:
+    """Run and commit the next part; return whether there was one."""
+    state = runner.store.state
     view = state.views.get(view_id)
     if view is None or view.progress.is_populated:
         return False
-    plan = refresher.plan_of(state, view_id)
+    plan = runner.plan_of(state, view_id)
     if view.progress.reflects:
         start = _Start.of(view.progress)
         position = Position.from_json(view.progress.backfill)
+        _check_position(position, plan, state)
     else:
-        start = _start(refresher, view)
-        position = _first_position(refresher.store, plan, start)
-        state = refresher.store.state
+        start = _choose_start(runner, view)
+        position = _first_position(runner.store, plan, start)
+        state = runner.store.state
         if view_id not in state.views:
             return False
-    part = _part(refresher.store, plan, start, position, PART_ROWS)
+    part = _part(runner.store, plan, start, position, PART_ROWS)
     try:
-        outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
+        written = runner.run(runner.job(state, view_id, part.reads))
     except LASTING:
         raise
     except Exception as error:
-        # Of a part of the rows a view may have values that it has of all of them never, and that
-        # its expressions do not take: then all that is left has to come at once.
-        whole = _part(refresher.store, plan, start, position, sys.maxsize)
-        if whole == part:
+        # Over a part of the rows a view may have values that it never has over all of them, and
+        # for which its expressions fail: then all the rest has to be processed at once.
+        rest = _part(runner.store, plan, start, position, sys.maxsize)
+        if rest == part:
             raise
         _logger.warning(
-            "a part of a backfill failed, and is tried with all the rest: %s", describe_error(error)
+            "a part of a backfill failed and is tried with the rest: %s", describe_error(error)
         )
-        part = whole
-        outcome = refresher.outcome(refresher.run(state, view_id, part.reads))
-    is_last = part.after.place == len(part.after.order)
-    backfill = None if is_last else part.after.to_json()
+        part = rest
+        written = runner.run(runner.job(state, view_id, part.reads))
+    backfill = None if part.after.is_end else part.after.to_json()
     progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill)
-    refresher.commit_outcomes([outcome], [progress])
+    runner.commit([written], [progress])
     return True
 
 
+def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> None:
+    """CorruptionError if a stored position is not one in a plan."""
+    is_inside = position.vnode < state.settings.vnode_count
+    if len(position.order) != len(plan.scans) or not is_inside:
+        raise errors.CorruptionError(
+            "the position of a view's backfill in the log is not one in its plan; drop the view "
+            "and create it again"
+        )
+
+
 def parts(
-    refresher: Refresher, state: StoreState, view_id: int, *, at_once: bool = False
+    runner: JobRunner, state: StoreState, view_id: int, *, at_once: bool = False
 ) -> Iterator[tuple[ScanRead, ...]]:
-    """Yield what would fill a view that is filled, as of the epochs of its progress."""
+    """Yield the parts that would populate a view again, as of the epochs of its progress."""
     rows = sys.maxsize if at_once else PART_ROWS
-    view = state.views[view_id]
-    plan, start = refresher.plan_of(state, view_id), _Start.of(view.progress)
-    position = _first_position(refresher.store, plan, start)
-    while position.place < len(position.order):
-        part = _part(refresher.store, plan, start, position, rows)
+    plan, start = runner.plan_of(state, view_id), _Start.of(state.views[view_id].progress)
+    position = _first_position(runner.store, plan, start)
+    while not position.is_end:
+        part = _part(runner.store, plan, start, position, rows)
         position = part.after
         yield part.reads
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """As of when inputs are read: the epoch of tables it amounts to, and that of each input."""
+    """The epoch that a view reflects at first, and the epoch as of which each input is read."""
 
     reflects: int
     epochs: Mapping[int, int]
 
     @classmethod
     def of(cls, progress: ViewProgress) -> _Start:
-        """Return what a view that has begun reads."""
+        """Return the start of a view whose backfill has begun."""
         return cls(progress.reflects, dict(progress.inputs))
 
 
-def _start(refresher: Refresher, view: CatalogView) -> _Start:
-    """Return what a view is to begin with: tables at one epoch, and views as they reflect it."""
-    inputs = [one.table_id for one in view.definition.inputs]
+def _choose_start(runner: JobRunner, view: CatalogView) -> _Start:
+    """Return the start of a view: tables at one epoch, and views as they reflect it."""
+    inputs = [view_input.table_id for view_input in view.definition.inputs]
     for _ in range(_ATTEMPTS):
-        state = refresher.store.state
-        read = upstream(state, [one for one in inputs if one in state.views])
-        if not read:
+        state = runner.store.state
+        views = upstream(state, [table_id for table_id in inputs if table_id in state.views])
+        if not views:
             return _Start(state.epoch, dict.fromkeys(inputs, state.epoch))
-        for view_id in sorted(read):
-            fill(refresher, view_id)
-        done = refresher.round(refresher.store.state, read)
-        state = refresher.store.state_at(done.epoch)
+        for view_id in sorted(views):
+            populate(runner, view_id)
+        done = Round(runner, runner.store.state).run(views)
+        state = runner.store.state_at(done.epoch)
         # Another refresh may have moved a view beyond that epoch before ours was committed.
-        if all(state.views[one].progress.reflects <= done.reflects for one in read):
-            epochs = {one: done.epoch if one in read else done.reflects for one in inputs}
+        if all(state.views[view_id].progress.reflects <= done.reflects for view_id in views):
+            epochs = {i: done.epoch if i in views else done.reflects for i in inputs}
             return _Start(done.reflects, epochs)
     raise errors.ConflictError(
-        f"{refresher.store.path}: others refreshed the views that a new one reads {_ATTEMPTS} "
-        "times meanwhile, so that it could not begin: refresh again"
+        f"{runner.store.path}: others refreshed the views that a new one reads {_ATTEMPTS} times "
+        "before it could begin: refresh again"
     )
 
 
 def _first_position(store: Store, plan: ViewPlan, start: _Start) -> Position:
     plans = [_snapshot(store, scan, start.epochs[scan.table_id]) for scan in plan.scans]
-    sizes = [one.stored_rows for one in plans]
+    sizes = [plan.stored_rows for plan in plans]
     order = sorted(range(len(plans)), key=lambda number: (sizes[number], number))
     return Position(tuple(order), total=sum(sizes))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is read next, and the position behind it."""
+    """What is read next, and the position after it."""
 
     reads: tuple[ScanRead, ...]
     after: Position
 
 
-def _part(store: Store, plan: ViewPlan, start: _Start, position: Position, room: int) -> _Part:
-    """Return the next part, of so many rows: of as many scans as fit, of the last one perhaps not
-    all vnodes.
-    """
-    found = plan.scans
+def _part(store: Store, plan: ViewPlan, start: _Start, position: Position, rows: int) -> _Part:
+    """Return the next part, of about so many rows: whole scans, and some vnodes of the last one."""
     vnode_count = store.settings.vnode_count
-    reads = [ScanRead(scan, None, range(vnode_count)) for scan in found]
-    while position.place < len(position.order) and room > 0:
+    reads = [ScanRead(scan, None, range(vnode_count)) for scan in plan.scans]
+    while not position.is_end and rows > 0:
         number = position.order[position.place]
-        scan = found[number]
+        scan = plan.scans[number]
         snapshot = _snapshot(store, scan, start.epochs[scan.table_id])
-        vnodes, fitting = _fitting(snapshot, position.vnode, room)
+        vnodes, vnode_rows = _vnodes_within(snapshot, position.vnode, rows)
         reads[number] = ScanRead(scan, snapshot, vnodes)
-        room -= max(fitting, 1)
-        position = _behind(position, vnodes, fitting, vnode_count)
+        rows -= max(vnode_rows, 1)
+        position = _after(position, vnodes, vnode_rows, vnode_count)
         if position.vnode:
             break
     return _Part(tuple(reads), position)
 
 
-def _fitting(snapshot: ReadPlan, vnode: int, room: int) -> tuple[range, int]:
-    """Return the vnodes from one on whose rows fit in ``room``, at least one, and how many rows."""
-    count, rows = snapshot.vnode_count, snapshot.stored_rows
-    width = max(count * room // max(rows, 1), 1)
+def _vnodes_within(snapshot: ReadPlan, vnode: int, rows: int) -> tuple[range, int]:
+    """Return the vnodes from ``vnode`` on that have about so many rows, and their rows.
+
+    There is at least one vnode.
+    """
+    count, stored = snapshot.vnode_count, snapshot.stored_rows
+    width = max(count * rows // max(stored, 1), 1)
     vnodes = range(vnode, min(vnode + width, count))
-    return vnodes, rows * len(vnodes) // count
+    return vnodes, stored * len(vnodes) // count
 
 
-def _behind(position: Position, vnodes: range, rows: int, vnode_count: int) -> Position:
+def _after(position: Position, vnodes: range, rows: int, vnode_count: int) -> Position:
     rows += position.rows
     if vnodes.stop < vnode_count:
         return replace(position, vnode=vnodes.stop, rows=rows)

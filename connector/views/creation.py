@@ -1,7 +1,7 @@
-"""A view that is to be: from its SELECT to what the catalog is to hold of it.
+"""A new view: from its SELECT to its definition in the catalog.
 
-Promises: what cannot be kept is refused; nothing is committed.
-Does not know: who creates it, or how it is filled.
+Promises: what cannot be maintained is refused; nothing is committed.
+Does not know: how the view is populated.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from relstate.storage import (
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
-from .planner.catalog import StoreTables
-from .planner.planner import plan_view
+from .plan.stateful import Materialize
+from .plan.stored import PlanError, read_plan
+from .planner.analysis import StoreTables
+from .planner.query import plan_view
 from .sessions import Sessions, parallelism, remembered, undisturbed
 from .viewplan import Operator, ViewPlan, schema_of
 
@@ -29,11 +31,11 @@ from .viewplan import Operator, ViewPlan, schema_of
 def new_view(
     spark: SparkSession, state: StoreState, name: str, query: str, units: int | None = None
 ) -> NewView:
-    """Return a view that is to be created as what a SELECT says of the tables at a state.
+    """Return the definition of a view with the rows of a SELECT over the tables at a state.
 
-    ``units``: in how many parallel units it is kept, by default as many tasks as the session
+    ``units``: in how many parallel units it is maintained, by default as many as the session
     runs at once. TableNameError, TableExistsError, OptionError; UnsupportedStatementError where
-    the SELECT cannot be kept incrementally.
+    the SELECT cannot be maintained incrementally.
     """
     check_table_name(name)
     if name.lower() in state.table_ids:
@@ -43,7 +45,7 @@ def new_view(
     settings = remembered(spark)
     with undisturbed(spark):
         root = plan_view(Sessions(spark).of(settings), StoreTables(state), query)
-    plan = ViewPlan(root)
+    plan = _readable(root)
     vnode_count = state.settings.vnode_count
     mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, units))
     return NewView(
@@ -57,17 +59,28 @@ def new_view(
     )
 
 
+def _readable(root: Materialize) -> ViewPlan:
+    """Return the plan as it will be read from the catalog.
+
+    UnsupportedStatementError if it could not be read.
+    """
+    try:
+        return ViewPlan(read_plan(root.to_json()))
+    except PlanError as error:
+        raise errors.UnsupportedStatementError(
+            f"the plan of this query cannot be stored: {error}; split it into several views"
+        ) from None
+
+
 def internal_tables(view: str, plan: ViewPlan) -> list[NewTable]:
-    """Return the state tables of a plan, in the order of their places, under their names."""
-    found = []
+    """Return the state tables of a plan with their names, by their positions."""
+    tables: dict[int, NewTable] = {}
     for fragment in plan.fragments:
         for operator in fragment.operators:
             if not operator.is_root:
-                found += [
-                    (place, _table(view, fragment.number, operator, spec))
-                    for place, spec in zip(operator.tables, operator.specs, strict=True)
-                ]
-    return [table for _, table in sorted(found, key=lambda pair: pair[0])]
+                for position, spec in zip(operator.tables, operator.specs, strict=True):
+                    tables[position] = _table(view, fragment.number, operator, spec)
+    return [tables[position] for position in sorted(tables)]
 
 
 def _table(view: str, fragment: int, operator: Operator, spec: StateTableSpec) -> NewTable:
@@ -78,12 +91,12 @@ def _table(view: str, fragment: int, operator: Operator, spec: StateTableSpec) -
 
 def _inputs(state: StoreState, plan: ViewPlan) -> tuple[ViewInput, ...]:
     """Return the tables that a plan reads, each once, with the ids of the columns it reads."""
-    found: dict[int, dict[int, None]] = {}
+    columns: dict[int, dict[int, None]] = {}
     for scan in plan.scans:
         schema = state.tables[scan.table_id].definition.schema
         ids = (schema.column(name).id for name in scan.column_names)
-        found.setdefault(scan.table_id, {}).update(dict.fromkeys(ids))
-    return tuple(ViewInput(table_id, tuple(sorted(ids))) for table_id, ids in found.items())
+        columns.setdefault(scan.table_id, {}).update(dict.fromkeys(ids))
+    return tuple(ViewInput(table_id, tuple(sorted(ids))) for table_id, ids in columns.items())
 
 
 def _units(spark: SparkSession, vnode_count: int, units: int | None) -> int:

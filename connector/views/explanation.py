@@ -1,4 +1,4 @@
-"""What EXPLAIN tells of a view: its plan, the fragments, and what each of them keeps.
+"""What EXPLAIN shows of a view: its plan, its fragments, and their state tables.
 
 Does not know: where the text goes.
 """
@@ -14,7 +14,9 @@ from relstate.vnode import VnodeMapping
 from .executor.executor import StateTableSpec
 from .plan.node import plan_lines
 from .plan.stateless import Scan
-from .viewplan import Fragment, Operator, ViewPlan, stored_plan, units_of
+from .plan.stored import read_plan
+from .stored_plans import read_stored
+from .viewplan import Fragment, Operator, ViewPlan, units_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +27,25 @@ class _Tables:
     ids: Sequence[int | None]
 
     def of(self, operator: Operator) -> list[tuple[str, int | None, StateTableSpec]]:
-        """Return the tables that an operator keeps."""
-        places = [-1] if operator.is_root else list(operator.tables)
-        named = ((self.names[place], self.ids[place]) for place in places)
-        return [(*each, spec) for each, spec in zip(named, operator.specs, strict=True)]
+        """Return the name, the id and the columns of each table of an executor."""
+        positions = [-1] if operator.is_root else list(operator.tables)
+        return [
+            (self.names[position], self.ids[position], spec)
+            for position, spec in zip(positions, operator.specs, strict=True)
+        ]
 
 
 def explained(state: StoreState, view: CatalogView) -> list[str]:
-    """Return lines that tell how a view is kept."""
+    """Return lines that show how a view is maintained. CorruptionError for a damaged plan."""
     ids = (*view.definition.internal, view.view_id)
-    tables = _Tables([state.name_of(one) for one in ids], ids)
-    return _lines(
-        stored_plan(state.name_of(view.view_id), view.definition.plan),
-        view.definition.mapping,
-        tables,
-    )
+    tables = _Tables([state.name_of(table_id) for table_id in ids], ids)
+    return _lines(read_stored(state, view), view.definition.mapping, tables)
 
 
 def explained_new(view: NewView) -> list[str]:
-    """Return lines that tell how a view would be kept; its tables have no ids yet."""
+    """Return lines that show how a view would be maintained; its tables have no ids yet."""
     names = [table.name for table in (*view.internal, view.table)]
-    return _lines(
-        stored_plan(view.table.name, view.plan), view.mapping, _Tables(names, [None] * len(names))
-    )
+    return _lines(ViewPlan(read_plan(view.plan)), view.mapping, _Tables(names, [None] * len(names)))
 
 
 def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: _Tables) -> list[str]:
@@ -59,8 +57,8 @@ def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: _Tables) -> list[str]:
 
 def _fragment_lines(fragment: Fragment, mapping: VnodeMapping, tables: _Tables) -> list[str]:
     sources = ", ".join(
-        f"scan of {one.table}" if isinstance(one, Scan) else f"fragment {one}"
-        for one in fragment.inputs
+        f"scan of {source.table}" if isinstance(source, Scan) else f"fragment {source}"
+        for source in fragment.inputs
     )
     where = ", ".join(map(types.quoted, fragment.distribution)) or "vnode 0 alone"
     units = units_of(mapping, fragment.distribution)
@@ -75,14 +73,15 @@ def _fragment_lines(fragment: Fragment, mapping: VnodeMapping, tables: _Tables) 
 
 def _key(spec: StateTableSpec) -> str:
     return ", ".join(
-        f"{types.quoted(one.name)}{' DESC' if one.descending else ''}" for one in spec.primary_key
+        f"{types.quoted(column.name)}{' DESC' if column.descending else ''}"
+        for column in spec.primary_key
     )
 
 
 def _mapping_lines(mapping: VnodeMapping) -> list[str]:
     lines = []
     for unit in range(mapping.units):
-        owned = mapping.ranges_of(unit)
-        shown = ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in owned)
-        lines.append(f"unit {unit}: {sum(map(len, owned))} vnodes: {shown}")
+        ranges = mapping.ranges_of(unit)
+        shown = ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in ranges)
+        lines.append(f"unit {unit}: {sum(map(len, ranges))} vnodes: {shown}")
     return lines

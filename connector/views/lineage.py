@@ -1,6 +1,6 @@
 """Which views read which tables and views, and in which order they are refreshed.
 
-Promises: functions of a store's state; a view never stands before one that it reads.
+Promises: functions of a store's state; a view never comes before one that it reads.
 Does not know: plans, or how views are refreshed.
 """
 
@@ -20,45 +20,45 @@ def view_ids(state: StoreState, names: Iterable[str] | None = None) -> tuple[int
 
 def inputs_of(state: StoreState, view_id: int) -> tuple[int, ...]:
     """Return the ids of the tables and views that a view reads."""
-    return tuple(one.table_id for one in state.views[view_id].definition.inputs)
+    return tuple(read.table_id for read in state.views[view_id].definition.inputs)
 
 
 def upstream(state: StoreState, views: Iterable[int]) -> frozenset[int]:
-    """Return the views that some views read, directly or through others, and they themselves."""
-    found: set[int] = set()
-    rest = list(views)
-    while rest:
-        view_id = rest.pop()
-        if view_id not in found:
-            found.add(view_id)
-            rest += [one for one in inputs_of(state, view_id) if one in state.views]
-    return frozenset(found)
+    """Return some views and all views that they read, directly or through others."""
+    visited: set[int] = set()
+    remaining = list(views)
+    while remaining:
+        view_id = remaining.pop()
+        if view_id not in visited:
+            visited.add(view_id)
+            remaining += [i for i in inputs_of(state, view_id) if i in state.views]
+    return frozenset(visited)
 
 
 def levels(state: StoreState, views: Collection[int]) -> list[list[int]]:
-    """Return some views, by ids, such that a level's views read only tables and earlier levels."""
+    """Return some views, by ids, in levels: those of one read only tables and earlier levels."""
     depths: dict[int, int] = {}
     for view_id in sorted(views):
         _depth(state, view_id, views, depths)
-    found: list[list[int]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
+    by_level: list[list[int]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
     for view_id in sorted(depths):
-        found[depths[view_id]].append(view_id)
-    return found
+        by_level[depths[view_id]].append(view_id)
+    return by_level
 
 
 def _depth(state: StoreState, view_id: int, views: Collection[int], depths: dict[int, int]) -> int:
     if view_id not in depths:
-        below = [one for one in inputs_of(state, view_id) if one in views]
-        depths[view_id] = 1 + max((_depth(state, one, views, depths) for one in below), default=-1)
+        inputs = [i for i in inputs_of(state, view_id) if i in views]
+        depths[view_id] = 1 + max((_depth(state, i, views, depths) for i in inputs), default=-1)
     return depths[view_id]
 
 
 def has_more(state: StoreState, view_id: int) -> bool:
-    """Return whether a view is not filled, or has changes of its inputs to take in."""
+    """Return whether a view is not populated, or has changes of its inputs to take in."""
     progress = state.views[view_id].progress
-    return not progress.is_populated or any(state.has_changed(*one) for one in progress.inputs)
+    return not progress.is_populated or any(state.has_changed(*read) for read in progress.inputs)
 
 
 def is_behind(state: StoreState, view_id: int) -> bool:
     """Return whether a view, or one that it reads, directly or through others, `has_more`."""
-    return any(has_more(state, one) for one in upstream(state, [view_id]))
+    return any(has_more(state, view) for view in upstream(state, [view_id]))

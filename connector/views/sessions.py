@@ -1,10 +1,10 @@
 """The sessions in which views are computed.
 
-A view is refreshed under the settings it was created under, whatever those of the session that
-asks for it; so it has a session of its own in the same Spark.
+A view is refreshed under the settings it was created under, whatever those of the calling session
+are; so it has a session of its own in the same Spark.
 
-Promises: the user's session keeps its settings, stays the active one, and never sees a refresh's
-names.
+Promises: the user's session keeps its settings, stays the active one, and never sees the names of
+a refresh.
 Does not know: views.
 """
 
@@ -16,12 +16,13 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
-# What the meaning of expressions hangs on, and so is kept with a view.
+# Settings on which the meaning of expressions depends: they are stored with a view.
+ANSI = "spark.sql.ansi.enabled"
 REMEMBERED = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
+    ANSI: "true",
 }
-# What only its speed hangs on: a refresh's stages are few and small, and known beforehand.
+# Settings on which only the speed depends: the stages of a refresh are few and small.
 _REFRESH = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -34,16 +35,16 @@ def remembered(spark: SparkSession) -> dict[str, str]:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks Spark runs at once; Spark Connect does not tell, and has 4."""
+    """Return how many tasks Spark runs at once; 4 for Spark Connect, which does not say."""
     context = getattr(spark, "_sc", None)
     return 4 if context is None else int(context.defaultParallelism)
 
 
 @contextmanager
 def undisturbed(spark: SparkSession) -> Iterator[None]:
-    """Leave the active session of this thread active: Spark activates that which makes a frame.
+    """Keep this thread's active session: Spark activates the session that makes a frame.
 
-    ``spark``: the user's session, which is the one that Python's side says is active then.
+    ``spark``: the user's session, which is the active one for Python.
     """
     if getattr(spark, "_sc", None) is None:  # Spark Connect activates nothing
         yield
@@ -70,7 +71,7 @@ class Sessions:
 
     @property
     def spark(self) -> SparkSession:
-        """The session that it was made with."""
+        """The session that was given."""
         return self._spark
 
     def of(self, settings: Mapping[str, str]) -> SparkSession:

@@ -1,10 +1,9 @@
-"""Following: a thread that refreshes views whenever their tables have changed.
+"""A stream of views: a thread that refreshes them whenever their tables have changed.
 
-It has the life of a StreamingQuery, under the names that Spark's users know: ``status``,
-``lastProgress``, ``stop``, ``awaitTermination``. It needs no checkpoint: how far a view is stands
-in the commit that brought it there.
+It has the life cycle and the names of a StreamingQuery: ``status``, ``lastProgress``, ``stop``,
+``awaitTermination``. It needs no checkpoint: the commit of a refresh says how far its views are.
 
-Promises: nothing happens after `stop` has returned; what fails ends the stream and is raised by
+Promises: nothing happens after `stop` has returned; an error ends the stream and is raised by
 `awaitTermination`.
 Does not know: how views are refreshed.
 """
@@ -15,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from typing import Any
 
 from relstate.storage import errors, iso_time
@@ -24,7 +23,7 @@ from .lineage import has_more, upstream, view_ids
 from .views import Views
 
 _RECENT = 100
-# How often, in seconds, the log is looked at when there is nothing to do; it costs microseconds.
+# How often, in seconds, the log is read when there is nothing to do; it costs microseconds.
 _POLL = 0.02
 
 _logger = logging.getLogger(__name__)
@@ -32,19 +31,19 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When to look for changes: every ``interval`` seconds, 0 for at once; or once, then end."""
+    """When to look for changes: every ``interval`` seconds, 0 for always; or once, and then end."""
 
     interval: float = 0.0
     is_once: bool = False
 
 
 class ViewStream:
-    """Views that follow their tables until it is stopped. Safe between threads."""
+    """A refresh of views, repeated until it is stopped. Safe between threads."""
 
     def __init__(
         self, views: Views, names: Sequence[str] | None, trigger: Trigger, name: str | None = None
     ) -> None:
-        """``names``: which views, None for all there are at any time."""
+        """``names``: which views; None for all that exist at any time."""
         self._views = views
         self._names = None if names is None else tuple(names)
         self._trigger = trigger
@@ -56,19 +55,21 @@ class ViewStream:
         self._stopping = Event()
         self._ended = Event()
         self._idle = Event()
+        self._refreshes = Condition()
+        self._begun = self._done = 0
         self._failure: Exception | None = None
         self._message = "Initializing"
         self._thread = Thread(target=self._run, name=f"relstate views {self._id}", daemon=True)
 
     def start(self) -> ViewStream:
-        """Begin, and return the stream. ViewNotFoundError if there is no such view."""
+        """Start, and return the stream. ViewNotFoundError if there is no such view."""
         view_ids(self._views.store.state, self._names)
         self._thread.start()
         return self
 
     @property
     def id(self) -> str:
-        """What tells this stream from any other."""
+        """An id that no other stream has."""
         return self._id
 
     @property
@@ -92,23 +93,23 @@ class ViewStream:
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """What the last refresh that moved a view did; None if none has."""
+        """The progress of the last refresh that moved a view; None if none has."""
         return self._recent[-1] if self._recent else None
 
     @property
     def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - Spark's name
-        """What the last refreshes that moved a view did, the oldest first."""
+        """The progress of the last refreshes that moved a view, the oldest first."""
         return list(self._recent)
 
     def stop(self) -> None:
-        """End it, once a refresh that is under way is done."""
+        """Stop after the refresh that is running."""
         self._stopping.set()
         self._ended.wait()
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802
-        """Wait until it has ended, or ``timeout`` seconds; raise what it failed with.
+        """Wait until it has ended, or ``timeout`` seconds; raise the error that ended it.
 
-        Return, where there is a timeout, whether it has ended.
+        With a timeout, return whether it has ended.
         """
         if timeout is not None and timeout <= 0:
             raise errors.OptionError(f"timeout must be above 0 seconds, not {timeout}")
@@ -118,15 +119,22 @@ class ViewStream:
         return has_ended if timeout is not None else None
 
     def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
-        """Wait until the views reflect all that is committed now; raise what it failed with."""
+        """Wait until the views reflect all that is committed now, and `lastProgress` says so.
+
+        The error that ended the stream is raised.
+        """
         epoch = self._views.store.epoch
         while self.isActive and self._is_behind_of(epoch):
             self._ended.wait(_POLL)
+        # The refresh whose commit this is has yet to report its progress.
+        with self._refreshes:
+            begun = self._begun
+            self._refreshes.wait_for(lambda: self._done >= begun)
         if self._failure is not None:
             raise self._failure
 
     def exception(self) -> Exception | None:
-        """Return what it failed with; None if it did not."""
+        """Return the error that ended it; None if none did."""
         return self._failure
 
     # The thread
@@ -139,7 +147,7 @@ class ViewStream:
                 self._follow()
             self._message = "Stopped"
         except Exception as error:
-            # The error itself is for those who ask: awaitTermination raises it.
+            # awaitTermination raises the error itself.
             _logger.error("the stream %s of views ended: %s", self._id, error)
             self._failure = error
             self._message = f"Terminated with exception: {error}"
@@ -157,14 +165,24 @@ class ViewStream:
             self._wait(started)
 
     def _refresh_once(self) -> None:
-        if not self._is_behind():
-            return
+        """Refresh the views and report what was done, between two counts."""
+        with self._refreshes:
+            self._begun += 1
+        try:
+            if self._is_behind():
+                self._refresh()
+        finally:
+            with self._refreshes:
+                self._done += 1
+                self._refreshes.notify_all()
+
+    def _refresh(self) -> None:
         self._message = "Processing new data"
         started, now = self._environment.monotonic(), self._environment.now()
         try:
             done = self._views.refresh(self._names)
         except errors.ConflictError as error:
-            _logger.info("the stream %s looks again: %s", self._id, error)
+            _logger.info("the stream %s tries again: %s", self._id, error)
             return
         if done.views:
             self._recent.append(
@@ -197,14 +215,14 @@ class ViewStream:
 
     def _is_behind(self) -> bool:
         state = self._views.store.state
-        wanted = upstream(state, view_ids(state, self._names))
-        return any(has_more(state, view_id) for view_id in wanted)
+        views = upstream(state, view_ids(state, self._names))
+        return any(has_more(state, view_id) for view_id in views)
 
     def _is_behind_of(self, epoch: int) -> bool:
         """Return whether a view has not taken in all that had been committed by an epoch."""
         state = self._views.store.state
-        wanted = upstream(state, view_ids(state, self._names))
+        views = upstream(state, view_ids(state, self._names))
         return any(
             has_more(state, view_id) and state.views[view_id].progress.reflects < epoch
-            for view_id in wanted
+            for view_id in views
         )

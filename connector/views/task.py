@@ -1,9 +1,9 @@
 """What a task of a refresh does: it runs the executors of a fragment in one unit, for one epoch.
 
-Before a shuffle a task may also run steps that have no state, over whatever rows it has.
+Before a shuffle a task may also run stateless steps over the rows that it has.
 
-Promises: what it writes is durable before the driver hears of it, and nobody else does; a task
-that fails or is run again leaves files behind, never rows.
+Promises: what a task writes is durable before it reports to the driver; a task that fails or runs
+again may leave files, never rows.
 Does not know: Spark's frames, or who commits.
 """
 
@@ -50,7 +50,7 @@ class Target:
 
 
 class Writers:
-    """The writers of one task: one for the view's rows, one for all state, as they are kept."""
+    """The segment writers of one task: one for the view's rows, one for all state."""
 
     def __init__(self, target: Target, vnodes: Sequence[range] | None) -> None:
         """``vnodes``: those whose rows this task may write; None for all."""
@@ -78,7 +78,8 @@ class Writers:
 
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Return what all of them wrote, durable."""
-        return tuple(one for writer in self._writers.values() for one in writer.finish())
+        writers = self._writers.values()
+        return tuple(segment for writer in writers for segment in writer.finish())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class ExecutorStep:
     is_ansi: bool
 
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
-        """Return what the executor gives, its changes of state written."""
+        """Return the executor's output, after writing the changes of its state."""
         writer = writers.writer(is_root=self.operator.is_root)
         states = [
             StateTable.streaming(plan.open(), writer, vnodes=writers.vnodes) for plan in self.states
@@ -99,15 +100,15 @@ class ExecutorStep:
         return executor.run(chunk)
 
     def rows_in(self, chunk: pa.RecordBatch) -> int:
-        """Return how many changed rows a chunk that it takes stands for."""
+        """Return how many changed rows an input chunk represents."""
         return self.operator.executor.rows_in(self.operator.node, chunk)
 
 
 @dataclass(frozen=True, slots=True)
 class StatelessTask:
-    """Steps over the rows of a task, wherever they lie. Travels to the tasks.
+    """Stateless steps over the rows of a task. Travels to the tasks.
 
-    ``fields``: of the rows that come. Control rows go through as they are.
+    ``fields``: those of the input. Control rows pass unchanged.
     """
 
     fields: tuple[types.Field, ...]
@@ -130,9 +131,9 @@ class StatelessTask:
 class FragmentTask:
     """The steps of a fragment. Travels to the tasks, where it is called with their rows.
 
-    ``fields``: of the rows that come; ``result``: of those that go. ``units``: in how many units it
-    runs; ``mapping`` tells who owns which vnode where these are several, and how many units the
-    next fragment may have, each of which gets a control row.
+    ``fields``: those of the input; ``result``: those of the output. ``units``: in how many units it
+    runs; ``mapping``: which unit owns which vnode if there are several, and how many units the next
+    fragment may have, each of which gets a control row.
     """
 
     view_id: int
@@ -172,20 +173,20 @@ class FragmentTask:
 
     @property
     def _executors(self) -> tuple[int, ...]:
-        return tuple(one.operator.number for one in self.steps if isinstance(one, ExecutorStep))
+        return tuple(step.operator.number for step in self.steps if isinstance(step, ExecutorStep))
 
     def _vnodes(self, unit: int) -> Sequence[range] | None:
         """Return the vnodes that a unit owns; None for all."""
         return None if self.units == 1 else self.mapping.ranges_of(unit)
 
     def _unit(self, targets: set[int]) -> int:
-        """Return the unit whose control rows these are. LostMessageError unless it is one."""
+        """Return the unit of this task, from its control rows. LostMessageError if they differ."""
         if self.units == 1:
             return 0
         if len(targets) != 1:
             raise errors.LostMessageError(
                 f"a task of the view with the id {self.view_id} got control rows for the units "
-                f"{sorted(targets)} instead of one: Spark lost rows or brought them elsewhere; "
+                f"{sorted(targets)} instead of one: Spark lost or misplaced rows; "
                 "nothing was committed: refresh again"
             )
         return targets.pop()
@@ -193,10 +194,9 @@ class FragmentTask:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came to a task: its changes, and the control rows, each a target and a message.
+    """The input of a task: its changes, and the control rows, each a target and a message.
 
-    The control rows tell which unit a task is: its own number does not, where a union stands
-    behind it.
+    The control rows say which unit the task is: after a union its partition number does not.
     """
 
     chunk: pa.RecordBatch
@@ -204,15 +204,15 @@ class Received:
 
     @classmethod
     def of(cls, batches: Iterator[pa.RecordBatch], fields: Sequence[types.Field]) -> Received:
-        """Return what rows of the wire that hold changes with these fields are."""
+        """Return the input in rows of the wire that hold changes with these fields."""
         schema = chunk_schema(fields)
         control: list[tuple[int, bytes]] = []
         chunks = [empty_chunk(schema)]
         for batch in batches:
             target, message = batch.columns[-2:]
             if message.null_count < len(message):
-                pairs = zip(target.drop_null(), message.drop_null(), strict=True)
-                control += [(one.as_py(), other.as_py()) for one, other in pairs]
+                targets, messages = target.drop_null(), message.drop_null()
+                control += zip(targets.to_pylist(), messages.to_pylist(), strict=True)
                 batch = batch.filter(message.is_null())
             if batch.num_rows:
                 chunks.append(_in_schema(batch.select(range(len(schema))), schema))

@@ -175,10 +175,14 @@ def stored_plan(name: str, value: Any) -> ViewPlan:
         assert schemas
         return plan
     except (PlanError, errors.SchemaError, errors.UnsupportedTypeError) as error:
-        raise errors.CorruptionError(
-            f"the stored plan of view {name!r} is damaged: {error}; drop the view and create it "
-            "again"
-        ) from None
+        raise damaged(name, error) from None
+
+
+def damaged(name: str, problem: Exception) -> errors.CorruptionError:
+    """Return the error for a view whose stored plan is not one."""
+    return errors.CorruptionError(
+        f"the stored plan of view {name!r} is damaged: {problem}; drop the view and create it again"
+    )
 
 
 def executors_of(node: Node) -> Sequence[ExecutorType]:

@@ -1,7 +1,7 @@
-"""The views of a store, seen through one session: created, refreshed, rescaled and dropped.
+"""The materialized views of a store: created, refreshed and rescaled through one session.
 
-Promises: what is asked for by several threads is done one after the other, so that they do not get
-into each other's way; other processes may do what they like.
+Promises: calls of several threads run one after the other. Other processes may do the same at the
+same time: the commits decide.
 Does not know: statements.
 """
 
@@ -15,10 +15,14 @@ from pyspark.sql import SparkSession
 
 from relstate.storage import Store, StoreState, errors
 
-from .backfill import fill
+from .backfill import populate
 from .creation import check_parallelism, new_view
 from .lineage import inputs_of, levels, upstream, view_ids
-from .refresh import Refreshed, Refresher
+from .refresh import Refreshed, Round
+from .runner import MOVED, JobRunner
+
+# A conflict means that another process refreshes the same views; so many, that it never stops.
+_ATTEMPTS = 20
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +33,7 @@ class Views:
     def __init__(self, spark: SparkSession, store: Store) -> None:
         self._spark = spark
         self._store = store
-        self._refresher = Refresher(spark, store)
+        self._runner = JobRunner(spark, store)
         self._turn = Lock()
 
     @property
@@ -43,24 +47,25 @@ class Views:
         return self._store
 
     @property
-    def refresher(self) -> Refresher:
-        """What computes them."""
-        return self._refresher
+    def runner(self) -> JobRunner:
+        """The runner of their jobs."""
+        return self._runner
 
     def create(self, name: str, query: str, parallelism: int | None = None) -> int:
-        """Create a view, fill it from what is there, and return the epoch when it is whole.
+        """Create a view, populate it, and return the epoch at which it is populated.
 
-        ``parallelism``: as in `new_view`, whose errors are raised. If the rows that are there
-        cannot be computed, there is no view. Who is interrupted leaves one that the next refresh
-        goes on to fill.
+        ``parallelism``: as in `new_view`, whose errors are raised. If it cannot be computed over
+        the rows of its inputs, there is no view. An interrupted CREATE leaves a view that the next
+        refresh continues to populate.
         """
         with self._turn:
             state = self._store.state
             view = new_view(self._spark, state, name, query, parallelism)
-            read = [state.tables[one.table_id].definition for one in view.inputs]
-            created = self._store.create_view(view, read)
+            inputs = [state.tables[read.table_id].definition for read in view.inputs]
+            created = self._store.create_view(view, inputs)
+            self._runner.plans.trust(view.plan, view.settings)
             try:
-                fill(self._refresher, created.view_id)
+                populate(self._runner, created.view_id)
             except Exception:
                 try:
                     self._store.drop_view(name, if_exists=True)
@@ -72,15 +77,17 @@ class Views:
     def refresh(self, names: Sequence[str] | None = None) -> Refreshed:
         """Bring views, by default all, and what they read to the latest epoch of their tables.
 
-        Views that are not filled yet are filled first. Errors as of `Refresher.refresh`.
+        Views that are not populated yet are populated first. ViewNotFoundError; ConflictError if
+        others keep refreshing the same views; the error of a view that could not be computed, when
+        all others are committed.
         """
         with self._turn:
             state = self._store.state
-            failures = self._fill(state, view_ids(state, names))
-            done = self._refresher.refresh(names)
+            failures = self._populate(state, view_ids(state, names))
+            refreshed = self._refresh(names)
             if failures:
                 raise failures[0]
-            return done
+            return refreshed
 
     def set_parallelism(self, name: str, parallelism: int) -> int:
         """Keep a view in so many parallel units from the next epoch on; return the epoch.
@@ -93,16 +100,28 @@ class Views:
             return self._store.epoch
         return self._store.alter_view_mapping(name, mapping.rescale(parallelism))
 
-    def _fill(self, state: StoreState, wanted: Iterable[int]) -> list[Exception]:
-        """Fill the views that are not, those they read first, and return what went wrong."""
+    def _refresh(self, names: Sequence[str] | None) -> Refreshed:
+        for _ in range(_ATTEMPTS):
+            state = self._store.state
+            try:
+                return Round(self._runner, state).run(upstream(state, view_ids(state, names)))
+            except MOVED as error:
+                _logger.info("a refresh starts again: %s", error)
+        raise errors.ConflictError(
+            f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "
+            "that this refresh committed nothing: let one refresh at a time"
+        )
+
+    def _populate(self, state: StoreState, views: Iterable[int]) -> list[Exception]:
+        """Populate the views that are not, those they read first, and return the errors."""
         failures: dict[int, Exception] = {}
-        for level in levels(state, upstream(state, wanted)):
+        for level in levels(state, upstream(state, views)):
             for view_id in level:
                 is_populated = state.views[view_id].progress.is_populated
                 if is_populated or not failures.keys().isdisjoint(inputs_of(state, view_id)):
                     continue
                 try:
-                    fill(self._refresher, view_id)
+                    populate(self._runner, view_id)
                 except Exception as error:
                     failures[view_id] = error
         return list(failures.values())

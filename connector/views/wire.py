@@ -1,12 +1,12 @@
-"""The rows of a refresh's Spark job: changes, and between them the words of tasks to the driver.
+"""The rows of a refresh's Spark job: changes, and the reports of tasks to the driver.
 
-A row is a change (`OP_COLUMN`, and the fields of an operator) or, where `MESSAGE` is not NULL, a
-*control row*: it carries what a task wrote, or nothing, to a unit of the next fragment
+A row is a change (`OP_COLUMN`, and the fields of an operator) or, if `MESSAGE` is not NULL, a
+*control row*: it carries the report of a task, or nothing, to a unit of the next fragment
 (`TARGET`), and so to the driver. Every partition of every fragment gets a control row, so that
-none is taken for empty and left out.
+Spark does not skip one as empty.
 
-Promises: control rows pass every expression and filter untouched, without its being evaluated.
-Does not know: what messages say (message), or executors.
+Promises: control rows pass every expression and filter unchanged; it is not evaluated for them.
+Does not know: what reports say, or executors.
 """
 
 from __future__ import annotations

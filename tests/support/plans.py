@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from relstate.connector.views.plan.node import Node, Order
 from relstate.connector.views.plan.stateful import Aggregate, Call, Join, Materialize, TopN
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
-from relstate.connector.views.planner.catalog import Table
+from relstate.connector.views.planner.analysis import Table
 from relstate.storage import types
 from relstate.storage.schema.ddl import parse_columns
 

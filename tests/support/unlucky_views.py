@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import relstate
-from relstate.connector.views import backfill, job
+from relstate.connector.views import backfill, frame
 from relstate.connector.views.task import FragmentTask
 from relstate.storage import Store
 
@@ -82,7 +82,7 @@ def session() -> SparkSession:
 
 def main(path: str, life: int, is_last: bool) -> None:
     """Live until killed, or to the end."""
-    job.FragmentTask = UnluckyTask  # type: ignore[misc]
+    frame.FragmentTask = UnluckyTask  # type: ignore[misc]
     backfill.PART_ROWS = ROWS // 8
     db = relstate.connect(session(), path)
     stopping = threading.Event()

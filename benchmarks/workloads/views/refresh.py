@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from relstate.connector.sql.database import Database
-from relstate.connector.views.refresh import Refresher
+from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.sessions import Sessions
 
 from ...figure import Comparison, Figure
@@ -47,7 +47,7 @@ class _Refreshing:
     def __init__(self, database: Database, changes: Changes, name: str) -> None:
         self.name = name
         self._database, self._changes = database, changes
-        self._refresher = Refresher(database.spark, database.store)
+        self._runner = JobRunner(database.spark, database.store)
         self._sessions = Sessions(database.spark)
         self._state = database.store.state
         self._calls = 0
@@ -70,7 +70,7 @@ class _Refreshing:
 
     def idle(self) -> None:
         """Run the job of that refresh with executors that do nothing."""
-        run_idle(self._refresher, self._sessions, self._state, self.name)
+        run_idle(self._runner, self._sessions, self._state, self.name)
 
     def recompute(self) -> None:
         """Run the view's SELECT as a batch, and drop what it gives."""

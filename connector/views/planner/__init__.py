@@ -1,10 +1,10 @@
 """From a SELECT to the plan of a view.
 
-Read in this order: planner (what is asked for), query (SELECT and UNION), from_clause and chain
-(FROM and WHERE), joining, group_by, ranking and rank_bound (the other clauses), scope and having
-(what names mean), expressions and moment (what is refused), builder (puts operators over each
-other), analysis (what Spark says) and simplify, in the end.
+Read in this order: query (SELECT and UNION, clause by clause), clauses (what they say), from_clause
+and join_conditions (FROM, WHERE and joins), group_by and rank_bound (aggregates and ROW_NUMBER);
+builder (puts operators over each other), scope (what names mean), expressions (what is refused),
+analysis (the store's tables, and what Spark says), and simplify, in the end.
 
-Promises: what cannot be kept incrementally is refused, with the reason.
+Promises: what cannot be maintained incrementally is refused, with the reason.
 Does not know: how a plan is run.
 """

@@ -8,17 +8,17 @@ Does not know: plans.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from relstate.connector.failure import describe_error
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import shown
 from relstate.connector.syntax.tree import text_of
 from relstate.connector.types import fields_of, struct_of
-from relstate.storage import errors, types
-
-from .catalog import Tables
+from relstate.storage import StoreState, errors, types
 
 _BUILTIN = "SHOW SYSTEM FUNCTIONS"
 _USERS = "SHOW USER FUNCTIONS"
@@ -83,6 +83,23 @@ class Analysis:
         named = [f"{one} AS c{place}" for place, one in enumerate(expressions)]
         schema = self._relation(tuple(fields)).selectExpr(*named).schema
         return tuple(loosened(field.type) for field in fields_of(schema))
+
+    def checked_types_of(
+        self, fields: Sequence[types.Field], expressions: Sequence[str]
+    ) -> tuple[types.DataType, ...]:
+        """Return the types of expressions over fields that Spark takes and calls deterministic.
+
+        ValueError for others.
+        """
+        try:
+            kinds = self.types_of(fields, expressions)
+            frame = self._relation(tuple(fields)).selectExpr(*expressions)
+        except Exception as error:
+            raise ValueError(describe_error(error)) from None
+        plan: Any = getattr(frame, "_jdf", None)
+        if plan is not None and not plan.queryExecution().analyzed().deterministic():
+            raise ValueError(f"{shown(', '.join(expressions))} is not deterministic")
+        return kinds
 
     def is_same(self, fields: Sequence[types.Field], one: str, other: str) -> bool:
         """Tell whether two expressions over fields are one to Spark, however they are written.
@@ -170,3 +187,56 @@ def _optimized_alike(one: Any, other: Any) -> bool:
         return False
     left, right = (each._jdf.queryExecution().optimizedPlan() for each in (one, other))
     return bool(left.sameResult(right))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the store, or a view.
+
+    ``columns``: those that a query can name. ``hidden``: those of its key that it cannot.
+    """
+
+    table_id: int
+    name: str
+    columns: tuple[types.Field, ...]
+    primary_key: tuple[str, ...]
+    is_append_only: bool = False
+    hidden: tuple[types.Field, ...] = ()
+
+
+class Tables(Protocol):
+    """Where tables are found."""
+
+    def find(self, name: str) -> Table | None:
+        """Return the table of this name, whatever its case; None if there is none."""
+
+
+class StoreTables:
+    """The tables and views of a store, as of one epoch."""
+
+    def __init__(self, state: StoreState) -> None:
+        self._state = state
+
+    def find(self, name: str) -> Table | None:
+        """Return the table of this name, whatever its case; None if there is none."""
+        table_id = self._state.table_ids.get(name.lower())
+        if table_id is None:
+            return None
+        definition = self._state.tables[table_id].definition
+        columns = definition.schema.columns
+        return Table(
+            definition.table_id,
+            definition.name,
+            tuple(column.field for column in columns if not column.hidden),
+            tuple(column.name for column in definition.schema.key_columns),
+            definition.properties.append_only,
+            tuple(column.field for column in columns if column.hidden),
+        )
+
+
+def not_found(name: str) -> errors.TableNotFoundError:
+    """Return the error for a name that is no table's."""
+    return errors.TableNotFoundError(
+        f"there is no table {name!r} in the store; a view reads tables and views of its own store "
+        "only"
+    )

@@ -8,13 +8,17 @@ or takes them together, is found by its name, besides what Spark itself says of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from sqlglot import exp
 
 from relstate.connector.syntax.tokens import shown
-from relstate.connector.syntax.tree import Tree, text_of
-from relstate.storage import errors
+from relstate.connector.syntax.tree import Tree, parse_expression, substituted, text_of
+from relstate.storage import errors, types
 
+from ..plan.node import Node, walk
 from ..plan.stateful import Function
+from .analysis import Analysis
 
 AGGREGATES: dict[type[Tree], Function] = {
     exp.Count: Function.COUNT,
@@ -110,10 +114,10 @@ def _check_syntax(node: Tree) -> None:
         case exp.QueryTransform():
             raise refused("TRANSFORM … USING", "it runs a script, which may give anything", node)
         case exp.With() if node.args.get("recursive"):
-            raise refused("WITH RECURSIVE", "recursion is not kept incrementally yet", node)
+            raise refused("WITH RECURSIVE", "recursion is not maintained incrementally yet", node)
         case exp.Pivot():
             what = "UNPIVOT" if node.args.get("unpivot") else "PIVOT"
-            raise refused(what, "it is not kept incrementally yet", node)
+            raise refused(what, "it is not maintained incrementally yet", node)
         case exp.Join() if node.method == "NATURAL" and node.kind in ("SEMI", "ANTI"):
             raise refused(
                 f"a NATURAL {node.kind} JOIN", "Spark has none; write USING (…) instead", node
@@ -125,7 +129,7 @@ def check_resolved(tree: Tree) -> None:
     for node in tree.walk():
         what = _PARTS.get(type(node))
         if what is not None:
-            raise refused(what, "it is not kept incrementally yet; write it as a join", node)
+            raise refused(what, "it is not maintained incrementally yet; write it as a join", node)
 
 
 def refused(what: str, reason: str, node: Tree | None = None) -> errors.UnsupportedStatementError:
@@ -160,7 +164,7 @@ def function_name(node: Tree) -> str | None:
 _KNOWN = (*AGGREGATES, exp.RowNumber)
 _NOT_KEPT = (
     "of the functions over many rows count, sum, avg, min, max, stddev and variance are kept, and "
-    "ROW_NUMBER below a bound; the others are not kept incrementally yet"
+    "ROW_NUMBER below a bound; the others are not maintained incrementally yet"
 )
 
 
@@ -176,7 +180,62 @@ def _reason(name: str) -> str | None:
     if name in _WINDOWS:
         return "Spark leaves rows out for it; group by date_trunc() or time_bucket() instead"
     if name in _GENERATORS:
-        return "functions that give rows are not kept incrementally yet"
+        return "functions that give rows are not maintained incrementally yet"
     if name in _UNKEPT or name.endswith(_AGGREGATING):
         return _NOT_KEPT
     return None
+
+
+_MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
+_TIMES = (
+    exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ,
+    exp.DType.TIMESTAMPTZ,
+)  # fmt: skip
+
+
+def check_moments(tree: Tree) -> None:
+    """UnsupportedStatementError for a literal such as ``timestamp'now'`` or ``date'today'``.
+
+    Spark computes them as it reads them, so no plan shows what they were.
+    """
+    for cast in tree.find_all(exp.Cast):
+        if cast.is_type(*_TIMES) and _word(cast.this) in _MOMENTS:
+            raise refused(_WHAT, UNTIMELY, cast)
+
+
+def check_timeless(root: Node, analysis: Analysis) -> None:
+    """UnsupportedStatementError if a string in an expression of a plan means a moment to Spark."""
+    for node in walk(root):
+        trees = [_without_epochs(expression.text) for expression in node.expressions]
+        trees = [tree for tree in trees if any(_strings(tree))]
+        fields = node.input_fields if trees else ()
+        if trees and _is_timely(analysis, fields, trees):
+            culprit = next(tree for tree in trees if _is_timely(analysis, fields, [tree]))
+            raise refused(_WHAT, UNTIMELY, culprit)
+
+
+def _is_timely(analysis: Analysis, fields: Sequence[types.Field], trees: Sequence[Tree]) -> bool:
+    found = analysis.means_now(fields, [text_of(one) for one in trees])
+    if found is None:
+        return any(_word(one) in _MOMENTS for tree in trees for one in _strings(tree))
+    return found
+
+
+_WHAT = "a string that is read as the present moment"
+
+
+def _strings(tree: Tree) -> Iterator[Tree]:
+    return (one for one in tree.find_all(exp.Literal) if one.is_string)
+
+
+def _without_epochs(text: str) -> Tree:
+    def replacement(node: Tree) -> Tree | None:
+        return exp.Literal.string("1970-01-01") if _word(node) == "epoch" else None
+
+    return substituted(parse_expression(text), replacement)
+
+
+def _word(tree: Tree) -> str | None:
+    """Return the word that a literal string is; None for anything else."""
+    is_text = isinstance(tree, exp.Literal) and tree.is_string
+    return str(tree.this).strip().lower() if is_text else None

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database
-from relstate.connector.views import backfill, refresh
-from relstate.connector.views.refresh import Outcome, Refresher
+from relstate.connector.views import backfill, runner
+from relstate.connector.views.job import Written
+from relstate.connector.views.runner import JobRunner
 from relstate.storage import Store, errors
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
@@ -32,7 +33,7 @@ class Interrupted(BaseException):
 @pytest.fixture
 def db(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """A store of 16 vnodes and two tables, whose views are filled by parts of few rows."""
-    for module in (backfill, refresh):
+    for module in (backfill, runner):
         monkeypatch.setattr(module, "PART_ROWS", ROWS // 4)
     path = str(tmp_path / "store")
     with Store.create(path, vnode_count=16, shards=1, environment=unsynced(path)) as store:
@@ -68,9 +69,9 @@ def hold(db: Database, name: str, query: str) -> None:
 
 def interrupted(db: Database, at: int, statement: str) -> None:
     """Run a statement whose part ``at`` is not to end."""
-    real, count = Refresher.outcome, 0
+    real, count = JobRunner.run, 0
 
-    def failing(self: Refresher, *args: Any) -> Outcome:
+    def failing(self: JobRunner, *args: Any) -> Written:
         nonlocal count
         count += 1
         if count == at:
@@ -78,7 +79,7 @@ def interrupted(db: Database, at: int, statement: str) -> None:
         return real(self, *args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Refresher, "outcome", failing)
+        patch.setattr(JobRunner, "run", failing)
         with pytest.raises(Interrupted):
             db.sql(statement)
 
@@ -142,14 +143,14 @@ def test_two_who_fill_a_view_get_along(db: Database, monkeypatch: pytest.MonkeyP
     """Who is beaten to every part goes on, too: the view is filled once, and stays."""
     monkeypatch.setattr(backfill, "_ATTEMPTS", 2)
     with Store.open(db.store.path) as store:
-        other, real = Refresher(db.spark, store), Refresher.commit_outcomes
+        other, real = JobRunner(db.spark, store), JobRunner.commit
 
-        def beaten(self: Refresher, *args: Any) -> Any:
+        def beaten(self: JobRunner, *args: Any) -> Any:
             if self is not other:
-                backfill._fill_part(other, store.view("totals").view_id)
+                backfill._populate_part(other, store.view("totals").view_id)
             return real(self, *args)
 
-        monkeypatch.setattr(Refresher, "commit_outcomes", beaten)
+        monkeypatch.setattr(JobRunner, "commit", beaten)
         db.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
 
         assert refreshes(store) in (4, 5)
@@ -195,7 +196,7 @@ def test_a_part_may_have_values_that_all_rows_have_not(db: Database) -> None:
 def test_who_cannot_be_filled_is_the_one_that_is_named(db: Database) -> None:
     """A view over one whose fill was cut short, and now fails, is not what has to be put right."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Refresher, "commit_outcomes", _interrupted)
+        patch.setattr(JobRunner, "commit", _interrupted)
         with pytest.raises(Interrupted):
             db.sql("CREATE MATERIALIZED VIEW below AS SELECT k, 10 / (v - 777) AS q FROM t")
     put(db.store, 777)

@@ -14,10 +14,11 @@ import pytest
 import relstate
 from relstate.connector.sql import Database
 from relstate.connector.task_report import TaskReport
-from relstate.connector.views import refresh
-from relstate.connector.views.message import checked
+from relstate.connector.views import runner
+from relstate.connector.views.job import complete_reports
 from relstate.connector.views.rebuild import differences
-from relstate.connector.views.refresh import Refresher
+from relstate.connector.views.runner import JobRunner
+from relstate.connector.views.views import Views
 from relstate.storage import Store, errors
 from relstate.storage.segment.registry import registry
 from support.faulty_environment import FaultyEnvironment
@@ -71,7 +72,7 @@ def hold(db: Database, views: Sequence[str] = tuple(VIEWS)) -> None:
         expected = db.sql(VIEWS[name]).toArrow()
         found = rows_of_table(table.select(expected.column_names))
         assert difference(found, rows_of_table(expected)) == ([], []), name
-        assert differences(db._views.refresher, state.view(name).view_id) == []
+        assert differences(db._views.runner, state.view(name).view_id) == []
     assert db.store.check().problems == ()
 
 
@@ -87,7 +88,7 @@ def test_every_task_is_heard_once() -> None:
     """One message of each executor in each unit is what is wanted; the same one twice is one."""
     heard = [report((2,), 0), report((1,), 1), report((1,), 0), report((1,), 1)]
 
-    found = checked("v", heard, [(1, 2), (2, 1)])
+    found = complete_reports("v", heard, [(1, 2), (2, 1)])
 
     assert [(one.parts, one.unit) for one in found] == [((1,), 0), ((1,), 1), ((2,), 0)]
 
@@ -106,7 +107,7 @@ def test_every_task_is_heard_once() -> None:
 def test_lost_and_doubled_messages_are_refused(heard: list[TaskReport]) -> None:
     """A task that nobody heard of, that said two things, or that there should not be."""
     with pytest.raises(errors.LostMessageError, match=r"executor (1|2) in unit"):
-        checked("v", heard, [(1, 2)])
+        complete_reports("v", heard, [(1, 2)])
 
 
 @pytest.mark.parametrize("accident", ["lost", "twice"])
@@ -115,7 +116,7 @@ def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
 ) -> None:
     """The refresh fails, nothing is committed, and the next one is right."""
     before = followed.store.epoch
-    real = refresh.message_frame
+    real = runner.report_frame
 
     class Unlucky:
         """The frame of messages, as it is after an accident."""
@@ -131,7 +132,7 @@ def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
             again = replace(TaskReport.from_json(bytes(rows[0][0])), started=1)
             return [*rows, (again.to_json().encode(),)]
 
-    monkeypatch.setattr(refresh, "message_frame", lambda *args: Unlucky(real(*args)))
+    monkeypatch.setattr(runner, "report_frame", lambda *args: Unlucky(real(*args)))
     with pytest.raises(errors.LostMessageError, match="nothing was committed"):
         followed.refresh()
     monkeypatch.undo()
@@ -226,10 +227,10 @@ def test_two_refreshers_and_a_writer_get_along(followed: Database, spark: SparkS
                     return
 
     def follow() -> None:
-        refresher = Refresher(spark, Store.open(path, environment=unsynced(path)))
+        views = Views(spark, Store.open(path, environment=unsynced(path)))
         try:
             while not stopping.is_set():
-                refresher.refresh()
+                views.refresh()
         except BaseException as error:
             failures.append(error)
 
@@ -253,13 +254,13 @@ def test_a_view_that_is_dropped_while_it_is_refreshed_stays_dropped(
 ) -> None:
     """The refresh begins anew without it, and moves the others."""
     store = followed.store
-    real = Refresher.commit_outcomes
+    real = JobRunner.commit
 
-    def dropped_first(self: Refresher, *args: Any) -> Any:
+    def dropped_first(self: JobRunner, *args: Any) -> Any:
         store.drop_view("sizes", if_exists=True)
         return real(self, *args)
 
-    monkeypatch.setattr(Refresher, "commit_outcomes", dropped_first)
+    monkeypatch.setattr(JobRunner, "commit", dropped_first)
     done = followed.refresh()
 
     assert done.views == ("pairs", "totals")
@@ -271,13 +272,13 @@ def test_a_view_that_is_rescaled_while_it_is_refreshed_is_right(
 ) -> None:
     """The refresh begins anew under the new mapping; no row is written by an owner of before."""
     other = relstate.connect(followed.spark, followed.store.path)
-    real = Refresher.commit_outcomes
+    real = JobRunner.commit
 
-    def rescaled_first(self: Refresher, *args: Any) -> Any:
+    def rescaled_first(self: JobRunner, *args: Any) -> Any:
         other.sql("ALTER MATERIALIZED VIEW totals SET PARALLELISM 5")
         return real(self, *args)
 
-    monkeypatch.setattr(Refresher, "commit_outcomes", rescaled_first)
+    monkeypatch.setattr(JobRunner, "commit", rescaled_first)
     followed.refresh()
 
     assert followed.store.view("totals").definition.mapping.units == 5

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import relstate
-from relstate.connector.views import backfill, job, refresh
+from relstate.connector.views import backfill, frame, runner
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS
 from support.grammar import Grammar
@@ -49,7 +49,7 @@ def test_a_view_equals_its_select_after_every_epoch(
     """
     random = Random(seed)
     if seed % 3 == 2:
-        for module in (refresh, backfill):
+        for module in (runner, backfill):
             monkeypatch.setattr(module, "PART_ROWS", 25)
     store = make_store(vnode_count=VNODE_COUNTS[seed % len(VNODE_COUNTS)], shards=1)
     Law(spark, store, random, views_of(seed, random), monkeypatch).hold(f"seed {seed}")
@@ -104,7 +104,7 @@ class Law:
             if number == 1:
                 self._rescale()
             # Rows are added up before every shuffle, or only by tasks that have them in hand.
-            self._patch.setattr(job, "MANY_ROWS", 0 if number == 0 else 1 << 16)
+            self._patch.setattr(frame, "MANY_ROWS", 0 if number == 0 else 1 << 16)
             self._db.refresh()
             self._check(("v_",), f"{where}, epoch {number}")
         self._create("w_", self._late)

@@ -59,7 +59,7 @@ def hold(db: Database, views: Mapping[str, str]) -> None:
         expected = db.sql(query).toArrow()
         found = db.store.table(name).to_arrow().select(expected.column_names)
         assert difference(rows_of_table(found), rows_of_table(expected)) == ([], []), name
-        assert differences(db._views.refresher, db.store.state.view(name).view_id) == []
+        assert differences(db._views.runner, db.store.state.view(name).view_id) == []
 
 
 def test_one_commit_moves_all_and_nothing_to_do_is_none(db: Database) -> None:
@@ -147,7 +147,7 @@ def test_a_failure_tells_what_was_raised_and_no_more() -> None:
     assert isinstance(failure, errors.ViewFailedError)
     assert str(failure).startswith("view 'v' could not be computed; if an expression")
     assert str(failure).endswith("OSError: no space left")
-    assert failure.__cause__ is raised
+    assert failure.__cause__ is None
     assert failure_of("over", failure) is failure
 
 

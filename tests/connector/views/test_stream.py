@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from relstate.connector.sql import Database
+from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.stream import ViewStream
 from relstate.storage import Store, errors
 from support.stores import unsynced
@@ -127,6 +128,26 @@ def test_a_stream_tells_what_it_does(db: Database, stream: ViewStream) -> None:
     put(db.store, 3, factor=6)
     stream.processAllAvailable()
     assert sums(db.store) != expected(db.store)
+
+
+def test_progress_is_reported_when_all_is_processed(
+    db: Database, stream: ViewStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ProcessAllAvailable returns when lastProgress tells of the commit that it waited for."""
+    refresh = stream._views.refresh
+
+    def slowly_told(names: Sequence[str] | None = None) -> Refreshed:
+        done = refresh(names)
+        time.sleep(0.3)
+        return done
+
+    monkeypatch.setattr(stream._views, "refresh", slowly_told)
+    for number in range(3):
+        written = put(db.store, 1, factor=number + 10)
+        stream.processAllAvailable()
+
+        assert stream.lastProgress is not None
+        assert stream.lastProgress["reflects"] == written
 
 
 def test_views_come_change_and_go_while_it_runs(db: Database, stream: ViewStream) -> None:

@@ -105,8 +105,8 @@ def test_a_column_named_as_a_keyword_has_a_field_that_is_none(
 
 def test_a_view_of_views_reads_their_hidden_keys(spark: SparkSession, store: Store) -> None:
     """Tables of a store are found whatever their case; hidden columns are read for the key only."""
-    from relstate.connector.views.planner.catalog import StoreTables, Table
-    from relstate.connector.views.planner.planner import plan_view
+    from relstate.connector.views.planner.analysis import StoreTables, Table
+    from relstate.connector.views.planner.query import plan_view
 
     store.create_table("Orders", "id BIGINT, name STRING", primary_key=["id"], append_only=True)
     found = StoreTables(store.state).find("orders")

@@ -43,7 +43,7 @@ REFUSED = {
     "SELECT ts - interval 1 day 2 hours AS v FROM t": "as Spark does",
     "SELECT explode(arr) FROM t": "functions that give rows",
     "SELECT id FROM t LATERAL VIEW explode(arr) AS e": "functions that give rows",
-    "SELECT g, collect_list(x) FROM t GROUP BY g": "not kept incrementally yet",
+    "SELECT g, collect_list(x) FROM t GROUP BY g": "not maintained incrementally yet",
     "SELECT g, max_by(x, id) FROM t GROUP BY g": "max_by",
     "SELECT g, every(x > 1) FROM t GROUP BY g": "every",
     "SELECT id FROM t LIMIT 3": "add an ORDER BY",
@@ -61,7 +61,7 @@ REFUSED = {
     "SELECT id, id FROM t": "two columns named 'id'",
     "SELECT t.id FROM t JOIN u ON t.x < u.x": "join ON a = b",
     "SELECT t.id FROM t CROSS JOIN u": "join ON a = b",
-    "SELECT a.id FROM t a, u b RIGHT JOIN w ON b.k = w.id WHERE a.id = b.k": "behind a comma",
+    "SELECT a.id FROM t a, u b RIGHT JOIN w ON b.k = w.id WHERE a.id = b.k": "after a comma",
     "SELECT g, sum(y) FROM t GROUP BY ROLLUP (g)": "ROLLUP",
     "SELECT * FROM range(3)": "function in FROM",
     "SELECT id FROM t SORT BY id": "SORT BY",
@@ -166,7 +166,7 @@ def test_a_query_that_is_read_otherwise_is_refused(
 ) -> None:
     """If what sqlglot writes is not what it read, the view is refused, not wrong."""
     from relstate.connector.views.planner import analysis
-    from relstate.connector.views.planner.planner import plan_view
+    from relstate.connector.views.planner.query import plan_view
 
     def wrong(tree: Any) -> str:
         return "SELECT id + 1 AS id FROM t"

@@ -1,0 +1,240 @@
+"""The Spark job of a refresh: the fragments of a view's plan as one frame.
+
+Spark runs stateless operators; a shuffle brings rows to the unit that owns their vnode; there a
+task runs the executors. Executors without a shuffle or an expression between them share a task.
+
+Promises: the frame yields reports, one from every task, and nothing else.
+Does not know: what a scan reads, or what is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from relstate.connector.types import struct_of
+from relstate.storage import OP_COLUMN, types
+from relstate.vnode import VnodeMapping
+
+from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
+from .executor.join import JoinExecutor
+from .executor.step import SelectStep, Step
+from .job import ViewJob
+from .plan.node import Names, Node
+from .plan.stateful import Join, Materialize
+from .plan.stateless import Filter, Output, Project, Scan, Union
+from .scans import scan_frame
+from .task import ExecutorStep, FragmentTask, StatelessTask
+from .viewplan import distribution_of, is_colocated, units_of
+from .wire import MESSAGE, TARGET, guarded, passing, wire_fields
+
+# From so many changes on it is worth a stage of its own to combine rows before a shuffle.
+MANY_ROWS = 1 << 16
+
+_SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
+_PART = types.Field(PART_COLUMN, types.TinyInt())
+
+
+def report_frame(job: ViewJob, session: SparkSession) -> DataFrame:
+    """Return the frame of the reports of all tasks of a job, in one column."""
+    flow = _FrameBuilder(job, session).flow(job.plan.root)
+    return _frame(flow).where(f"{MESSAGE} IS NOT NULL AND length({MESSAGE}) > 0").select(MESSAGE)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """The rows of an operator: a frame or a scan, and the steps that are still to be run on it.
+
+    ``fields``: those of the frame; ``result``: those after the steps. ``units``: the number of
+    partitions since the last shuffle.
+    """
+
+    rows: DataFrame | Scan
+    fields: tuple[types.Field, ...]
+    result: tuple[types.Field, ...]
+    units: int
+    steps: tuple[ExecutorStep | Step, ...] = ()
+
+    @property
+    def is_in_task(self) -> bool:
+        """Whether a task of relstate has the rows, so that one more step costs no stage."""
+        return bool(self.steps) or isinstance(self.rows, Scan)
+
+    def then(self, step: Step) -> _Flow:
+        """Return the rows after a step."""
+        return replace(self, steps=(*self.steps, step), result=step.fields)
+
+    def executed(self, step: ExecutorStep, result: tuple[types.Field, ...]) -> _Flow:
+        """Return the rows after an executor."""
+        return replace(self, steps=(*self.steps, step), result=result)
+
+
+class _FrameBuilder:
+    """Builds the frame of one job in a session."""
+
+    def __init__(self, job: ViewJob, session: SparkSession) -> None:
+        self._job = job
+        self._session = session
+        self._has_many_rows = job.rows >= MANY_ROWS
+        self._reads = {id(read.scan): read for read in job.reads}
+
+    def flow(self, node: Node) -> _Flow:
+        """Return the rows of an operator."""
+        match node:
+            case Scan():
+                return _Flow(node, node.fields, node.fields, 1)
+            case Project():
+                return self._project(node)
+            case Filter():
+                flow = self._run(self.flow(node.child))
+                return replace(flow, rows=_frame(flow).where(passing(node.condition)))
+            case Union():
+                return self._union([self._run(self.flow(child)) for child in node.inputs])
+            case Join():
+                return self._join(node)
+            case _:
+                return self._executed(node)
+
+    def _project(self, node: Project) -> _Flow:
+        flow = self.flow(node.child)
+        if node.is_selection and flow.is_in_task:
+            sources = tuple(str(output.source) for output in node.outputs)
+            return flow.then(SelectStep(sources, node.fields))
+        columns = [_projected(output) for output in node.outputs]
+        return self._selected(self._run(flow), columns, node.fields)
+
+    def _executed(self, node: Node) -> _Flow:
+        (child,) = node.children
+        flow = self.flow(child)
+        (operator,) = self._job.plan.operators_of(node)
+        if not is_colocated(node):
+            # A task that has the rows combines them at once, else it takes one more stage.
+            combiner = self._job.combiner(operator)
+            if combiner is not None and (flow.is_in_task or self._has_many_rows):
+                step, executor = combiner
+                flow = flow.then(step)
+                operator = replace(operator, executor=executor)
+            flow = self._shuffled(self._run(flow), distribution_of(node))
+        result = () if isinstance(node, Materialize) else node.fields
+        flow = flow.executed(self._job.step(operator), result)
+        return self._run(flow) if isinstance(node, Materialize) else flow
+
+    # Joins
+
+    def _join(self, node: Join) -> _Flow:
+        sides = [self._side(node, number) for number in range(2)]
+        flow = self._shuffled(self._union(sides), distribution_of(node))
+        first, *rest = self._job.plan.operators_of(node)
+        assert issubclass(first.executor, JoinExecutor)
+        if not rest:
+            return flow.executed(self._job.step(first), node.fields)
+        keys = tuple(key.field for key in node.keys)
+        candidates = (_PART, *keys, *node.left.fields, *node.right.fields)
+        flow = flow.executed(self._job.step(first), candidates)
+        if node.condition is not None:
+            flow = self._run(flow)
+            condition = passing(f"{PART_COLUMN} <> {PAIR} OR ({node.condition})")
+            flow = replace(flow, rows=_frame(flow).where(condition))
+        (degree,) = rest
+        return flow.executed(self._job.step(degree), node.fields)
+
+    def _side(self, node: Join, number: int) -> _Flow:
+        """Return the rows of an input of a join with the columns of both."""
+        child = node.children[number]
+        flow = self._run(self.flow(child))
+        own = [key.left if number == 0 else key.right for key in node.keys]
+        columns = [f"CAST({number} AS TINYINT) AS {SIDE_COLUMN}"]
+        columns += [
+            f"{types.quoted(name)} AS {types.quoted(key.field.name)}"
+            for name, key in zip(own, node.keys, strict=True)
+        ]
+        for side, side_node in enumerate(node.children):
+            columns += [
+                types.quoted(field.name) if side == number else _null(field)
+                for field in side_node.fields
+            ]
+        keys = tuple(key.field for key in node.keys)
+        fields = (_SIDE, *keys, *node.left.fields, *node.right.fields)
+        return self._selected(flow, columns, fields)
+
+    # Parts of a frame
+
+    def _union(self, flows: Sequence[_Flow]) -> _Flow:
+        first, *rest = flows
+        frame = _frame(first)
+        for flow in rest:
+            frame = frame.unionAll(_frame(flow))
+        return replace(first, rows=frame)
+
+    def _selected(
+        self, flow: _Flow, columns: Sequence[str], fields: tuple[types.Field, ...]
+    ) -> _Flow:
+        frame = _frame(flow).selectExpr(OP_COLUMN, *columns, TARGET, MESSAGE)
+        return replace(flow, rows=frame, fields=fields, result=fields)
+
+    def _shuffled(self, flow: _Flow, distribution: Names) -> _Flow:
+        """Return the rows, each in the unit that owns its vnode."""
+        frame, units = _frame(flow), units_of(self._job.mapping, distribution)
+        if units == 1:
+            return replace(flow, rows=frame.repartition(1), units=1)
+        owner = owner_expression(self._job.mapping, distribution)
+        unit = f"CASE WHEN {MESSAGE} IS NOT NULL THEN {TARGET} ELSE {owner} END"
+        return replace(flow, rows=frame.repartitionById(units, f.expr(unit)), units=units)
+
+    def _run(self, flow: _Flow) -> _Flow:
+        """Return the flow after its steps, as a frame."""
+        stateless = [step for step in flow.steps if not isinstance(step, ExecutorStep)]
+        if isinstance(flow.rows, Scan):
+            assert len(stateless) == len(flow.steps)
+            read = self._reads[id(flow.rows)]
+            frame = scan_frame(self._session, read, stateless, self._job.mapping.units)
+        elif not flow.steps:
+            return flow
+        else:
+            is_stateless = len(stateless) == len(flow.steps)
+            task = (
+                StatelessTask(flow.fields, tuple(stateless))
+                if is_stateless
+                else self._fragment(flow)
+            )
+            frame = flow.rows.mapInArrow(task, struct_of(wire_fields(flow.result)))
+        return _Flow(frame, flow.result, flow.result, flow.units)
+
+    def _fragment(self, flow: _Flow) -> FragmentTask:
+        return FragmentTask(
+            self._job.view_id,
+            self._job.target,
+            self._job.mapping,
+            flow.fields,
+            flow.steps,
+            flow.result,
+            flow.units,
+        )
+
+
+def _frame(flow: _Flow) -> DataFrame:
+    """Return the frame of a flow without steps."""
+    assert not isinstance(flow.rows, Scan)
+    assert not flow.steps
+    return flow.rows
+
+
+def owner_expression(mapping: VnodeMapping, columns: Sequence[str]) -> str:
+    """Return, in Spark's SQL, the unit that owns the vnode of a row's distribution, an INT."""
+    vnode = f"pmod(xxhash64({', '.join(map(types.quoted, columns))}), {mapping.vnode_count})"
+    owners = ",".join(map(str, mapping.owners))
+    return f"CAST(split('{owners}', ',')[CAST({vnode} AS INT)] AS INT)"
+
+
+def _projected(output: Output) -> str:
+    name = types.quoted(output.field.name)
+    if output.source is not None:
+        return f"{types.quoted(output.source)} AS {name}"
+    return f"{guarded(output.expression)} AS {name}"
+
+
+def _null(field: types.Field) -> str:
+    return f"CAST(NULL AS {field.type}) AS {types.quoted(field.name)}"

@@ -1,0 +1,181 @@
+"""What the clauses of one SELECT say, over the fields of its FROM.
+
+Promises: names in a clause mean what they mean to Spark there.
+Does not know: which operators the clauses become (query).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import (
+    Tree,
+    bare,
+    column,
+    conjuncts,
+    is_star,
+    meaning,
+    text_of,
+    whole_number,
+)
+
+from .expressions import refused
+from .group_by import has_aggregates, sort_keys
+from .scope import Scope
+
+_UNKEPT = {
+    "laterals": "LATERAL VIEW",
+    "windows": "a WINDOW clause",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "match": "MATCH_RECOGNIZE",
+    "connect": "CONNECT BY",
+    "into": "INTO",
+    "kind": "SELECT AS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SelectColumn:
+    """A column of a SELECT: its name, None if it has none, and its value over fields."""
+
+    name: str | None
+    value: Tree
+
+
+def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
+    """Return the columns of a SELECT; an alias may be used by the columns after it."""
+    columns: list[SelectColumn] = []
+    for expression in tree.expressions:
+        value = expression.this if isinstance(expression, exp.Alias) else expression
+        if is_star(value):
+            items = scope.starred(value)
+            columns += [SelectColumn(item.name, column(item.field)) for item in items]
+            continue
+        if isinstance(expression, exp.Aliases):
+            raise refused("several names for one expression", "give it one", expression)
+        resolved = Scope(scope.items, aliases_of(columns)).resolved(value)
+        # Without parentheses: a constant in a SELECT is a constant in ORDER BY 1, too.
+        columns.append(SelectColumn(_name(expression), bare(resolved)))
+    return columns
+
+
+def _name(tree: Tree) -> str | None:
+    if isinstance(tree, exp.Alias):
+        return tree.alias
+    return tree.name or None if isinstance(tree, exp.Column | exp.Dot) else None
+
+
+def aliases_of(columns: Sequence[SelectColumn]) -> dict[str, Tree]:
+    """Return the value of each alias; a name with several values is left out."""
+    values: dict[str, Tree] = {}
+    ambiguous = set()
+    for select_column in columns:
+        name = (select_column.name or "").lower()
+        if name in values and meaning(values[name]) != meaning(select_column.value):
+            ambiguous.add(name)
+        values[name] = select_column.value
+    return {name: value for name, value in values.items() if name and name not in ambiguous}
+
+
+def qualify_conditions(tree: exp.Select, scope: Scope, is_windowed: bool) -> list[Tree]:
+    """Return the conditions of a QUALIFY, all of which must hold.
+
+    ``is_windowed``: in a SELECT with windows Spark resolves aliases first, elsewhere columns.
+    """
+    clause = tree.args.get("qualify")
+    if clause is None:
+        return []
+    if tree.args.get("having") is not None:
+        _check_one_meaning(clause, scope)
+    scope = scope.with_aliases_first() if is_windowed else scope
+    return [scope.resolved(condition) for condition in conjuncts(clause.this)]
+
+
+def _check_one_meaning(clause: Tree, scope: Scope) -> None:
+    """Refuse a name that is a column and an alias: HAVING decides which of them Spark takes."""
+    for reference in clause.find_all(exp.Column):
+        alias = scope.aliases.get(reference.name.lower())
+        item = None if alias is None or reference.table else scope.item(reference.name)
+        if alias is not None and item is not None and meaning(alias) != meaning(column(item.field)):
+            raise refused(
+                "a name in QUALIFY, after HAVING, that is a column and an alias",
+                "Spark may take it for either; give the alias another name",
+                reference,
+            )
+
+
+def group_of(tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope) -> list[Tree] | None:
+    """Return what a SELECT groups by; None if it has no GROUP BY."""
+    clause = tree.args.get("group")
+    if clause is None:
+        return None
+    if any(clause.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
+        raise refused("ROLLUP, CUBE or GROUPING SETS", "not maintained incrementally yet", clause)
+    if clause.args.get("all"):
+        if scope.item("all") is not None:
+            raise refused("GROUP BY ALL over a column of that name", "name the columns", clause)
+        return [c.value for c in columns if not has_aggregates([c.value])]
+    group = []
+    for expression in clause.expressions:
+        position = whole_number(expression)
+        if position is not None:
+            value = columns[position - 1].value
+        elif isinstance(expression, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple):
+            raise refused(
+                "ROLLUP, CUBE or GROUPING SETS", "not maintained incrementally yet", clause
+            )
+        else:
+            value = scope.resolved(expression)
+        group.append(bare(value))
+    return group
+
+
+def order_keys(
+    tree: Tree, columns: Sequence[SelectColumn], scope: Scope
+) -> list[tuple[Tree, bool, bool]]:
+    """Return what a query sorts by, over fields; constants are left out."""
+    clause = tree.args.get("order")
+    keys = []
+    for value, descending, nulls_first in () if clause is None else sort_keys(clause):
+        if isinstance(value, exp.Var) or (
+            isinstance(value, exp.Column) and value.name.upper() == "ALL" and not value.table
+        ):
+            raise refused("ORDER BY ALL", "name the columns", clause)
+        position = whole_number(value)
+        resolved = scope.resolved(value) if position is None else columns[position - 1].value
+        keys.append((bare(resolved), descending, nulls_first))
+    return keys
+
+
+def limit_of(tree: Tree) -> tuple[int | None, int]:
+    """Return (limit, offset) of a query; the limit is None if it has none."""
+    limit, offset = tree.args.get("limit"), tree.args.get("offset")
+    if isinstance(limit, exp.Fetch):
+        raise refused("FETCH", "write LIMIT", tree)
+    count = None
+    if limit is not None and not _is_all(limit.expression):
+        count = _constant(limit.expression)
+    return count, 0 if offset is None else _constant(offset.expression)
+
+
+def _is_all(tree: Tree) -> bool:
+    return isinstance(tree, exp.Var | exp.Column) and tree.name.upper() == "ALL"
+
+
+def _constant(tree: Tree) -> int:
+    number = whole_number(tree)
+    if number is None:
+        raise refused(f"LIMIT {text_of(tree)}", "write a number")
+    return number
+
+
+def check_clauses(tree: exp.Select) -> None:
+    """UnsupportedStatementError for a clause that a view cannot have."""
+    for part, what in _UNKEPT.items():
+        if tree.args.get(part):
+            raise refused(what, "it is not maintained incrementally yet", tree)

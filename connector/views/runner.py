@@ -1,0 +1,159 @@
+"""Running the jobs of views, and committing what they wrote.
+
+Promises: segments, rows and progress of views are in one commit, or nothing is; what was written
+in vain is removed.
+Does not know: which views are to be brought forward (refresh, backfill).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from relstate.connector.failure import describe_error, unwrap_errors
+from relstate.connector.task_report import TaskReport
+from relstate.storage import (
+    CommitResult,
+    NewProgress,
+    Proposal,
+    ReadPlan,
+    Store,
+    StoreState,
+    errors,
+)
+
+from .frame import report_frame
+from .job import ViewJob, Written
+from .scans import ScanRead
+from .sessions import Sessions, parallelism, undisturbed
+from .stored_plans import StoredPlans
+from .task import Target
+from .viewplan import ViewPlan
+
+# Rows that one job takes in, about: what a few tasks hold in memory at once.
+PART_ROWS = 1 << 21
+# What does not succeed either if more rows come at once.
+LASTING = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
+# What a commit is refused with if a view was refreshed, altered or dropped meanwhile.
+MOVED = (errors.ConflictError, errors.TableNotFoundError)
+
+_logger = logging.getLogger(__name__)
+
+
+class JobRunner:
+    """Runs the jobs of a store's views. For one thread at a time."""
+
+    def __init__(self, spark: SparkSession, store: Store) -> None:
+        self._store = store
+        self._sessions = Sessions(spark)
+        self._plans = StoredPlans(self._sessions)
+        self._threads = ThreadPoolExecutor(parallelism(spark), "relstate refresh")
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self._store
+
+    @property
+    def plans(self) -> StoredPlans:
+        """The plans of the store's views."""
+        return self._plans
+
+    def plan_of(self, state: StoreState, view_id: int) -> ViewPlan:
+        """Return the plan of a view. CorruptionError if the catalog's is damaged or forged."""
+        return self._plans.plan_of(state, view_id)
+
+    def job(self, state: StoreState, view_id: int, reads: Sequence[ScanRead]) -> ViewJob:
+        """Return the job of a view that starts from its state as of ``state``."""
+        view, settings = state.views[view_id], state.settings
+        names = [state.name_of(table_id) for table_id in (*view.definition.internal, view_id)]
+        return ViewJob(
+            view,
+            state.name_of(view_id),
+            self.plan_of(state, view_id),
+            Target(self._store.path, settings.vnode_count, settings.shards),
+            tuple(ReadPlan.of(self._store.path, state, name) for name in names),
+            tuple(reads),
+        )
+
+    def run(self, job: ViewJob) -> Written:
+        """Run a job and return what was written.
+
+        Large change sets are processed in parts to bound the memory of tasks; each part reads the
+        state that the previous ones wrote. LostMessageError, what executors and expressions raise.
+        """
+        count = -(-job.rows // PART_ROWS)
+        if count > 1:
+            try:
+                *_, (_, written) = self.run_parts(job, (job.part(n, count) for n in range(count)))
+                return written
+            except LASTING:
+                raise
+            except Exception as error:
+                # Between two parts there may be rows that no epoch has, for which an expression of
+                # the view fails: then all has to be processed at once.
+                _logger.warning(
+                    "a refresh in %d parts failed and is tried in one: %s",
+                    count,
+                    describe_error(error),
+                )
+        return self._run_once(job)
+
+    def run_parts(
+        self, job: ViewJob, parts: Iterable[tuple[ScanRead, ...]]
+    ) -> Iterator[tuple[ViewJob, Written]]:
+        """Run parts of a job one after the other, and yield after each all that they wrote.
+
+        The job that is yielded reads it. If one fails, what was written is removed.
+        """
+        total = Written((), self._store.environment.now(), 0)
+        try:
+            for number, reads in enumerate(parts, 1):
+                written = self._run_once(replace(job, reads=reads))
+                total = total.followed_by(written)
+                job = job.after(written, self._store.epoch + number)
+                yield job, total
+        except Exception:
+            self._store.discard(total.segments)
+            raise
+
+    def run_all(self, jobs: Sequence[ViewJob]) -> list[Written | Exception]:
+        """Run jobs of independent views at the same time; return for each its result or error."""
+        if len(jobs) < 2:
+            return [self._attempt(job) for job in jobs]
+        return list(self._threads.map(self._attempt, jobs))
+
+    def _attempt(self, job: ViewJob) -> Written | Exception:
+        try:
+            return self.run(job)
+        except Exception as error:
+            return error
+
+    def _run_once(self, job: ViewJob) -> Written:
+        session = self._sessions.of(job.view.definition.settings)
+        with unwrap_errors(), undisturbed(self._sessions.spark):
+            rows = report_frame(job, session).collect()
+        return job.written(TaskReport.from_json(bytes(row[0])) for row in rows)
+
+    def commit(self, results: Sequence[Written], progress: Sequence[NewProgress]) -> CommitResult:
+        """Commit what jobs wrote, and how far views are then.
+
+        ConflictError, TableNotFoundError if a view was dropped: what was written is removed.
+        """
+        segments = tuple(segment for written in results for segment in written.segments)
+        proposal = Proposal(
+            operation="refresh",
+            started=min(written.started for written in results),
+            data_change=bool(segments),
+            segments=segments,
+            progress=tuple(progress),
+        )
+        try:
+            return self._store.commit(proposal)
+        except MOVED:
+            self._store.discard(segments)
+            raise

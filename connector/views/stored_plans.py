@@ -1,0 +1,176 @@
+"""The plans of a store's views: read from the catalog, checked as CREATE checks, and cached.
+
+A store may be damaged or forged, and Spark runs the expressions of a plan: so a plan is checked
+against the catalog, and its expressions as those of a new view are, before anything runs.
+
+Promises: a plan is checked once; a plan that this process has created is not checked again. Spark
+gives every expression the type that the plan says, and reads it as relstate does.
+Does not know: how plans are run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot.errors import SqlglotError
+
+from relstate.connector.syntax.tree import Tree, columns_of, parse_expression, text_of
+from relstate.storage import CatalogView, StoreState, TableDefinition, TableSchema, errors, types
+
+from .plan.node import Expression, Node, check_names, require, shown, walk
+from .plan.stateful import Aggregate
+from .plan.stateless import Scan
+from .planner.analysis import Analysis, StoreTables, loosened
+from .planner.expressions import check_expressions, check_resolved, check_timeless
+from .sessions import REMEMBERED, Sessions, undisturbed
+from .viewplan import ViewPlan, damaged, stored_plan
+
+
+class StoredPlans:
+    """Plans by the ids of their views. For one thread at a time."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._plans: dict[int, tuple[Any, ViewPlan]] = {}
+        self._trusted: set[str] = set()
+
+    def trust(self, plan: Any, settings: Mapping[str, str]) -> None:
+        """Take a plan's JSON for right: it has just been made of a query."""
+        self._trusted.add(_fingerprint(plan, settings))
+
+    def plan_of(self, state: StoreState, view_id: int) -> ViewPlan:
+        """Return the plan of a view, the same object each time.
+
+        CorruptionError if the catalog's is not one that CREATE could have stored.
+        """
+        view, name = state.views[view_id], state.name_of(view_id)
+        value = view.definition.plan
+        known = self._plans.get(view_id)
+        if known is not None and (known[0] is value or known[0] == value):
+            return known[1]
+        plan = read_stored(state, view)
+        try:
+            self._check_expressions(plan, state, view)
+        except ValueError as error:
+            raise damaged(name, error) from None
+        self._plans[view_id] = (value, plan)
+        return plan
+
+    def _check_expressions(self, plan: ViewPlan, state: StoreState, view: CatalogView) -> None:
+        settings = view.definition.settings
+        fingerprint = _fingerprint(view.definition.plan, settings)
+        if fingerprint not in self._trusted:
+            with undisturbed(self._sessions.spark):
+                check_stored(plan.root, Analysis(self._sessions.of(settings), StoreTables(state)))
+            self._trusted.add(fingerprint)
+
+
+def read_stored(state: StoreState, view: CatalogView) -> ViewPlan:
+    """Return the plan of a view, checked but for its expressions.
+
+    CorruptionError if the view, the tables that it reads and its state tables contradict it.
+    """
+    name = state.name_of(view.view_id)
+    plan = stored_plan(name, view.definition.plan)
+    try:
+        _check_catalog(plan, state, view)
+    except ValueError as error:
+        raise damaged(name, error) from None
+    return plan
+
+
+def _check_catalog(plan: ViewPlan, state: StoreState, view: CatalogView) -> None:
+    """ValueError unless a plan fits its view, the tables that it reads and its state tables."""
+    definition = view.definition
+    is_known = definition.settings.keys() == REMEMBERED.keys()
+    require(is_known, "the settings of its session are not those that a view has")
+    for scan in plan.scans:
+        require(scan.table_id in state.tables, f"it reads table {scan.table_id}, which is missing")
+        _check_scan(scan, state.tables[scan.table_id].definition)
+    scanned = {scan.table_id for scan in plan.scans}
+    require(scanned == {read.table_id for read in definition.inputs}, "it reads other tables")
+    require(len(plan.state_schemas) == len(definition.internal), "it has other state tables")
+    schemas = (*plan.state_schemas, plan.table_schema)
+    for table_id, schema in zip((*definition.internal, view.view_id), schemas, strict=True):
+        require(table_id in state.tables, f"its table {table_id} is missing")
+        table = state.tables[table_id].definition
+        is_same = _layout(table.schema) == _layout(schema)
+        require(is_same, f"its table {table.name!r} has other columns or another key")
+
+
+def _check_scan(scan: Scan, table: TableDefinition) -> None:
+    columns = {column.name: column.type for column in table.schema.columns}
+    is_named = scan.table == table.name
+    require(is_named, f"it reads table {scan.table!r} under the id of {table.name!r}")
+    for column in scan.columns:
+        is_there = columns.get(column.column) == column.field.type
+        require(is_there, f"it reads {column.column!r} of {table.name!r}, which has no such column")
+    by_field = {column.field.name: column.column for column in scan.columns}
+    key = [by_field[name] for name in scan.primary_key]
+    is_key = key == [column.name for column in table.schema.key_columns]
+    require(is_key, f"it takes ({', '.join(key)}) for the primary key of {table.name!r}")
+    grows = table.properties.append_only or not scan.grows_only
+    require(grows, f"it takes {table.name!r} for append-only")
+
+
+def _layout(schema: TableSchema) -> object:
+    columns = [(c.id, c.name, c.type, c.nullable, c.hidden) for c in schema.columns]
+    return columns, schema.primary_key, schema.distribution_key
+
+
+def _fingerprint(plan: Any, settings: Mapping[str, str]) -> str:
+    text = json.dumps([plan, dict(settings)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_stored(root: Node, analysis: Analysis) -> None:
+    """ValueError if a view with these expressions could not have been created."""
+    builtin = analysis.functions()
+    try:
+        for node in walk(root):
+            names = [field.name for field in node.input_fields]
+            for expression in node.expressions:
+                tree = _tree_of(expression.text)
+                _check_reading(expression.text, tree, node.input_fields, analysis)
+                check_names(sorted(columns_of(tree)), names, f"the expression {expression.text!r}")
+                check_expressions(tree, builtin)
+                check_resolved(tree)
+            _check_types(node.input_fields, node.expressions, analysis)
+            if isinstance(node, Aggregate):
+                calls = [Expression(call.sql, call.output.type) for call in node.calls]
+                _check_types(node.input_fields, calls, analysis)
+        check_timeless(root, analysis)
+    except errors.UnsupportedStatementError as error:
+        raise ValueError(str(error)) from None
+
+
+def _tree_of(text: str) -> Tree:
+    try:
+        tree = parse_expression(text)
+    except (SqlglotError, IndexError, RecursionError):
+        raise ValueError(f"{shown(text)} is not an expression") from None
+    return tree
+
+
+def _check_reading(
+    text: str, tree: Tree, fields: Sequence[types.Field], analysis: Analysis
+) -> None:
+    """ValueError unless the tree, which is what is checked, means to Spark what the text does."""
+    written = text_of(tree)
+    is_read = written == text or analysis.is_same(fields, text, written)
+    require(is_read, f"Spark reads {shown(text)} in another way than relstate does")
+
+
+def _check_types(
+    fields: Sequence[types.Field], expressions: Sequence[Expression], analysis: Analysis
+) -> None:
+    if not expressions:
+        return
+    texts = [expression.text for expression in expressions]
+    kinds = analysis.checked_types_of(fields, texts)
+    for expression, kind in zip(expressions, kinds, strict=True):
+        is_same = kind == loosened(expression.type)
+        require(is_same, f"{shown(expression.text)} is {kind}, and not {expression.type}")
