@@ -183,7 +183,7 @@ def _as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
 
 
 def _is_common_table(table: exp.Table) -> bool:
-    """Tell whether a WITH clause around a reference defines its name."""
+    """Return whether a WITH clause around a reference defines its name."""
     name = table.name.lower()
     return any(name == common.alias.lower() for common in _common_tables_around(table))
 

@@ -68,12 +68,12 @@ def columns_of(tree: Tree) -> set[str]:
 
 
 def is_column(tree: Tree) -> bool:
-    """Tell whether an expression over fields is a field and nothing else."""
+    """Return whether an expression over fields is a field and nothing else."""
     return isinstance(tree, exp.Column)
 
 
 def is_star(tree: Tree) -> bool:
-    """Tell whether an expression is ``*`` or ``alias.*``."""
+    """Return whether an expression is ``*`` or ``alias.*``."""
     inner = tree.this if isinstance(tree, exp.Column) else tree
     return isinstance(inner, exp.Star)
 
