@@ -1,16 +1,14 @@
 """The SQL interface: a store as a database of a Spark session.
 
 Read in this order: database (what there is); statement, ddl, dml and view_ddl (statements as
-values); conjunct, pruning, consistency and relation (a query over the store's tables), explain;
-ddl_run and properties (tables are defined); dml_rows, dml_merge, assignment, dml_run and read_set
-(rows are changed); apply_changes and debezium (changes from other databases); view_run, inputs and
-check_views (views).
+values); pruning and query_reader (a query over the store's tables), analysis_error; ddl_run (tables
+are defined); dml_query, dml_rows, dml_run and read_set (rows are changed); apply_changes, debezium
+and debezium_sequence (changes from other databases); view_run and check_views (views); maintenance.
 """
 
 from relstate.connector.views.stream import ViewStream
 
-from .database import Database
+from .database import Database, connect
 from .debezium import debezium
-from .session import connect
 
 __all__ = ["Database", "ViewStream", "connect", "debezium"]

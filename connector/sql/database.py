@@ -39,6 +39,25 @@ from .statement import Explain, Query, parse_statement
 from .view_ddl import ViewStatement
 from .view_run import ViewRunner
 
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+def connect(spark: SparkSession, path: str) -> Database:
+    """Return the store at ``path`` as a database of a session.
+
+    StoreNotFoundError or NotAStoreError if there is none; SessionError if ``spark`` is not a
+    session, or has a setting under which no Python source can be read.
+    """
+    if not hasattr(spark, "conf"):
+        raise errors.SessionError(f"connect needs a SparkSession, not {spark!r}")
+    rows = spark.conf.get(_BATCH_ROWS)
+    if rows is not None and int(rows) <= 0:
+        raise errors.SessionError(
+            f"{_BATCH_ROWS} is {rows}, and below 1 Spark cannot read from a Python source: "
+            f"spark.conf.unset('{_BATCH_ROWS}') restores the default"
+        )
+    return Database(spark, Store.open(path))
+
 
 class Database:
     """A store in one session. Safe between the threads that may use the session."""
