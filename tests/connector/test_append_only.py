@@ -35,20 +35,20 @@ def feed(spark: SparkSession, tmp_path: Path) -> DataFrame:
     return spark.readStream.schema("id BIGINT, customer STRING").json(str(folder))
 
 
-def rows(spark: SparkSession, *given: tuple[int, str]) -> DataFrame:
+def rows(spark: SparkSession, *values: tuple[int, str]) -> DataFrame:
     """Return rows of the table as a DataFrame."""
-    return spark.createDataFrame(list(given), "id BIGINT, customer STRING")
+    return spark.createDataFrame(list(values), "id BIGINT, customer STRING")
 
 
 def test_batches_bring_new_keys_only(spark: SparkSession, store: Store, log: str) -> None:
     """A batch with a key that is there, or twice in any tasks, is refused and names the key."""
     save(rows(spark, (1, "ann"), (2, "bob")), store, log)
-    for given in [(3, "joe"), (2, "eve")], [(3, "joe"), (4, "eve"), (3, "sue")]:
+    for values in [(3, "joe"), (2, "eve")], [(3, "joe"), (4, "eve"), (3, "sue")]:
         for parts in (1, 3):
             with pytest.raises(
-                Exception, match=rf"AppendOnlyError.*'log'.*\(id = {given[-1][0]}\)"
+                Exception, match=rf"AppendOnlyError.*'log'.*\(id = {values[-1][0]}\)"
             ):
-                save(rows(spark, *given).repartition(parts), store, log)
+                save(rows(spark, *values).repartition(parts), store, log)
     with pytest.raises(Exception, match=r"AppendOnlyError.*'overwrite'"):
         save(rows(spark, (5, "new")), store, log, "overwrite")
     changes = rows(spark, (1, "ann")).selectExpr("*", "'d' AS op")

@@ -41,11 +41,11 @@ def changes(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
 
 def apply(db: Database, source: DataFrame, **arguments: Any) -> Any:
     """Apply changes as they are made here."""
-    given = {"column_list": ["id", "name"], "apply_as_deletes": DELETES, **arguments}
-    return db.apply_changes("users", source, ["id"], "seq", **given)
+    defaults = {"column_list": ["id", "name"], "apply_as_deletes": DELETES, **arguments}
+    return db.apply_changes("users", source, ["id"], "seq", **defaults)
 
 
-def held(store: Store) -> dict[int, tuple[Any, ...]]:
+def users_in(store: Store) -> dict[int, tuple[Any, ...]]:
     """Return name and sequence of every user."""
     rows = store.table("users").to_arrow().to_pylist()
     return {row["id"]: (row["name"], row["at"]) for row in rows}
@@ -58,13 +58,13 @@ def test_the_greatest_sequence_counts(
     before = store.epoch
     first = [(1, "b", 2, "U"), (1, "a", 1, "I"), (2, "x", 5, "I"), (2, None, 9, "D")]
     apply(db, changes(spark, *first, (3, "c", 1, "I")))
-    assert held(store) == {1: ("b", 2), 3: ("c", 1)}
+    assert users_in(store) == {1: ("b", 2), 3: ("c", 1)}
     assert store.epoch == before + 1
 
     apply(db, changes(spark, (1, "late", 1, "U"), (2, "late", 8, "U"), (3, "d", 7, "U")))
-    assert held(store) == {1: ("b", 2), 3: ("d", 7)}
+    assert users_in(store) == {1: ("b", 2), 3: ("d", 7)}
     apply(db, changes(spark, (2, "back", 10, "I"), (3, None, 7, "D")))
-    assert held(store) == {1: ("b", 2), 2: ("back", 10)}
+    assert users_in(store) == {1: ("b", 2), 2: ("back", 10)}
 
 
 def test_a_delete_is_not_undone_by_what_arrives_late(
@@ -77,7 +77,7 @@ def test_a_delete_is_not_undone_by_what_arrives_late(
     apply(db, changes(spark, (1, "late", 4, "U")))
     store.compact()
 
-    assert held(store) == {2: ("b", 1)}
+    assert users_in(store) == {2: ("b", 1)}
 
 
 def test_one_row_of_a_key_is_written(
@@ -88,7 +88,7 @@ def test_one_row_of_a_key_is_written(
 
     (placed,) = store.state.segments.values()
     assert placed.record.rows(store.read_plan(users).definition.table_id) == 1
-    assert held(store) == {1: ("49", 49)}
+    assert users_in(store) == {1: ("49", 49)}
 
 
 def test_columns_are_chosen(spark: SparkSession, db: Database, store: Store, users: str) -> None:
@@ -170,14 +170,14 @@ def test_arguments_that_do_not_fit_are_refused(
     text: str,
 ) -> None:
     """Before anything is written, and with what to do."""
-    given = {"column_list": ["id", "name"], "keys": ["id"], "sequence_by": "seq", **arguments}
+    defaults = {"column_list": ["id", "name"], "keys": ["id"], "sequence_by": "seq", **arguments}
 
     with pytest.raises(error, match=text):
-        db.apply_changes("users", changes(spark, (1, "a", 1, "I")), **given)
+        db.apply_changes("users", changes(spark, (1, "a", 1, "I")), **defaults)
 
 
 def test_a_table_without_a_version_column_is_refused(spark: SparkSession, db: Database) -> None:
-    """What arrives late could not be told from what is new."""
+    """A late change could not be distinguished from a new one."""
     db.sql("CREATE TABLE users (id INT PRIMARY KEY, name STRING)")
 
     with pytest.raises(OptionError, match="create it with version_column"):
@@ -192,7 +192,7 @@ def test_a_change_needs_a_sequence_and_a_key(
         apply(db, changes(spark, (1, "a", None, "I")))
     with pytest.raises(NullKeyError):
         apply(db, changes(spark, (None, "a", 1, "I")))
-    assert held(store) == {}
+    assert users_in(store) == {}
 
 
 def test_a_batch_may_be_applied_once(

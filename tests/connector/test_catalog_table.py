@@ -34,8 +34,8 @@ def clean_catalog(spark: SparkSession) -> Iterator[None]:
 
 def options(store: Store, table: str, **others: str) -> str:
     """Return an OPTIONS clause."""
-    given = {"path": store.path, "table": table, **others}
-    return "OPTIONS (" + ", ".join(f"`{name}` '{value}'" for name, value in given.items()) + ")"
+    settings = {"path": store.path, "table": table, **others}
+    return "OPTIONS (" + ", ".join(f"`{name}` '{value}'" for name, value in settings.items()) + ")"
 
 
 def test_a_temporary_view_reads_and_writes(spark: SparkSession, store: Store, filled: str) -> None:
@@ -110,8 +110,8 @@ def test_an_insert_must_say_where_to(spark: SparkSession, store: Store, filled: 
             spark.sql(f"{insert} (2L, 'bob', 1.5BD, NULL)")
     assert store.epoch == epoch
 
-    place = f"WITH (path = '{store.path}', `table` = '{filled}')"
-    spark.sql(f"INSERT INTO c {place} VALUES (2, 'bob', 1.5, NULL)")
+    destination = f"WITH (path = '{store.path}', `table` = '{filled}')"
+    spark.sql(f"INSERT INTO c {destination} VALUES (2, 'bob', 1.5, NULL)")
     assert customers(spark.table("c")) == {1: "ann", 2: "bob"}
 
 
@@ -155,7 +155,7 @@ def test_a_catalog_table_that_could_not_be_read_is_not_made(
 
 
 def test_a_table_is_not_created_by_a_write(spark: SparkSession, store: Store, orders: str) -> None:
-    """Nobody could read it, whether or not the write names the place; nothing is written."""
+    """Nobody could read it, whether or not the write names the path; nothing is written."""
     epoch = store.epoch
     rows = orders_of(spark, (1, "ann"))
 
@@ -178,7 +178,7 @@ def test_a_table_is_not_created_by_a_write(spark: SparkSession, store: Store, or
 def test_a_catalog_table_with_columns_of_its_own_is_told_apart(
     spark: SparkSession, store: Store, filled: str
 ) -> None:
-    """Spark does not ask for the schema then, so that nothing remembers the place."""
+    """Spark does not ask for the schema then, so that nothing stores the path."""
     spark.sql(f"CREATE TABLE c (id BIGINT) USING relstate {options(store, filled)}")
 
     with pytest.raises(PySparkException, match=r"OptionError: .*without a list of columns"):

@@ -59,8 +59,10 @@ def corrupt(store: Store, view: str, table: str, kind: Kind, **changed: Any) -> 
     writer = kept_target(store, table).open(store.environment)
     rows = pa.RecordBatch.from_pylist([{**row, **changed}], schema=schema)
     writer.write(rows, np.array([kind], np.uint8))
-    found = store.view(view)
-    progress = NewProgress(found, found.progress.reflects, found.progress.inputs)
+    catalog_view = store.view(view)
+    progress = NewProgress(
+        catalog_view, catalog_view.progress.reflects, catalog_view.progress.inputs
+    )
     refresh(store, progress, segments=writer.finish())
 
 
@@ -119,11 +121,11 @@ def test_columns_that_come_go_and_change_under_a_view_do_not_matter(db: Database
     db.sql("INSERT INTO a VALUES (3, 'a', -3, 's', '7', 7), (1, 'a', 4, 's', 'w', 8)")
     db.sql("INSERT INTO d VALUES (2, 1, 1)")
     for _ in range(2):
-        assert [one for one in db.check_views(list(CHANGING)) if not one.ok] == []
+        assert [report for report in db.check_views(list(CHANGING)) if not report.ok] == []
         db.refresh()
 
     corrupt(db.store, "star", "star", Kind.PUT, x=-1)
-    assert [one.view for one in db.check_views(list(CHANGING)) if not one.ok] == ["star"]
+    assert [report.view for report in db.check_views(list(CHANGING)) if not report.ok] == ["star"]
 
 
 def test_a_view_that_cannot_be_checked_is_one_report(
@@ -145,11 +147,11 @@ def test_a_wrong_value_is_found(db: Database) -> None:
     """A row of a view that is not what the SELECT says, and not what the state makes."""
     corrupt(db.store, "sums", "sums", Kind.PUT, s=-1)
 
-    found = problems(db)
+    reported = problems(db)
 
-    assert list(found) == ["sums"]
-    assert "1 rows of its SELECT are missing and 1 are there" in found["sums"]
-    assert "-1" in found["sums"]
+    assert list(reported) == ["sums"]
+    assert "1 rows of its SELECT are missing, and 1 of its rows" in reported["sums"]
+    assert "-1" in reported["sums"]
 
 
 def test_a_slightly_wrong_float_is_found_and_rounding_is_not(db: Database) -> None:
@@ -166,10 +168,10 @@ def test_a_missing_and_a_surplus_row_are_found(db: Database) -> None:
     corrupt(db.store, "sums", "sums", Kind.DELETE)
     corrupt(db.store, "pairs", "pairs", Kind.PUT, x=-1.0, k=1_000)
 
-    found = problems(db)
+    reported = problems(db)
 
-    assert "1 rows of its SELECT are missing and 0" in found["sums"]
-    assert "0 rows of its SELECT are missing and 1" in found["pairs"]
+    assert "1 rows of its SELECT are missing, and 0" in reported["sums"]
+    assert "0 rows of its SELECT are missing, and 1" in reported["pairs"]
 
 
 @pytest.mark.parametrize(("view", "kind"), [("sums", Kind.PUT), ("pairs", Kind.DELETE)])
@@ -185,11 +187,11 @@ def test_a_wrong_state_is_found_though_the_rows_are_right(
     assert changed or kind is Kind.DELETE
 
     corrupt(db.store, view, table, kind, **changed)
-    found = problems(db, view)
+    reported = problems(db, view)
 
-    assert list(found) == [view]
-    assert table in found[view]
-    assert "its SELECT" not in found[view]
+    assert list(reported) == [view]
+    assert table in reported[view]
+    assert "its SELECT" not in reported[view]
 
 
 def test_checking_leaves_nothing_behind(db: Database) -> None:
@@ -205,7 +207,7 @@ def test_checking_leaves_nothing_behind(db: Database) -> None:
 
 
 def test_inputs_whose_rows_expire_are_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However they came there; what the view was refused goes on once they are written anew."""
+    """However they came there; what the view was refused goes on once they are written again."""
     row = db.store.table("t").to_arrow().slice(0, 1)
     with monkeypatch.context() as unchecked:
         for module in (rules, writing):

@@ -70,9 +70,9 @@ def test_one_run_cannot_write_a_batch_twice(store: Store, job: WriteJob) -> None
 def test_queries_and_tables_have_numbers_of_their_own(store: Store, job: WriteJob) -> None:
     """The transaction key is the query and the table."""
     store.create_table("u", "k BIGINT, v STRING", primary_key=["k"])
-    other = replace(job, target=store.write_target("u"))
+    second = replace(job, target=store.write_target("u"))
     commit_microbatch(job, [written(job, "a")], 7)
-    commit_microbatch(other, [written(other, "b")], 3)
+    commit_microbatch(second, [written(second, "b")], 3)
     commit_microbatch(job, [written(job, "c", query="p")], 3)
 
     assert value(store) == "c"

@@ -121,7 +121,7 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "reason"),
     [
         ("INSERT t VALUES (1)", "INTO"),
         ("INSERT INTO t", "a query"),
@@ -142,7 +142,7 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
         ("EXPLAIN DROP TABLE t", "a query"),
     ],
 )
-def test_what_is_not_understood_is_refused(text: str, wanted: str) -> None:
+def test_what_is_not_understood_is_refused(text: str, reason: str) -> None:
     """With what was expected instead."""
-    with pytest.raises(UnsupportedStatementError, match=wanted):
+    with pytest.raises(UnsupportedStatementError, match=reason):
         parse_statement(text)

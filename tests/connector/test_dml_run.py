@@ -43,7 +43,7 @@ def touched(db: Database, statement: str) -> tuple[int, int, int]:
     return counts
 
 
-def held(store: Store, table: str) -> list[tuple[Any, ...]]:
+def rows_in(store: Store, table: str) -> list[tuple[Any, ...]]:
     """Return the rows of a table, sorted by the text of them."""
     return sorted(
         (tuple(row.values()) for row in store.table(table).to_arrow().to_pylist()), key=str
@@ -61,7 +61,7 @@ def test_rows_are_inserted(db: Database, items: str, store: Store) -> None:
     assert touched(db, "INSERT INTO items BY NAME SELECT 'y' AS name, 9L AS id") == (1, 0, 0)
 
     expected = [(1, "x1", None), (2, "x2", None), (3, "x3", None), (4, "x4", None), (9, "y", None)]
-    assert held(store, items) == expected
+    assert rows_in(store, items) == expected
 
 
 def test_an_insert_counts_keys(db: Database, items: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_a_missing_default_is_null(db: Database, items: str, store: Store) -> No
         "MERGE INTO items USING (SELECT 9L AS id) s ON items.id = s.id "
         "WHEN NOT MATCHED THEN INSERT (id, name, n) VALUES (s.id, 'y', DEFAULT)"
     )
-    assert {row[2] for row in held(store, items)} == {None, 20}
+    assert {row[2] for row in rows_in(store, items)} == {None, 20}
     with pytest.raises(NullValueError):
         db.sql("UPDATE items SET name = DEFAULT")
 
@@ -129,35 +129,35 @@ def test_an_insert_replaces_all_rows(db: Database, items: str, store: Store) -> 
         0,
         3,
     )
-    assert held(store, items) == [(7, "b", 0), (8, "c", 0)]
+    assert rows_in(store, items) == [(7, "b", 0), (8, "c", 0)]
 
     db.sql("INSERT OVERWRITE TABLE items SELECT * FROM items WHERE false")
-    assert held(store, items) == []
+    assert rows_in(store, items) == []
 
 
 def test_rows_are_updated(db: Database, items: str, store: Store) -> None:
     """From what they and other rows were; the condition may ask other tables."""
     assert touched(db, "UPDATE items SET n = coalesce(n, 0) + 1, name = upper(name)") == (0, 3, 0)
-    assert held(store, items) == [(1, "A", 11), (2, "B", 21), (3, "C", 1)]
+    assert rows_in(store, items) == [(1, "A", 11), (2, "B", 21), (3, "C", 1)]
 
     update = """
         UPDATE items AS i SET i.n = (SELECT max(n) FROM items)
         WHERE i.id IN (SELECT o.id FROM items o WHERE o.n < 20) AND i.name <> 'C'
     """
     assert touched(db, update) == (0, 1, 0)
-    assert held(store, items) == [(1, "A", 21), (2, "B", 21), (3, "C", 1)]
+    assert rows_in(store, items) == [(1, "A", 21), (2, "B", 21), (3, "C", 1)]
     assert touched(db, "UPDATE items SET n = 0 WHERE id = 99") == (0, 0, 0)
 
 
 def test_rows_are_deleted(db: Database, items: str, store: Store) -> None:
     """Those for which the condition is true; all without one."""
     assert touched(db, "DELETE FROM items WHERE n > 10") == (0, 0, 1)
-    assert held(store, items) == [(1, "a", 10), (3, "c", None)]
+    assert rows_in(store, items) == [(1, "a", 10), (3, "c", None)]
     assert touched(
         db, "DELETE FROM items x WHERE EXISTS (SELECT 1 FROM items y WHERE y.id > x.id)"
     ) == (0, 0, 1)
     assert touched(db, "DELETE FROM items") == (0, 0, 1)
-    assert held(store, items) == []
+    assert rows_in(store, items) == []
 
 
 def test_a_table_is_truncated(db: Database, items: str, store: Store) -> None:
@@ -165,7 +165,7 @@ def test_a_table_is_truncated(db: Database, items: str, store: Store) -> None:
     (row,) = db.sql("TRUNCATE TABLE items").collect()
 
     assert tuple(row) == (store.epoch, None, None, None, None)
-    assert held(store, items) == []
+    assert rows_in(store, items) == []
 
 
 _ODD_NAMES = ["x.y", "x`y", "`", "l`.`m", "a b", "null", "*", "new\nline"]
@@ -211,7 +211,7 @@ def test_columns_may_have_any_names(
         f"WHEN NOT MATCHED BY SOURCE AND {each(values, '@ = 50', ' AND ')} THEN DELETE"
     )
 
-    stored = {(*set(row[:4]), *set(row[5:])) for row in held(store, "t")}
+    stored = {(*set(row[:4]), *set(row[5:])) for row in rows_in(store, "t")}
     assert stored == {(1, 11), (4, 41), (6, 60), (7, 20), (8, 0)}
     assert store.table("t").get(1, 1, 1, 1)["x"] == {"y": 0}  # type: ignore[index]
 
@@ -219,9 +219,9 @@ def test_columns_may_have_any_names(
 def test_rows_move_to_other_keys(db: Database, items: str, store: Store) -> None:
     """An update of the key is one of rows: they may take each other's places, and no others'."""
     assert touched(db, "UPDATE items SET id = 3 - id WHERE id < 3") == (0, 2, 0)
-    assert held(store, items) == [(1, "b", 20), (2, "a", 10), (3, "c", None)]
+    assert rows_in(store, items) == [(1, "b", 20), (2, "a", 10), (3, "c", None)]
     assert touched(db, "UPDATE items SET id = id + 1") == (0, 3, 0)
-    assert held(store, items) == [(2, "b", 20), (3, "a", 10), (4, "c", None)]
+    assert rows_in(store, items) == [(2, "b", 20), (3, "a", 10), (4, "c", None)]
 
     before = store.epoch
     with pytest.raises(DuplicateKeyError, match=r"id = 3.*is the key of an existing row"):
@@ -244,7 +244,7 @@ def test_a_merge_updates_deletes_and_inserts(db: Database, items: str, store: St
         WHEN NOT MATCHED BY SOURCE AND t.n IS NULL THEN UPDATE SET n = t.id * 100
     """
     assert touched(db, merge) == (1, 2, 1)
-    assert held(store, items) == [(1, "one", 0), (3, "c", 300), (8, "new", None)]
+    assert rows_in(store, items) == [(1, "one", 0), (3, "c", 300), (8, "new", None)]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_a_merge_may_have_any_clauses(
     finally:
         spark.catalog.dropTempView("merged")
 
-    assert held(store, items) == expected
+    assert rows_in(store, items) == expected
 
 
 @pytest.mark.parametrize(
@@ -354,8 +354,8 @@ def test_an_update_replaces_a_row_that_inserts_would_merge(db: Database, store: 
         db.sql(f"INSERT INTO {table} VALUES (2, 3, NULL)")
         assert touched(db, f"UPDATE {table} SET a = NULL, b = 7 WHERE id = 1") == (0, 1, 0)
 
-    assert held(store, "p") == [(1, None, 7), (2, 3, 2)]
-    assert held(store, "i") == [(1, None, 7), (2, 2, 2)]
+    assert rows_in(store, "p") == [(1, None, 7), (2, 3, 2)]
+    assert rows_in(store, "i") == [(1, None, 7), (2, 2, 2)]
 
 
 def test_a_version_stays_in_force(db: Database, store: Store) -> None:
@@ -370,7 +370,7 @@ def test_a_version_stays_in_force(db: Database, store: Store) -> None:
     assert touched(db, "UPDATE v SET at = 9 WHERE id = 3") == (0, 1, 0)
     db.sql("INSERT INTO v VALUES (1, 'old', 4), (2, 'old', 4), (3, 'old', 8)")
 
-    assert held(store, "v") == [(1, "x", 5), (3, "c", 9)]
+    assert rows_in(store, "v") == [(1, "x", 5), (3, "c", 9)]
     with pytest.raises(ValueRangeError, match="'at' from 9 to 2"):
         db.sql("UPDATE v SET at = 2 WHERE id = 3")
     with pytest.raises(UnsupportedStatementError, match="version column"):
@@ -398,7 +398,7 @@ def test_an_append_only_table_takes_inserts(db: Database, store: Store) -> None:
     ):
         with pytest.raises(AppendOnlyError, match="append-only"):
             db.sql(statement)
-    assert held(store, "a") == [(1,), (2,)]
+    assert rows_in(store, "a") == [(1,), (2,)]
 
 
 def test_no_update_is_lost_between_threads(db: Database, items: str, store: Store) -> None:
@@ -447,11 +447,11 @@ class _Rival:
         run = dml_run.DmlRunner._reports
 
         def written(*args: Any) -> Any:
-            found = run(*args)
+            reports = run(*args)
             self.tries += 1
             if self.tries <= times:
                 change(self.tries)
-            return found
+            return reports
 
         monkeypatch.setattr(dml_run.DmlRunner, "_reports", written)
 
@@ -490,10 +490,10 @@ def test_a_statement_runs_again_if_what_it_read_was_changed(
         state.insert(rival)
         state.commit()
 
-    found = _Rival(monkeypatch, store, 1, change)
+    rival_writer = _Rival(monkeypatch, store, 1, change)
     db.sql(statement)
 
-    assert found.tries == (2 if meets else 1)
+    assert rival_writer.tries == (2 if meets else 1)
 
 
 def test_a_key_that_was_free_must_still_be(
@@ -521,9 +521,9 @@ def test_a_statement_gives_up_after_five_more_times(
         state.insert([1, "rival", number])
         state.commit()
 
-    found = _Rival(monkeypatch, store, 99, change)
+    rival_writer = _Rival(monkeypatch, store, 99, change)
     with pytest.raises(ConflictError, match="changed what was read"):
         db.sql("UPDATE items SET name = 'mine' WHERE id = 1")
 
-    assert found.tries == 6
+    assert rival_writer.tries == 6
     assert store.table(items).get(1)["name"] == "rival"  # type: ignore[index]

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def totals(spark: SparkSession, tmp_path: Path) -> DataFrame:
     """A stream that counts, in update mode, letters of three micro-batches."""
     folder = tmp_path / "letters"
-    for place, letters in enumerate(("aab", "bc", "a")):
+    for number, letters in enumerate(("aab", "bc", "a")):
         rows = spark.createDataFrame([(letter,) for letter in letters], "letter STRING")
-        rows.coalesce(1).write.mode("append").text(str(folder / str(place)))
+        rows.coalesce(1).write.mode("append").text(str(folder / str(number)))
     stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "*"))
     return stream.groupBy("value").count().withColumnsRenamed({"value": "letter", "count": "n"})
 
@@ -54,7 +54,7 @@ def run(stream: DataFrame, write: Callable[[DataFrame, int], None], checkpoint: 
     query.start().awaitTermination()
 
 
-def found(store: Store, table: str) -> dict[str, int]:
+def counts_in(store: Store, table: str) -> dict[str, int]:
     """Return what a table of numbers holds."""
     return {row["letter"]: row["n"] for row in store.table(table).to_arrow().to_pylist()}
 
@@ -66,14 +66,14 @@ def test_update_mode_upserts_and_happens_once(
     epoch, checkpoint = store.epoch, tmp_path / "checkpoint"
     run(totals, db.writer(counts), checkpoint)
 
-    assert found(store, counts) == {"a": 3, "b": 2, "c": 1}
+    assert counts_in(store, counts) == {"a": 3, "b": 2, "c": 1}
     assert store.epoch == epoch + 3
 
     store.truncate(counts)
     (checkpoint / "commits" / "2").unlink()
     (checkpoint / "commits" / ".2.crc").unlink()
     run(totals, db.writer(counts), checkpoint)
-    assert found(store, counts) == {}
+    assert counts_in(store, counts) == {}
     assert store.epoch == epoch + 4
 
 
@@ -91,7 +91,7 @@ def test_a_second_write_of_one_batch_is_an_error(
 
     with pytest.raises(StreamingQueryException, match="RepeatedWriteError: a second write"):
         run(totals, twice, tmp_path / "checkpoint")
-    assert found(store, counts) == found(store, "others") != {}
+    assert counts_in(store, counts) == counts_in(store, "others") != {}
 
 
 def test_outside_a_query_it_needs_a_name(
@@ -163,7 +163,7 @@ def test_partitions_are_ranges_of_vnodes(
 
     plan = store.read_plan(orders)
     shards = [
-        {place for place, size in enumerate(placed.record.tables[0].shard_bytes) if size}
+        {shard for shard, size in enumerate(placed.record.tables[0].shard_bytes) if size}
         for placed in plan.segments
     ]
     assert sorted(map(len, shards)) == [4, 4, 4, 4]

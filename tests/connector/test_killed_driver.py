@@ -48,8 +48,10 @@ def test_a_driver_killed_in_commit_loses_and_doubles_nothing(store: Store, tmp_p
     assert store.epoch == created + 2 * FILES
     expected = {10 * file + row: f"of {file}" for file in range(FILES) for row in range(7)}
     for table in ("sunk", "written"):
-        found = {row["id"]: row["customer"] for row in store.table(table).to_arrow().to_pylist()}
-        assert found == {**expected, -1: f"last of {FILES - 1}"}
+        customers = {
+            row["id"]: row["customer"] for row in store.table(table).to_arrow().to_pylist()
+        }
+        assert customers == {**expected, -1: f"last of {FILES - 1}"}
 
 
 def run_driver(store: Store, source: Path, folder: Path) -> int:

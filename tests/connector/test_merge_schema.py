@@ -40,7 +40,7 @@ def test_columns_are_altered(spark: SparkSession, db: Database, store: Store, or
         "ann",
     )
     old = db.sql(f"SELECT customer, note FROM orders VERSION AS OF {before}")
-    assert [tuple(found) for found in old.collect()] == [("ann", None)]
+    assert [tuple(row) for row in old.collect()] == [("ann", None)]
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_properties_are_set_and_described(db: Database, orders: str) -> None:
     assert described(db, "orders")["ttl"] == "604800 seconds"
     db.sql("ALTER TABLE orders UNSET TBLPROPERTIES ('ttl')")
     db.sql("ALTER TABLE orders ADD COLUMN n INT")
-    found = described(db, "orders")
-    assert "ttl" not in found
-    assert found["Schema version"] == "2"
-    assert found["Schema version 1"].startswith("id BIGINT, customer STRING, amount")
+    details = described(db, "orders")
+    assert "ttl" not in details
+    assert details["Schema version"] == "2"
+    assert details["Schema version 1"].startswith("id BIGINT, customer STRING, amount")
 
 
 def test_a_writer_of_an_older_schema_is_told_what_changed(
@@ -124,8 +124,8 @@ def test_a_write_may_add_and_widen_columns(
     save(rows, store, orders, mergeSchema="true")
 
     assert store.epoch == epoch + 1
-    found = load(spark, store, orders).select("id", "n", "the tags").orderBy("id").collect()
-    assert [tuple(row) for row in found] == [(1, None, None), (2, 7_000_000_000, ["x"])]
+    rows = load(spark, store, orders).select("id", "n", "the tags").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, None, None), (2, 7_000_000_000, ["x"])]
 
 
 def test_a_key_is_not_widened_by_a_write(spark: SparkSession, store: Store, db: Database) -> None:

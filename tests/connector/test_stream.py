@@ -130,8 +130,8 @@ def test_complete_mode_replaces_all_rows(
     run(sink(totals, store, tmp_path / "checkpoint").outputMode("complete"))
 
     assert store.epoch == epoch + 3
-    found = customers(load(spark, store, orders))
-    assert found == {1: "ann", 2: "eve", 3: "joe", 9: "zoe"}
+    rows = customers(load(spark, store, orders))
+    assert rows == {1: "ann", 2: "eve", 3: "joe", 9: "zoe"}
     first = customers(load(spark, store, orders, versionAsOf=epoch + 1))
     assert first == {1: "ann", 2: "bob"}
 

@@ -58,14 +58,14 @@ def columns_of(values: dict[str, str], missing: str) -> str:
     """Return, in Spark's SQL, a column for each type: value number ``id`` of its list."""
     return ", ".join(
         f"get(CAST(array({listed}{missing}) AS ARRAY<{data_type}>), "
-        f"id % size(array({listed}{missing}))) AS c{place}"
-        for place, (data_type, listed) in enumerate(values.items())
+        f"id % size(array({listed}{missing}))) AS c{index}"
+        for index, (data_type, listed) in enumerate(values.items())
     )
 
 
 def definition(values: dict[str, str]) -> str:
     """Return the columns that `columns_of` makes, in DDL."""
-    return ", ".join(f"c{place} {data_type}" for place, data_type in enumerate(values))
+    return ", ".join(f"c{index} {data_type}" for index, data_type in enumerate(values))
 
 
 def rows_of(frame: DataFrame) -> list[str]:
@@ -104,7 +104,7 @@ def test_every_value_comes_back_as_it_was(
 
 def test_every_key_comes_back_as_it_was(spark: SparkSession, store: Store, db: Database) -> None:
     """All types that keys may have, in one key, some of it beyond LMDB's 511 bytes."""
-    names = ", ".join(f"c{place}" for place in range(len(KEYS)))
+    names = ", ".join(f"c{index}" for index in range(len(KEYS)))
     db.sql(f"CREATE TABLE t (id INT, {definition(KEYS)}, PRIMARY KEY ({names}, id))")
     written = spark.sql(f"SELECT INT(id) AS id, {columns_of(KEYS, '')} FROM range(7)")
     save(written, store, "t")

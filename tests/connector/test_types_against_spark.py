@@ -82,9 +82,9 @@ def test_json_is_that_of_spark(data_type: t.DataType) -> None:
     written = to_json(data_type)
     column = {"name": "c", "type": written, "nullable": True, "metadata": {}}
 
-    found = StructType.fromJson(json.loads(json.dumps({"type": "struct", "fields": [column]})))
+    returned = StructType.fromJson(json.loads(json.dumps({"type": "struct", "fields": [column]})))
 
-    assert from_json(found.jsonValue()) == t.Struct((t.Field("c", data_type),))
+    assert from_json(returned.jsonValue()) == t.Struct((t.Field("c", data_type),))
 
 
 @given(value_types())

@@ -91,7 +91,7 @@ def test_a_statement_says(text: str, statement: object) -> None:
     ],
 )
 def test_a_statement_that_is_none_is_refused(text: str) -> None:
-    """What is not said as it must be is told of, before anything is done."""
+    """A wrong statement is refused before anything is done."""
     with pytest.raises((errors.UnsupportedStatementError, errors.OptionError)):
         parse_statement(text)
 
@@ -121,8 +121,8 @@ def test_statements_are_carried_out(viewed: Database) -> None:
     assert [row[0] for row in db.sql("SHOW MATERIALIZED VIEWS LIKE 'b*'").collect()] == ["best"]
 
     db.sql("INSERT INTO t VALUES (4, 'c', 40)")
-    behind = {row.viewName: row.is_behind for row in db.sql("SHOW MATERIALIZED VIEWS").collect()}
-    assert behind["named"]
+    is_behind = {row.viewName: row.is_behind for row in db.sql("SHOW MATERIALIZED VIEWS").collect()}
+    assert is_behind["named"]
     assert db.sql("REFRESH MATERIALIZED VIEW best").collect() == [(store.epoch,)]
     assert sorted(map(tuple, db.sql("SELECT * FROM best").collect())) == [
         ("A", 20), ("B", 30), ("C", 40),
@@ -155,10 +155,10 @@ def test_explain_tells_how_a_view_is_kept(viewed: Database) -> None:
     (row,) = viewed.sql("EXPLAIN MATERIALIZED VIEW named").collect()
     mapping = viewed.store.view("named").definition.mapping
     for unit in range(3):
-        (told,) = re.findall(rf"^unit {unit}: (\d+) vnodes: (.*)$", row.plan, re.MULTILINE)
-        bounds = [list(map(int, one.split("-"))) for one in told[1].split(", ")]
-        owned = [vnode for one in bounds for vnode in range(one[0], one[-1] + 1)]
-        assert (int(told[0]), tuple(owned)) == (len(owned), mapping.vnodes_of(unit))
+        (shown,) = re.findall(rf"^unit {unit}: (\d+) vnodes: (.*)$", row.plan, re.MULTILINE)
+        bounds = [list(map(int, bound.split("-"))) for bound in shown[1].split(", ")]
+        owned = [vnode for bound in bounds for vnode in range(bound[0], bound[-1] + 1)]
+        assert (int(shown[0]), tuple(owned)) == (len(owned), mapping.vnodes_of(unit))
 
     epoch = viewed.store.epoch
     (new,) = viewed.sql(

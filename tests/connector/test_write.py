@@ -197,10 +197,10 @@ def test_two_writers_at_once_both_land(spark: SparkSession, store: Store, orders
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, (1, 2, 3)))
 
-    found = customers(load(spark, store, orders))
+    rows = customers(load(spark, store, orders))
     assert store.epoch == epoch + 3
-    assert found.pop(9) in ("writer 1", "writer 2", "writer 3")
-    assert found == {1: "both", 2: "both", 3: "both"}
+    assert rows.pop(9) in ("writer 1", "writer 2", "writer 3")
+    assert rows == {1: "both", 2: "both", 3: "both"}
 
 
 @pytest.mark.parametrize("option", [{"ttl": "5"}, {"ttlColumn": "seconds"}, {}])
