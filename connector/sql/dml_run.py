@@ -120,8 +120,21 @@ class DmlRunner:
         )
         counts = RowCounts.total(report.counts for report in reports)
         if isinstance(statement, Insert):
-            counts = _insert_counts(self._store, target.definition, segments, done.epoch, overwrite)
+            counts = self._insert_counts(target.definition, segments, done.epoch, overwrite)
         return DmlResult(done.epoch, counts)
+
+    def _insert_counts(
+        self,
+        definition: TableDefinition,
+        segments: Sequence[SegmentRecord],
+        epoch: int,
+        overwrite: bool,
+    ) -> RowCounts:
+        """Return `_insert_counts`; NULLs where they fail, since the statement is committed."""
+        try:
+            return _insert_counts(self._store, definition, segments, epoch, overwrite)
+        except errors.RelstateError:
+            return RowCounts(None, None, None if overwrite else 0)
 
     def _reports(self, changes: DmlRows, job: DmlTask) -> list[TaskReport]:
         """Run the job that writes the changes, and return the reports of its tasks."""
@@ -147,17 +160,14 @@ def _insert_counts(
 ) -> RowCounts:
     """Return what an INSERT that was committed at an epoch did to the rows of the epoch before.
 
-    Numbers are None where finding them would take long or is impossible: for many rows, where a
-    version column decides which rows are seen, where the epoch before is gone.
+    Numbers are None where finding them would take long, for many rows, and where a version column
+    decides which rows are seen. Errors of the store, if the epoch before is gone for one.
     """
     written = sum(segment.rows(definition.table_id) for segment in segments)
     if definition.properties.append_only:
         return RowCounts(written)
     now = moment_of(store.environment.now())
-    try:
-        before = store.read_plan(definition.name, epoch=epoch - 1, time=now)
-    except (errors.UsageError, errors.MissingError):
-        return RowCounts(None, None, None if overwrite else 0)
+    before = store.read_plan(definition.name, epoch=epoch - 1, time=now)
     names = tuple(column.name for column in before.definition.schema.key_columns)
     placed = placed_in(segments, epoch, definition.table_id)
     keys = _rows(replace(before, segments=placed, columns=names), _MOST_COUNTED)
