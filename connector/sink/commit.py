@@ -20,7 +20,7 @@ from .write_job import WriteJob
 
 def commit_batch(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Commit what the tasks of a batch write wrote."""
-    reports = checked(messages)
+    reports = sorted_reports(messages)
     if not job.is_done:
         _commit(job, reports, _batch_transaction(job, reports))
 
@@ -29,12 +29,12 @@ def commit_microbatch(
     job: WriteJob, messages: Sequence[WriterCommitMessage | None], batch: int
 ) -> None:
     """Commit what the tasks of a micro-batch wrote, unless it or a later one was committed."""
-    reports = checked(messages)
+    reports = sorted_reports(messages)
     writer = job.application or _query_of(reports)
     _commit(job, reports, _transaction(job, reports, writer, batch))
 
 
-def checked(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+def sorted_reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
     """Return the tasks' reports, at least one, by partition.
 
     LostMessageError if one is missing, or two are of one partition.
@@ -45,7 +45,7 @@ def checked(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
     return reports
 
 
-def proposal(
+def make_proposal(
     job: WriteJob, reports: Sequence[TaskReport], transaction: Transaction | None
 ) -> Proposal | None:
     """Return what to commit; None for an upsert without rows, which changes nothing."""
@@ -63,7 +63,7 @@ def proposal(
 
 
 def _commit(job: WriteJob, reports: Sequence[TaskReport], transaction: Transaction | None) -> None:
-    proposed = proposal(job, reports, transaction)
+    proposed = make_proposal(job, reports, transaction)
     if proposed is None:
         return
     definition = job.target.definition

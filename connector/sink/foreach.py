@@ -16,7 +16,7 @@ from relstate.connector.failure import unwrap_errors
 from relstate.storage import WriteTarget, errors
 
 from .metadata_columns import check_order
-from .shuffle import shuffled, units_worth
+from .shuffle import shuffle_by_vnode, writing_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class ForeachBatchWriter:
     def _shuffled(self, batch: DataFrame) -> DataFrame:
         if self._keeps_order:
             return batch
-        units = self.partitions or units_worth(batch)
+        units = self.partitions or writing_tasks(batch)
         if units is None:
             return batch
         target = self.target
-        return shuffled(batch, target.definition.schema, target.vnode_count, units)
+        return shuffle_by_vnode(batch, target.definition.schema, target.vnode_count, units)
 
     def _options(self, batch_id: int) -> dict[str, str]:
         options = {"table": self.target.definition.name, "txnVersion": str(batch_id)}

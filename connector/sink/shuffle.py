@@ -1,7 +1,7 @@
 """Shuffling rows to the task that owns their vnodes.
 
-Promises: rows of one key are in one task, and a task of `shuffled` writes one contiguous range of
-vnodes, so a segment has few shards. Spark computes the vnodes itself, without Python.
+Promises: rows of one key are in one task. After `shuffle_by_vnode` a task writes one contiguous
+range of vnodes, so a segment has few shards. Spark computes the vnodes itself, without Python.
 Does not know: what is written.
 """
 
@@ -23,12 +23,14 @@ def unit_expression(schema: TableSchema, vnode_count: int, units: int) -> str:
     return f"CAST({vnode} * {units} DIV {vnode_count} AS INT)"
 
 
-def shuffled(batch: DataFrame, schema: TableSchema, vnode_count: int, units: int) -> DataFrame:
+def shuffle_by_vnode(
+    batch: DataFrame, schema: TableSchema, vnode_count: int, units: int
+) -> DataFrame:
     """Return the rows of ``batch`` in ``units`` partitions, each of one range of vnodes."""
     return batch.repartitionById(units, f.expr(unit_expression(schema, vnode_count, units)))
 
 
-def grouped_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> DataFrame:
+def shuffle_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> DataFrame:
     """Return rows so that those of one key are in one partition.
 
     With adaptive execution, Spark's default, the number of partitions follows the bytes there are:
@@ -38,10 +40,10 @@ def grouped_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> Da
     units = int(conf.get("spark.sql.shuffle.partitions") or 1)
     if str(conf.get("spark.sql.adaptive.enabled")).lower() == "true":
         return rows.repartition(f.expr(unit_expression(schema, vnode_count, units)))
-    return shuffled(rows, schema, vnode_count, units)
+    return shuffle_by_vnode(rows, schema, vnode_count, units)
 
 
-def units_worth(batch: DataFrame) -> int | None:
+def writing_tasks(batch: DataFrame) -> int | None:
     """Return how many tasks should write ``batch`` after a shuffle; None to write without one.
 
     Every task that has rows writes a segment of its own. So a shuffle pays if a batch has more

@@ -22,7 +22,7 @@ from pyspark.sql.types import NullType, StringType
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink import ForeachBatchWriter
-from relstate.connector.sink.shuffle import grouped_by_key
+from relstate.connector.sink.shuffle import shuffle_by_key
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import TableDefinition, TableSchema, WriteTarget, errors, types
 
@@ -44,7 +44,7 @@ class Changelog:
     except_column_list: tuple[str, ...] | None
 
 
-def changelog(
+def make_changelog(
     target: WriteTarget,
     source: DataFrame,
     keys: Sequence[Expression],
@@ -158,7 +158,7 @@ def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> 
     whole = f.struct(*(f.col(quoted(name)) for name in rows.columns))
     names = [quoted(name) for name in changes.keys]
     last = rows.groupBy(*names).agg(f.max_by(whole, order).alias("last"))
-    return grouped_by_key(last.select("last.*"), schema, target.vnode_count)
+    return shuffle_by_key(last.select("last.*"), schema, target.vnode_count)
 
 
 def _stored_columns(

@@ -27,7 +27,7 @@ from relstate.connector.views.views import Views
 from relstate.storage import CompactionReport, Store, errors, parse_instant
 
 from . import dml_run
-from .apply_changes import ChangeApplier, Expression, changelog
+from .apply_changes import ChangeApplier, Expression, make_changelog
 from .check_views import ViewReport, check_views
 from .ddl_run import DdlRunner
 from .debezium import debezium
@@ -243,7 +243,7 @@ class Database:
         Connect needs ``txn_app_id``. OptionError, SchemaMismatchError, TableNotFoundError.
         """
         write_target = self._store.write_target(target)
-        changes = changelog(
+        changes = make_changelog(
             write_target,
             source,
             keys,

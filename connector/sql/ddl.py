@@ -115,10 +115,10 @@ class DescribeHistory:
     name: str
 
 
-def create_table(reader: TokenReader) -> CreateTable:
+def read_create_table(reader: TokenReader) -> CreateTable:
     """Read what follows CREATE TABLE."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
-    name = new_name(reader, "the table's name")
+    name = read_new_name(reader, "the table's name")
     if not reader.next_is("("):
         raise reader.unexpected("the columns, with a PRIMARY KEY, in parentheses")
     columns: list[str] = []
@@ -126,13 +126,13 @@ def create_table(reader: TokenReader) -> CreateTable:
     for item in reader.parenthesised():
         _check_constraint(reader, item)
         if item and item[0].token_type is TokenType.PRIMARY_KEY:
-            keys.append(_key_of(reader.text, item[1:]))
+            keys.append(_read_key(reader.text, item[1:]))
         elif any(token.token_type is TokenType.PRIMARY_KEY for token in item):
             columns.append(reader.source(_without_key(item)))
             keys.append(((reader.source(item[:1]),), None))
         else:
             columns.append(reader.source(item))
-    properties = properties_of(reader) if reader.accept("TBLPROPERTIES") else {}
+    properties = read_properties(reader) if reader.accept("TBLPROPERTIES") else {}
     reader.finish()
     if len(keys) != 1:
         raise errors.UnsupportedStatementError(
@@ -159,7 +159,7 @@ def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
 _CONSTRAINTS = ("CHECK", "UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
 
 
-def new_name(reader: TokenReader, what: str) -> str:
+def read_new_name(reader: TokenReader, what: str) -> str:
     """Read the name of a new table or view.
 
     UnsupportedStatementError for a word of SQL by which no query could name it.
@@ -184,7 +184,7 @@ def _is_named(name: str) -> bool:
     return [reference.name for reference in references] == [name]
 
 
-def drop_table(reader: TokenReader) -> DropTable:
+def read_drop_table(reader: TokenReader) -> DropTable:
     """Read what follows DROP TABLE."""
     if_exists = reader.accept("IF", "EXISTS")
     name = reader.name("the table's name")
@@ -198,7 +198,7 @@ def drop_table(reader: TokenReader) -> DropTable:
 Alteration = AddColumns | DropColumns | RenameColumn | WidenColumn | SetProperties
 
 
-def alter_table(reader: TokenReader) -> Alteration:
+def read_alter_table(reader: TokenReader) -> Alteration:
     """Read what follows ALTER TABLE."""
     table = reader.name("the table's name")
     alteration = _alteration(table, reader)
@@ -206,12 +206,12 @@ def alter_table(reader: TokenReader) -> Alteration:
     return alteration
 
 
-def show_tables(reader: TokenReader) -> ShowTables:
+def read_show_tables(reader: TokenReader) -> ShowTables:
     """Read what follows SHOW TABLES."""
-    return ShowTables(pattern_of(reader))
+    return ShowTables(read_pattern(reader))
 
 
-def pattern_of(reader: TokenReader) -> str | None:
+def read_pattern(reader: TokenReader) -> str | None:
     """Read the pattern at the end of a statement, with or without LIKE; None if there is none."""
     pattern = None
     if reader.accept("LIKE") or reader.token is not None:
@@ -220,7 +220,7 @@ def pattern_of(reader: TokenReader) -> str | None:
     return pattern
 
 
-def describe(reader: TokenReader) -> DescribeTable:
+def read_describe(reader: TokenReader) -> DescribeTable:
     """Read what follows DESCRIBE."""
     reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
     extended = reader.accept("EXTENDED")
@@ -234,7 +234,7 @@ def describe(reader: TokenReader) -> DescribeTable:
     return DescribeTable(name, extended)
 
 
-def describe_history(reader: TokenReader) -> DescribeHistory:
+def read_describe_history(reader: TokenReader) -> DescribeHistory:
     """Read what follows DESCRIBE HISTORY."""
     name = reader.name("the table's name")
     reader.finish()
@@ -258,7 +258,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         reader.expect("TYPE")
         return WidenColumn(table, name, reader.source(reader.rest()))
     if reader.accept("SET", "TBLPROPERTIES"):
-        return SetProperties(table, {**properties_of(reader)})
+        return SetProperties(table, {**read_properties(reader)})
     if reader.accept("UNSET", "TBLPROPERTIES"):
         reader.accept("IF", "EXISTS")
         keys = [_property_key(item) for item in reader.parenthesised()]
@@ -275,7 +275,7 @@ def _names(reader: TokenReader) -> tuple[str, ...]:
     return tuple(TokenReader(reader.text, item).name("a column's name") for item in items)
 
 
-def properties_of(reader: TokenReader) -> dict[str, str]:
+def read_properties(reader: TokenReader) -> dict[str, str]:
     """Return the properties of ``('key' = 'value', …)``, keys in lower case."""
     properties: dict[str, str] = {}
     for item in reader.parenthesised():
@@ -295,7 +295,7 @@ def _property_key(item: Sequence[Token]) -> str:
     return "".join(token.text for token in item).strip().lower()
 
 
-def _key_of(text: str, tokens: Sequence[Token]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+def _read_key(text: str, tokens: Sequence[Token]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return (primary key, distribution key or None) of ``(a, b)`` or ``((a), b)``."""
     reader = TokenReader(text, tokens)
     items = reader.parenthesised()

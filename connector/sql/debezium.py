@@ -21,7 +21,7 @@ from pyspark.sql import types as s
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import errors
 
-from .debezium_sequence import failure, sequence
+from .debezium_sequence import error_column, sequence_column
 
 OPERATION = "_op"
 SEQUENCE = "_sequence"
@@ -105,11 +105,11 @@ def debezium(
         _semantic_types(f.col("schema")).alias("types"),
         is_delete.alias("is_delete"),
         _operation(operation, event).alias(OPERATION),
-        sequence(event, sequence_by).alias(SEQUENCE),
+        sequence_column(event, sequence_by).alias(SEQUENCE),
     )
     checked = f.when(
         f.col("row").isNull(),
-        failure(
+        error_column(
             "SchemaMismatchError",
             "an event of Debezium has no row (of a delete: no 'before'); its sequence is ",
             f.coalesce(f.col(SEQUENCE).cast("string"), f.lit("NULL")),
@@ -123,7 +123,7 @@ def _operation(operation: Column, event: Column) -> Column:
     known = f.when(operation.isin("c", "r"), "insert").when(operation == "u", "update")
     known = known.when(operation == "d", "delete")
     return known.otherwise(
-        failure(
+        error_column(
             "UnknownOperationError",
             "an event of Debezium has the op ",
             f.coalesce(operation, f.lit("NULL")),
@@ -182,7 +182,7 @@ def _semantic_types(schema: Column) -> Column:
 def _column(field: s.StructField) -> Column:
     """Return a column of the rows from what was read of it."""
     value = f.col("row").getField(field.name)
-    unavailable = failure(
+    unavailable = error_column(
         "SchemaMismatchError",
         f"an event of PostgreSQL has no value for the column {field.name!r}, which was stored "
         f"apart and did not change ({_UNAVAILABLE}): set REPLICA IDENTITY FULL for the table, or "
@@ -217,7 +217,7 @@ def _converted(field: s.StructField, value: Column) -> Column:
         return value
     semantic_type = f.col("types")[field.name]
     is_decimal = isinstance(data_type, s.DecimalType)
-    wrong = failure(
+    wrong = error_column(
         "SchemaMismatchError",
         f"the column {field.name!r} is {data_type.simpleString()}, and an event of Debezium has ",
         value,

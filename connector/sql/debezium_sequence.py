@@ -19,7 +19,7 @@ _LSN = "^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}$"
 _NO_LSN = "00000000:00000000:0000"
 
 
-def sequence(event: Column, sequence_by: str | None) -> Column:
+def sequence_column(event: Column, sequence_by: str | None) -> Column:
     """Return what orders the changes of a key: see `debezium.debezium`.
 
     OptionError if ``sequence_by`` names a field that has no order of its own.
@@ -45,7 +45,7 @@ def sequence(event: Column, sequence_by: str | None) -> Column:
         .when(is_binlog, _binlog_number(event))
         .when(
             has_lsn_text,
-            failure(
+            error_column(
                 "OptionError",
                 "positions in the log of this database (source.commit_lsn) do not fit a BIGINT: "
                 "pass sequence_by='source.commit_lsn' to debezium, which gives them as text, and "
@@ -64,7 +64,7 @@ def _source(event: Column, name: str) -> Column:
 def _whole_number(event: Column, path: str) -> Column:
     """Return a field of an event as a BIGINT, NULL if it has none."""
     text = f.get_json_object(event, f"$.{path}")
-    wrong = failure(
+    wrong = error_column(
         "SchemaMismatchError", f"the field {path!r} of an event of Debezium is ", text,
         ", which is not a whole number",
     )  # fmt: skip
@@ -76,7 +76,7 @@ def _binlog_parts(event: Column) -> tuple[Column, Column, Column]:
     file, position = _source(event, "file"), _source(event, "pos").try_cast("bigint")
     number = f.regexp_extract(file, r"\.([0-9]+)$", 1).try_cast("bigint")
     row = f.coalesce(_source(event, "row").try_cast("bigint"), f.lit(0).cast("bigint"))
-    wrong = failure(
+    wrong = error_column(
         "SchemaMismatchError",
         "an event of MySQL needs source.file, which ends with a number, and source.pos; it has ",
         f.coalesce(file, f.lit("NULL")), " and ",
@@ -89,7 +89,7 @@ def _binlog_number(event: Column) -> Column:
     file, position, row = _binlog_parts(event)
     fits = (file < _MOST_FILES) & (position < 1 << _POSITION_BITS) & (row < 1 << _ROW_BITS)
     packed = (file * (1 << _POSITION_BITS) + position) * (1 << _ROW_BITS) + row
-    wrong = failure(
+    wrong = error_column(
         "OptionError",
         "the position of an event in MySQL's log (source.file, pos and row) does not fit a BIGINT: "
         "pass sequence_by='source.file' to debezium, which gives it as text, and give the table a "
@@ -111,7 +111,7 @@ def _lsn_text(event: Column) -> Column:
     commit = _source(event, "commit_lsn")
     change = f.coalesce(_source(event, "change_lsn"), f.lit(_NO_LSN))
     number = f.lpad(f.coalesce(_source(event, "event_serial_no"), f.lit("0")), 20, "0")
-    wrong = failure(
+    wrong = error_column(
         "SchemaMismatchError",
         "the positions commit_lsn and change_lsn of an event must be like "
         "'00000027:00000758:0003'; they are ",
@@ -121,7 +121,7 @@ def _lsn_text(event: Column) -> Column:
     return f.when(is_right, f.lower(f.concat_ws("/", commit, change, number))).otherwise(wrong)
 
 
-def failure(error: str, *parts: str | Column) -> Column:
+def error_column(error: str, *parts: str | Column) -> Column:
     """Return an expression that raises an error of relstate's when it is evaluated."""
     columns = [f.lit(part) if isinstance(part, str) else part for part in parts]
     return f.raise_error(f.concat(f.lit(f"\n{errors.__name__}.{error}: "), *columns, f.lit("\n")))

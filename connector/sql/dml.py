@@ -118,7 +118,7 @@ class Merge:
 DmlStatement: TypeAlias = Insert | Update | Delete | Truncate | Merge
 
 
-def insert(reader: TokenReader) -> Insert:
+def read_insert(reader: TokenReader) -> Insert:
     """Read what follows INSERT."""
     overwrite = reader.accept("OVERWRITE")
     if not overwrite:
@@ -132,7 +132,7 @@ def insert(reader: TokenReader) -> Insert:
     return Insert(table, _inserted_query(reader), columns, by_name, overwrite)
 
 
-def update(reader: TokenReader) -> Update:
+def read_update(reader: TokenReader) -> Update:
     """Read what follows UPDATE."""
     table = reader.name("the table's name")
     alias = _alias(reader, table, "SET")
@@ -141,7 +141,7 @@ def update(reader: TokenReader) -> Update:
     return Update(table, alias, assignments, _where(reader))
 
 
-def delete(reader: TokenReader) -> Delete:
+def read_delete(reader: TokenReader) -> Delete:
     """Read what follows DELETE."""
     reader.expect("FROM")
     table = reader.name("the table's name")
@@ -149,7 +149,7 @@ def delete(reader: TokenReader) -> Delete:
     return Delete(table, alias, _where(reader))
 
 
-def truncate(reader: TokenReader) -> Truncate:
+def read_truncate(reader: TokenReader) -> Truncate:
     """Read what follows TRUNCATE."""
     reader.expect("TABLE")
     table = reader.name("the table's name")
@@ -157,7 +157,7 @@ def truncate(reader: TokenReader) -> Truncate:
     return Truncate(table)
 
 
-def merge(reader: TokenReader) -> Merge:
+def read_merge(reader: TokenReader) -> Merge:
     """Read what follows MERGE."""
     reader.expect("INTO")
     table = reader.name("the table's name")

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
-from relstate.connector.sink.shuffle import grouped_by_key, shuffled, units_worth
+from relstate.connector.sink.shuffle import shuffle_by_key, shuffle_by_vnode, writing_tasks
 from relstate.connector.task_report import NO_ROWS, RowCounts, TaskReport
 from relstate.storage import (
     Proposal,
@@ -141,9 +141,9 @@ class DmlRunner:
         rows, target = changes.rows, job.target
         schema, vnode_count = target.definition.schema, target.vnode_count
         if changes.is_checked:
-            rows = grouped_by_key(rows, schema, vnode_count)
-        elif (units := units_worth(rows)) is not None:
-            rows = shuffled(rows, schema, vnode_count, units)
+            rows = shuffle_by_key(rows, schema, vnode_count)
+        elif (units := writing_tasks(rows)) is not None:
+            rows = shuffle_by_vnode(rows, schema, vnode_count, units)
         # Spark would read a name with a dot as a field of a struct, and fail for a backtick.
         plain = rows.toDF(*(f"c{index}" for index in range(len(job.names))))
         return [

@@ -61,22 +61,22 @@ Statement: TypeAlias = (
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "(")
 _MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
 _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...] = (
-    (("CREATE", "MATERIALIZED", "VIEW"), view_ddl.create_view),
-    (("DROP", "MATERIALIZED", "VIEW"), view_ddl.drop_view),
-    (("ALTER", "MATERIALIZED", "VIEW"), view_ddl.alter_view),
-    (("REFRESH", "MATERIALIZED", "VIEW"), view_ddl.refresh_view),
-    (("CREATE", "TABLE"), ddl.create_table),
-    (("DROP", "TABLE"), ddl.drop_table),
-    (("ALTER", "TABLE"), ddl.alter_table),
-    (("DESCRIBE", "HISTORY"), ddl.describe_history),
-    (("DESC", "HISTORY"), ddl.describe_history),
-    (("DESCRIBE",), ddl.describe),
-    (("DESC",), ddl.describe),
-    (("INSERT",), dml.insert),
-    (("UPDATE",), dml.update),
-    (("DELETE",), dml.delete),
-    (("TRUNCATE",), dml.truncate),
-    (("MERGE",), dml.merge),
+    (("CREATE", "MATERIALIZED", "VIEW"), view_ddl.read_create_view),
+    (("DROP", "MATERIALIZED", "VIEW"), view_ddl.read_drop_view),
+    (("ALTER", "MATERIALIZED", "VIEW"), view_ddl.read_alter_view),
+    (("REFRESH", "MATERIALIZED", "VIEW"), view_ddl.read_refresh_view),
+    (("CREATE", "TABLE"), ddl.read_create_table),
+    (("DROP", "TABLE"), ddl.read_drop_table),
+    (("ALTER", "TABLE"), ddl.read_alter_table),
+    (("DESCRIBE", "HISTORY"), ddl.read_describe_history),
+    (("DESC", "HISTORY"), ddl.read_describe_history),
+    (("DESCRIBE",), ddl.read_describe),
+    (("DESC",), ddl.read_describe),
+    (("INSERT",), dml.read_insert),
+    (("UPDATE",), dml.read_update),
+    (("DELETE",), dml.read_delete),
+    (("TRUNCATE",), dml.read_truncate),
+    (("MERGE",), dml.read_merge),
 )
 
 
@@ -105,9 +105,9 @@ def parse_statement(text: str) -> Statement:
         if reader.accept(*words):
             return read(reader)
     if reader.accept("SHOW"):
-        return _show(text[tokens[0].end + 1 : tokens[-1].end + 1])
+        return _read_show(text[tokens[0].end + 1 : tokens[-1].end + 1])
     if reader.accept("EXPLAIN"):
-        return _explain(text[tokens[0].end + 1 :])
+        return _read_explain(text[tokens[0].end + 1 :])
     for words, hint in _HINTS:
         if reader.accept(*words):
             raise errors.UnsupportedStatementError(f"{' '.join(words)}: {hint}")
@@ -118,27 +118,27 @@ def parse_statement(text: str) -> Statement:
     )
 
 
-def _show(rest: str) -> Statement:
+def _read_show(rest: str) -> Statement:
     # The tokenizer makes one string of all that follows SHOW.
     reader = TokenReader(rest, tokens_of(rest))
     if reader.accept("MATERIALIZED", "VIEWS"):
-        return view_ddl.show_views(reader)
+        return view_ddl.read_show_views(reader)
     if reader.accept("INTERNAL", "TABLES"):
-        return view_ddl.show_internal_tables(reader)
+        return view_ddl.read_show_internal_tables(reader)
     if reader.accept("TABLES"):
-        return ddl.show_tables(reader)
+        return ddl.read_show_tables(reader)
     raise errors.UnsupportedStatementError(
         f"relstate shows TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not {shown(rest)}; "
         "DESCRIBE EXTENDED describes a table or view; statements about Spark alone go to spark.sql"
     )
 
 
-def _explain(rest: str) -> Explain | ExplainView:
+def _read_explain(rest: str) -> Explain | ExplainView:
     # The tokenizer makes one string of all that follows EXPLAIN.
     tokens = tokens_of(rest)
     reader = TokenReader(rest, tokens)
     if reader.next_is("MATERIALIZED", "VIEW") or reader.next_is("CREATE", "MATERIALIZED", "VIEW"):
-        return view_ddl.explain_view(reader)
+        return view_ddl.read_explain_view(reader)
     mode = next((mode.lower() for mode in _MODES if reader.accept(mode)), "simple")
     query = reader.token
     if query is None or not any(reader.next_is(word) for word in _QUERIES):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from relstate.connector.syntax.tokens import TokenReader
 from relstate.storage import errors
 
-from .ddl import new_name, pattern_of, properties_of
+from .ddl import read_new_name, read_pattern, read_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,11 @@ ViewStatement = (
 )
 
 
-def create_view(reader: TokenReader) -> CreateView:
+def read_create_view(reader: TokenReader) -> CreateView:
     """Read what follows CREATE MATERIALIZED VIEW."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
-    name = new_name(reader, "the view's name")
-    properties = properties_of(reader) if reader.accept("TBLPROPERTIES") else {}
+    name = read_new_name(reader, "the view's name")
+    properties = read_properties(reader) if reader.accept("TBLPROPERTIES") else {}
     unknown = properties.keys() - {"parallelism"}
     if unknown:
         raise errors.OptionError(
@@ -107,7 +107,7 @@ def create_view(reader: TokenReader) -> CreateView:
     return CreateView(name, query, units, if_not_exists)
 
 
-def drop_view(reader: TokenReader) -> DropView:
+def read_drop_view(reader: TokenReader) -> DropView:
     """Read what follows DROP MATERIALIZED VIEW."""
     if_exists = reader.accept("IF", "EXISTS")
     name = reader.name("the view's name")
@@ -118,7 +118,7 @@ def drop_view(reader: TokenReader) -> DropView:
     return DropView(name, if_exists, cascade)
 
 
-def alter_view(reader: TokenReader) -> SetParallelism:
+def read_alter_view(reader: TokenReader) -> SetParallelism:
     """Read what follows ALTER MATERIALIZED VIEW."""
     name = reader.name("the view's name")
     reader.expect("SET", "PARALLELISM")
@@ -131,19 +131,19 @@ def alter_view(reader: TokenReader) -> SetParallelism:
     return SetParallelism(name, _number(token.text))
 
 
-def refresh_view(reader: TokenReader) -> RefreshView:
+def read_refresh_view(reader: TokenReader) -> RefreshView:
     """Read what follows REFRESH MATERIALIZED VIEW."""
     name = reader.name("the view's name")
     reader.finish()
     return RefreshView(name)
 
 
-def show_views(reader: TokenReader) -> ShowViews:
+def read_show_views(reader: TokenReader) -> ShowViews:
     """Read what follows SHOW MATERIALIZED VIEWS."""
-    return ShowViews(pattern_of(reader))
+    return ShowViews(read_pattern(reader))
 
 
-def show_internal_tables(reader: TokenReader) -> ShowInternalTables:
+def read_show_internal_tables(reader: TokenReader) -> ShowInternalTables:
     """Read what follows SHOW INTERNAL TABLES."""
     view = None
     if reader.accept("FROM") or reader.accept("IN"):
@@ -152,10 +152,10 @@ def show_internal_tables(reader: TokenReader) -> ShowInternalTables:
     return ShowInternalTables(view)
 
 
-def explain_view(reader: TokenReader) -> ExplainView:
+def read_explain_view(reader: TokenReader) -> ExplainView:
     """Read what follows EXPLAIN MATERIALIZED VIEW, or EXPLAIN up to a CREATE of one."""
     if reader.accept("CREATE", "MATERIALIZED", "VIEW"):
-        return ExplainView(create_view(reader))
+        return ExplainView(read_create_view(reader))
     reader.expect("MATERIALIZED", "VIEW")
     name = reader.name("the view's name")
     reader.finish()

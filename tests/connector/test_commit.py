@@ -8,7 +8,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sink.commit import checked, commit_batch, commit_microbatch, proposal
+from relstate.connector.sink.commit import (
+    commit_batch,
+    commit_microbatch,
+    make_proposal,
+    sorted_reports,
+)
 from relstate.connector.sink.write_job import WriteJob
 from relstate.connector.task_report import ReportMessage, TaskIdentity, TaskReport
 from relstate.storage import Store
@@ -139,7 +144,7 @@ def test_a_lost_message_fails_the_write(store: Store, job: WriteJob, lost: Seque
 def test_two_messages_of_one_partition_fail_the_write(job: WriteJob) -> None:
     """One of them is of an attempt that does not count, and nobody knows which."""
     with pytest.raises(LostMessageError, match="one partition"):
-        checked([written(job, "a"), written(job, "b")])
+        sorted_reports([written(job, "a"), written(job, "b")])
 
 
 def test_a_version_without_an_application_needs_a_query(store: Store, job: WriteJob) -> None:
@@ -158,7 +163,7 @@ def test_a_job_began_with_its_first_task(job: WriteJob) -> None:
     report = TaskReport.from_json(written(job, "a").text)
     reports = [replace(report, started=started) for started in (30, 10, 20)]
 
-    proposed = proposal(job, reports, None)
+    proposed = make_proposal(job, reports, None)
 
     assert proposed is not None
     assert proposed.started == 10
