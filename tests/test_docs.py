@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 from decimal import Decimal
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,20 @@ def _promised_lines(document: str) -> list[str]:
     shown = "".join(re.findall(r"```text\n(.*?)```", document, re.DOTALL))
     beside = re.findall(r"^ *print\(.*\)\s+# (\S+.*)$", code, re.MULTILINE)
     return [line for line in beside if not line.startswith("what ")] + shown.splitlines()
+
+
+def test_the_walks_name_code_that_exists() -> None:
+    """Every step of the walks in docs/design.md names a module, and a function or class in it."""
+    walks = (_ROOT / "docs" / "design.md").read_text().split("## Four walks")[1].split("\n## ")[0]
+    lists = re.findall(r"(?:^\d+\. .*\n)+", walks, re.MULTILINE)
+    steps = re.findall(r"^\d+\. `([\w/]+)\.([\w.]+)`", walks, re.MULTILINE)
+
+    assert len(lists) == 4
+    assert all(len(steps.splitlines()) <= 15 for steps in lists)
+    assert len(steps) == sum(len(steps.splitlines()) for steps in lists)
+    for path, name in steps:
+        module = import_module("relstate." + path.replace("/", "."))
+        assert reduce(getattr, name.split("."), module), (path, name)
 
 
 def test_every_link_leads_somewhere() -> None:
