@@ -408,7 +408,7 @@ def malformed_content(location: str, kind: str) -> Iterator[None]:
     """
     try:
         yield
-    except CorruptionError:
+    except (CorruptionError, AssertionError):
         raise
     except Exception as error:
         raise CorruptionError(

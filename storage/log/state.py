@@ -389,9 +389,6 @@ class _Draft:
 
     def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
-        for statistics in (part for record in entry.added for part in record.tables):
-            if len(statistics.shard_bytes) != self._state.settings.shards:
-                raise ValueError(f"{len(statistics.shard_bytes)} shards")
         for rank, record in enumerate(entry.added):
             placed = PlacedSegment(record, *(record.place or (entry.epoch, rank)))
             for table_id in self._shown_in(placed):

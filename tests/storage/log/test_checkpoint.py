@@ -83,7 +83,7 @@ def test_missing_or_surplus_records_are_corrupt() -> None:
     value, lines = unseal("checkpoint", encode_checkpoint(state_with_segments()), "file")
 
     for wrong in (lines[:1], [*lines, lines[0]]):
-        with pytest.raises(CorruptionError, match="file: its content is no checkpoint"):
+        with pytest.raises(CorruptionError, match="file: its content is not a checkpoint"):
             decode_checkpoint(seal("checkpoint", value, wrong), 3, "file")
 
 

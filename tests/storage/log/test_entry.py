@@ -80,7 +80,7 @@ def test_a_whole_file_that_is_no_entry_is_corrupt(value: object) -> None:
 
 def test_an_entry_under_another_number_is_corrupt() -> None:
     """A renamed entry is not believed."""
-    with pytest.raises(CorruptionError, match="the entry of epoch 7, not the one of epoch 8"):
+    with pytest.raises(CorruptionError, match="the entry of epoch 7, not of epoch 8"):
         decode_entry(WRITE_BYTES, 8, "file")
 
 
@@ -98,7 +98,7 @@ def test_an_entry_that_says_the_impossible_is_corrupt(field: str, value: object)
     """Names never lead out of the store, fields are never missing."""
     content, _ = unseal("entry", WRITE_BYTES, "file")
 
-    with pytest.raises(CorruptionError, match="file: its content is no log entry"):
+    with pytest.raises(CorruptionError, match="file: its content is not a log entry"):
         decode_entry(seal("entry", {**content, field: value}), 7, "file")
 
 
