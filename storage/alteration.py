@@ -54,8 +54,7 @@ def with_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> Tabl
         raise SchemaError("there is no column to add")
     arrow_schema(fields)
     added = (
-        Column(number, field.name, field.type, field.nullable)
-        for number, field in enumerate(fields, start=schema.next_column_id)
+        Column.of(number, field) for number, field in enumerate(fields, start=schema.next_column_id)
     )
     return _evolved(definition, (*schema.columns, *added), schema.next_column_id + len(fields))
 
@@ -112,6 +111,16 @@ def with_column_widened(
             "type must hold each of its values unchanged"
         )
     return _evolved(definition, _with_column(definition, replace(column, type=data_type)))
+
+
+def with_comment(definition: TableDefinition, name: str, comment: str | None) -> TableDefinition:
+    """Return the definition with another comment on a column, None for no comment.
+
+    The schema keeps its version: a comment changes no row. SchemaError for an unknown column.
+    """
+    schema = definition.schema
+    column = replace(schema.column(name), comment=comment)
+    return replace(definition, schema=replace(schema, columns=_with_column(definition, column)))
 
 
 def with_ttl(definition: TableDefinition, ttl: int | None) -> TableDefinition:

@@ -223,6 +223,11 @@ class Store:
         alter = partial(alteration.with_column_widened, name=name, data_type=parse_type(data_type))
         return self._catalog.alter_table(table, "widen column", alter)
 
+    def comment_column(self, table: str, name: str, comment: str | None) -> int:
+        """Set the comment of a column (None: remove it) and return the epoch."""
+        alter = partial(alteration.with_comment, name=name, comment=comment)
+        return self._catalog.alter_table(table, "comment column", alter)
+
     def set_ttl(self, table: str, ttl: int | None) -> int:
         """Set after how many seconds rows written from now on expire (None: never).
 

@@ -4,7 +4,8 @@
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
     DROP TABLE [IF EXISTS] t [CASCADE | RESTRICT]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
-        | ALTER COLUMN c TYPE type | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
+        | ALTER COLUMN c TYPE type | ALTER COLUMN c COMMENT 'text'
+        | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     SHOW TABLES [LIKE 'pattern']
     DESCRIBE [TABLE | MATERIALIZED VIEW] [EXTENDED] t
     DESCRIBE HISTORY t
@@ -83,6 +84,15 @@ class WidenColumn:
     table: str
     name: str
     data_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommentColumn:
+    """Set the comment of a column."""
+
+    table: str
+    name: str
+    comment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +205,7 @@ def read_drop_table(reader: TokenReader) -> DropTable:
     return DropTable(name, if_exists, cascade)
 
 
-Alteration = AddColumns | DropColumns | RenameColumn | WidenColumn | SetProperties
+Alteration = AddColumns | DropColumns | RenameColumn | WidenColumn | CommentColumn | SetProperties
 
 
 def read_alter_table(reader: TokenReader) -> Alteration:
@@ -255,6 +265,8 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     if reader.accept("ALTER") or reader.accept("CHANGE"):
         reader.accept("COLUMN")
         name = reader.name("the column's name")
+        if reader.accept("COMMENT"):
+            return CommentColumn(table, name, reader.string("the comment"))
         reader.expect("TYPE")
         return WidenColumn(table, name, reader.source(reader.rest()))
     if reader.accept("SET", "TBLPROPERTIES"):
@@ -264,8 +276,8 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         keys = [_property_key(item) for item in reader.parenthesised()]
         return SetProperties(table, dict.fromkeys(keys))
     raise reader.unexpected(
-        "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, ALTER COLUMN c TYPE t, or [UN]SET "
-        "TBLPROPERTIES"
+        "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, ALTER COLUMN c TYPE t, ALTER COLUMN c "
+        "COMMENT 'text', or [UN]SET TBLPROPERTIES"
     )
 
 

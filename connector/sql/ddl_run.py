@@ -26,6 +26,7 @@ from relstate.storage import KeyColumn, Store, StoreState, TableDefinition, erro
 from .ddl import (
     AddColumns,
     Alteration,
+    CommentColumn,
     CreateTable,
     DescribeHistory,
     DescribeTable,
@@ -104,6 +105,8 @@ class DdlRunner:
                 return self._store.rename_column(table, name, new)
             case WidenColumn(table, name, data_type):
                 return self._store.widen_column(table, name, data_type)
+            case CommentColumn(table, name, comment):
+                return self._store.comment_column(table, name, comment)
             case SetProperties(table, properties):
                 return self._store.set_ttl(table, _new_ttl(properties))
 
@@ -125,6 +128,7 @@ def _columns(definition: TableDefinition) -> Result:
             positions.get(column.id),
             orders.get(column.id),
             column.id in schema.distribution_key,
+            column.comment,
         )
         for column in schema.columns
         if not column.hidden
@@ -132,7 +136,8 @@ def _columns(definition: TableDefinition) -> Result:
     return Result(
         list(rows),
         "col_name STRING NOT NULL, data_type STRING NOT NULL, nullable BOOLEAN NOT NULL, "
-        "primary_key INT, key_order STRING, distribution_key BOOLEAN NOT NULL",
+        "primary_key INT, key_order STRING, distribution_key BOOLEAN NOT NULL, "
+        "comment STRING",
     )
 
 
@@ -165,11 +170,11 @@ def _with_details(definition: TableDefinition, view: list[tuple[str, str]]) -> R
     details += [("Schema version", str(definition.schema.version))]
     details += [(f"Schema version {old.version}", _ddl(old.columns)) for old in _older(definition)]
     details += [("# Properties", ""), *_property_texts(definition).items(), *view]
-    rows = [*columns, *((name, value, None, None, None, None) for name, value in details)]
+    rows = [*columns, *((name, value, None, None, None, None, None) for name, value in details)]
     return Result(
         rows,
         "col_name STRING NOT NULL, data_type STRING NOT NULL, nullable BOOLEAN, primary_key INT, "
-        "key_order STRING, distribution_key BOOLEAN",
+        "key_order STRING, distribution_key BOOLEAN, comment STRING",
     )
 
 

@@ -143,9 +143,9 @@ def check_alterable(state: StoreState, altered: AlteredTable) -> None:
     readers = state.views_reading(table_id)
     if altered.after.properties.ttl is not None:
         check_unread(state, table_id, "given a TTL")
-    after = {column.id: column for column in altered.after.schema.columns}
+    after = {column.id: column.without_comment for column in altered.after.schema.columns}
     for column in altered.before.schema.columns:
-        if after.get(column.id) != column:
+        if after.get(column.id) != column.without_comment:
             using = [one for one in readers if _uses(one, table_id, column.id)]
             done = f"altered in its column {column.name!r}"
             _check_no_readers(state, table_id, using, done, "; drop them first")

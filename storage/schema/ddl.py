@@ -1,7 +1,7 @@
 """Spark's DDL for data types and columns, read into types.
 
 Promises that what Spark 4.3 reads is read alike: case-insensitive names with all their synonyms,
-backticks, both ``name type`` and ``name: type``, NOT NULL and COMMENT (a comment is read past).
+backticks, both ``name type`` and ``name: type``, NOT NULL and COMMENT.
 CHAR(n) and VARCHAR(n) are read as STRING: relstate checks no lengths.
 Does not know: statements, keys, tables.
 """
@@ -116,9 +116,8 @@ class _Parser:
         if self._skip("NOT"):
             self._expect("NULL")
             nullable = False
-        if self._skip("COMMENT"):
-            self._comment()
-        return t.Field(name, data_type, nullable)
+        comment = self._comment() if self._skip("COMMENT") else None
+        return t.Field(name, data_type, nullable, comment)
 
     def separated(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
         """Read one or more of what ``item`` reads, with commas between."""
@@ -251,12 +250,19 @@ class _Parser:
         self._take()
         return unit
 
-    def _comment(self) -> None:
-        token = self._take()
-        if token.kind != "text":
-            self._fail(token, "a comment in quotes")
+    def _comment(self) -> str:
+        """Read a string literal; several side by side are one."""
+        # The parser of SQL is loaded by those who need it: most columns have no comment.
+        from ..syntax import tokenize
+
+        first = last = self._take()
+        if first.kind != "text":
+            self._fail(first, "a comment in quotes")
         while self._peek().kind == "text":
-            self._take()
+            last = self._take()
+        (literal,) = tokenize(self._text[first.start : last.start + len(last.text)])
+        value: str = literal.text
+        return value
 
     def _peek(self) -> _Token:
         return self._tokens[self._next]

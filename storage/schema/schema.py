@@ -35,7 +35,7 @@ _KEY_PART = re.compile(
 class Column:
     """A column; its ``id`` counts from 1 in its table and is never used again.
 
-    A ``hidden`` one is there for who names it: a read that names no columns leaves it out.
+    A ``hidden`` column is returned only by reads that name it. ``comment``: for people.
     """
 
     id: int
@@ -43,11 +43,45 @@ class Column:
     type: t.DataType
     nullable: bool = True
     hidden: bool = False
+    comment: str | None = None
+
+    @classmethod
+    def of(cls, column_id: int, field: t.Field) -> Column:
+        """Return the column of a table that a field becomes."""
+        return cls(column_id, field.name, field.type, field.nullable, comment=field.comment)
 
     @property
     def field(self) -> t.Field:
         """The column without its id."""
-        return t.Field(self.name, self.type, self.nullable)
+        return t.Field(self.name, self.type, self.nullable, self.comment)
+
+    @property
+    def without_comment(self) -> Column:
+        """The column as far as its rows go."""
+        return replace(self, comment=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as JSON values. On disk, in the log: never change a name."""
+        comment = {} if self.comment is None else {"comment": self.comment}
+        return {
+            "id": self.id,
+            "name": self.name,
+            "type": to_json(self.type),
+            "nullable": self.nullable,
+            "hidden": self.hidden,
+        } | comment
+
+    @classmethod
+    def from_json(cls, item: dict[str, Any]) -> Column:
+        """Return the column that `to_json` described. KeyError if a value is missing."""
+        return cls(
+            item["id"],
+            item["name"],
+            from_json(item["type"]),
+            item["nullable"],
+            item["hidden"],
+            item.get("comment"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +202,7 @@ class TableSchema:
         """Return the schema as JSON values. On disk, in the log: never change a name."""
         return {
             "version": self.version,
-            "columns": [
-                {
-                    "id": column.id,
-                    "name": column.name,
-                    "type": to_json(column.type),
-                    "nullable": column.nullable,
-                    "hidden": column.hidden,
-                }
-                for column in self.columns
-            ],
+            "columns": [column.to_json() for column in self.columns],
             "primary_key": [
                 {
                     "column": key.column_id,
@@ -196,7 +221,7 @@ class TableSchema:
         try:
             return cls(
                 value["version"],
-                tuple(_column_from_json(item) for item in value["columns"]),
+                tuple(map(Column.from_json, value["columns"])),
                 tuple(
                     KeyColumn(item["column"], item["descending"], item["nulls_first"])
                     for item in value["primary_key"]
@@ -267,16 +292,7 @@ def _numbered(fields: Sequence[t.Field]) -> tuple[Column, ...]:
             raise SchemaError(f"two columns are named {field.name!r}; upper and lower case are one")
         seen.add(field.name.lower())
     arrow_schema(fields)
-    return tuple(
-        Column(number, field.name, field.type, field.nullable)
-        for number, field in enumerate(fields, start=1)
-    )
-
-
-def _column_from_json(item: dict[str, Any]) -> Column:
-    return Column(
-        item["id"], item["name"], from_json(item["type"]), item["nullable"], item["hidden"]
-    )
+    return tuple(Column.of(number, field) for number, field in enumerate(fields, start=1))
 
 
 def name_list(what: str, names: Sequence[str]) -> Sequence[str]:

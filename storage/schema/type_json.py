@@ -16,6 +16,7 @@ from . import types as t
 Json: TypeAlias = str | dict[str, Any]
 
 _COLLATIONS = "__COLLATIONS"
+_COMMENT = "comment"
 
 _NAMES: dict[t.DataType, str] = {
     t.Boolean(): "boolean",
@@ -67,11 +68,14 @@ def to_json(data_type: t.DataType) -> Json:
 def field_to_json(field: t.Field) -> dict[str, Any]:
     """Return a struct's field as Spark's ``StructField.jsonValue`` does.
 
-    Collations of strings that are not inside a struct of their own stand in the metadata.
+    Its metadata holds the comment, and the collations of strings that are not inside a struct of
+    their own.
     """
     collations: dict[str, str] = {}
     plain = _without_collations(field.type, field.name, collations)
-    metadata = {_COLLATIONS: collations} if collations else {}
+    metadata: dict[str, Any] = {_COLLATIONS: collations} if collations else {}
+    if field.comment is not None:
+        metadata[_COMMENT] = field.comment
     return {
         "name": field.name,
         "type": to_json(plain),
@@ -91,8 +95,9 @@ def from_json(value: Json) -> t.DataType:
 def field_from_json(value: dict[str, Any]) -> t.Field:
     """Return the field that Spark's JSON form of one describes; errors as in `from_json`."""
     try:
-        name, collations = value["name"], (value.get("metadata") or {}).get(_COLLATIONS, {})
-        return t.Field(name, _read(value["type"], name, collations), value.get("nullable", True))
+        name, metadata = value["name"], value.get("metadata") or {}
+        data_type = _read(value["type"], name, metadata.get(_COLLATIONS, {}))
+        return t.Field(name, data_type, value.get("nullable", True), metadata.get(_COMMENT))
     except (KeyError, TypeError, AttributeError) as error:
         raise SchemaError(f"{value!r} is not a field in Spark's JSON form") from error
 

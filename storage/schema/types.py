@@ -18,7 +18,7 @@ Does not know: Arrow (arrow.py), text (ddl.py, type_json.py), bytes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ..errors import UnsupportedTypeError
@@ -249,11 +249,15 @@ class Map(DataType):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named part of a struct, or a column before a table gives it an id."""
+    """A named part of a struct, or a column before a table gives it an id.
+
+    Two fields that differ in their comment only are equal: the comment does not change the type.
+    """
 
     name: str
     type: DataType
     nullable: bool = True
+    comment: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         """Return the field in DDL; valid both inside STRUCT<> and as a column definition."""

@@ -6,6 +6,7 @@ import pytest
 
 from relstate.connector.sql.ddl import (
     AddColumns,
+    CommentColumn,
     DropColumns,
     RenameColumn,
     SetProperties,
@@ -106,6 +107,7 @@ MERGE = """
         ("ALTER TABLE t DROP COLUMNS (a, `b c`)", DropColumns("t", ("a", "b c"))),
         ("ALTER TABLE t RENAME COLUMN a TO b", RenameColumn("t", "a", "b")),
         ("ALTER TABLE t ALTER COLUMN a TYPE DECIMAL(9, 2)", WidenColumn("t", "a", "DECIMAL(9, 2)")),
+        ("ALTER TABLE t ALTER a COMMENT 'it''s'", CommentColumn("t", "a", "it's")),
         ("ALTER TABLE t SET TBLPROPERTIES ('ttl' = '1 day')", SetProperties("t", {"ttl": "1 day"})),
         ("ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS (ttl)", SetProperties("t", {"ttl": None})),
         ("EXPLAIN SELECT 1;", Explain("SELECT 1", "simple")),

@@ -57,20 +57,37 @@ def test_tables_come_and_go(db: Database, store: Store) -> None:
     assert store.epoch == epoch + 3
 
 
+def test_comments_of_columns_are_kept(db: Database) -> None:
+    """In DESCRIBE and in the schema of what is read, until they are altered."""
+    db.sql(
+        "CREATE TABLE t (k INT COMMENT 'its ''key'' here' PRIMARY KEY, "
+        "v STRUCT<x: INT COMMENT 'inside'> COMMENT \"a\\tb\")"
+    )
+    key, value = db.sql("SELECT k, v FROM t").schema
+
+    assert key.metadata == {"comment": "its 'key' here"}
+    assert value.metadata == {"comment": "a\tb"}
+    assert value.dataType["x"].metadata == {"comment": "inside"}  # type: ignore[index]
+    db.sql("ALTER TABLE t ALTER COLUMN k COMMENT 'another'")
+    assert [row.comment for row in db.sql("DESCRIBE t").collect()] == ["another", "a\tb"]
+    assert db.sql("SELECT * FROM t").schema["k"].metadata == {"comment": "another"}
+
+
 def test_a_table_is_described(db: Database) -> None:
     """Its columns in their order, with their place and order in the keys."""
     db.sql(
-        "CREATE TABLE t (a INT, b STRUCT<x: INT NOT NULL>, `c d` DECIMAL(5,2) NOT NULL, e STRING, "
+        "CREATE TABLE t (a INT, b STRUCT<x: INT NOT NULL>, `c d` DECIMAL(5,2) NOT NULL "
+        "COMMENT 'of the day', e STRING, "
         "PRIMARY KEY ((e), a DESC NULLS FIRST))"
     )
 
     described = [tuple(row) for row in db.sql("DESCRIBE TABLE t").collect()]
 
     assert described == [
-        ("a", "INT", False, 2, "DESC NULLS FIRST", False),
-        ("b", "STRUCT<x: INT NOT NULL>", True, None, None, False),
-        ("c d", "DECIMAL(5,2)", False, None, None, False),
-        ("e", "STRING", False, 1, "ASC NULLS FIRST", True),
+        ("a", "INT", False, 2, "DESC NULLS FIRST", False, None),
+        ("b", "STRUCT<x: INT NOT NULL>", True, None, None, False, None),
+        ("c d", "DECIMAL(5,2)", False, None, None, False, "of the day"),
+        ("e", "STRING", False, 1, "ASC NULLS FIRST", True, None),
     ]
 
 

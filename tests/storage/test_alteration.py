@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relstate.storage import Proposal, Store
+from relstate.storage import Proposal, Store, TableSchema
 from relstate.storage.errors import SchemaError, SchemaMismatchError, TableNotFoundError, UsageError
 from support.stores import contents, unsynced
 
@@ -239,3 +239,26 @@ def check_alterations(store: Store, steps: list[str]) -> None:
     for epoch, expected in states.items():
         assert contents(store, "t", epoch) == expected
     assert store.check().ok
+
+
+def test_a_comment_is_kept_and_altered(store: Store) -> None:
+    """It is in the log, as of each epoch; rows and the schema's version do not change."""
+    store.create_table(
+        "t", "k INT COMMENT 'its ''key'' ' 'here', v INT COMMENT \"a\\tb\"", primary_key=["k"]
+    )
+    write(store, k=[1], v=[2])
+    before = store.epoch
+    store.comment_column("t", "V", "other")
+    store.comment_column("t", "k", None)
+    store.add_columns("t", "c INT COMMENT 'new'")
+
+    def comments(schema: TableSchema) -> list[str | None]:
+        return [column.comment for column in schema.columns]
+
+    with Store.open(store.path) as reopened:
+        assert comments(reopened.table("t").schema) == [None, "other", "new"]
+        assert comments(reopened.at(before).table("t").schema) == ["its 'key' here", "a\tb"]
+        assert reopened.table("t").schema.version == 2
+        assert contents(reopened, "t") == [(1, 2, None)]
+    with pytest.raises(SchemaError, match="no column 'nothing'"):
+        store.comment_column("t", "nothing", "x")

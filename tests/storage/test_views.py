@@ -338,6 +338,7 @@ def test_what_a_view_reads_stays_as_it_reads_it(store: Store) -> None:
         ):
             alter()
     store.add_columns("t", "c INT")
+    store.comment_column("t", "a", "a comment changes no row")
     store.rename_column("t", "b", "d")
     store.widen_column("t", "d", "BIGINT")
     store.drop_columns("t", "d")

@@ -82,7 +82,7 @@ def test_synonyms_and_spellings(text: str, expected: t.DataType) -> None:
 
 
 def test_columns_in_all_their_forms() -> None:
-    """NOT NULL, comments, colons and odd names are read; the comment is not kept."""
+    """NOT NULL, comments, colons and odd names are read; texts side by side are one."""
     found = parse_columns("a BIGINT NOT NULL, b: int COMMENT 'it''s' \"x\", `odd``name` time(3)")
 
     assert found == (
@@ -90,6 +90,7 @@ def test_columns_in_all_their_forms() -> None:
         t.Field("b", t.Int()),
         t.Field("odd`name", t.Time(3)),
     )
+    assert [field.comment for field in found] == [None, "it'sx", None]
 
 
 @pytest.mark.parametrize(
