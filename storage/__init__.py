@@ -17,8 +17,8 @@ from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
 from .environment import Environment, environment_of, local_folder
 from .feed.columns import CHANGE_TYPE, FEED_FIELDS, adds_row, feed_fields
-from .feed.plan import DEDUPLICATIONS, FeedPlan
-from .feed.snapshot import FeedSnapshot
+from .feed.feed_plan import FeedPlan, FeedSnapshot
+from .feed.planning import DEDUPLICATIONS
 from .instant import iso_time, moment_of, parse_instant
 from .log.entry import (
     Entry,

@@ -21,8 +21,8 @@ from .check import Report, check
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
 from .errors import RelstateError
-from .feed.plan import FeedPlan, FeedRequest, data_epochs, plan_feed
-from .feed.snapshot import FeedSnapshot, snapshot_of
+from .feed.feed_plan import FeedPlan, FeedSnapshot
+from .feed.planning import FeedRequest, data_epochs, plan_feed, snapshot_of
 from .instant import micros_of
 from .log.entry import Entry, SegmentRecord, Settings
 from .log.proposal import NewView, Proposal, Required

@@ -1,7 +1,7 @@
-"""The columns of a change feed: the table's own and, behind them, what happened to a row and when.
+"""The columns of a change feed: the table's own, then what happened to a row and when.
 
-Promises: names, types and words are those of Delta Lake's change data feed, which Spark 4.2 took
-over for its own.
+Promises: names, types and labels are those of Delta Lake's change data feed, which Spark 4.2
+adopted.
 Does not know: how changes are found.
 """
 
@@ -35,33 +35,31 @@ _LABELS = pa.array(["insert", "delete", "update_preimage", "update_postimage"], 
 
 
 def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tuple[Field, ...]:
-    """Return the fields of a feed of a table, or those of these names in this order.
+    """Return the fields of a table's feed, or those with some names, in the order of the names.
 
-    Hidden columns are there only for who names them.
-
-    SchemaMismatchError if there is none of a name, or a name comes twice; SchemaError if the table
-    itself has a column with one of the feed's names.
+    Hidden columns are returned only if they are named. SchemaMismatchError for an unknown or
+    repeated name; SchemaError if the table itself has a column with one of the feed's names.
     """
     taken = {field.name for field in FEED_FIELDS}
     for column in schema.columns:
         if column.name.lower() in taken:
             raise SchemaError(
-                f"the table has a column {column.name!r}, which a change feed adds: rename it"
+                f"the table has a column {column.name!r}, a name that a change feed adds: rename it"
             )
     fields = (*(column.field for column in schema.columns), *FEED_FIELDS)
     if names is None:
         return (*(column.field for column in schema.visible_columns), *FEED_FIELDS)
     known = {field.name.lower(): field for field in fields}
     try:
-        wanted = tuple(known.pop(name.lower()) for name in name_list("columns", names))
+        chosen = tuple(known.pop(name.lower()) for name in name_list("columns", names))
     except KeyError as error:
         raise SchemaMismatchError(
-            f"{error} is not a column of the change feed, or was asked for twice; there are "
+            f"{error} is not a column of the change feed, or is named twice; the columns are "
             f"{', '.join(field.name for field in fields)}"
         ) from None
-    if not wanted:
-        raise SchemaMismatchError("no column was asked for; name at least one")
-    return wanted
+    if not chosen:
+        raise SchemaMismatchError("the list of columns is empty; name at least one")
+    return chosen
 
 
 def feed_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
@@ -70,14 +68,14 @@ def feed_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
 
 
 def stored_columns(schema: TableSchema, names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the table's columns among some of its feed; if there is none, one of the key."""
+    """Return the table's columns among those of its feed; if there are none, one of the key."""
     added = {field.name for field in FEED_FIELDS}
-    found = tuple(schema.column(name) for name in names if name not in added)
-    return found or schema.key_columns[:1]
+    columns = tuple(schema.column(name) for name in names if name not in added)
+    return columns or schema.key_columns[:1]
 
 
 def adds_row(types: pa.Array) -> NDArray[np.bool_]:
-    """Return which rows of a feed are there after their change, by its column of change types."""
+    """Return which rows of a feed exist after their change, by its column of change types."""
     after: NDArray[np.bool_] = np.asarray(pc.is_in(types, _LABELS.take([INSERT, UPDATE_POSTIMAGE])))
     return after
 
@@ -91,7 +89,7 @@ def feed_batch(
 ) -> pa.RecordBatch:
     """Return rows as a batch of a feed's ``schema``.
 
-    ``types``: `INSERT` to `UPDATE_POSTIMAGE` a row; ``versions``: epochs, and ``times``:
+    ``types``: `INSERT` to `UPDATE_POSTIMAGE` for each row; ``versions``: epochs, and ``times``:
     microseconds since 1970, int64.
     """
     added = {

@@ -1,8 +1,10 @@
-"""The history of some keys: each row as it was before a range of commits and after each of them.
+"""The history of some keys: each row before a range of commits and after each of them.
 
 Promises: changes come from what was visible before and after, never from what was written: a row
-that was written again as it was, or deleted where there was none, is no change.
-Does not know: bytes beyond the headers of values, or where entries come from.
+that was written again unchanged, or deleted where there was none, is not a change. Rows are
+compared under the table's present schema, whichever schemas they were written under; values are the
+same if their bits are, so NaN equals NaN and 0.0 differs from -0.0.
+Does not know: where entries come from.
 """
 
 from __future__ import annotations
@@ -13,29 +15,31 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Positions, equal_neighbours, sort_order
+from ..codec.ragged import Bytes, Positions, equal_neighbours, gather, sort_order
 from ..segment.block import Block
 from ..segment.kind import Kind
+from ..table.encoding import Encoding
 from ..table.header import Headers
 from .source import joined
 
 Flags: TypeAlias = NDArray[np.bool_]
-Same: TypeAlias = Callable[[Block, Block], Flags]
-"""Tells pair by pair whether two entries of one key, none of which deletes, are the same row."""
+RowComparison: TypeAlias = Callable[[Block, Block], Flags]
+"""Returns for each pair of entries of one key, neither a delete, whether they are the same row."""
 
 ABSENT = -1
-"""Where there is no row."""
+"""The position of a row that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of rows, one a key and step, or one a key.
+    """Changes of rows: one per key and step, or one per key.
 
-    ``entries`` hold the rows; ``before`` and ``after`` are a change's places in them, `ABSENT`
-    where there is no row. ``first`` and ``last`` are the steps that ended the one and began the
-    other. All int64.
+    ``entries`` hold the rows; ``before`` and ``after`` are the positions of a change's rows in
+    them, `ABSENT` where there is no row. ``first`` is the step that ended the row before, ``last``
+    the one that began the row after. All int64.
     """
 
     entries: Block
@@ -47,10 +51,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Entries in key order, of one key in the order of the steps.
+    """Entries in key order, those of one key in the order of the steps.
 
-    ``steps``: the step of every entry, -1 for what was before all of them. ``keys``: a number for
-    every key, ascending. Both int64.
+    ``steps``: the step of every entry, -1 for an entry from before all of them. ``keys``: a number
+    for every key, ascending. Both int64.
     """
 
     entries: Block
@@ -61,7 +65,7 @@ class History:
     def of(cls, before: Block, steps: Sequence[tuple[int, Block]]) -> History:
         """Return the history of the entries before and those of some steps, ascending.
 
-        Neither holds a key twice.
+        No block holds a key twice.
         """
         blocks = [before, *(block for _, block in steps)]
         numbers = [-1, *(number for number, _ in steps)]
@@ -81,45 +85,76 @@ class History:
         is_last = np.append(self.keys[1:] != self.keys[:-1], np.ones(min(len(self.keys), 1), bool))
         return self.entries.take(np.flatnonzero(is_last))
 
-    def changes(self, same: Same) -> Changes:
+    def changes(self, same: RowComparison) -> Changes:
         """Return what every step changed, in key order, of one key in the order of the steps."""
-        before, after = self._seen()
-        places = np.flatnonzero((self.steps >= 0) & ((before != ABSENT) | (after != ABSENT)))
-        before, after = before[places], after[places]
-        changed = self._differ(before, after, same)
-        steps = self.steps[places[changed]]
+        before, after = self._visible()
+        candidates = np.flatnonzero((self.steps >= 0) & ((before != ABSENT) | (after != ABSENT)))
+        before, after = before[candidates], after[candidates]
+        changed = self._differing(before, after, same)
+        steps = self.steps[candidates[changed]]
         return Changes(self.entries, before[changed], after[changed], steps, steps)
 
-    def net_changes(self, same: Same) -> Changes:
+    def net_changes(self, same: RowComparison) -> Changes:
         """Return what all steps together changed of every key, in key order.
 
-        What a row was is told of the first step that changed it, what it became of the last.
+        The row before belongs to the first step that changed it, the row after to the last.
         """
-        each = self.changes(same)
-        keys = self.keys[np.where(each.after != ABSENT, each.after, each.before)]
+        single = self.changes(same)
+        keys = self.keys[np.where(single.after != ABSENT, single.after, single.before)]
         starts = np.flatnonzero(np.append(np.ones(min(len(keys), 1), bool), keys[1:] != keys[:-1]))
         ends = np.append(starts[1:], len(keys))[: len(starts)] - 1
-        before, after = each.before[starts], each.after[ends]
-        some = np.flatnonzero((before != ABSENT) | (after != ABSENT))
-        kept = some[self._differ(before[some], after[some], same)]
+        before, after = single.before[starts], single.after[ends]
+        candidates = np.flatnonzero((before != ABSENT) | (after != ABSENT))
+        changed = candidates[self._differing(before[candidates], after[candidates], same)]
         return Changes(
-            self.entries, before[kept], after[kept], each.first[starts[kept]], each.last[ends[kept]]
+            self.entries,
+            before[changed],
+            after[changed],
+            single.first[starts[changed]],
+            single.last[ends[changed]],
         )
 
-    def _seen(self) -> tuple[Positions, Positions]:
-        """Return for every entry the rows that were seen before and after it."""
-        places = np.arange(len(self.steps))
-        rows = np.where(Headers(self.entries).kinds != Kind.DELETE, places, ABSENT)
-        before = np.full(len(rows), ABSENT, np.int64)
+    def _visible(self) -> tuple[Positions, Positions]:
+        """Return for every entry the positions of the rows visible before and after it."""
+        positions = np.arange(len(self.steps))
+        after = np.where(Headers(self.entries).kinds != Kind.DELETE, positions, ABSENT)
+        before = np.full(len(after), ABSENT, np.int64)
         follows = np.flatnonzero(self.keys[1:] == self.keys[:-1]) + 1
-        before[follows] = rows[follows - 1]
-        return before, rows
+        before[follows] = after[follows - 1]
+        return before, after
 
-    def _differ(self, before: Positions, after: Positions, same: Same) -> Positions:
-        """Return the places where what was seen before is not what was seen after."""
+    def _differing(self, before: Positions, after: Positions, same: RowComparison) -> Positions:
+        """Return the indices where the row before is not the row after."""
         differ = np.ones(len(before), bool)
         both = np.flatnonzero((before != ABSENT) & (after != ABSENT))
         if len(both):
             pair = self.entries.take(before[both]), self.entries.take(after[both])
             differ[both] = ~same(*pair)
         return np.flatnonzero(differ)
+
+
+def same_rows(encoding: Encoding, left: Block, right: Block) -> Flags:
+    """Return for every entry of ``left`` whether its row is that of ``right`` at the same index.
+
+    No entry is a delete; the keys are the same. ValueError or IndexError if the bytes are not rows
+    of the table.
+    """
+    left_headers, right_headers = Headers(left), Headers(right)
+    same: Flags = left_headers.body_lengths == right_headers.body_lengths
+    rows = np.flatnonzero(same)
+    same[rows] = np.asarray(pc.equal(_bodies(left_headers, rows), _bodies(right_headers, rows)))
+    # Under one schema equal bytes are equal rows; under the present one other bytes are other rows.
+    has_one_schema = left_headers.schema_versions == right_headers.schema_versions
+    is_present = left_headers.schema_versions == encoding.schema.version
+    undecided = np.flatnonzero(~(has_one_schema & (same | is_present)))
+    if len(undecided):
+        values = (
+            encoding.reencode_values(left.take(undecided)),
+            encoding.reencode_values(right.take(undecided)),
+        )
+        same[undecided] = np.asarray(pc.equal(*values))
+    return same
+
+
+def _bodies(headers: Headers, rows: NDArray[np.int64]) -> Bytes:
+    return gather(headers.block.values, headers.body_starts[rows], headers.body_lengths[rows])

@@ -1,7 +1,7 @@
 """Reading a feed: from the segments of its steps to batches of changes.
 
-Promises: what is read are the entries that the steps wrote and, of what was there before, the rows
-under the same keys, unless a step removed all rows; memory is bounded by a group of vnodes.
+Promises: a read examines the entries that the steps wrote and the earlier rows under the same keys,
+all earlier rows only if a step removed all; memory is bounded by a range of vnodes.
 Does not know: the log, or how the steps were found.
 """
 
@@ -41,20 +41,18 @@ from .columns import (
     feed_schema,
     stored_columns,
 )
-from .comparison import same_rows
-from .history import ABSENT, Changes, History
-from .source import NOTHING, EntrySource, joined, keys_in, resolved
-from .step import FeedStep
+from .history import ABSENT, Changes, History, same_rows
+from .source import NOTHING, EntrySource, FeedStep, joined, keys_in, resolved
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
 
 
 @dataclass(frozen=True, slots=True)
 class FeedShape:
-    """What a feed gives of each change.
+    """What a feed returns of each change.
 
-    ``is_net``: one change a key, else one a key and step. ``update_images``: an update is its two
-    images, else a delete and an insert. ``columns``: names, in order.
+    ``is_net``: one change per key, else one per key and step. ``update_images``: an update is its
+    two images, else a delete and an insert. ``columns``: names, in order.
     """
 
     is_net: bool
@@ -85,11 +83,11 @@ class FeedReader:
         self._times = np.array([step.time for step in steps], np.int64)
 
     def batches(self, vnodes: range) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of the rows in a range of vnodes, which are held all at once, or, of a
-        table that only grows, one file after another.
+        """Yield the changes of the rows in a range of vnodes, in the order of the steps.
 
-        In the order of the steps; images of an update stand one behind the other. OptionError if
-        rows expire, which no commit tells of; CorruptionError for damage.
+        All of them are in memory at once, but for a table that only grows: then one file at a time.
+        The images of an update follow one another. OptionError if rows expire: they leave without
+        a commit. CorruptionError for damage.
         """
         try:
             bounds = self._encoding.vnode_bounds(vnodes)
@@ -107,11 +105,11 @@ class FeedReader:
 
     @property
     def _only_grows(self) -> bool:
-        """Whether no key is written twice: no commit may write one that is there, or expired."""
+        """Whether no key is written twice: the table is append-only and no row expires."""
         table_id = self._encoding.table_id
-        placed = chain(self._before.segments, *(step.segments for step in self._steps))
+        segments = chain(self._before.segments, *(step.segments for step in self._steps))
         return self._encoding.definition.properties.append_only and not any(
-            one.record.expiring(table_id) for one in placed
+            segment.record.expiring(table_id) for segment in segments
         )
 
     def _inserts(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
@@ -127,8 +125,8 @@ class FeedReader:
         self._check_expiry(history.ends if self._shape.is_net else history.entries)
         same = partial(same_rows, self._encoding)
         changes = history.net_changes(same) if self._shape.is_net else history.changes(same)
-        types, places, steps = self._images(changes)
-        yield from self._batches(changes.entries.take(places), types, steps)
+        types, positions, steps = self._images(changes)
+        yield from self._batches(changes.entries.take(positions), types, steps)
 
     # Entries
 
@@ -138,29 +136,31 @@ class FeedReader:
         self._check_expiry(before)
         fold = self._encoding.fold
         table: StorageTable | None = self._table
-        # What is there now, as far as it was looked up, and all that was since rows were removed.
-        current, met = before, [before]
-        found: list[tuple[int, Block]] = []
+        # The entries that are visible now, as far as they were looked up, and all entries since the
+        # last step that removed all rows.
+        current, since_removal = before, [before]
+        history: list[tuple[int, Block]] = []
         for number, (step, blocks) in enumerate(zip(self._steps, written, strict=True)):
-            gone = NOTHING
+            deletes = NOTHING
             if step.is_based:
-                gone, table, current, met = self._deletes(keys_in(met)), None, NOTHING, []
+                deletes, table, current = self._deletes(keys_in(since_removal)), None, NOTHING
+                since_removal = []
             if fold is None:
                 own = resolved(blocks, None)
             else:
                 if step.basis is not None:
                     table, current = self._table_over(step.basis), NOTHING
-                own = resolved([*blocks, _under(current, table, keys_in(blocks))], fold)
+                own = resolved([*blocks, _entries_under(current, table, keys_in(blocks))], fold)
                 current = resolved([own, current], None)
-            met.append(own)
-            found.append((number, resolved([own, gone], None) if len(gone) else own))
-        return History.of(before, found)
+            since_removal.append(own)
+            history.append((number, resolved([own, deletes], None) if len(deletes) else own))
+        return History.of(before, history)
 
     def _table_over(self, segments: tuple[PlacedSegment, ...]) -> StorageTable:
         return replace(self._before, segments=segments).open(self._environment)
 
     def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:
-        """Return what was there before the steps under the keys they wrote, or may have removed."""
+        """Return the entries before the steps, of the keys that they wrote or may have removed."""
         if any(step.is_based for step in self._steps):
             blocks = self._source.read(self._before.segments, bounds)
             return resolved(blocks, self._encoding.fold)
@@ -171,10 +171,10 @@ class FeedReader:
         return Block.over(keys, constant(self._encoding.encode_delete(), len(keys)))
 
     def _check_expiry(self, block: Block) -> None:
-        """OptionError if a row expires; a delete may, which only says how long it is kept."""
+        """OptionError if a row expires. The expiry of a delete only says how long it is kept."""
         headers = Headers(block)
         if ((headers.flags & EXPIRES != 0) & (headers.kinds != Kind.DELETE)).any():
-            raise rows_expiring(self._encoding.definition)
+            raise expiring_rows_error(self._encoding.definition)
 
     # Batches
 
@@ -192,11 +192,11 @@ class FeedReader:
             start = part.stop
 
     def _images(self, changes: Changes) -> tuple[NDArray[np.int8], Positions, Positions]:
-        """Return (types, places, steps) of the rows that tell some changes, in their order."""
+        """Return (types, positions, steps) of the rows that make up some changes, in order."""
         order = np.argsort(changes.last, kind="stable")
-        places = np.stack([changes.before[order], changes.after[order]], axis=1)
+        positions = np.stack([changes.before[order], changes.after[order]], axis=1)
         steps = np.stack([changes.first[order], changes.last[order]], axis=1)
-        is_update = (places != ABSENT).all(axis=1) & self._shape.update_images
+        is_update = (positions != ABSENT).all(axis=1) & self._shape.update_images
         types = np.stack(
             [
                 np.where(is_update, UPDATE_PREIMAGE, DELETE),
@@ -204,35 +204,35 @@ class FeedReader:
             ],
             axis=1,
         ).astype(np.int8)
-        there = places != ABSENT
-        return types[there], places[there], steps[there]
+        is_present = positions != ABSENT
+        return types[is_present], positions[is_present], steps[is_present]
 
 
-def _under(current: Block, table: StorageTable | None, keys: Bytes) -> Block:
-    """Return the entries under some keys: those that are current, else the table's."""
+def _entries_under(current: Block, table: StorageTable | None, keys: Bytes) -> Block:
+    """Return the entries of some keys: those in ``current``, else the table's."""
     if not len(keys):
         return NOTHING
     known = current.key_bytes()
-    here = current.take(np.flatnonzero(np.asarray(pc.is_in(known, value_set=keys))))
-    rest = keys.filter(pc.invert(pc.is_in(keys, value_set=known)))
-    if table is None or not len(rest):
-        return here
-    return joined([here, table.get_values(rest)])
+    entries = current.take(np.flatnonzero(np.asarray(pc.is_in(known, value_set=keys))))
+    missing_keys = keys.filter(pc.invert(pc.is_in(keys, value_set=known)))
+    if table is None or not len(missing_keys):
+        return entries
+    return joined([entries, table.get_values(missing_keys)])
 
 
-def expiring(table: str) -> OptionError:
+def expiring_table_error(table: str) -> OptionError:
     """Return the error that refuses the feed of a table whose rows expire."""
     return OptionError(
-        f"table {table}: its rows expire (TTL), so they leave it without a commit, and commits do "
-        "not tell its changes: read the whole table at two epochs instead"
+        f"table {table}: its rows expire (TTL) without a commit, so the commits do not hold all of "
+        "its changes: read the whole table at two epochs instead"
     )
 
 
-def rows_expiring(definition: TableDefinition) -> OptionError:
-    """Return the error that refuses changes among which there are rows that expire."""
+def expiring_rows_error(definition: TableDefinition) -> OptionError:
+    """Return the error that refuses changes of rows that expire."""
     return OptionError(
-        f"table {definition.name}: some of its rows expire, written with a TTL: they leave it "
-        f"without a commit, and commits do not tell its changes; {without_expiry(definition)}. "
-        "Then net changes from before they came can be read, and a view goes on; one that holds "
-        "such a row already is to be dropped and created anew"
+        f"table {definition.name}: some of its rows were written with a TTL and expire without a "
+        f"commit, so the commits do not hold all of its changes; {without_expiry(definition)}. "
+        "After that the net changes since before these rows can be read, and views go on; drop and "
+        "create again a view that already holds such a row"
     )

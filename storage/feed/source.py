@@ -1,18 +1,22 @@
-"""The entries of a table in some of its segments, as they stand there, deletes included.
+"""What a feed is made of: the commits that changed a table, and the entries in their segments.
 
+Promises: every commit that may have changed a row of the table is a step, maintenance never is.
+Entries come as they are stored, deletes included.
 Does not know: what a change is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ..codec.ragged import Bytes, first_of_each
 from ..environment import Environment
 from ..errors import CorruptionError
-from ..log.state import PlacedSegment
+from ..log.entry import Entry
+from ..log.state import PlacedSegment, placed_in
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES
@@ -23,6 +27,32 @@ from ..table.scan import Bounds
 
 _LEAVES = 2048
 NOTHING = Block.of_pairs([])
+
+
+@dataclass(frozen=True, slots=True)
+class FeedStep:
+    """What one commit did to a table.
+
+    ``time``: the commit's, microseconds since 1970. ``segments``: those with rows of the table
+    that it added, the newest first. ``is_based``: it removed all rows that were there before.
+    ``basis``: the segments right before it, if maintenance after the previous step may have dropped
+    deletes that decide how the rows of this one are merged; else None.
+    """
+
+    epoch: int
+    time: int
+    segments: tuple[PlacedSegment, ...]
+    is_based: bool
+    basis: tuple[PlacedSegment, ...] | None = None
+
+
+def steps_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:
+    """Yield the steps of some commits, in their order."""
+    for entry in entries:
+        is_based = table_id in entry.based_tables
+        segments = placed_in(entry.added, entry.epoch, table_id)
+        if entry.data_change and (is_based or segments):
+            yield FeedStep(entry.epoch, entry.time, segments, is_based)
 
 
 class EntrySource:
@@ -39,8 +69,9 @@ class EntrySource:
 
         CorruptionError, naming the file, for damage.
         """
-        found = (self._read(one, bounds) for one in segments if self._overlaps(one, bounds))
-        return [block for block in found if len(block)]
+        overlapping = (placed for placed in segments if self._overlaps(placed, bounds))
+        blocks = (self._read(placed, bounds) for placed in overlapping)
+        return [block for block in blocks if len(block)]
 
     def _overlaps(self, placed: PlacedSegment, bounds: Bounds) -> bool:
         low, high = bounds
@@ -53,26 +84,27 @@ class EntrySource:
 
     def _read(self, placed: PlacedSegment, bounds: Bounds) -> Block:
         file = registry.open(self._environment, placed.record, self._verify)
-        around = longkey.entry_bounds(*bounds)
+        entry_bounds = longkey.entry_bounds(*bounds)
         try:
-            blocks = [longkey.unpack(block) for block in file.blocks(*around, _LEAVES)]
-            found = joined(blocks)
-            if (found.key_lengths < PREFIX_BYTES).any():
+            entries = joined(
+                [longkey.unpack(block) for block in file.blocks(*entry_bounds, _LEAVES)]
+            )
+            if (entries.key_lengths < PREFIX_BYTES).any():
                 raise ValueError("a key is too short to be a row's")
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error
-        return found if around == bounds else found.between(*bounds)
+        return entries if entry_bounds == bounds else entries.between(*bounds)
 
 
 def joined(blocks: Sequence[Block]) -> Block:
-    """Return the entries of some blocks, one block after another."""
+    """Return the entries of some blocks as one block, in their order."""
     return Block.joined(blocks) if blocks else NOTHING
 
 
 def resolved(blocks: Sequence[Block], fold: Fold | None) -> Block:
-    """Return one entry a key of some blocks, the newest block first, in key order.
+    """Return one entry per key of some blocks, the newest block first, in key order.
 
-    ``fold``: that of the table, None where the newest entry of a key is all there is to know.
+    ``fold``: that of the table, None if the newest entry of a key alone decides.
     """
     entries = joined(blocks)
     if not len(entries):
@@ -85,8 +117,7 @@ def resolved(blocks: Sequence[Block], fold: Fold | None) -> Block:
 
 def keys_in(blocks: Sequence[Block]) -> Bytes:
     """Return the full keys of some blocks, each once, in their order."""
-    keys = [block.key_bytes() for block in blocks]
-    if not keys:
+    if not blocks:
         return NOTHING.key_bytes()
-    every = pa.concat_arrays(keys)
-    return every.take(pa.array(first_of_each(every)))
+    keys = pa.concat_arrays([block.key_bytes() for block in blocks])
+    return keys.take(pa.array(first_of_each(keys)))

@@ -121,16 +121,15 @@ class SegmentRecord:
     """The log's record of one segment.
 
     ``name`` is without folder and suffix, ``size`` in bytes, ``hash`` the file's xxh3_64 in
-    hexadecimal. ``place`` is the sequence number (epoch, rank) of the newest segment that
-    compaction merged into it; None for a segment of new rows: its commit's epoch and its rank there
-    count.
+    hexadecimal. ``sequence_number`` is the (epoch, rank) of the newest segment that compaction
+    merged into it; None for a segment whose rows are new: it has that of its commit.
     """
 
     name: str
     size: int
     hash: str
     tables: tuple[TableStatistics, ...]
-    place: tuple[int, int] | None = None
+    sequence_number: tuple[int, int] | None = None
 
     def rows(self, table_id: int) -> int:
         """Return the number of a table's entries in the segment, deletes included."""
@@ -151,7 +150,7 @@ class SegmentRecord:
             "size": self.size,
             "hash": self.hash,
             "tables": [table.to_json() for table in self.tables],
-            "place": None if self.place is None else list(self.place),
+            "place": None if self.sequence_number is None else list(self.sequence_number),
         }
 
     @classmethod
@@ -162,7 +161,7 @@ class SegmentRecord:
             value["size"],
             value["hash"],
             tuple(TableStatistics.from_json(table) for table in value["tables"]),
-            None if value["place"] is None else _place(value["place"]),
+            None if value["place"] is None else _sequence_number(value["place"]),
         )
 
 
@@ -434,6 +433,6 @@ def _segment_name(name: str) -> str:
     return name
 
 
-def _place(value: list[int]) -> tuple[int, int]:
+def _sequence_number(value: list[int]) -> tuple[int, int]:
     epoch, rank = value
     return epoch, rank

@@ -390,7 +390,7 @@ class _Draft:
     def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
         for rank, record in enumerate(entry.added):
-            placed = PlacedSegment(record, *(record.place or (entry.epoch, rank)))
+            placed = PlacedSegment(record, *(record.sequence_number or (entry.epoch, rank)))
             for table_id in self._shown_in(placed):
                 self._segments[record.name] = placed
                 self._segments_of(table_id).append(placed)

@@ -1,13 +1,13 @@
-"""The layout of a store's live files: which lie over which, and which may be merged.
+"""The layout of a store's live files: which hide which, and which may be merged.
 
-A *cell* is one table's part of one shard; a file has rows in some cells. Of the files with rows in
-one cell that of the greater place hides the others. The files of a merge leave, and what comes of
-them takes the place of the newest of them. So a merge is sound if none of the files that stay has
-been passed: in no cell does one lie over the oldest of the merged files there, and not above the
-place that all of them take.
+A *cell* is one table's part of one shard; a file has rows in some cells. Files are ordered by their
+sequence numbers: of two files with rows in a cell, the one with the greater number hides rows of
+the other. A merge replaces its inputs by files with the greatest sequence number among them. It is
+sound if no file that stays is overtaken: in each cell, no such file has a number above that of the
+oldest input there and not above the number of the output.
 
-Two files of one place came of one merge: they share no key, but may share a cell. A merge may take
-the upper one of an order to another place, and so counts both as beneath each other.
+Two files with one sequence number came from one merge: they share no key, but may share a cell. A
+merge may give either of them another number, so each counts as older than the other.
 
 Promises: pure functions of a state. Does not know: what is worth merging (policy.py).
 """
@@ -23,19 +23,19 @@ from ..log.state import PlacedSegment, StoreState
 
 Cell: TypeAlias = tuple[int, int]
 """A table's id and the number of a shard."""
-Place: TypeAlias = tuple[int, int]
+SequenceNumber: TypeAlias = tuple[int, int]
 """The epoch and the rank that order the versions of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A live segment: its place, its size in bytes, and the cells in which its rows are visible.
+    """A live segment: its sequence number, its size in bytes, and the cells of its visible rows.
 
-    ``has_deletes``: whether there are deletes in it that a merge of all files would drop.
+    ``has_deletes``: whether it holds deletes that a merge of all files would drop.
     """
 
     name: str
-    place: Place
+    sequence_number: SequenceNumber
     size: int
     cells: frozenset[Cell]
     has_deletes: bool = False
@@ -47,7 +47,7 @@ class File:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it has rows in more than one shard."""
+        """Whether it has visible rows in more than one shard."""
         return len(self.shards) > 1
 
 
@@ -55,7 +55,7 @@ class File:
 class Component:
     """Tables that share files, and those files, the oldest first: compacted together.
 
-    ``needs_base``: whether there is a table whose versions only fold from the oldest one up.
+    ``needs_base``: whether the versions of some table can only be folded from the oldest one up.
     """
 
     tables: tuple[TableDefinition, ...]
@@ -69,50 +69,52 @@ class Component:
 
 
 def components(state: StoreState, tables: Collection[int] | None = None) -> list[Component]:
-    """Return the components that hold some tables, by default all, which have rows."""
+    """Return the components of some tables that have rows, by default of all."""
     wanted = state.segments_by_table.keys() if tables is None else tables
-    rest = {table_id for table_id in wanted if table_id in state.segments_by_table}
-    found = []
-    while rest:
-        together = _connected(state, min(rest))
-        rest -= together
-        found.append(_component(state, together))
-    return found
+    remaining = {table_id for table_id in wanted if table_id in state.segments_by_table}
+    components = []
+    while remaining:
+        connected = _connected(state, min(remaining))
+        remaining -= connected
+        components.append(_component(state, connected))
+    return components
 
 
 def _connected(state: StoreState, table_id: int) -> set[int]:
-    """Return the tables that are reached from one by shared segments."""
-    found, rest = set[int](), {table_id}
-    while rest:
+    """Return the tables that are connected to a table by shared segments, itself included."""
+    connected, newly_connected = set[int](), {table_id}
+    while newly_connected:
         reached = {
-            other
-            for one in rest
-            for placed in state.segments_by_table[one]
-            for other in _visible_in(state, placed)
+            neighbour
+            for connected_id in newly_connected
+            for placed in state.segments_by_table[connected_id]
+            for neighbour in _visible_in(state, placed)
         }
-        found |= rest
-        rest = reached - found
-    return found
+        connected |= newly_connected
+        newly_connected = reached - connected
+    return connected
 
 
 def _visible_in(state: StoreState, placed: PlacedSegment) -> list[int]:
-    """Return the tables with visible rows in a segment."""
-    ids = (part.table_id for part in placed.record.tables)
+    """Return the ids of the tables with visible rows in a segment."""
+    tables = (state.tables.get(part.table_id) for part in placed.record.tables)
     return [
-        one for one in ids if one in state.tables and state.tables[one].base_epoch <= placed.epoch
+        table.definition.table_id
+        for table in tables
+        if table is not None and table.base_epoch <= placed.epoch
     ]
 
 
 def _component(state: StoreState, table_ids: Iterable[int]) -> Component:
     tables = {table_id: state.tables[table_id].definition for table_id in sorted(table_ids)}
-    held: dict[str, tuple[PlacedSegment, set[int]]] = {}
+    segments: dict[str, tuple[PlacedSegment, set[int]]] = {}
     for table_id in tables:
         for placed in state.segments_by_table[table_id]:
-            held.setdefault(placed.name, (placed, set()))[1].add(table_id)
-    files = [_file(placed, ids, tables) for placed, ids in held.values()]
+            segments.setdefault(placed.name, (placed, set()))[1].add(table_id)
+    files = [_file(placed, ids, tables) for placed, ids in segments.values()]
     return Component(
         tuple(tables.values()),
-        tuple(sorted(files, key=lambda file: (file.place, file.name))),
+        tuple(sorted(files, key=lambda file: (file.sequence_number, file.name))),
         any(map(_needs_base, tables.values())),
     )
 
@@ -125,7 +127,7 @@ def _file(placed: PlacedSegment, visible: set[int], tables: Mapping[int, TableDe
         for shard, size in enumerate(part.shard_bytes)
         if size
     )
-    # Those of a table with a version column stay for a time that only they know.
+    # A delete of a table with a version column stays until its own expiry.
     has_deletes = any(
         part.deletes and tables[part.table_id].properties.version_column is None for part in parts
     )
@@ -138,46 +140,46 @@ def _needs_base(definition: TableDefinition) -> bool:
 
 
 def is_internal(definition: TableDefinition) -> bool:
-    """Return whether a table is relstate's own: its rows share no new file with users' rows."""
+    """Return whether a table is internal: its rows share no new file with users' rows."""
     return definition.name.lower().startswith(RESERVED_PREFIX)
 
 
-def place_of(inputs: Iterable[File]) -> Place:
-    """Return the place that what comes of a merge takes."""
-    return max(file.place for file in inputs)
+def output_sequence_number(inputs: Iterable[File]) -> SequenceNumber:
+    """Return the sequence number of the files that a merge writes."""
+    return max(file.sequence_number for file in inputs)
 
 
 def is_sound(files: Iterable[File], inputs: Sequence[File]) -> bool:
     """Return whether merging ``inputs``, some of ``files``, keeps every version in its order."""
-    target = place_of(inputs)
-    lowest = _lowest(inputs)
+    output = output_sequence_number(inputs)
+    oldest = _oldest_by_cell(inputs)
     names = {file.name for file in inputs}
     return not any(
-        lowest[cell] < file.place <= target
+        oldest[cell] < file.sequence_number <= output
         for file in files
         if file.name not in names
-        for cell in file.cells & lowest.keys()
+        for cell in file.cells & oldest.keys()
     )
 
 
 def bottom_cells(files: Iterable[File], inputs: Sequence[File]) -> frozenset[Cell]:
-    """Return the cells of a sound merge beneath which nothing older of them remains."""
-    lowest = _lowest(inputs)
+    """Return the cells of a sound merge of which no older file remains."""
+    oldest = _oldest_by_cell(inputs)
     names = {file.name for file in inputs}
-    covering = {
+    with_older = {
         cell
         for file in files
         if file.name not in names
-        for cell in file.cells & lowest.keys()
-        if file.place <= lowest[cell]
+        for cell in file.cells & oldest.keys()
+        if file.sequence_number <= oldest[cell]
     }
-    return frozenset(lowest.keys() - covering)
+    return frozenset(oldest.keys() - with_older)
 
 
-def _lowest(inputs: Iterable[File]) -> dict[Cell, Place]:
-    """Return the place of the oldest file of some in each of their cells."""
-    lowest: dict[Cell, Place] = {}
+def _oldest_by_cell(inputs: Iterable[File]) -> dict[Cell, SequenceNumber]:
+    """Return the least sequence number of some files in each of their cells."""
+    oldest: dict[Cell, SequenceNumber] = {}
     for file in inputs:
         for cell in file.cells:
-            lowest[cell] = min(file.place, lowest.get(cell, file.place))
-    return lowest
+            oldest[cell] = min(file.sequence_number, oldest.get(cell, file.sequence_number))
+    return oldest

@@ -1,14 +1,15 @@
 """What is worth merging: size-tiered, after RocksDB's universal compaction.
 
-Commits leave *wide* files, with rows of several shards, or *narrow* ones, of one shard. Of each
-kind a few are let lie. When there are more, neighbours in the order of their places are merged,
-from the newest on, as long as the next older one is not much larger than what is gathered: so a
-row is rewritten about once each time the data around it doubles. What has grown beyond some MiB is
-cut by shard, the oldest first, and from then on each shard is merged by itself.
+Commits leave *wide* files, with rows of several shards, or *narrow* ones, of one shard. A few files
+of each kind are left alone. When there are more, neighbours in the order of their sequence numbers
+are merged, the newest first, as long as the next older file is not much larger than the files
+gathered so far: so a row is rewritten about once each time the data around it doubles. A merge of
+more than some MiB is cut by shard, the oldest files first, and from then on each shard is merged by
+itself.
 
-Automatic merges stay within a budget of input, because a writer waits for them. A file larger than
-the budget is never touched; it divides the files over it from those under it. One larger than half
-of it takes a place among the few, as long as some are left for small ones.
+Automatic merges read a bounded number of bytes, because a writer waits for them. A file larger than
+this budget is never an input; it separates the newer files from the older ones. A file larger than
+half the budget counts as one of the few that are left alone, as long as some remain for small ones.
 
 Promises: pure functions; every merge is sound (layout.py), and those of one plan share no file.
 Does not know: how files are merged, or when.
@@ -19,30 +20,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .layout import Component, File, is_sound
+from .layout import Cell, Component, File, SequenceNumber, is_sound
 
 BUDGET = 6 << 20
 """Bytes of input that automatic merges read after one commit."""
 CUT = 4 << 20
-"""Bytes of input of which a merge makes one file a shard."""
+"""Bytes of input above which a merge writes one file per shard."""
 
 MOST_WIDE = 6
 MOST_NARROW = 6
-# Shards are merged before they must be: after a cut all of them want it at once.
+# Shards are merged early: after a cut all of them reach the limit at once.
 _EARLY_NARROW = 4
 FEW = min(MOST_WIDE, _EARLY_NARROW)
-"""Of a table with so many files none are merged after a commit."""
-# How many places are left for small files, however many large ones there are.
-_LEAST_PLACES = 3
-# A merge takes so many files at least, where it can: each costs a commit.
+"""The files of a table with at most so many are not looked at after a commit."""
+# So many small files are left alone, however many large ones there are.
+_LEAST_SMALL = 3
+# A merge takes at least so many files where it can: each merge costs a commit.
 _LEAST_FILES = 4
-# The next older file is taken if it is at most so many times as large as what is gathered.
+# The next older file is taken if it is at most so many times as large as those gathered so far.
 _RATIO = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Files to be merged, the oldest first; ``by_shard``: into one file a shard, else into one."""
+    """Files to merge, the oldest first; ``by_shard``: into one file per shard, else into one."""
 
     inputs: tuple[File, ...]
     by_shard: bool
@@ -75,9 +76,9 @@ def full(
 ) -> Merge | None:
     """Return the merge of all files of a component; None if it would change nothing.
 
-    ``has_expired``: whether there are rows that would leave because they have expired.
-    ``spares_young``: leave the files that came after the last one too large for automatic merges.
-    Beside a writer those would be gone before a long merge is done.
+    ``has_expired``: whether there are rows that a merge would remove because they have expired.
+    ``spares_young``: leave the files newer than the last one too large for automatic merges: a busy
+    writer would replace them before a long merge is done.
     """
     files = _settled(component.files) if spares_young else component.files
     by_shard = _size(files) > CUT
@@ -87,24 +88,26 @@ def full(
 
 
 def _settled(files: Sequence[File]) -> Sequence[File]:
-    """Return the files up to the place of the last that no automatic merge takes; else all."""
-    large = [file.place for file in files if file.size > BUDGET]
-    return [file for file in files if file.place <= large[-1]] if large else files
+    """Return the files up to the newest that no automatic merge takes; all if there is none."""
+    large = [file.sequence_number for file in files if file.size > BUDGET]
+    return [file for file in files if file.sequence_number <= large[-1]] if large else files
 
 
 def _is_compact(files: Sequence[File], by_shard: bool) -> bool:
     """Return whether no file hides another's rows, none holds deletes, and all are cut."""
     if any(file.has_deletes or (by_shard and file.is_wide) for file in files):
         return False
-    places = dict[tuple[int, int], tuple[int, int]]()
+    numbers: dict[Cell, SequenceNumber] = {}
     return all(
-        places.setdefault(cell, file.place) == file.place for file in files for cell in file.cells
+        numbers.setdefault(cell, file.sequence_number) == file.sequence_number
+        for file in files
+        for cell in file.cells
     )
 
 
 def _are_too_many(files: Sequence[File], most: int, budget: int) -> bool:
     large = sum(file.size > budget // 2 for file in files)
-    return len(files) - large > max(most - large, _LEAST_PLACES)
+    return len(files) - large > max(most - large, _LEAST_SMALL)
 
 
 def _size(files: Sequence[File]) -> int:
@@ -126,11 +129,11 @@ def _wide_merge(component: Component, budget: int) -> Merge | None:
     if component.needs_base:
         return _merge(_oldest(component.files, component.files, budget))
     for stretch in _stretches(component.files, budget):
-        # What is cut by shard already is older; it is merged shard by shard.
+        # Files that are cut by shard already are older; they are merged shard by shard.
         first = next((at for at, file in enumerate(stretch) if file.is_wide), 0)
         inputs = _newest(component.files, stretch[first:], budget)
         if _size(inputs) > CUT:
-            # What is cut must not come to lie over wide files that would stay beneath it for ever.
+            # A cut must not leave older wide files behind: nothing would merge them later.
             return Merge(tuple(_oldest(component.files, stretch[first:], budget)), by_shard=True)
         if inputs:
             return Merge(tuple(inputs), by_shard=False)
@@ -142,16 +145,16 @@ def _merge(inputs: Sequence[File]) -> Merge | None:
 
 
 def _narrow_by_shard(files: Sequence[File]) -> dict[int, list[File]]:
-    found: dict[int, list[File]] = {}
+    by_shard: dict[int, list[File]] = {}
     for file in files:
         if not file.is_wide:
             (shard,) = file.shards
-            found.setdefault(shard, []).append(file)
-    return found
+            by_shard.setdefault(shard, []).append(file)
+    return by_shard
 
 
 def _narrow_merges(component: Component, budget: int) -> Iterator[Merge]:
-    """Yield merges inside of shards, those with the most files first, while there is budget."""
+    """Yield merges within shards, those with the most files first, while there is budget left."""
     by_shard = _narrow_by_shard(component.files)
     left = budget
     for shard in sorted(by_shard, key=lambda shard: -len(by_shard[shard])):
@@ -164,7 +167,7 @@ def _narrow_merges(component: Component, budget: int) -> Iterator[Merge]:
 
 
 def _narrow_run(component: Component, shard: int, budget: int) -> Sequence[File]:
-    """Return neighbours in a shard that lie in no other."""
+    """Return neighbours that have rows in one shard only."""
     stretches: list[list[File]] = [[]]
     for file in component.files:
         if shard not in file.shards:
@@ -194,7 +197,7 @@ def _newest(files: Sequence[File], stretch: Sequence[File], budget: int) -> Sequ
 
 
 def _oldest(files: Sequence[File], stretch: Sequence[File], budget: int) -> Sequence[File]:
-    """Return the oldest files that fit into the budget, but for the last ones of a torn merge."""
+    """Return the oldest files that fit into the budget and can be merged soundly."""
     stop = size = 0
     while stop < len(stretch) and size + stretch[stop].size <= budget:
         size += stretch[stop].size

@@ -1,12 +1,12 @@
 """The rewriting of files to fewer files: one merge, executed.
 
-Of each key's versions what a reader would make of them is written. A delete is written too where
-something older may lie beneath, and where it is to outlive what it deleted; a row that has expired
-leaves, or a delete takes its place.
+For each key the merge writes what a reader would make of its versions. It writes a delete where
+older versions may remain in other files, and where the delete must outlive the row that it deleted.
+A row that has expired is dropped, or replaced by a delete.
 
-Promises: what comes of a merge holds users' rows or relstate's own, never both; memory is bounded
-by a segment and a window of the merge, whatever is merged.
-Does not know: which files are worth it, or when their successors are committed.
+Promises: a file that a merge writes holds users' rows or internal ones, never both; memory is
+bounded by a segment and a window of the merge, whatever is merged.
+Does not know: which files are worth merging, or when the outputs are committed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,15 @@ from ..table.merge import merge
 from ..table.resolve import Resolver, everything
 from ..table.run import file_source
 from ..table.scan import Bounds
-from .layout import Cell, Component, bottom_cells, is_internal, is_sound, place_of
+from .layout import (
+    Cell,
+    Component,
+    SequenceNumber,
+    bottom_cells,
+    is_internal,
+    is_sound,
+    output_sequence_number,
+)
 from .policy import Merge
 
 # Leaf pages that all files of a merge may hold at once, and the bounds of one file's part.
@@ -47,8 +55,8 @@ _LEAST_LEAVES, _MOST_LEAVES = 4, 1024
 class Rewrite:
     """One merge over one state of a store, to be executed whole or shard by shard. Picklable.
 
-    ``segments``: those merged, by table, the newest first. ``bottom``: the cells beneath which
-    nothing is left. ``time``: microseconds since 1970; what had expired by then leaves.
+    ``segments``: the inputs, by table, the newest first. ``bottom``: the cells of which no older
+    file remains. ``time``: microseconds since 1970; rows that had expired by then are dropped.
     """
 
     vnode_count: int
@@ -56,14 +64,14 @@ class Rewrite:
     tables: tuple[TableDefinition, ...]
     segments: tuple[tuple[PlacedSegment, ...], ...]
     bottom: frozenset[Cell]
-    place: tuple[int, int]
+    sequence_number: SequenceNumber
     by_shard: bool
     time: int
 
     @classmethod
     def of(cls, state: StoreState, component: Component, chosen: Merge, time: int) -> Rewrite:
         """Return the rewrite of a merge that was planned over a state."""
-        assert is_sound(component.files, chosen.inputs), "a merge would pass a file that stays"
+        assert is_sound(component.files, chosen.inputs), "a merge would overtake a file that stays"
         names = {file.name for file in chosen.inputs}
         segments = (
             tuple(placed for placed in state.segments_of(table_id) if placed.name in names)
@@ -75,16 +83,16 @@ class Rewrite:
             component.tables,
             tuple(segments),
             bottom_cells(component.files, chosen.inputs),
-            place_of(chosen.inputs),
+            output_sequence_number(chosen.inputs),
             chosen.by_shard,
             time,
         )
 
     @property
     def groups(self) -> tuple[frozenset[int], ...]:
-        """The shards whose rows may be written apart from others', one after another."""
-        found = sorted({shard for _, shard in self._cells})
-        return tuple(frozenset([one]) for one in found) if self.by_shard else (frozenset(found),)
+        """The groups of shards whose rows can be written independently, in order."""
+        shards = sorted({shard for _, shard in self._cells})
+        return tuple(frozenset([n]) for n in shards) if self.by_shard else (frozenset(shards),)
 
     @property
     def _cells(self) -> set[Cell]:
@@ -103,22 +111,22 @@ class Rewrite:
     ) -> tuple[SegmentRecord, ...]:
         """Write the segments of some groups of shards, by default all, and return their records.
 
-        CorruptionError for a damaged input, StorageFullError or FilesystemError; what was written
-        is removed then.
+        CorruptionError for a damaged input, StorageFullError or FilesystemError; the segments
+        written so far are removed then.
         """
         with SegmentWriter(environment, self.vnode_count, self.shards) as writer:
             for group in self.groups if groups is None else groups:
-                for is_own in (False, True):
-                    self._write(environment, writer, group, is_own)
+                for internal in (False, True):
+                    self._write(environment, writer, group, internal)
                     writer.cut()
             written = writer.finish()
-        return tuple(replace(record, place=self.place) for record in written)
+        return tuple(replace(record, sequence_number=self.sequence_number) for record in written)
 
     def _write(
-        self, environment: Environment, writer: SegmentWriter, group: frozenset[int], is_own: bool
+        self, environment: Environment, writer: SegmentWriter, group: frozenset[int], internal: bool
     ) -> None:
         for definition, segments in zip(self.tables, self.segments, strict=True):
-            if is_internal(definition) != is_own or not segments:
+            if is_internal(definition) != internal or not segments:
                 continue
             resolution = Resolution(encoding_of(definition, self.vnode_count), self.time)
             files = [registry.open(environment, placed.record) for placed in segments]
@@ -129,7 +137,7 @@ class Rewrite:
                     writer.add(keys, values)
 
     def _ranges(self, encoding: Encoding, group: frozenset[int]) -> Iterator[tuple[Bounds, bool]]:
-        """Yield (bounds, whether nothing is beneath) of the shards of a group, joined."""
+        """Yield (bounds, whether no older file remains) of neighbouring shards of a group."""
         ranges = shard_ranges(self.vnode_count, self.shards)
 
         def kind(shard: int) -> tuple[bool, bool]:
@@ -145,7 +153,7 @@ class Rewrite:
 def has_expired(
     environment: Environment, state: StoreState, component: Component, time: int
 ) -> bool:
-    """Return whether rows of a component had expired by a time; files with such rows are read."""
+    """Return whether rows of a component had expired by a time; reads the files that have such."""
     return any(
         bool((Headers(block).expiries <= time).any())
         for table in component.tables
@@ -169,7 +177,7 @@ class Resolution:
     """What remains of a table's versions when some of its files are merged."""
 
     def __init__(self, encoding: Encoding, time: int) -> None:
-        """``time``: what had expired by then leaves."""
+        """``time``: rows that had expired by then are dropped."""
         self.encoding = encoding
         self._time = time
         properties = encoding.definition.properties
@@ -182,11 +190,11 @@ class Resolution:
     ) -> Iterator[tuple[Bytes, Bytes]]:
         """Yield (full keys, values) that remain of some sources, the newest first, in key order.
 
-        ``is_bottom``: nothing is beneath.
+        ``is_bottom``: no older file remains.
         """
-        keep = self._stays if is_bottom else everything
+        keep = self._must_remain if is_bottom else everything
         for window in merge(sources, Resolver(keep, self.encoding.fold)):
-            blocks = window.blocks if is_bottom else [*map(self._buried, window.blocks)]
+            blocks = window.blocks if is_bottom else [*map(self._with_deletes, window.blocks)]
             keys = pa.concat_arrays([block.key_bytes() for block in blocks])
             values = pa.concat_arrays([block.value_bytes() for block in blocks])
             if window.order is None:
@@ -195,29 +203,29 @@ class Resolution:
                 order = pa.array(window.order)
                 yield keys.take(order), values.take(order)
 
-    def _stays(self, block: Block) -> NDArray[np.bool_]:
-        """Return what has to be kept where nothing older lies beneath."""
+    def _must_remain(self, block: Block) -> NDArray[np.bool_]:
+        """Return which entries have to be written if no older file remains."""
         headers = Headers(block)
         is_row: NDArray[np.bool_] = headers.kinds != Kind.DELETE
         if not headers.flags.any():
             return is_row
         if not self._is_versioned:
             return is_row & (headers.expiries > self._time)
-        # What a row or a delete was at last is to be known when older changes arrive late; the
-        # expiry of a delete tells for how long.
+        # The version of the last row or delete must be known when older changes arrive late; the
+        # expiry of a delete says for how long.
         outliving = np.where(is_row, self._outliving, 0)
         return headers.expiries > self._time - outliving
 
-    def _buried(self, block: Block) -> Block:
-        """Return a block with deletes in the place of the rows that have expired."""
+    def _with_deletes(self, block: Block) -> Block:
+        """Return a block with deletes instead of the rows that have expired."""
         headers = Headers(block)
         if not self._is_plain or not headers.flags.any():
             return block
-        gone = np.flatnonzero((headers.kinds != Kind.DELETE) & (headers.expiries <= self._time))
-        if not len(gone):
+        expired = np.flatnonzero((headers.kinds != Kind.DELETE) & (headers.expiries <= self._time))
+        if not len(expired):
             return block
         delete = FIXED.pack(Kind.DELETE, 0, self.encoding.schema.version)
         values = pa.concat_arrays([block.value_bytes(), constant(delete, 1)])
-        places = np.arange(len(block))
-        places[gone] = len(block)
-        return Block.over(block.key_bytes(), values.take(pa.array(places)))
+        positions = np.arange(len(block))
+        positions[expired] = len(block)
+        return Block.over(block.key_bytes(), values.take(pa.array(positions)))

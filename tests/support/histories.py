@@ -114,6 +114,6 @@ def _records(draw: st.DrawFn, state: StoreState, tables: list[int]) -> list[Segm
     held = draw(st.lists(st.lists(st.sampled_from(tables), min_size=1, unique=True), max_size=3))
     places = st.none() | st.tuples(st.integers(1, state.epoch), st.integers(0, 3))
     return [
-        replace(record(f"s{state.epoch + 1}-{rank}", *one), place=draw(places))
+        replace(record(f"s{state.epoch + 1}-{rank}", *one), sequence_number=draw(places))
         for rank, one in enumerate(held)
     ]

@@ -38,7 +38,7 @@ def test_columns_that_are_not_there_are_refused(store: Store) -> None:
         with pytest.raises(SchemaMismatchError):
             feed_fields(schema, names)
     taken = store.create_table("u", "_commit_version INT", primary_key=["_commit_version"]).schema
-    with pytest.raises(SchemaError, match="'_commit_version', which a change feed adds"):
+    with pytest.raises(SchemaError, match="'_commit_version', a name that a change feed adds"):
         feed_fields(taken)
 
 

@@ -226,7 +226,7 @@ def test_what_upkeep_merged_takes_the_place_of_its_newest_input() -> None:
     state = after(with_tables("orders"), added=(record("a", 1),))
     state = after(state, added=(record("b", 1),))
     state = after(state, added=(record("c", 1),))
-    merged = replace(record("merged", 1), place=(4, 0))
+    merged = replace(record("merged", 1), sequence_number=(4, 0))
     state = after(state, added=(merged,), removed=("a", "b"), data_change=False)
 
     assert names_of(state.segments_of(1)) == ["c", "merged"]
@@ -238,7 +238,7 @@ def test_what_upkeep_merged_does_not_outlive_a_truncate() -> None:
     """Its rows of a table are as old as the segments that it replaced."""
     state = after(with_tables("orders", "items"), added=(record("a", 1, 2),))
     state = after(state, based_tables=(1,))
-    merged = replace(record("merged", 1, 2), place=(4, 0))
+    merged = replace(record("merged", 1, 2), sequence_number=(4, 0))
     state = after(state, added=(merged,), removed=("a",), data_change=False)
 
     assert state.segments_of(1) == ()

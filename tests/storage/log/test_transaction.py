@@ -201,7 +201,7 @@ def test_upkeep_conflicts_only_if_an_input_is_gone(store: tuple[Log, StoreState]
         operation="compact",
         started=environment.now(),
         data_change=False,
-        segments=(replace(published(environment, 1), place=(state.epoch, 0)),),
+        segments=(replace(published(environment, 1), sequence_number=(state.epoch, 0)),),
         removed=(name,),
     )
     later = committed(log, state, upsert(environment))

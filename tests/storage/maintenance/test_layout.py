@@ -18,7 +18,7 @@ from relstate.storage.maintenance.layout import (
     components,
     is_internal,
     is_sound,
-    place_of,
+    output_sequence_number,
 )
 from support.commits import record
 from support.histories import FIRST, StoreState, definition, following
@@ -44,9 +44,10 @@ def wins(one: Place, other: Place) -> bool | None:
 
 def keeps_order(files: Sequence[File], inputs: Sequence[File]) -> bool:
     """Return whether a key that only two files hold is always read from the same one of them."""
-    target = place_of(inputs)
+    target = output_sequence_number(inputs)
     return all(
-        wins(file.place, stays.place) in (None, wins(target, stays.place))
+        wins(file.sequence_number, stays.sequence_number)
+        in (None, wins(target, stays.sequence_number))
         for file in inputs
         for stays in files
         if stays not in inputs and file.cells & stays.cells
@@ -73,7 +74,7 @@ def test_the_bottom_is_where_nothing_is_hidden(layout: tuple[list[File], list[Fi
         cell
         for file in inputs
         for stays in files
-        if stays not in inputs and stays.place <= file.place
+        if stays not in inputs and stays.sequence_number <= file.sequence_number
         for cell in file.cells & stays.cells
     }
 

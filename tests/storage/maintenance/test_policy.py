@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.storage.maintenance.layout import Component, File, bottom_cells, is_sound, place_of
+from relstate.storage.maintenance.layout import (
+    Component,
+    File,
+    bottom_cells,
+    is_sound,
+    output_sequence_number,
+)
 from relstate.storage.maintenance.policy import BUDGET, CUT, Merge, automatic, full
 
 _SHARDS = 16
@@ -20,12 +26,14 @@ _ALL = frozenset((1, shard) for shard in range(_SHARDS))
 
 def component(files: Sequence[File], needs_base: bool = False) -> Component:
     """Return a component of some files, of tables that do not matter."""
-    return Component((), tuple(sorted(files, key=lambda file: (file.place, file.name))), needs_base)
+    return Component(
+        (), tuple(sorted(files, key=lambda file: (file.sequence_number, file.name))), needs_base
+    )
 
 
 def merged(merge: Merge, number: int, most: int) -> list[File]:
     """Return what comes of a merge, if the live rows have at most so many bytes."""
-    size, place = min(merge.size, most), place_of(merge.inputs)
+    size, place = min(merge.size, most), output_sequence_number(merge.inputs)
     shards = sorted({shard for file in merge.inputs for shard in file.shards})
     if not merge.by_shard:
         return [File(f"m{number}", place, size, frozenset((1, shard) for shard in shards))]
@@ -43,7 +51,7 @@ class Simulation:
 
     def commit(self, size: int, shards: Sequence[int]) -> None:
         """Add a file and do what is due."""
-        epoch = len(self.files) and max(file.place for file in self.files)[0]
+        epoch = len(self.files) and max(file.sequence_number for file in self.files)[0]
         cells = frozenset((1, shard) for shard in shards)
         self.files.append(File(f"c{epoch + 1}", (epoch + 1, 0), size, cells))
         self.written += size

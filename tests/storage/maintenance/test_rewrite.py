@@ -161,7 +161,7 @@ def test_an_expired_row_above_others_hides_them_still(tmp_path: Path) -> None:
         upsert(store, "t", [(key, "later") for key in range(40, 80)])
 
         young = store.state.segments_of(1)[0].record
-        assert young.place is not None
+        assert young.sequence_number is not None
         assert sum(table.deletes for table in young.tables) == 40
         assert store.table("t").count() == 1600 - 40
         assert store.table("t").get(7) is None

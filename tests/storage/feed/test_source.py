@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relstate.storage import Store
-from relstate.storage.feed.step import FeedStep, steps_of
+from relstate.storage.feed.source import FeedStep, steps_of
 from support.stores import committed, upsert, written
 
 
