@@ -1,7 +1,7 @@
-"""Arrow's form of the data types: what crosses between Spark and relstate.
+"""The Arrow types of the data types, in which rows pass between Spark and relstate.
 
-Promises that `arrow_type` is exactly pyspark's ``to_arrow_type(..., timezone="UTC")``, so that a
-batch built with it is one that Spark takes without a cast.
+Promises: `arrow_type` is exactly pyspark's ``to_arrow_type(..., timezone="UTC")``, so Spark takes a
+batch built with it without a cast.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def arrow_type(data_type: t.DataType) -> pa.DataType:
     """Return the Arrow type in which Spark hands over values of ``data_type``.
 
     UnsupportedTypeError for year-month and calendar intervals, which Spark 4.3 cannot hand to
-    Python through Arrow, and for what is VOID but must not be NULL.
+    Python through Arrow, and for VOID NOT NULL.
     """
     match data_type:
         case t.Decimal(precision, scale):
@@ -60,13 +60,13 @@ def arrow_type(data_type: t.DataType) -> pa.DataType:
             )
         case t.Struct(fields):
             return pa.struct([arrow_field(field) for field in fields])
-    found = _PLAIN.get(type(data_type))
-    if found is None:
+    plain = _PLAIN.get(type(data_type))
+    if plain is None:
         raise UnsupportedTypeError(
             f"{data_type} cannot be stored: Spark does not hand it to Python through Arrow; "
             "cast it to a number or to text"
         )
-    return found
+    return plain
 
 
 def arrow_schema(fields: Iterable[t.Field]) -> pa.Schema:
@@ -77,15 +77,15 @@ def arrow_schema(fields: Iterable[t.Field]) -> pa.Schema:
 def arrow_field(field: t.Field) -> pa.Field:
     """Return a field as an Arrow field of the same name and nullability; errors as `arrow_type`."""
     if isinstance(field.type, t.Void) and not field.nullable:
-        raise UnsupportedTypeError(f"{field} cannot be stored: no value is VOID and not NULL")
+        raise UnsupportedTypeError(f"{field} cannot be stored: VOID has no value but NULL")
     return pa.field(field.name, arrow_type(field.type), nullable=field.nullable)
 
 
 def from_arrow(arrow: pa.DataType) -> t.DataType:
     """Return the data type that Spark sees in an Arrow type.
 
-    Offsets of 64 bits, views, dictionaries and other time units are accepted: they are other
-    ways to carry the same values. UnsupportedTypeError where Spark has no such type.
+    64-bit offsets, views, dictionaries and other time units are accepted: they are other layouts
+    of the same values. UnsupportedTypeError if Spark has no such type.
     """
     if pa.types.is_dictionary(arrow) or pa.types.is_run_end_encoded(arrow):
         return from_arrow(arrow.value_type)
@@ -147,7 +147,7 @@ def fields_of(schema: pa.Schema | pa.StructType) -> tuple[t.Field, ...]:
 
 
 def _is_variant(arrow: pa.StructType) -> bool:
-    """Tell a variant from a struct that looks like one: pyspark marks its metadata field."""
+    """Return whether a struct is a variant: pyspark marks the metadata field of a variant."""
     names = [field.name for field in arrow]
     if sorted(names) != ["metadata", "value"]:
         return False

@@ -1,9 +1,9 @@
-"""Exact casts between Arrow types: other carriers of the same values, and wider or checked numbers.
+"""Exact casts between Arrow types: other layouts of the same values, wider or checked numbers.
 
-Promises that a cast changes no value: integers and decimals move to any width or scale that holds
-them, times to any unit; what does not fit raises ``pa.ArrowInvalid`` and nothing is rounded.
-Text is never read as a number, nor a number written as text.
-Does not know: tables, names of columns, rows (batch.py tells which row failed).
+Promises: a cast changes no value. Integers and decimals move to any width or scale that holds
+them, times to any unit; a value that does not fit raises ``pa.ArrowInvalid``, and nothing is
+rounded. Text is never read as a number, and numbers are never written as text.
+Does not know: tables, names of columns, rows (batch.py finds the row that failed).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import SchemaMismatchError
 
 Cast: TypeAlias = Callable[[pa.Array], pa.Array]
 
-# Wide enough for every integer; Arrow refuses integers into narrower decimals unseen.
+# Holds every integer; Arrow refuses to cast integers to narrower decimals, whatever their values.
 _INTEGERS = pa.decimal128(20, 0)
 
 
@@ -27,8 +27,8 @@ _INTEGERS = pa.decimal128(20, 0)
 def exact_cast(source: pa.DataType, target: pa.DataType) -> Cast:
     """Return the function that casts arrays of ``source`` to ``target`` without changing a value.
 
-    SchemaMismatchError if there is none for this pair. The function raises ``pa.ArrowInvalid``
-    where a value does not fit. NULLs stay, also where ``target`` forbids them.
+    SchemaMismatchError if the pair has no exact cast. The function raises ``pa.ArrowInvalid`` if a
+    value does not fit. NULLs stay NULL, even if ``target`` forbids them.
     """
     if source == target:
         return _same
@@ -59,7 +59,7 @@ def _after(first: Cast, source: pa.DataType, target: pa.DataType) -> Cast:
 
 
 def _carries(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tell whether Arrow's own checked cast between two flat types changes no value."""
+    """Return whether Arrow's own checked cast between two flat types changes no value."""
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         return bool((source.tz is None) == (target.tz is None))
     if pa.types.is_floating(source) and pa.types.is_floating(target):
@@ -146,10 +146,10 @@ def _struct_cast(source: pa.DataType, target: pa.DataType) -> Cast:
     def cast(array: pa.Array) -> pa.Array:
         if not parts:
             return pa.Array.from_buffers(target, len(array), [_validity(array)])
-        found = array.flatten()
+        fields = array.flatten()
         absent = pa.nulls(len(array))
         children = [
-            convert(absent if position is None else found[position]) for position, convert in parts
+            convert(absent if position is None else fields[position]) for position, convert in parts
         ]
         return pa.StructArray.from_arrays(children, fields=list(target), mask=_mask(array))
 
@@ -161,27 +161,27 @@ def positions_by_name(
 ) -> list[int | None]:
     """Return for each field of ``target`` the position of its namesake in ``source``.
 
-    Names match whatever their case, as in Spark; None stands for a nullable field that
-    ``source`` lacks. SchemaMismatchError for a missing field that must not be NULL, an unknown
-    field, and two fields of one name.
+    Names match in any case, as in Spark; None is the position of a nullable field that ``source``
+    lacks. SchemaMismatchError for a missing field that must not be NULL, an unknown field, or two
+    fields of one name.
     """
-    places: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     for position, field in enumerate(source):
-        if places.setdefault(field.name.lower(), position) != position:
+        if by_name.setdefault(field.name.lower(), position) != position:
             raise SchemaMismatchError(f"two columns are named {field.name!r}")
-    found = [places.pop(field.name.lower(), None) for field in target]
-    if places:
-        unknown = ", ".join(repr(source.field(position).name) for position in places.values())
+    positions = [by_name.pop(field.name.lower(), None) for field in target]
+    if by_name:
+        unknown = ", ".join(repr(source.field(position).name) for position in by_name.values())
         known = ", ".join(field.name for field in target)
         raise SchemaMismatchError(f"unknown column {unknown}; the columns are {known}")
-    for field, place in zip(target, found, strict=True):
-        if place is None and not field.nullable:
-            raise SchemaMismatchError(f"the column {field.name!r}, which is NOT NULL, is missing")
-    return found
+    for field, found in zip(target, positions, strict=True):
+        if found is None and not field.nullable:
+            raise SchemaMismatchError(f"the NOT NULL column {field.name!r} is missing")
+    return positions
 
 
 def window_of(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Return the offsets of a list or map from zero on, and the place and number of its values."""
+    """Return (offsets from 0, first position, number) of the values of a list or map array."""
     offsets = array.offsets
     start = offsets[0].as_py()
     return pc.subtract(offsets, offsets[0]), start, offsets[-1].as_py() - start

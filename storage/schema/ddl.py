@@ -1,6 +1,6 @@
 """Spark's DDL for data types and columns, read into types.
 
-Promises that what Spark 4.3 reads is read alike: case-insensitive names with all their synonyms,
+Promises: a text means what it means to Spark 4.3: case-insensitive names with all their synonyms,
 backticks, both ``name type`` and ``name: type``, NOT NULL and COMMENT.
 CHAR(n) and VARCHAR(n) are read as STRING: relstate checks no lengths.
 Does not know: statements, keys, tables.
@@ -59,23 +59,23 @@ class _Token(NamedTuple):
 def parse_type(text: str) -> t.DataType:
     """Return the data type that ``text`` names in Spark's DDL.
 
-    SchemaError where the text is not DDL, UnsupportedTypeError where it names no type known here.
+    SchemaError if the text is not DDL, UnsupportedTypeError for a type that is not known here.
     """
     parser = _Parser(text)
-    found = parser.data_type()
+    data_type = parser.data_type()
     parser.expect_end()
-    return found
+    return data_type
 
 
 def parse_columns(text: str) -> tuple[t.Field, ...]:
     """Return the columns of a list like ``id BIGINT NOT NULL, `odd name` STRING COMMENT 'x'``.
 
-    SchemaError where the text is no list of columns, UnsupportedTypeError for an unknown type.
+    SchemaError if the text is not a list of columns, UnsupportedTypeError for an unknown type.
     """
     parser = _Parser(text)
-    found = parser.separated(parser.field)
+    fields = parser.separated(parser.field)
     parser.expect_end()
-    return found
+    return fields
 
 
 class _Parser:
@@ -103,9 +103,9 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SchemaError(f"a data type is nested more than {MAX_DEPTH} levels deep")
-        found = special(self)
+        data_type = special(self)
         self._depth -= 1
-        return found
+        return data_type
 
     def field(self) -> t.Field:
         """Read ``name[:] type [NOT NULL] [COMMENT 'text']``."""
@@ -121,10 +121,10 @@ class _Parser:
 
     def separated(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
         """Read one or more of what ``item`` reads, with commas between."""
-        found = [item()]
+        items = [item()]
         while self._skip(","):
-            found.append(item())
-        return tuple(found)
+            items.append(item())
+        return tuple(items)
 
     def expect_end(self) -> None:
         """SchemaError unless everything has been read."""
@@ -214,7 +214,7 @@ class _Parser:
         return t.Struct(fields)
 
     def _microseconds(self) -> None:
-        """Read past the precision of a timestamp; Spark has but one."""
+        """Skip the precision of a timestamp; Spark has only one."""
         opening = self._peek()
         if self._numbers(most=1) not in ((), (6,)):
             self._fail(opening, "(6), the one precision of timestamps")
@@ -223,11 +223,11 @@ class _Parser:
         if not self._skip("("):
             return ()
         opening = self._peek()
-        found = self.separated(self._number)
+        numbers = self.separated(self._number)
         self._expect(")")
-        if len(found) > most:
+        if len(numbers) > most:
             self._fail(opening, f"at most {most} numbers")
-        return found
+        return numbers
 
     def _number(self) -> int:
         token = self._take()
@@ -280,7 +280,7 @@ class _Parser:
         return True
 
     def _skip_words(self, first: str, *rest: str) -> bool:
-        """Read past several words if the first is there; the others must follow then."""
+        """Skip several words if the first is next; then the others must follow."""
         if not self._skip(first):
             return False
         for word in rest:
@@ -325,14 +325,14 @@ _LOCALE_CASES: dict[int, Callable[[str], str]] = {3: str.upper, 4: str.title}
 
 
 def _collation(name: str) -> str | None:
-    """Return the name of a collation as Spark spells it; None if it cannot be one."""
+    """Return the name of a collation as Spark spells it; None for another text."""
     match = _COLLATION.fullmatch(name.upper())
     if match is None:
         return None
     base, rules = match["base"], match["rules"].split("_")
     if base not in ("UTF8_BINARY", "UTF8_LCASE", "UNICODE"):
-        language, *places = base.split("_")
-        base = "_".join([language.lower(), *(_LOCALE_CASES[len(place)](place) for place in places)])
+        language, *parts = base.split("_")
+        base = "_".join([language.lower(), *(_LOCALE_CASES[len(part)](part) for part in parts)])
     return "_".join([base, *(rule for rule in ("CI", "AI", "RTRIM") if rule in rules)])
 
 
@@ -340,10 +340,10 @@ def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     position = 0
     while not tokens or tokens[-1].kind != "end":
-        found = _TOKEN.match(text, position)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
             raise SchemaError(f"cannot read {text[position:].strip()[:20]!r} in {text!r}")
-        kind = found.lastgroup
-        tokens.append(_Token(kind, found.group(kind), found.start(kind)))
-        position = found.end()
+        kind = match.lastgroup
+        tokens.append(_Token(kind, match.group(kind), match.start(kind)))
+        position = match.end()
     return tokens

@@ -1,6 +1,6 @@
 """The properties of a table: how rows of one key merge, and how long rows live.
 
-Promises: properties that contradict each other, or the table's columns, are refused.
+Promises: properties that contradict each other or the table's columns are refused.
 Does not know: how rows are merged or expired.
 """
 
@@ -22,12 +22,12 @@ DEFAULT_TOMBSTONE_RETENTION = 7 * 24 * 3600
 class TableProperties:
     """What a table does with its rows.
 
-    ``merge``: ``overwrite`` (the last row of a key wins), ``ignore`` (the first does) or
-    ``partial`` (the columns of the last that are not NULL do). ``version_column``: the id of the
-    column that tells which of two rows is the later, None for the order of the commits.
-    ``ttl``: the seconds after which a row expires, None for never. ``append_only``: rows are
-    only ever inserted, under new keys: all else is refused. ``tombstone_retention``: for how many
-    seconds a delete of a table with a version column outlives what it deleted.
+    ``merge``: ``overwrite`` (the last row of a key wins), ``ignore`` (the first row wins) or
+    ``partial`` (the non-NULL columns of the last row win). ``version_column``: the id of the column
+    that decides which of two rows is later, None for the order of the commits. ``ttl``: the seconds
+    after which a row expires, None for never. ``append_only``: rows are only inserted, under new
+    keys; all other writes are refused. ``tombstone_retention``: for how many seconds a delete of a
+    table with a version column outlives the row that it deleted.
     """
 
     merge: Merge = "overwrite"
@@ -48,11 +48,11 @@ class TableProperties:
             )
 
     def check(self, key_ids: Sequence[int]) -> None:
-        """SchemaError if the properties contradict each other; ``key_ids``: the key's columns."""
+        """SchemaError if the properties contradict each other or the key, given by column ids."""
         if self.ttl is not None and self.merge != "overwrite":
             raise SchemaError(
-                f"rows that are merged ({self.merge}) cannot expire: give a ttl, or a merge "
-                "behaviour, but not both"
+                f"rows that are merged ({self.merge}) cannot expire: set a ttl or a merge "
+                "behaviour, not both"
             )
         if self.merge == "ignore" and self.version_column is not None:
             raise SchemaError(
@@ -71,7 +71,7 @@ class TableProperties:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the row of the last commit is what is seen, whatever was before."""
+        """Whether the row of the last commit replaces all earlier ones."""
         return self.merge == "overwrite" and self.version_column is None
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class TableProperties:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableProperties:
-        """Return the properties that `to_json` described; SchemaError if it is none."""
+        """Return the properties that `to_json` described. SchemaError, KeyError."""
         return cls(
             cast(Merge, value["merge"]),
             value["version_column"],

@@ -1,7 +1,7 @@
 """The schema of a table: its columns, which of them are its key, and how rows are distributed.
 
-Columns have ids that are never used again, so that a column can be added, dropped or renamed
-without touching a row. Names match whatever their case, as in Spark.
+Columns have ids that are never used again, so a column can be added, dropped or renamed without
+rewriting a row. Names match in any case, as in Spark.
 Does not know: the table's name, the store, bytes.
 """
 
@@ -86,7 +86,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A column's place in the primary key: which, and in which order its values sort."""
+    """A column of the primary key, and the order in which its values sort."""
 
     column_id: int
     descending: bool = False
@@ -97,9 +97,9 @@ class KeyColumn:
 class TableSchema:
     """The columns of a table under one ``version`` (from 1), its keys, and its next column id.
 
-    ``distribution_key`` holds the ids of the columns that are hashed to the vnode, in that order;
-    of a table without any all rows lie in vnode 0.
-    Not slotted: what is derived from a schema is kept with it.
+    ``distribution_key``: the ids of the columns that are hashed to the vnode, in order; if there
+    are none, all rows are in vnode 0.
+    Not slotted: values derived from a schema are cached on it.
     """
 
     version: int
@@ -122,10 +122,10 @@ class TableSchema:
 
         A part of ``primary_key`` is a column's name, ``"name desc"``, or ``"name desc nulls
         last"``; ascending puts NULLs first, descending last, as Spark does. The distribution key
-        is the whole primary key unless named; ``()`` puts all rows in vnode 0. ``nullable_key``:
-        key columns stay as nullable as their fields are. ``hidden``: the names of hidden columns.
-        SchemaError if the table is impossible, UnsupportedTypeError for a type that cannot be
-        stored.
+        is the whole primary key by default; ``()`` puts all rows in vnode 0. ``nullable_key``: key
+        columns are nullable if their fields are. ``hidden``: the names of hidden columns.
+        SchemaError for keys or columns that cannot be, UnsupportedTypeError for a type that cannot
+        be stored.
         """
         columns = _numbered(fields)
         keys = tuple(_key_column(part, columns) for part in _named("primary key", primary_key))
@@ -142,18 +142,18 @@ class TableSchema:
                     f"the distribution key column {column.name!r} is not part of the primary key"
                 )
         required = () if nullable_key else key_ids
-        unseen = {_find(name, columns).id for name in hidden}
-        if len(unseen) == len(columns):
-            raise SchemaError("all columns are hidden; a table needs one that is seen")
-        made = tuple(
+        hidden_ids = {_find(name, columns).id for name in hidden}
+        if len(hidden_ids) == len(columns):
+            raise SchemaError("all columns are hidden; a table needs at least one that is not")
+        final = tuple(
             replace(
                 column,
                 nullable=column.nullable and column.id not in required,
-                hidden=column.id in unseen,
+                hidden=column.id in hidden_ids,
             )
             for column in columns
         )
-        return cls(1, made, keys, distribution, len(columns) + 1)
+        return cls(1, final, keys, distribution, len(columns) + 1)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -162,7 +162,7 @@ class TableSchema:
 
     @cached_property
     def visible_columns(self) -> tuple[Column, ...]:
-        """The columns that a read gives which names none."""
+        """The columns that a read returns if it names none."""
         return tuple(column for column in self.columns if not column.hidden)
 
     @cached_property
@@ -178,23 +178,23 @@ class TableSchema:
 
     @cached_property
     def distribution_columns(self) -> tuple[Column, ...]:
-        """The columns that are hashed to the vnode, in the order in which they are."""
+        """The columns that are hashed to the vnode, in order."""
         return tuple(self._by_id[column_id] for column_id in self.distribution_key)
 
     def column(self, name: str) -> Column:
-        """Return the column of this name, whatever its case; SchemaError if there is none."""
+        """Return the column of a name, in any case; SchemaError if there is none."""
         return _find(name, self.columns)
 
-    def check_schema(self, found: pa.Schema) -> None:
-        """SchemaMismatchError unless batches of schema ``found`` can be rows of the table."""
-        self._shape.check_schema(found)
+    def check_schema(self, schema: pa.Schema) -> None:
+        """SchemaMismatchError unless batches of a schema can be rows of the table."""
+        self._shape.check_schema(schema)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``batch`` in exactly the table's Arrow schema, its values unchanged.
 
-        Columns are found by name and cast exactly; a nullable column that is missing is NULL.
-        SchemaMismatchError, ValueRangeError, NullKeyError and NullValueError as in
-        `BatchShape.conform`. A batch that has the schema already is only looked through for NULLs.
+        Columns are found by name and cast exactly; a nullable column that is missing is NULL. A
+        batch that already has the schema is only checked for NULLs. Errors as of
+        `BatchShape.conform`.
         """
         return self._shape.conform(batch)
 
@@ -217,7 +217,7 @@ class TableSchema:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> TableSchema:
-        """Return the schema that `to_json` described; SchemaError if it is no such description."""
+        """Return the schema that `to_json` described; SchemaError for another value."""
         try:
             return cls(
                 value["version"],
@@ -289,7 +289,7 @@ def _numbered(fields: Sequence[t.Field]) -> tuple[Column, ...]:
         if not field.name:
             raise SchemaError("a column needs a name")
         if field.name.lower() in seen:
-            raise SchemaError(f"two columns are named {field.name!r}; upper and lower case are one")
+            raise SchemaError(f"two columns are named {field.name!r} (names match in any case)")
         seen.add(field.name.lower())
     arrow_schema(fields)
     return tuple(Column.of(number, field) for number, field in enumerate(fields, start=1))
@@ -317,7 +317,7 @@ def _key_column(part: str, columns: Sequence[Column]) -> KeyColumn:
         return KeyColumn(_find(text, columns).id)
     match = _KEY_PART.fullmatch(text)
     if match is None:
-        raise SchemaError(f"{part!r} is not a part of a primary key; write a column's name")
+        raise SchemaError(f"{part!r} is not a part of a primary key: write a column's name")
     name = match["name"]
     if name.startswith("`") and name.endswith("`"):
         name = name[1:-1].replace("``", "`")
@@ -346,7 +346,7 @@ def _check_key(what: str, ids: Sequence[int], columns: Sequence[Column]) -> None
 
 
 def _can_be_key(data_type: t.DataType) -> bool:
-    """Tell whether values of the type have an order that their bytes can keep."""
+    """Return whether the values of a type have an order that their bytes can keep."""
     match data_type:
         case t.Struct(fields):
             return all(_can_be_key(field.type) for field in fields)

@@ -1,8 +1,8 @@
 """Spark's JSON form of the data types, as catalogs and Parquet footers hold it.
 
-Promises an exact round trip of every type, and that Spark reads what is written here. On disk, in
-the log: never change a name.
-Does not know: JSON text; it speaks the values that ``json`` dumps and loads.
+Promises: every type survives the round trip, and Spark reads what is written here. On disk, in the
+log: never change a name.
+Does not know: JSON text; it works on the values that ``json`` dumps and loads.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def field_to_json(field: t.Field) -> dict[str, Any]:
 def from_json(value: Json) -> t.DataType:
     """Return the data type that Spark's JSON form describes.
 
-    SchemaError where it is no such form, UnsupportedTypeError for a type not known here.
+    SchemaError for another value, UnsupportedTypeError for a type that is not known here.
     """
     return _read(value, "", {})
 

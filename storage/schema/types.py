@@ -8,9 +8,9 @@
     ├── Variant, Void
     └── Array(element, contains_null), Map(key, value, value_contains_null), Struct(fields)
 
-Types are values: equal when they mean the same, hashable, never changed. ``str(data_type)`` is
-the type in Spark's DDL, which `ddl.parse_type` reads back; what DDL cannot say (that an array or
-a map holds no nulls) survives in `type_json.to_json`.
+Types are immutable values, equal if they mean the same. ``str(data_type)`` is the type in Spark's
+DDL, which `ddl.parse_type` reads back; what DDL cannot express (an array or a map without NULLs, a
+comment) is in `type_json.to_json`.
 
 Does not know: Arrow (arrow.py), text (ddl.py, type_json.py), bytes.
 """
@@ -33,7 +33,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quoted(name: str) -> str:
-    """Return ``name`` as Spark's DDL spells it: in backticks unless it is a plain identifier."""
+    """Return a name as Spark's DDL writes it: in backticks unless it is a plain identifier."""
     if _PLAIN_NAME.fullmatch(name):
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -41,7 +41,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """The root of all types. A type without parameters is spelled by its ``keyword``."""
+    """The base of all types. A type without parameters is written as its ``keyword``."""
 
     keyword: ClassVar[str] = ""
 
@@ -108,7 +108,7 @@ class Decimal(DataType):
     def __post_init__(self) -> None:
         if not max(self.scale, 1) <= self.precision <= MAX_DECIMAL_PRECISION or self.scale < 0:
             raise UnsupportedTypeError(
-                f"{self} is not a decimal of Spark: the precision is 1 to {MAX_DECIMAL_PRECISION}, "
+                f"{self} is not a Spark type: the precision is 1 to {MAX_DECIMAL_PRECISION}, "
                 "the scale 0 to the precision"
             )
 
@@ -168,7 +168,7 @@ class Time(DataType):
     def __post_init__(self) -> None:
         if not 0 <= self.precision <= MAX_TIME_PRECISION:
             raise UnsupportedTypeError(
-                f"{self} is not a time of Spark: the precision is 0 to {MAX_TIME_PRECISION}"
+                f"{self} is not a Spark type: the precision is 0 to {MAX_TIME_PRECISION}"
             )
 
     def __str__(self) -> str:
@@ -219,7 +219,7 @@ class Variant(DataType):
 
 @dataclass(frozen=True, slots=True)
 class Void(DataType):
-    """Nothing but NULL."""
+    """NULL only."""
 
     keyword: ClassVar[str] = "VOID"
 
@@ -237,7 +237,7 @@ class Array(DataType):
 
 @dataclass(frozen=True, slots=True)
 class Map(DataType):
-    """Pairs of ``key``, never NULL, and ``value``, which may be with ``value_contains_null``."""
+    """Pairs of a ``key``, never NULL, and a ``value``, NULL only if ``value_contains_null``."""
 
     key: DataType
     value: DataType
@@ -286,6 +286,6 @@ def _interval(start: str, end: str) -> str:
 def _check_units(start: str, end: str, units: tuple[str, ...]) -> None:
     if start not in units or end not in units or units.index(start) > units.index(end):
         raise UnsupportedTypeError(
-            f"{_interval(start, end)} is not an interval of Spark: "
-            f"its units are, in this order, {', '.join(units).upper()}"
+            f"{_interval(start, end)} is not a Spark type: the units of "
+            f"an interval are, in this order, {', '.join(units).upper()}"
         )

@@ -175,7 +175,7 @@ def test_rows_that_do_not_fit_stop_the_query(
 @pytest.mark.parametrize(
     ("columns", "options", "error"),
     [
-        ("id", {}, "SchemaMismatchError: the column 'customer', which is NOT NULL, is missing"),
+        ("id", {}, "SchemaMismatchError: the NOT NULL column 'customer' is missing"),
         ("id, customer, 1 AS x", {}, "SchemaMismatchError: unknown column 'x'"),
         ("id, customer", {"txnVersion": "1"}, "OptionError: option 'txnVersion' has no meaning"),
         ("id, customer", {"tabel": "x"}, "OptionError: unknown option 'tabel'"),

@@ -79,8 +79,8 @@ def test_columns_are_matched_by_name(spark: SparkSession, store: Store, orders: 
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        ("1L AS id", "SchemaMismatchError: the column 'customer', which is NOT NULL, is missing"),
-        ("'a' AS customer", "SchemaMismatchError: the column 'id', which is NOT NULL, is missing"),
+        ("1L AS id", "SchemaMismatchError: the NOT NULL column 'customer' is missing"),
+        ("'a' AS customer", "SchemaMismatchError: the NOT NULL column 'id' is missing"),
         ("1L AS id, 'a' AS customer, 2 AS x", "SchemaMismatchError: unknown column 'x'"),
         ("'1' AS id, 'a' AS customer", "SchemaMismatchError: the column 'id'"),
         ("1L AS id, 'a' AS customer, 1D AS amount", "SchemaMismatchError: the column 'amount'"),
