@@ -1,11 +1,11 @@
 """The embedded engine: keyed tables in immutable LMDB files, versioned by a commit log.
 
-Read in this order: store and catalog (what there is), then the wings: log (how an epoch comes to
-be), segment (immutable files of sorted entries), table (what is seen of them, and what is about to
-be written), codec (rows to bytes), schema (types and columns), predicate (which rows a read wants),
-feed (what commits changed), upkeep (files merged, and removed). read_plan carries a read to another
-process, check verifies a store; everything that touches the outside goes through
-environment.
+Read in this order: store (the public face), epochs (the newest state, and the commit of the next)
+and catalog (tables and views); then the folders: log (how an epoch comes to be), segment (immutable
+files of sorted entries), table (what is visible of them, what is written), codec (rows to bytes),
+schema (types and columns), predicate (the condition of a read), feed (what commits changed),
+maintenance (compaction and vacuum). read_plan carries a read to another process, check verifies a
+store; everything outside the process goes through environment.
 
 Promises: works without Spark. Does not know it.
 """
@@ -16,14 +16,13 @@ from .codec import ragged
 from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
 from .environment import Environment, environment_of, local_folder
-from .feed.columns import CHANGE_TYPE, FEED_FIELDS, adds_row, feed_fields
+from .feed.columns import CHANGE_TYPE, adds_row, feed_fields
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
 from .instant import iso_time, moment_of, parse_instant
 from .log.entry import (
     Entry,
     SegmentRecord,
-    Settings,
     TableDefinition,
     Transaction,
     check_table_name,
@@ -32,7 +31,7 @@ from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
 from .log.state import StoreState, placed_in
 from .log.transaction import CommitResult
-from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
+from .log.view import CatalogView, ViewInput, ViewProgress
 from .maintenance.compaction import CompactionReport
 from .maintenance.job import CompactionJob
 from .maintenance.vacuum import VacuumReport
@@ -47,8 +46,7 @@ from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import Store
 from .table.chunk import OP_COLUMN, Op, chunk_of
-from .table.encoding import Encoding, encoding_of
-from .table.pruning import Pruning
+from .table.encoding import encoding_of
 from .table.record import Row
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
@@ -59,7 +57,6 @@ from .table.value import UPSERTS
 __all__ = [
     "CHANGE_TYPE",
     "DEDUPLICATIONS",
-    "FEED_FIELDS",
     "OP_COLUMN",
     "UPSERTS",
     "CatalogView",
@@ -67,7 +64,6 @@ __all__ = [
     "CommitResult",
     "CompactionJob",
     "CompactionReport",
-    "Encoding",
     "Entry",
     "Environment",
     "FeedPlan",
@@ -81,7 +77,6 @@ __all__ = [
     "Op",
     "Predicate",
     "Proposal",
-    "Pruning",
     "ReadPlan",
     "Reads",
     "Report",
@@ -89,7 +84,6 @@ __all__ = [
     "RowCodec",
     "SegmentRecord",
     "SegmentWriter",
-    "Settings",
     "Snapshot",
     "StateTable",
     "StorageTable",
@@ -102,7 +96,6 @@ __all__ = [
     "TableWriter",
     "Transaction",
     "VacuumReport",
-    "ViewDefinition",
     "ViewInput",
     "ViewProgress",
     "WriteTarget",

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.storage import FEED_FIELDS, Store, feed_fields
+from relstate.storage import Store, feed_fields
 from relstate.storage.errors import SchemaError, SchemaMismatchError
-from relstate.storage.feed.columns import feed_batch, feed_schema, stored_columns
+from relstate.storage.feed.columns import FEED_FIELDS, feed_batch, feed_schema, stored_columns
 
 
 def test_a_feed_has_the_table_s_columns_and_three_more(store: Store) -> None:
