@@ -32,8 +32,7 @@ from .log.rules import without_expiry
 from .log.state import StoreState, placed_in
 from .log.transaction import CommitResult
 from .log.view import CatalogView, ViewInput, ViewProgress
-from .maintenance.compaction import CompactionReport
-from .maintenance.job import CompactionJob
+from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport
 from .predicate.predicate import Predicate
 from .read_plan import ReadPlan

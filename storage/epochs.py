@@ -138,7 +138,7 @@ class Epochs:
         self._state = done.state
         if proposal.segments and proposal.data_change:
             tables = {table.table_id for record in proposal.segments for table in record.tables}
-            self._state = compaction.tend(self.log, done.state, tables)
+            self._state = compaction.auto_compact(self.log, done.state, tables)
         return done
 
     def segment_writer(self) -> SegmentWriter:

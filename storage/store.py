@@ -30,8 +30,7 @@ from .log.state import StoreState
 from .log.transaction import CommitResult, repair_clock
 from .log.view import CatalogView
 from .maintenance import compaction
-from .maintenance.compaction import CompactionReport
-from .maintenance.job import CompactionJob
+from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport, vacuum
 from .read_plan import ReadPlan
 from .schema.ddl import parse_type
@@ -462,7 +461,7 @@ class Store:
         beside a busy writer does. TableNotFoundError if there is no such table.
         """
         state = self.state
-        return CompactionJob.planned(
+        return CompactionJob.plan(
             self.environment,
             state,
             state.table(table).definition.table_id,

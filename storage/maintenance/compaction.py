@@ -1,22 +1,24 @@
-"""Compaction: from a plan to a commit.
+"""Compaction: from the choice of files to a commit.
 
-The files of a merge leave and their successors come in one commit, which conflicts only where one
-of those files is gone already: another compaction took it, or its rows were truncated or dropped.
-What was written for a commit that certainly did not happen is removed, and the plan made anew.
+The inputs of a merge are removed and its outputs added in one commit, which conflicts only if an
+input is gone: another compaction replaced it, or its rows were truncated or dropped. The files
+written for a commit that certainly did not happen are removed, and the merge is planned again.
 
-Promises: a writer that tends after its own commit waits for one commit at most, over a bounded
-amount of input, and never fails by it.
-Does not know: what is worth merging (policy.py), or how it is written (rewrite.py).
+Promises: a writer that compacts after its own commit waits for at most one more commit, over a
+bounded amount of input, and its own commit never fails because of it. A job whose parts run in
+other processes becomes visible whole or not at all, in whatever order and however often they run.
+Does not know: what is worth merging (policy.py), how files are merged (rewrite.py), or who runs
+the parts of a job.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from ..environment import CLOCK_TOLERANCE, Environment
+from ..environment import CLOCK_TOLERANCE, Environment, environment_of
 from ..errors import (
     ConflictError,
     RelstateError,
@@ -51,45 +53,94 @@ class CompactionReport:
     files_written: int = 0
     bytes_written: int = 0
 
+    def plus(self, later: CompactionReport) -> CompactionReport:
+        """Return the report of both compactions, at the epoch of the later one."""
+        return CompactionReport(
+            later.epoch,
+            self.files_read + later.files_read,
+            self.bytes_read + later.bytes_read,
+            self.files_written + later.files_written,
+            self.bytes_written + later.bytes_written,
+        )
 
-def tend(log: Log, state: StoreState, tables: Iterable[int], budget: int = BUDGET) -> StoreState:
-    """After the commit of ``state``, which wrote to some tables: merge a little where it is due.
 
-    Return the newest state known. The commit stands whatever happens here: trouble is logged, and
-    met again after the next commit.
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """The full compaction of a table and of those that share files with it. Picklable.
+
+    ``started``: microseconds since 1970.
     """
-    grown = {one for one in tables if len(state.segments_by_table.get(one, ())) > FEW}
-    try:
-        for component in components(state, grown):
-            merges = automatic(component, budget)
-            if merges:
-                return _tended(log, state, component, merges)
-    except (RelstateError, FileNotFoundError) as error:
-        _logger.warning("nothing was compacted after epoch %d: %s", state.epoch, error)
-    return state
 
+    path: str
+    started: int
+    merge: Merge
+    rewrite: Rewrite
 
-def _tended(
-    log: Log, state: StoreState, component: Component, merges: Sequence[Merge]
-) -> StoreState:
-    started = log.environment.now()
-    time = rewrite_time(log.environment, state)
-    rewrites = [Rewrite.of(state, component, merge, time) for merge in merges]
-    records = _run_all(log.environment, rewrites)
-    # If others were faster, they tend as well.
-    return _replaced(log, state, started, merges, records) or state
+    @classmethod
+    def plan(
+        cls,
+        environment: Environment,
+        state: StoreState,
+        table_id: int,
+        *,
+        spares_young: bool = False,
+    ) -> CompactionJob | None:
+        """Return the job for a table in a state; None if it would change nothing.
 
+        ``spares_young``: as `policy.full` takes it.
+        """
+        started = environment.now()
+        time = rewrite_time(environment, state)
+        for component in components(state, [table_id]):
+            expired = has_expired(environment, state, component, time)
+            merge = full(component, has_expired=expired, spares_young=spares_young)
+            if merge is not None:
+                rewrite = Rewrite.of(state, component, merge, time)
+                return cls(environment.location(""), started, merge, rewrite)
+        return None
 
-def _run_all(environment: Environment, rewrites: Sequence[Rewrite]) -> list[SegmentRecord]:
-    """Return what came of all rewrites; if one fails, nothing is left of any."""
-    records: list[SegmentRecord] = []
-    try:
-        for rewrite in rewrites:
-            records += rewrite.run(environment)
-    except BaseException:
-        discard(environment, records)
-        raise
-    return records
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The names of the segments that are merged."""
+        return frozenset(file.name for file in self.merge.inputs)
+
+    @property
+    def table_ids(self) -> frozenset[int]:
+        """The ids of the tables whose rows are in the segments."""
+        return frozenset(table.table_id for table in self.rewrite.tables)
+
+    @property
+    def parts(self) -> int:
+        """How many parts can run independently: one per shard, or one in all."""
+        return len(self.rewrite.groups)
+
+    def run(
+        self, parts: Iterable[int], environment: Environment | None = None
+    ) -> tuple[SegmentRecord, ...]:
+        """Write the segments of some parts, by their numbers; errors as of `Rewrite.run`."""
+        groups = self.rewrite.groups
+        return self.rewrite.run(
+            environment or environment_of(self.path), (groups[part] for part in parts)
+        )
+
+    def commit(
+        self, log: Log, state: StoreState, records: Sequence[SegmentRecord]
+    ) -> tuple[StoreState, CompactionReport]:
+        """Commit what all parts have written; return the state after it and what was done.
+
+        ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped.
+        No file is removed then: this may be a second attempt of a job whose first one has been
+        committed. Vacuum removes what no commit names.
+        """
+        state = _commit_merges(log, state, self.started, [self.merge], records)
+        report = CompactionReport(
+            state.epoch,
+            len(self.merge.inputs),
+            self.merge.size,
+            len(records),
+            sum(record.size for record in records),
+        )
+        return state, report
 
 
 def compact(
@@ -100,89 +151,131 @@ def compact(
 ) -> tuple[StoreState, CompactionReport]:
     """Merge all files of some tables, and of those that share files with them, shard by shard.
 
-    ``progress`` takes the groups of shards done, and how many there are. Return the newest state
-    known and what was done. ConflictError if others never stop compacting; the errors of
-    `Rewrite.run` and of a commit.
+    ``progress`` takes the number of parts done, and of all. Return the newest state known and what
+    was done. ConflictError if others never stop compacting; the errors of `Rewrite.run` and of a
+    commit.
     """
     report = CompactionReport(state.epoch)
-    rest = {table for one in components(state, set(tables)) for table in one.table_ids}
-    while rest:
-        table = min(rest)
-        state, merged, together = _compacted(log, state, table, progress)
-        rest -= {table, *together}
-        report = _sum(report, merged, state.epoch)
+    affected = components(state, set(tables))
+    remaining = {table_id for component in affected for table_id in component.table_ids}
+    while remaining:
+        table = min(remaining)
+        state, merged, together = _compact_table(log, state, table, progress)
+        remaining -= {table, *together}
+        report = report.plus(merged)
     return state, report
 
 
-def _compacted(
+def _compact_table(
     log: Log, state: StoreState, table: int, progress: Callable[[int, int], None] | None
-) -> tuple[StoreState, CompactionReport, tuple[int, ...]]:
-    """Merge the component of a table; return (state, what was done, its tables)."""
+) -> tuple[StoreState, CompactionReport, frozenset[int]]:
+    """Compact a table; return (state, what was done, the tables that share its files)."""
     for attempt in range(_ATTEMPTS):
         state = log.refresh(state)
-        started = log.environment.now()
-        planned = full_merge(log.environment, state, table, spares_young=attempt > 0)
-        if planned is None:
-            return state, CompactionReport(state.epoch), ()
-        component, merge, rewrite = planned
-        records = _run(log.environment, rewrite, progress)
-        after = _replaced(log, state, started, [merge], records)
-        if after is not None:
-            return after, report_of(after.epoch, [merge], records), component.table_ids
+        job = CompactionJob.plan(log.environment, state, table, spares_young=attempt > 0)
+        if job is None:
+            return state, CompactionReport(state.epoch), frozenset()
+        records = job.run(_reported(job.parts, progress), log.environment)
+        try:
+            with _removed_if_refused(log.environment, records):
+                return *job.commit(log, state, records), job.table_ids
+        except (ConflictError, TableNotFoundError):
+            continue
     raise ConflictError(
-        f"{log.environment.location('')}: other compactions took files away {_ATTEMPTS} times; "
+        f"{log.environment.location('')}: other compactions replaced the files {_ATTEMPTS} times; "
         "nothing was compacted: let one process compact at a time"
     )
 
 
-def full_merge(
-    environment: Environment, state: StoreState, table: int, *, spares_young: bool = False
-) -> tuple[Component, Merge, Rewrite] | None:
-    """Return the merge of all files of a table's component; None if it would change nothing.
-
-    ``spares_young``: as `policy.full` takes it.
-    """
-    time = rewrite_time(environment, state)
-    for component in components(state, [table]):
-        expired = has_expired(environment, state, component, time)
-        merge = full(component, has_expired=expired, spares_young=spares_young)
-        if merge is not None:
-            return component, merge, Rewrite.of(state, component, merge, time)
-    return None
-
-
-def _run(
-    environment: Environment, rewrite: Rewrite, progress: Callable[[int, int], None] | None
-) -> tuple[SegmentRecord, ...]:
-    groups = rewrite.groups
-
-    def told() -> Iterable[frozenset[int]]:
-        for done, group in enumerate(groups):
-            if progress is not None:
-                progress(done, len(groups))
-            yield group
-
-    records = rewrite.run(environment, told())
+def _reported(parts: int, progress: Callable[[int, int], None] | None) -> Iterator[int]:
+    """Yield the numbers of parts, and report before each and at the end how many are done."""
+    for part in range(parts):
+        if progress is not None:
+            progress(part, parts)
+        yield part
     if progress is not None:
-        progress(len(groups), len(groups))
+        progress(parts, parts)
+
+
+def auto_compact(
+    log: Log, state: StoreState, tables: Iterable[int], budget: int = BUDGET
+) -> StoreState:
+    """After the commit of ``state``, which wrote to some tables: merge a few files where needed.
+
+    Return the newest state known. Whatever happens here, the commit is in the log: an error is
+    logged, and the merge is due again after the next commit.
+    """
+    grown = {table for table in tables if len(state.segments_by_table.get(table, ())) > FEW}
+    try:
+        for component in components(state, grown):
+            merges = automatic(component, budget)
+            if merges:
+                return _run_merges(log, state, component, merges)
+    except (RelstateError, FileNotFoundError) as error:
+        _logger.warning("nothing was compacted after epoch %d: %s", state.epoch, error)
+    return state
+
+
+def _run_merges(
+    log: Log, state: StoreState, component: Component, merges: Sequence[Merge]
+) -> StoreState:
+    """Run merges of one component and commit them; return ``state`` if others were faster."""
+    started = log.environment.now()
+    records = _write_merges(log.environment, state, component, merges)
+    try:
+        with _removed_if_refused(log.environment, records):
+            return _commit_merges(log, state, started, merges, records)
+    except (ConflictError, TableNotFoundError):
+        # Another compaction came first, and it merges as much as this one would have.
+        return state
+
+
+def _write_merges(
+    environment: Environment, state: StoreState, component: Component, merges: Sequence[Merge]
+) -> list[SegmentRecord]:
+    """Return the segments that merges make; if one merge fails, those of all are removed."""
+    time = rewrite_time(environment, state)
+    records: list[SegmentRecord] = []
+    try:
+        for merge in merges:
+            records += Rewrite.of(state, component, merge, time).run(environment)
+    except BaseException:
+        _remove(environment, records)
+        raise
     return records
 
 
-def rewrite_time(environment: Environment, state: StoreState) -> int:
-    """Return the time by which rows must have expired to leave: no later commit is before it."""
-    return max(state.time, environment.now() - CLOCK_TOLERANCE)
+@contextmanager
+def _removed_if_refused(
+    environment: Environment, records: Sequence[SegmentRecord]
+) -> Iterator[None]:
+    """Remove segments if their commit certainly did not happen."""
+    try:
+        yield
+    except UnknownOutcomeError:
+        raise
+    except RelstateError:
+        _remove(environment, records)
+        raise
 
 
-def replaced(
+def _remove(environment: Environment, records: Iterable[SegmentRecord]) -> None:
+    """Remove the files of segments; vacuum removes those for which that fails."""
+    for record in records:
+        with suppress(StorageError):
+            environment.remove(segment_path(record.name))
+
+
+def _commit_merges(
     log: Log,
     state: StoreState,
     started: int,
     merges: Sequence[Merge],
     records: Sequence[SegmentRecord],
 ) -> StoreState:
-    """Commit that the files of some merges were replaced; return the state after it.
+    """Commit that the inputs of merges are replaced; return the state after it.
 
-    ConflictError if a file was taken away meanwhile, TableNotFoundError if a table was dropped, the
+    ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped, the
     other errors of a commit.
     """
     proposal = Proposal(
@@ -192,59 +285,9 @@ def replaced(
         segments=tuple(records),
         removed=tuple(file.name for merge in merges for file in merge.inputs),
     )
-    done = commit(log, state, proposal)
-    assert done.committed
-    return done.state
+    return commit(log, state, proposal).state
 
 
-def _replaced(
-    log: Log,
-    state: StoreState,
-    started: int,
-    merges: Sequence[Merge],
-    records: Sequence[SegmentRecord],
-) -> StoreState | None:
-    """Do what `replaced` does for the first and only time; None if others were faster.
-
-    What certainly did not happen leaves no files behind.
-    """
-    try:
-        return replaced(log, state, started, merges, records)
-    except UnknownOutcomeError:
-        raise
-    except (ConflictError, TableNotFoundError):
-        discard(log.environment, records)
-        return None
-    except RelstateError:
-        discard(log.environment, records)
-        raise
-
-
-def discard(environment: Environment, records: Iterable[SegmentRecord]) -> None:
-    """Remove files that no commit names or ever will; what cannot be removed is left to vacuum."""
-    for record in records:
-        with suppress(StorageError):
-            environment.remove(segment_path(record.name))
-
-
-def report_of(
-    epoch: int, merges: Sequence[Merge], records: Sequence[SegmentRecord]
-) -> CompactionReport:
-    """Return what some merges did, committed as an epoch."""
-    return CompactionReport(
-        epoch,
-        sum(len(merge.inputs) for merge in merges),
-        sum(merge.size for merge in merges),
-        len(records),
-        sum(record.size for record in records),
-    )
-
-
-def _sum(one: CompactionReport, other: CompactionReport, epoch: int) -> CompactionReport:
-    return CompactionReport(
-        epoch,
-        one.files_read + other.files_read,
-        one.bytes_read + other.bytes_read,
-        one.files_written + other.files_written,
-        one.bytes_written + other.bytes_written,
-    )
+def rewrite_time(environment: Environment, state: StoreState) -> int:
+    """Return the time by which rows must have expired to be removed: no later commit is older."""
+    return max(state.time, environment.now() - CLOCK_TOLERANCE)

@@ -116,15 +116,15 @@ def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.Mon
     """A key that another commit brought after the first look is found at the next attempt."""
     mine = written(log, "log", [("c", 1, "mine"), ("d", 1, "mine")])
     other = Store.open(log.path, environment=log.environment)
-    append = type(log._log).append
+    append = type(log._epochs.log).append
     rivals = [[("e", 1, "other")], [("d", 1, "other")]]
 
     def race(self: Any, entry: Any) -> bool:
-        if rivals and self is log._log:
+        if rivals and self is log._epochs.log:
             upsert(other, "log", rivals.pop(0))
         return append(self, entry)
 
-    monkeypatch.setattr(type(log._log), "append", race)
+    monkeypatch.setattr(type(log._epochs.log), "append", race)
     with pytest.raises(AppendOnlyError, match=r"\(name = 'd', n = 1\)"):
         committed(log, mine)
     assert rivals == []

@@ -1,4 +1,4 @@
-"""A long compaction beside a writer whose commits tend the young files."""
+"""A long compaction beside a writer whose commits merge the young files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_long_compaction_lands_beside_a_busy_writer(
     """However often the writer's own merges take the young files away while it runs."""
     budget = 64 << 10
     monkeypatch.setattr(policy, "BUDGET", budget)
-    monkeypatch.setattr(compaction.tend, "__defaults__", (budget,))
+    monkeypatch.setattr(compaction.auto_compact, "__defaults__", (budget,))
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     for start in (0, 1000, 2000):
         store.write("t", rows(start, 3000))

@@ -42,16 +42,16 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(policy, name, 1)
     monkeypatch.setattr(policy, "_LEAST_FILES", 2)
     monkeypatch.setattr(compaction, "FEW", 1)
-    tend = compaction.tend
+    auto_compact = compaction.auto_compact
 
-    def tend_one(log: Log, state: StoreState, tables: set[int]) -> StoreState:
+    def compact_one(log: Log, state: StoreState, tables: set[int]) -> StoreState:
         return (
             state
             if log.environment.location("").endswith("untouched")
-            else tend(log, state, tables)
+            else auto_compact(log, state, tables)
         )
 
-    monkeypatch.setattr(compaction, "tend", tend_one)
+    monkeypatch.setattr(compaction, "auto_compact", compact_one)
 
 
 @contextmanager
