@@ -74,7 +74,7 @@ class ReadPlan:
         )
 
     def filtered(self, where: str, time_zone: str = "UTC") -> ReadPlan:
-        """Return the plan for those of the rows that a SQL expression in Spark's dialect wants.
+        """Return the plan of the rows for which a SQL expression in Spark's dialect is true.
 
         ``time_zone``: where timestamps without a zone are local times. It is checked here: errors
         as of `Predicate.parse`.
@@ -94,10 +94,10 @@ class ReadPlan:
         return sum(placed.record.rows(table_id) for placed in self.segments)
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
-        """Return the vnodes of each of ``count`` parallel units (at most one a vnode).
+        """Return the vnodes of each of ``count`` parallel units (at most one per vnode).
 
-        Of a filtered plan only vnodes that can hold rows it wants are left, and only units that
-        have some; at least one unit, which may have none.
+        A filtered plan has only vnodes that can hold matching rows, and only units with such
+        vnodes, but at least one unit, which may be empty.
         """
         mapping = VnodeMapping.balanced(self.vnode_count, min(count, self.vnode_count))
         units = tuple(mapping.ranges_of(unit) for unit in range(mapping.units))
@@ -107,11 +107,11 @@ class ReadPlan:
         vnodes = matching_vnodes(self._encoding(), ranges)
         if vnodes is None:
             return units
-        left = tuple(_limited(unit, vnodes) for unit in units)
-        return tuple(filter(None, left)) or ((),)
+        limited = (_limited(unit, vnodes) for unit in units)
+        return tuple(filter(None, limited)) or ((),)
 
     def pruning(self) -> Pruning:
-        """Return what is left to be read: what EXPLAIN tells."""
+        """Return what a read of the plan examines, for EXPLAIN."""
         schema = self.definition.schema
         names = self.columns or tuple(column.name for column in schema.visible_columns)
         if self.where is None:
@@ -151,11 +151,11 @@ class ReadPlan:
 
 
 def _limited(groups: tuple[range, ...], vnodes: set[int]) -> tuple[range, ...]:
-    """Return the vnodes of some ranges that are among ``vnodes``, as ranges."""
-    found: list[range] = []
+    """Return the vnodes of some ranges that are in ``vnodes``, as ranges."""
+    ranges: list[range] = []
     for vnode in (vnode for group in groups for vnode in group if vnode in vnodes):
-        if found and found[-1].stop == vnode:
-            found[-1] = range(found[-1].start, vnode + 1)
+        if ranges and ranges[-1].stop == vnode:
+            ranges[-1] = range(ranges[-1].start, vnode + 1)
         else:
-            found.append(range(vnode, vnode + 1))
-    return tuple(found)
+            ranges.append(range(vnode, vnode + 1))
+    return tuple(ranges)

@@ -1,8 +1,8 @@
 """A store: one directory with a commit log and segments, and the tables in it.
 
-Promises: opening it costs the same however many epochs it has; every change is one epoch, all or
-nothing; two stores, or one store twice, can be open in one process.
-Does not know: Spark. It only composes what the other files do.
+Promises: opening a store costs the same however many epochs it has; every change is one epoch, all
+or nothing; one process can open several stores, and one store several times.
+Does not know: Spark. It only composes what the other modules do.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class Store:
 
         A feed that ends right before it begins is empty. ``pending``: a commit that is about to
         follow the last epoch, whose changes belong to the feed. EpochNotFoundError,
-        EpochExpiredError, TableNotFoundError, also where the table was dropped and created anew
+        EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
         within the range; OptionError for a range that ends before it begins, or a table with a TTL;
         SchemaMismatchError for an unknown column.
         """
@@ -354,12 +354,12 @@ class Store:
     def feed_snapshot(
         self, name: str, epoch: int, *, columns: Sequence[str] | None = None
     ) -> FeedSnapshot:
-        """Return a table as a feed of inserts at an epoch, behind which its changes follow."""
+        """Return a table at an epoch as a feed of inserts; its changes follow after the epoch."""
         plan = self.read_plan(name, epoch=epoch)
         return snapshot_of(plan, self.state_at(epoch).time, columns)
 
     def data_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterator[int]:
-        """Yield the epochs behind one that may have changed a table's rows, ascending."""
+        """Yield the epochs after ``after`` that may have changed a table's rows, ascending."""
         state = self.state
         return data_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
 
@@ -384,8 +384,8 @@ class Store:
     ) -> ReadPlan:
         """Return what other processes need to read a table at an epoch, by default the latest.
 
-        Rows that had expired by ``time`` are left out: by default now for the latest epoch, for
-        one that is named its own time, so that it answers the same for ever.
+        Rows that had expired by ``time`` are left out: by default now for the latest epoch, and the
+        time of its commit for a named epoch, so that its rows never change.
         TableNotFoundError, SchemaError for an unknown column, the errors of `at`, OptionError for
         a time without a zone.
         """
@@ -400,14 +400,14 @@ class Store:
         """Return what other processes need to write rows of a table. InternalTableError.
 
         ``expiring``: rows that expire, though the table has no TTL. DependentViewsError if a view
-        reads it: no commit would tell the view that they are gone.
+        reads it: the rows leave without a commit that the view could follow.
         """
         return write_target(self._epochs, name, expiring=expiring)
 
     def write(
         self, table: str, rows: Rows, *, overwrite: bool = False, ttls: pa.Array | None = None
     ) -> int:
-        """Upsert rows as one epoch and return it; with ``overwrite`` they replace all others.
+        """Upsert rows as one epoch and return it; with ``overwrite`` they replace all rows.
 
         Of two rows of one key the later wins, or what the table's merge behaviour makes of them.
         ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
@@ -438,15 +438,15 @@ class Store:
         """Remove the segments of a commit that was refused: no commit names them."""
         self._epochs.discard(segments)
 
-    # Upkeep
+    # Maintenance
 
     def compact(
         self, table: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> CompactionReport:
-        """Merge the files of a table, or of all, to one a shard; nothing to do is no commit.
+        """Merge the files of a table, or of all, to one per shard; commit only if that changes any.
 
-        Tables that share files with it are merged too. ``progress`` takes the parts done, and how
-        many there are. TableNotFoundError, ConflictError where others never stop compacting.
+        Tables that share files with it are merged too. ``progress`` takes the number of parts done,
+        and of all. TableNotFoundError, ConflictError if others never stop compacting.
         """
         state = self.state
         tables = state.tables if table is None else [state.table(table).definition.table_id]
@@ -455,10 +455,10 @@ class Store:
         return report
 
     def compaction_job(self, table: str, *, spares_young: bool = False) -> CompactionJob | None:
-        """Return what `compact` would do for a table, to be run in parts elsewhere; None: nothing.
+        """Return the job of compacting a table, to run in parts elsewhere; None if nothing is due.
 
-        ``spares_young``: leave young files that automatic merges take care of, as a second attempt
-        beside a busy writer does. TableNotFoundError if there is no such table.
+        ``spares_young``: leave young files to automatic merges, as a second attempt does while a
+        writer is busy. TableNotFoundError.
         """
         state = self.state
         return CompactionJob.plan(
@@ -473,7 +473,7 @@ class Store:
     ) -> CompactionReport:
         """Commit what all parts of a job have written.
 
-        ConflictError if a file was taken away meanwhile, TableNotFoundError if a table was dropped.
+        ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped.
         """
         newest, report = job.commit(self._epochs.log, self.state, records)
         self._epochs.advance(newest)
@@ -493,7 +493,7 @@ class Store:
         """Remove the files that no epoch of the last ``retention`` seconds needs.
 
         By default the store's own retention; older epochs can no longer be read. ``dry_run``: only
-        tell what would go. OptionError for a negative retention.
+        report what would be removed. OptionError for a negative retention.
         """
         newest, report = vacuum(self._epochs.log, self.state, retention, dry_run=dry_run)
         self._epochs.advance(newest)

@@ -27,11 +27,11 @@ class BatchShape:
         self._required = [index for index, field in enumerate(schema) if not field.nullable]
         self._guarded = [index for index, field in enumerate(schema) if _forbids_null(field.type)]
 
-    def check_schema(self, found: pa.Schema) -> None:
-        """SchemaMismatchError unless batches of schema ``found`` could be conformed."""
-        for target, position in zip(self._schema, self._positions(found), strict=True):
+    def check_schema(self, schema: pa.Schema) -> None:
+        """SchemaMismatchError unless batches of a schema can be conformed."""
+        for target, position in zip(self._schema, self._positions(schema), strict=True):
             if position is not None:
-                _cast_of(found.field(position), target)
+                _cast_of(schema.field(position), target)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``batch`` with exactly this schema: columns reordered, values cast exactly.
@@ -61,14 +61,14 @@ class BatchShape:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _positions(self, found: pa.Schema) -> Sequence[int | None]:
-        """Return the position of each column in ``found``, None for one that becomes NULL."""
-        positions = positions_by_name(found, self._schema)
+    def _positions(self, schema: pa.Schema) -> Sequence[int | None]:
+        """Return the position of each column in ``schema``, None for one that becomes NULL."""
+        positions = positions_by_name(schema, self._schema)
         for target, position in zip(self._schema, positions, strict=True):
             if position is None and target.name in self._keys:
                 raise SchemaMismatchError(
                     f"the primary key column {target.name!r} is missing; found "
-                    f"{', '.join(found.names) or 'no columns'}"
+                    f"{', '.join(schema.names) or 'no columns'}"
                 )
         return positions
 
@@ -132,7 +132,7 @@ def _fails(cast: Callable[[pa.Array], pa.Array], part: pa.Array) -> bool:
 
 
 def _first_row(column: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
-    """Return the first row that fails, by halving, where a part fails if one of its rows does."""
+    """Return the first row that fails, by halving; a part fails if one of its rows does."""
     start, stop = 0, len(column)
     while stop - start > 1:
         middle = (start + stop) // 2
@@ -165,7 +165,7 @@ def _holds_forbidden_null(array: pa.Array) -> bool:
     if not _forbids_null(arrow):
         return False
     if pa.types.is_struct(arrow):
-        # A child of a NULL struct counts as NULL here: only more of them is one too many.
+        # The child of a NULL struct counts as NULL here: only further NULLs are forbidden.
         return any(
             (not field.nullable and child.null_count > array.null_count)
             or _holds_forbidden_null(child)

@@ -138,9 +138,9 @@ class _Parser:
 
     def time(self) -> t.DataType:
         """Read what follows TIME."""
-        found = t.Time(*self._numbers(most=1))
+        data_type = t.Time(*self._numbers(most=1))
         self._skip_words("WITHOUT", "TIME", "ZONE")
-        return found
+        return data_type
 
     def timestamp(self) -> t.DataType:
         """Read what follows TIMESTAMP."""

@@ -109,18 +109,20 @@ def _spelled(data_type: t.DataType) -> str:
     return text.lower()
 
 
-def _without_collations(data_type: t.DataType, path: str, found: dict[str, str]) -> t.DataType:
+def _without_collations(data_type: t.DataType, path: str, collations: dict[str, str]) -> t.DataType:
     match data_type:
         case t.String(collation) if data_type.is_collated:
             provider = "spark" if collation.startswith("UTF8") else "icu"
-            found[path] = f"{provider}.{collation}"
+            collations[path] = f"{provider}.{collation}"
             return t.String()
         case t.Array(element, contains_null):
-            return t.Array(_without_collations(element, f"{path}.element", found), contains_null)
+            return t.Array(
+                _without_collations(element, f"{path}.element", collations), contains_null
+            )
         case t.Map(key, value, value_contains_null):
             return t.Map(
-                _without_collations(key, f"{path}.key", found),
-                _without_collations(value, f"{path}.value", found),
+                _without_collations(key, f"{path}.key", collations),
+                _without_collations(value, f"{path}.value", collations),
                 value_contains_null,
             )
     return data_type
@@ -154,16 +156,16 @@ def _read_nested(value: dict[str, Any], path: str, collations: dict[str, str]) -
 def _read_name(name: str) -> t.DataType:
     if name in _TYPES:
         return _TYPES[name]
-    if found := _DECIMAL.fullmatch(name):
-        return t.Decimal(int(found[1]), int(found[2]))
-    if found := _TIME.fullmatch(name):
-        return t.Time(int(found[1]))
-    if found := _INTERVAL.fullmatch(name):
-        start, end = found[1], found[2] or found[1]
+    if match := _DECIMAL.fullmatch(name):
+        return t.Decimal(int(match[1]), int(match[2]))
+    if match := _TIME.fullmatch(name):
+        return t.Time(int(match[1]))
+    if match := _INTERVAL.fullmatch(name):
+        start, end = match[1], match[2] or match[1]
         family = t.YearMonthInterval if start in t.YEAR_MONTH_UNITS else t.DayTimeInterval
         return family(start, end)
-    if found := _COLLATED.fullmatch(name):
-        return t.String(found[1])
+    if match := _COLLATED.fullmatch(name):
+        return t.String(match[1])
     if _LIMITED.fullmatch(name):
         return t.String()
     raise UnsupportedTypeError(f"{name!r} is not a data type that relstate stores")

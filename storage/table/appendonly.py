@@ -27,8 +27,8 @@ from ..segment.kind import Kind
 from .encoding import Encoding, encoding_of
 from .storagetable import StorageTable
 
-# Files are only looked into: those with rows of the keys' neighbours, and few of their pages. To
-# hash all of each first, in a process that may commit once, would cost more than the commit.
+# Only a few pages are read, of the files with neighbours of the keys. Hashing these files whole, in
+# a process that may commit only once, would cost more than the commit.
 _VERIFY = "size"
 
 
@@ -39,7 +39,7 @@ def check_inserts(definition: TableDefinition, kinds: NDArray[np.uint8] | None) 
 
 
 def check_distinct(encoding: Encoding, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
-    """Return the entries that they are. AppendOnlyError if two have one key."""
+    """Return some entries unchanged. AppendOnlyError if two have one key."""
     order = sort_order(keys)
     repeats = np.flatnonzero(equal_neighbours(keys.take(pa.array(order))))
     if len(repeats):
@@ -87,19 +87,24 @@ class AppendCheck:
 
     def _check(self, state: StoreState, definition: TableDefinition) -> None:
         table_id = definition.table_id
-        records = [one for one in self._proposal.segments if one.rows(table_id)]
+        records = [record for record in self._proposal.segments if record.rows(table_id)]
         if table_id in self._proposal.based_tables or any(
-            one.deletes for record in records for one in record.tables if one.table_id == table_id
+            table.deletes
+            for record in records
+            for table in record.tables
+            if table.table_id == table_id
         ):
             raise change_refused(definition, self._proposal.operation)
-        added = [PlacedSegment(one, state.epoch + 1, at) for at, one in enumerate(records)]
+        added = [
+            PlacedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
+        ]
         seen = {} if self._checked is None else self._checked.segments
-        committed = [one for one in state.segments_of(table_id) if one.name not in seen]
+        committed = [placed for placed in state.segments_of(table_id) if placed.name not in seen]
         # What the tasks wrote does not change from one attempt to the next.
-        beside = added if self._checked is None else []
+        unchecked = added if self._checked is None else []
         encoding = encoding_of(definition, state.settings.vnode_count)
-        for at, placed in enumerate(added):
-            older = self._table(encoding, [*reversed(beside[:at]), *committed])
+        for rank, placed in enumerate(added):
+            older = self._table(encoding, [*reversed(unchecked[:rank]), *committed])
             if older.is_empty:
                 continue
             for keys in self._table(encoding, [placed]).full_keys():
@@ -113,8 +118,8 @@ class AppendCheck:
 def _doubtful(older: StorageTable, keys: Bytes) -> Bytes:
     """Return those of some sorted keys that a table may have.
 
-    Of vnodes in which it has none between the first and the last of the keys no key is looked up:
-    where keys grow with time that is all of them.
+    A vnode's keys are left out if the table has no entry between the first and the last of them: so
+    are all keys if they grow with time.
     """
     if not len(keys) or longkey.has_long(keys):
         return keys
@@ -130,6 +135,6 @@ def _check_new(older: StorageTable, keys: Bytes) -> None:
     """AppendOnlyError if a table has a row with one of some full keys."""
     if not len(keys):
         return
-    _, found = older.find(keys, older.encoding.key_names)
-    if found.num_rows:
-        raise key_taken(older.encoding, found)
+    _, rows = older.find(keys, older.encoding.key_names)
+    if rows.num_rows:
+        raise key_taken(older.encoding, rows)
