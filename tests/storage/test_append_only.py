@@ -43,7 +43,7 @@ def test_rows_of_new_keys_come_in(log: Store) -> None:
 def test_a_key_that_is_there_is_refused(log: Store, key: tuple[Any, ...], compacted: bool) -> None:
     """One row with a key that is there refuses the whole write, and the key is named.
 
-    Nothing of it stays behind.
+    No file of it stays.
     """
     if compacted:
         log.compact("log")

@@ -1,4 +1,4 @@
-"""Rows that expire: who sees them, and until when."""
+"""Rows that expire: which reads return them, and until when."""
 
 from __future__ import annotations
 

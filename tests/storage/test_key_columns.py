@@ -1,4 +1,4 @@
-"""Tables whose keys may be NULL, that lie in one vnode, or that have hidden columns: views' own."""
+"""Tables with nullable keys, in one vnode, or with hidden columns: the internal ones of views."""
 
 from __future__ import annotations
 

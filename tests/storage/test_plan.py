@@ -61,7 +61,7 @@ def test_a_plan_of_an_older_epoch(filled: Store) -> None:
     assert 0 < plan.stored_bytes < filled.read_plan("t").stored_bytes
 
 
-def test_what_cannot_be_planned_is_told(filled: Store) -> None:
+def test_what_cannot_be_planned_is_refused(filled: Store) -> None:
     """Before any task begins."""
     with pytest.raises(SchemaError, match="'x'"):
         filled.read_plan("t", columns=["k", "x"])

@@ -1,4 +1,4 @@
-"""Laws of a store: what is in it, who may change it, and what it says to what cannot be."""
+"""Laws of a store: what is in it, what changes it, and what it refuses."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_small_stores_have_fewer_shards(make_store: StoreMaker) -> None:
         {"retention": -1},
     ],
 )
-def test_options_that_cannot_be_are_told(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_impossible_options_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     """And nothing is made."""
     with pytest.raises(OptionError, match=next(reversed(options))):
         relstate.create(str(tmp_path / "store"), **options)
@@ -71,14 +71,14 @@ def test_options_that_cannot_be_are_told(tmp_path: Path, options: dict[str, Any]
 
 
 def test_a_store_is_made_once(store: Store) -> None:
-    """Whoever wants it made again is told, or gets it as it is."""
+    """Creating it again is an error, or opens it as it is."""
     with pytest.raises(StoreExistsError, match="open it"):
         relstate.create(store.path)
     with relstate.create(store.path, vnode_count=9, exist_ok=True) as same:
         assert same.settings == store.settings
 
 
-def test_paths_that_hold_no_store_are_told(tmp_path: Path) -> None:
+def test_paths_without_a_store_are_refused(tmp_path: Path) -> None:
     """Nothing, a file, a folder of other things: each with an error of its own."""
     file, folder = tmp_path / "file", tmp_path / "folder"
     file.write_text("text")
@@ -191,7 +191,7 @@ def test_what_is_not_there_cannot_be_dropped(store: Store) -> None:
 @pytest.mark.parametrize(
     "name", ["", "a b", "1a", "a-b", "../t", "a/b", "t\0", "ü", "a" * 129, "__internal_x", "t\n"]
 )
-def test_names_that_cannot_be_are_told(store: Store, name: str) -> None:
+def test_impossible_names_are_refused(store: Store, name: str) -> None:
     """None of them becomes a table, let alone a file."""
     with pytest.raises(TableNameError):
         store.create_table(name, "k INT", primary_key=["k"])
@@ -216,7 +216,7 @@ def test_names_that_cannot_be_are_told(store: Store, name: str) -> None:
         ("k INT", "k", None, SchemaError),
     ],
 )
-def test_tables_that_cannot_be_are_told(
+def test_impossible_tables_are_refused(
     store: Store, columns: str, primary_key: Any, distribution_key: Any, error: type[Exception]
 ) -> None:
     """Before there is one: no epoch is made."""
@@ -242,7 +242,7 @@ def test_a_dropped_table_never_comes_back(store: Store) -> None:
 
 
 def test_threads_that_make_one_table(store: Store) -> None:
-    """One of them does; or, if none minds that it is there, all get it."""
+    """One of them creates it; with if_not_exists all of them get it."""
     made: list[object] = []
 
     def make(name: str, if_not_exists: bool) -> None:
@@ -267,7 +267,7 @@ def test_threads_that_make_one_table(store: Store) -> None:
     assert store.epoch == 3
 
 
-def test_two_may_drop_one_table_if_none_minds(store: Store) -> None:
+def test_two_may_drop_one_table_with_if_exists(store: Store) -> None:
     """At whatever moment of the one the other comes between."""
     for moment in range(1, 30):
         store.create_table("t", "k INT", primary_key=["k"])
@@ -347,7 +347,7 @@ def test_a_batch_is_committed_once(store: Store) -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, -1, 3, 10**12])
-def test_epochs_that_are_not_are_told(store: Store, epoch: int) -> None:
+def test_missing_epochs_are_refused(store: Store, epoch: int) -> None:
     """The error says which there are."""
     store.create_table("t", "k INT", primary_key=["k"])
 

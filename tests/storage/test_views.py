@@ -70,7 +70,7 @@ def test_a_view_is_what_it_was_created_as(store: Store) -> None:
 
 
 def test_what_a_view_says_in_json_is_at_once_as_it_is_read_later(store: Store) -> None:
-    """Its plan, and what is left of its backfill: the values, not the types of who made them."""
+    """Its plan, and what is left of its backfill: as JSON values, whatever types they had."""
     store.create_view(replace(new_view(store, "w", "u"), plan={"fields": (1, None)}))
     refresh(store, progressed(store, "w", backfill=(1, 2)))
 
@@ -79,8 +79,8 @@ def test_what_a_view_says_in_json_is_at_once_as_it_is_read_later(store: Store) -
     assert made.progress.backfill == read.progress.backfill == [1, 2]
 
 
-def test_tables_views_and_state_are_told_apart(store: Store) -> None:
-    """Each is listed in its place and can be read, a view once it is filled."""
+def test_tables_views_and_state_are_listed_separately(store: Store) -> None:
+    """Each is in its own list and can be read, a view once it is populated."""
     assert (store.tables(), store.views()) == (("t", "u"), ("v",))
     for name in ("t", "__internal_v_1"):
         assert contents(store, name) == []
@@ -95,7 +95,7 @@ def test_tables_views_and_state_are_told_apart(store: Store) -> None:
 
 
 def test_the_catalog_of_views_survives_checkpoints(store: Store) -> None:
-    """Opened anew, and at older epochs, after the log was folded, there are the same views."""
+    """Opened again, and at older epochs, after the log was folded, there are the same views."""
     upsert(store, "t", [(1, 1, 1)])
     refresh(store, progressed(store, "v", backfill={"at": (1, None)}))
     epoch, before = store.epoch, store.view("v")
@@ -437,7 +437,7 @@ def test_of_two_mappings_at_once_the_later_stays(store: Store) -> None:
 
 
 def test_an_alteration_of_another_definition_conflicts(store: Store) -> None:
-    """What it would put in place was made from one that is gone."""
+    """The new definition was made from one that has been replaced."""
     before = store.view("v").definition
     altered = AlteredView(before, replace(before, mapping=VnodeMapping.balanced(8, 5)))
     store.alter_view_mapping("v", VnodeMapping.balanced(8, 3))

@@ -32,9 +32,11 @@ def changes_of(batches: Iterable[pa.RecordBatch]) -> list[Change]:
     return [Change(row[-3], row[-2], row[:-3]) for row in found]
 
 
-def told(store: Store, table: str, first: int, last: int | None = None, **how: Any) -> list[Change]:
+def read_feed(
+    store: Store, table: str, first: int, last: int | None = None, **options: Any
+) -> list[Change]:
     """Return the feed of some epochs of a table, by epoch; of one row in the feed's order."""
-    found = changes_of(store.changes(table, first, last, **how))
+    found = changes_of(store.changes(table, first, last, **options))
     return sorted(found, key=lambda change: (change.epoch, repr(change.row[:1])))
 
 

@@ -24,7 +24,7 @@ def block_of(*entries: Entry) -> Block:
 
 
 def same(left: Block, right: Block) -> np.ndarray:
-    """Tell whether two blocks hold the same rows, place by place."""
+    """Return at which indices two blocks hold the same row."""
     pairs = zip(left.value_bytes().to_pylist(), right.value_bytes().to_pylist(), strict=True)
     return np.array([one == other for one, other in pairs], bool)
 
@@ -34,8 +34,8 @@ def shown(changes: Changes) -> list[tuple[str, str | None, str | None, int, int]
     keys = changes.entries.key_bytes().to_pylist()
     values = changes.entries.value_bytes().to_pylist()
 
-    def row(place: int) -> str | None:
-        return None if place == ABSENT else values[place][4:].decode()
+    def row(position: int) -> str | None:
+        return None if position == ABSENT else values[position][4:].decode()
 
     return [
         (keys[max(before, after)].decode(), row(before), row(after), int(first), int(last))

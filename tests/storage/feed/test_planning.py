@@ -15,7 +15,7 @@ from relstate.storage.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from support.feeds import Change, changes_of, told
+from support.feeds import Change, changes_of, read_feed
 from support.stores import committed, upsert, written
 
 
@@ -69,14 +69,14 @@ def test_cost_follows_the_changes(table: Store) -> None:
 
 def test_upkeep_is_no_change(table: Store) -> None:
     """A compaction is in no feed, and does not hide those before it."""
-    before = told(table, "t", 3)
+    before = read_feed(table, "t", 3)
     report = table.compact("t")
     assert table.epoch > 5, report
 
-    assert told(table, "t", 3) == before
+    assert read_feed(table, "t", 3) == before
     assert table.feed_plan("t", 6).steps == ()
     upsert(table, "t", [(2, "c")], [(1, "")])
-    assert [change.type for change in told(table, "t", 6)] == [
+    assert [change.type for change in read_feed(table, "t", 6)] == [
         "delete",
         "update_preimage",
         "update_postimage",
@@ -84,9 +84,9 @@ def test_upkeep_is_no_change(table: Store) -> None:
 
 
 def test_a_range_may_be_empty(table: Store) -> None:
-    """Right behind the latest epoch, or anywhere before it."""
-    assert told(table, "t", 6) == []
-    assert told(table, "t", 5, 4) == []
+    """Right after the latest epoch, or anywhere before it."""
+    assert read_feed(table, "t", 6) == []
+    assert read_feed(table, "t", 5, 4) == []
     assert table.feed_plan("t", 6).steps == ()
 
 
@@ -113,7 +113,7 @@ def test_a_range_that_is_no_longer_kept_names_the_oldest_epoch(table: Store) -> 
 
     with pytest.raises(EpochExpiredError, match=r"epoch 4 is the oldest .* changes begin at 5"):
         table.feed_plan("t", 4)
-    assert told(table, "t", 5) == [
+    assert read_feed(table, "t", 5) == [
         Change("update_preimage", 5, (1, "a")),
         Change("update_postimage", 5, (1, "b")),
     ]
@@ -121,7 +121,7 @@ def test_a_range_that_is_no_longer_kept_names_the_oldest_epoch(table: Store) -> 
 
 def test_a_feed_may_begin_before_its_table(table: Store) -> None:
     """Which has no changes until it is there."""
-    assert [change.epoch for change in told(table, "t", 1)] == [3, 3, 5, 5]
+    assert [change.epoch for change in read_feed(table, "t", 1)] == [3, 3, 5, 5]
 
 
 def test_a_table_created_anew_is_another(table: Store) -> None:
@@ -133,8 +133,8 @@ def test_a_table_created_anew_is_another(table: Store) -> None:
     for first in (1, 3, 5, 6):
         with pytest.raises(TableNotFoundError, match="created again at epoch 7"):
             table.feed_plan("t", first)
-    assert told(table, "t", 7) == [Change("insert", 8, (1, 1))]
-    assert len(told(table, "t", 3, 5)) == 4
+    assert read_feed(table, "t", 7) == [Change("insert", 8, (1, 1))]
+    assert len(read_feed(table, "t", 3, 5)) == 4
     with pytest.raises(TableNotFoundError, match="no table 't' at epoch 6"):
         table.feed_plan("t", 3, 6)
 
@@ -144,8 +144,8 @@ def test_one_commit_may_change_several_tables(table: Store) -> None:
     segments = [*written(table, "t", [(7, "x")]), *written(table, "other", [(7,)])]
     epoch = committed(table, segments)
 
-    assert told(table, "t", epoch) == [Change("insert", epoch, (7, "x"))]
-    assert told(table, "other", epoch) == [Change("insert", epoch, (7,))]
+    assert read_feed(table, "t", epoch) == [Change("insert", epoch, (7, "x"))]
+    assert read_feed(table, "other", epoch) == [Change("insert", epoch, (7,))]
 
 
 def test_data_epochs_are_those_that_changed_the_table(table: Store) -> None:
@@ -173,7 +173,7 @@ def test_what_has_no_feed_is_refused(table: Store) -> None:
 
 
 def test_a_snapshot_is_all_rows_as_inserts(table: Store) -> None:
-    """Of the epoch, with its time; behind it the changes follow."""
+    """At the epoch, with its time; the changes follow after it."""
     snapshot = pickle.loads(pickle.dumps(table.feed_snapshot("t", 4)))
 
     found = sorted(changes_of(snapshot.read()), key=lambda change: change.row)

@@ -17,7 +17,7 @@ from relstate.storage import StorageTable, Store
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError, OptionError
 from support.clock import ManualClock
-from support.feeds import Change, applied, changes_of, told
+from support.feeds import Change, applied, changes_of, read_feed
 from support.model import Model
 from support.shapes import SHAPES, Shape
 from support.stores import (
@@ -44,7 +44,7 @@ def commits(draw: st.DrawFn, shape: Shape) -> list[tuple[str, list[list[tuple[An
 
 
 def run(store: Store, shape: Shape, model: Model, kind: str, tasks: list[Any]) -> None:
-    """Make one commit in the store and in the model, and what upkeep follows it."""
+    """Make one commit in the store and in the model, and the maintenance after it."""
     change(store, shape, model, kind, tasks)
     model.pass_epochs(store.epoch)
 
@@ -115,7 +115,7 @@ def check_range(
 @settings(max_examples=25)
 @given(data=st.data())
 def test_a_feed_leads_from_one_epoch_to_another(shape: Shape, data: st.DataObject) -> None:
-    """Net, or change by change, over every range of any history, and never tells of what stayed."""
+    """Net, or change by change, over every range of any history; unchanged rows are not in it."""
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/store"
         vnode_count = data.draw(st.sampled_from([1, 7]))
@@ -184,9 +184,9 @@ def orders(store: Store) -> Store:
     return store
 
 
-def test_changes_are_told_commit_by_commit(orders: Store) -> None:
-    """With both images of an update; what stayed, or was not there, is not told."""
-    assert told(orders, "orders", 4) == [
+def test_changes_come_commit_by_commit(orders: Store) -> None:
+    """With both images of an update; rows that stayed, or were not there, are not in it."""
+    assert read_feed(orders, "orders", 4) == [
         Change("update_preimage", 4, (0, "a")),
         Change("update_postimage", 4, (0, "b")),
         Change("update_preimage", 4, (1, "a")),
@@ -202,17 +202,17 @@ def test_changes_are_told_commit_by_commit(orders: Store) -> None:
 
 
 def test_net_changes_are_what_all_commits_came_to(orders: Store) -> None:
-    """What came and went is not told; an image is told of the epoch that ended or began it."""
-    assert told(orders, "orders", 4, deduplication="netChanges") == [
+    """Rows that came and went are not in it; an image has the epoch that ended or began it."""
+    assert read_feed(orders, "orders", 4, deduplication="netChanges") == [
         Change("update_preimage", 4, (1, "a")),
         Change("delete", 4, (3, "a")),
         Change("update_postimage", 5, (1, "c")),
     ]
 
 
-def test_an_update_can_be_told_as_delete_and_insert(orders: Store) -> None:
+def test_an_update_can_be_a_delete_and_an_insert(orders: Store) -> None:
     """Where images are not wanted."""
-    found = told(orders, "orders", 5, update_images=False)
+    found = read_feed(orders, "orders", 5, update_images=False)
 
     assert [(change.type, change.row) for change in found] == [
         ("delete", (0, "b")),
@@ -224,17 +224,17 @@ def test_an_update_can_be_told_as_delete_and_insert(orders: Store) -> None:
 
 
 def test_a_truncate_deletes_every_row(orders: Store) -> None:
-    """Once, however often it is done; and an overwrite tells of what it leaves different only."""
+    """Once, however often it is repeated; of an overwrite only rows that differ are in it."""
     orders.truncate("orders")
     orders.truncate("orders")
-    found = told(orders, "orders", 6)
+    found = read_feed(orders, "orders", 6)
     assert found == [Change("delete", 6, row) for row in [(0, "a"), (1, "c"), (2, "a"), (4, "a")]]
 
     epoch = upsert(orders, "orders", [(0, "a"), (1, "c")])
     table_id = orders.state.table("orders").definition.table_id
     segments = written(orders, "orders", [(0, "a"), (2, "x")])
     committed(orders, segments, based_tables=(table_id,))
-    assert told(orders, "orders", epoch + 1) == [
+    assert read_feed(orders, "orders", epoch + 1) == [
         Change("delete", epoch + 1, (1, "c")),
         Change("insert", epoch + 1, (2, "x")),
     ]
@@ -252,12 +252,12 @@ def test_a_table_that_only_grows_tells_of_inserts(
     inserted = [Change("insert", *one) for one in zip(epochs, rows, strict=True)]
     with monkeypatch.context() as patched:
         patched.setattr(StorageTable, "get_values", None)
-        assert told(store, "events", first, deduplication="netChanges") == inserted
-        assert told(store, "events", second) == inserted[2:]
+        assert read_feed(store, "events", first, deduplication="netChanges") == inserted
+        assert read_feed(store, "events", second) == inserted[2:]
 
 
 def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
-    """Then a table that only grows has no feed: no commit told of the row that went."""
+    """Then a table that only grows has no feed: no commit removed the row that expired."""
     clock, path = ManualClock(), str(tmp_path / "store")
     environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=3, environment=environment) as store:
@@ -268,11 +268,11 @@ def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
         epoch = upsert(store, "events", [(1, "b")])
 
         with pytest.raises(OptionError, match="expire"):
-            told(store, "events", epoch)
+            read_feed(store, "events", epoch)
 
 
 def test_columns_are_chosen_and_ordered(orders: Store) -> None:
-    """Of the table's and of those the feed adds; what changed in others is told all the same."""
+    """Of the table's and of those the feed adds; changes in other columns are reported too."""
     names = ["_Commit_Version", "ID"]
     batches = list(orders.changes("orders", 4, 4, columns=names))
 
@@ -284,12 +284,12 @@ def test_columns_are_chosen_and_ordered(orders: Store) -> None:
 
 
 def test_rows_come_under_the_schema_at_the_end(orders: Store) -> None:
-    """Columns are told apart by their ids; what only altering them changed is no change."""
+    """Columns are identified by their ids; altering them alone changes no row."""
     orders.add_columns("orders", "note STRING")
     orders.rename_column("orders", "v", "word")
     upsert(orders, "orders", [(0, "a", None), (1, "c", "x"), (2, "z", None)])
 
-    assert told(orders, "orders", 8) == [
+    assert read_feed(orders, "orders", 8) == [
         Change("update_preimage", 8, (1, "c", None)),
         Change("update_postimage", 8, (1, "c", "x")),
         Change("update_preimage", 8, (2, "a", None)),
@@ -302,9 +302,9 @@ def test_rows_come_under_the_schema_at_the_end(orders: Store) -> None:
 
     orders.drop_columns("orders", "note")
     upsert(orders, "orders", [(1, "c")])
-    assert told(orders, "orders", 10) == []
+    assert read_feed(orders, "orders", 10) == []
     # What differed in a column that is no more is no change any more.
-    assert {change.row for change in told(orders, "orders", 8)} == {(2, "a"), (2, "z")}
+    assert {change.row for change in read_feed(orders, "orders", 8)} == {(2, "a"), (2, "z")}
 
 
 def test_rows_that_expire_have_no_feed(orders: Store) -> None:
@@ -313,8 +313,8 @@ def test_rows_that_expire_have_no_feed(orders: Store) -> None:
     batch = pa.record_batch({"id": pa.array([0], pa.int32()), "v": ["own"]})
     epoch = orders.write("orders", batch, ttls=ttls)
     with pytest.raises(OptionError, match="table orders: some of its rows expire"):
-        told(orders, "orders", epoch)
-    assert told(orders, "orders", 4, 5) != []
+        read_feed(orders, "orders", epoch)
+    assert read_feed(orders, "orders", 4, 5) != []
 
     orders.set_ttl("orders", 60)
     for first in (4, orders.epoch):
@@ -327,11 +327,11 @@ def test_rows_that_expire_have_no_feed(orders: Store) -> None:
 
 @pytest.mark.parametrize("way", ["delete", "upsert", "overwrite", "truncate", "compact"])
 def test_rows_that_expire_and_go_leave_net_changes(orders: Store, way: str) -> None:
-    """Changes commit by commit tell of them, and are refused; net ones need not know they were."""
+    """Changes commit by commit would contain them and are refused; net changes do not."""
     rows = pa.table({"id": pa.array([2, 7], pa.int32()), "v": ["own", "own"]})
     first = orders.write("orders", rows, ttls=pa.array([3600, 1]))
     with pytest.raises(OptionError, match="some of its rows expire"):
-        told(orders, "orders", first, deduplication="netChanges")
+        read_feed(orders, "orders", first, deduplication="netChanges")
     plain = rows.set_column(1, "v", pa.array(["x", "y"]))
     if way == "delete":
         orders.delete("orders", rows.select(["id"]))
@@ -344,13 +344,13 @@ def test_rows_that_expire_and_go_leave_net_changes(orders: Store, way: str) -> N
 
     told_of = {
         change.row[0]: change.row[1]
-        for change in told(orders, "orders", first, deduplication="netChanges")
+        for change in read_feed(orders, "orders", first, deduplication="netChanges")
         if change.row[0] > 1
     }
     left = {} if way in ("delete", "truncate") else {2: "x", 7: "y"}
     assert {key: v for key, v in told_of.items() if key in left} == left
     with pytest.raises(OptionError, match="some of its rows expire"):
-        told(orders, "orders", first)
+        read_feed(orders, "orders", first)
 
 
 def test_a_delete_that_is_forgotten_is_forgotten_by_the_feed(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_a_delete_that_is_forgotten_is_forgotten_by_the_feed(tmp_path: Path) -> 
 
 
 def test_parts_are_the_whole(make_store: StoreMaker) -> None:
-    """Groups of vnodes tell each change once, however many there are; batches are bounded."""
+    """Each change is in one group of vnodes, however many there are; batches are bounded."""
     store = make_store(vnode_count=64)
     store.create_table("t", "id INT, v STRING", primary_key=["id"])
     upsert(store, "t", [(key, "a") for key in range(3000)])

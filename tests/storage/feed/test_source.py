@@ -14,7 +14,7 @@ def steps(store: Store, table: str) -> list[FeedStep]:
 
 
 def test_a_step_has_the_segments_of_its_commit(store: Store) -> None:
-    """The newest first, each at its place; other tables' are not among them."""
+    """The newest first, in their order; other tables' are not among them."""
     store.create_table("t", "k INT", primary_key=["k"])
     store.create_table("u", "k INT", primary_key=["k"])
     first, other, second = written(store, "t", [(1,)]), written(store, "u", [(1,)]), None

@@ -93,14 +93,14 @@ def live(store: Store, table: str) -> int:
 def test_one_file_is_left_and_every_epoch_reads_as_before(filled: Store) -> None:
     """A small table is one file afterwards, without deletes; the older files stay for the past."""
     before = {epoch: contents(filled, "t", epoch) for epoch in range(2, filled.epoch + 1)}
-    place = filled.state.segments_of(1)[0]
+    newest = filled.state.segments_of(1)[0]
 
     report = filled.compact()
 
     (placed,) = filled.state.segments.values()
     assert (report.files_read, report.files_written, report.epoch) == (5, 1, filled.epoch)
     assert report.bytes_written == placed.record.size
-    assert (placed.epoch, placed.rank) == (place.epoch, place.rank)
+    assert (placed.epoch, placed.rank) == (newest.epoch, newest.rank)
     assert placed.record.rows(1) == len(_ROWS)
     assert contents(filled, "t") == _ROWS
     assert {epoch: contents(filled, "t", epoch) for epoch in before} == before
@@ -119,7 +119,7 @@ def test_nothing_to_do_is_no_commit(filled: Store) -> None:
 
 
 def test_it_is_no_change_of_data(filled: Store) -> None:
-    """Feeds and views look at nothing that upkeep does."""
+    """Feeds and views ignore maintenance."""
     data_epoch = filled.state.tables[1].data_epoch
 
     filled.compact()
@@ -163,7 +163,7 @@ def test_large_tables_are_cut_by_shard(make_store: StoreMaker) -> None:
 def test_what_is_too_large_for_a_segment_is_cut_in_key_order(
     make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of one place follow one another: they are read as one run."""
+    """Files with one sequence number follow one another: they are read as one run."""
     store = make_store(vnode_count=16, shards=2)
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     rows = [(key, "x" * 500) for key in range(12_000)]
@@ -289,7 +289,7 @@ def test_small_epochs_leave_few_files(make_store: StoreMaker, keys: int) -> None
 
 
 def test_trouble_never_fails_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is told in the log of the program, and the next commit makes up for it."""
+    """It is logged, and the next commit makes up for it."""
     path = str(tmp_path / "store")
     store = Store.create(path, vnode_count=7, shards=3, environment=unsynced(path))
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
@@ -397,7 +397,7 @@ def test_a_rival_commit_wins_without_harm(filled: Store, rival: Rival, expected:
 def test_a_compaction_that_always_loses_gives_up(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says so, and leaves nothing behind."""
+    """It raises, and leaves no file."""
 
     def lost(*_: object, **__: object) -> None:
         raise ConflictError("taken")

@@ -1,4 +1,4 @@
-"""Which files may be merged, and what lies beneath them."""
+"""Which files may be merged, and which older ones remain."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _CELLS = st.sampled_from([(table, shard) for table in (1, 2) for shard in (0, 1)
 
 @st.composite
 def layouts(draw: st.DrawFn) -> tuple[list[File], list[File]]:
-    """Draw files, some of one place, and those of them that are to be merged, at least one."""
-    places = st.tuples(st.integers(1, 4), st.integers(0, 1))
-    drawn = draw(st.lists(st.tuples(places, st.frozensets(_CELLS, min_size=1)), min_size=1))
-    files = [File(f"f{at}", place, 1, cells) for at, (place, cells) in enumerate(drawn)]
+    """Draw files, some with one sequence number, and at least one of them to merge."""
+    numbers = st.tuples(st.integers(1, 4), st.integers(0, 1))
+    drawn = draw(st.lists(st.tuples(numbers, st.frozensets(_CELLS, min_size=1)), min_size=1))
+    files = [File(f"f{at}", number, 1, cells) for at, (number, cells) in enumerate(drawn)]
     inputs = [file for file in files if draw(st.booleans())] or files[:1]
     return files, inputs
 
 
 def wins(one: Place, other: Place) -> bool | None:
-    """Return whether a version in one place hides that in another; None if neither does."""
+    """Return whether a version under one number hides that under another; None if neither does."""
     return None if one == other else one > other
 
 
@@ -70,7 +70,7 @@ def test_the_bottom_is_where_nothing_is_hidden(layout: tuple[list[File], list[Fi
     files, inputs = layout
     if not is_sound(files, inputs):
         return
-    beneath = {
+    with_older = {
         cell
         for file in inputs
         for stays in files
@@ -79,11 +79,11 @@ def test_the_bottom_is_where_nothing_is_hidden(layout: tuple[list[File], list[Fi
     }
 
     covered: set[Cell] = {cell for file in inputs for cell in file.cells}
-    assert covered - bottom_cells(files, inputs) == beneath
+    assert covered - bottom_cells(files, inputs) == with_older
 
 
 def test_all_files_together_are_always_sound() -> None:
-    """And nothing is beneath them."""
+    """And nothing older remains."""
     cells = frozenset({(1, 0), (1, 1)})
     files = [File(f"f{epoch}", (epoch, 0), 1, cells) for epoch in range(5)]
 
@@ -92,7 +92,7 @@ def test_all_files_together_are_always_sound() -> None:
 
 
 def test_the_order_in_one_table_counts_for_the_place_of_both() -> None:
-    """What comes of a merge has one place: neighbours in each table need not be a sound merge."""
+    """Its output has one sequence number: neighbours in each table may be no sound merge."""
     first = File("first", (5, 0), 1, frozenset({(1, 0)}))
     between = File("between", (7, 0), 1, frozenset({(1, 0)}))
     last = File("last", (10, 0), 1, frozenset({(2, 0)}))
@@ -102,7 +102,7 @@ def test_the_order_in_one_table_counts_for_the_place_of_both() -> None:
 
 
 def test_a_torn_merge_is_not_put_on_its_sibling() -> None:
-    """Two files of one place share no key; an older file's rows must not join one of them there."""
+    """Files with one sequence number share no key; older rows must not join one of them."""
     cells = frozenset({(1, 0)})
     older = File("older", (5, 0), 1, cells)
     siblings = [File(name, (10, 0), 1, cells) for name in ("one", "other")]
@@ -151,7 +151,7 @@ def test_relstates_own_tables_are_known_by_their_names() -> None:
 
 
 def test_cells_are_those_of_the_rows(store: Store) -> None:
-    """A file of one row lies in one shard, one of many rows in all."""
+    """A file with one row has rows in one shard, one with many rows in all."""
     store.create_table("t", "k BIGINT", primary_key=["k"])
     upsert(store, "t", [(1,)])
     upsert(store, "t", [(key,) for key in range(100)])

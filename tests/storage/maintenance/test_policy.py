@@ -33,12 +33,12 @@ def component(files: Sequence[File], needs_base: bool = False) -> Component:
 
 def merged(merge: Merge, number: int, most: int) -> list[File]:
     """Return what comes of a merge, if the live rows have at most so many bytes."""
-    size, place = min(merge.size, most), output_sequence_number(merge.inputs)
+    size, newest = min(merge.size, most), output_sequence_number(merge.inputs)
     shards = sorted({shard for file in merge.inputs for shard in file.shards})
     if not merge.by_shard:
-        return [File(f"m{number}", place, size, frozenset((1, shard) for shard in shards))]
+        return [File(f"m{number}", newest, size, frozenset((1, shard) for shard in shards))]
     part = max(size // len(shards), _LEAST)
-    return [File(f"m{number}-{one}", place, part, frozenset({(1, one)})) for one in shards]
+    return [File(f"m{number}-{shard}", newest, part, frozenset({(1, shard)})) for shard in shards]
 
 
 class Simulation:

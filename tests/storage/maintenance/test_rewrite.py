@@ -147,7 +147,7 @@ def test_a_delete_outlives_compaction_for_its_time(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("eager")
 def test_an_expired_row_above_others_hides_them_still(tmp_path: Path) -> None:
-    """A merge that does not reach the bottom leaves a delete in its place."""
+    """A merge that leaves older files writes a delete instead of the row."""
     clock = ManualClock(SystemClock().now())
     path = str(tmp_path / "store")
     environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)

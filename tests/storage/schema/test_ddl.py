@@ -1,4 +1,4 @@
-"""The laws of reading DDL: what is written is read back, and what is not DDL is told."""
+"""The laws of reading DDL: what is written is read back, and other texts are refused."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_columns_in_all_their_forms() -> None:
         ("a 'text'", "expected a data type"),
     ],
 )
-def test_what_is_no_ddl_is_told(text: str, complaint: str) -> None:
+def test_other_texts_are_refused(text: str, complaint: str) -> None:
     """An error says what was expected, where, and what was found."""
     with pytest.raises(SchemaError, match=complaint):
         parse_columns(text)
@@ -127,8 +127,8 @@ def test_what_is_no_ddl_is_told(text: str, complaint: str) -> None:
 @pytest.mark.parametrize(
     "text", ["uuid", "geometry", "decimal(39)", "interval second to day", "array<object>"]
 )
-def test_unknown_types_are_told(text: str) -> None:
-    """A type that relstate does not know is told apart from a typing error."""
+def test_unknown_types_are_refused(text: str) -> None:
+    """A type that relstate does not know has an error of its own."""
     with pytest.raises(UnsupportedTypeError):
         parse_type(text)
 

@@ -100,7 +100,7 @@ def test_a_table_is_built_from_its_columns() -> None:
     ],
 )
 def test_the_order_of_a_key_column(part: str, expected: KeyColumn) -> None:
-    """Ascending puts NULLs first and descending last, as Spark does, unless told otherwise."""
+    """Ascending puts NULLs first and descending last, as in Spark, unless given otherwise."""
     assert build([part]).primary_key == (expected,)
 
 
@@ -161,7 +161,7 @@ def test_types_that_cannot_be_stored_are_refused() -> None:
 
 
 def test_a_column_is_found_whatever_its_case() -> None:
-    """Names match as in Spark; a name that is not there is told."""
+    """Names match as in Spark; an unknown name is refused."""
     schema = build(["order_id"])
 
     assert schema.column("CUSTOMER").id == 2
@@ -181,7 +181,7 @@ def test_a_schema_conforms_batches() -> None:
 
 
 @pytest.mark.parametrize("value", [{}, {"version": 1}, {"columns": None}, None])
-def test_what_is_no_schema_is_told(value: Any) -> None:
+def test_what_is_not_a_schema_is_refused(value: Any) -> None:
     """JSON that does not describe a schema raises SchemaError."""
     with pytest.raises(SchemaError):
         TableSchema.from_json(value)

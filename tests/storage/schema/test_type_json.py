@@ -47,14 +47,14 @@ def test_spark_forms_that_are_never_written_are_read(text: str, expected: t.Data
         [],
     ],
 )
-def test_what_is_no_type_is_told(value: Any) -> None:
+def test_what_is_not_a_type_is_refused(value: Any) -> None:
     """A value that is not Spark's JSON form raises SchemaError."""
     with pytest.raises(SchemaError):
         from_json(value)
 
 
 @pytest.mark.parametrize("value", ["udt", "geometry(4326)", {"type": "udt"}, "decimal(50,0)"])
-def test_unknown_types_are_told(value: Any) -> None:
+def test_unknown_types_are_refused(value: Any) -> None:
     """A type that relstate does not store raises UnsupportedTypeError."""
     with pytest.raises(UnsupportedTypeError):
         from_json(value)

@@ -20,7 +20,7 @@ def test_types_are_equal_when_they_mean_the_same(one: t.DataType, other: t.DataT
     assert (one == other) == (repr(one) == repr(other))
 
 
-def test_types_without_parameters_are_told_apart() -> None:
+def test_types_without_parameters_differ() -> None:
     """Two types without parameters are two types, also as keys of a dict."""
     types: list[t.DataType] = [t.Int(), t.BigInt(), t.Int(), t.Void()]
 
@@ -57,5 +57,5 @@ def test_an_impossible_interval_is_refused(start: str, end: str) -> None:
     [("a", "a"), ("A_1", "A_1"), ("1a", "`1a`"), ("a b", "`a b`"), ("a`b", "`a``b`"), ("", "``")],
 )
 def test_names_are_quoted_where_they_must_be(name: str, expected: str) -> None:
-    """A name that is no plain identifier stands in backticks, its own doubled."""
+    """A name that is not a plain identifier is put in backticks, its own doubled."""
     assert t.quoted(name) == expected
