@@ -312,7 +312,7 @@ def test_rows_that_expire_have_no_feed(orders: Store) -> None:
     ttls = pa.array([3600], pa.int64())
     batch = pa.record_batch({"id": pa.array([0], pa.int32()), "v": ["own"]})
     epoch = orders.write("orders", batch, ttls=ttls)
-    with pytest.raises(OptionError, match="table orders: some of its rows expire"):
+    with pytest.raises(OptionError, match="table orders: some of its rows were written with a TTL"):
         read_feed(orders, "orders", epoch)
     assert read_feed(orders, "orders", 4, 5) != []
 
@@ -330,7 +330,7 @@ def test_rows_that_expire_and_go_leave_net_changes(orders: Store, way: str) -> N
     """Changes commit by commit would contain them and are refused; net changes do not."""
     rows = pa.table({"id": pa.array([2, 7], pa.int32()), "v": ["own", "own"]})
     first = orders.write("orders", rows, ttls=pa.array([3600, 1]))
-    with pytest.raises(OptionError, match="some of its rows expire"):
+    with pytest.raises(OptionError, match="some of its rows were written with a TTL"):
         read_feed(orders, "orders", first, deduplication="netChanges")
     plain = rows.set_column(1, "v", pa.array(["x", "y"]))
     if way == "delete":
@@ -349,7 +349,7 @@ def test_rows_that_expire_and_go_leave_net_changes(orders: Store, way: str) -> N
     }
     left = {} if way in ("delete", "truncate") else {2: "x", 7: "y"}
     assert {key: v for key, v in told_of.items() if key in left} == left
-    with pytest.raises(OptionError, match="some of its rows expire"):
+    with pytest.raises(OptionError, match="some of its rows were written with a TTL"):
         read_feed(orders, "orders", first)
 
 

@@ -13,7 +13,7 @@ from relstate.storage.log.state import fold
 from relstate.storage.maintenance.layout import (
     Cell,
     File,
-    Place,
+    SequenceNumber,
     bottom_cells,
     components,
     is_internal,
@@ -37,9 +37,9 @@ def layouts(draw: st.DrawFn) -> tuple[list[File], list[File]]:
     return files, inputs
 
 
-def wins(one: Place, other: Place) -> bool | None:
+def wins(number: SequenceNumber, rival: SequenceNumber) -> bool | None:
     """Return whether a version under one number hides that under another; None if neither does."""
-    return None if one == other else one > other
+    return None if number == rival else number > rival
 
 
 def keeps_order(files: Sequence[File], inputs: Sequence[File]) -> bool:

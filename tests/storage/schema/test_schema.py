@@ -108,7 +108,7 @@ def test_the_order_of_a_key_column(part: str, expected: KeyColumn) -> None:
     ("primary_key", "distribution_key", "complaint"),
     [
         ([], None, "the primary key is empty"),
-        ("order_id", None, "not the text 'order_id'"),
+        ("order_id", None, "found the text 'order_id'"),
         (["nothing"], None, "no column 'nothing'; the columns are order_id"),
         (["order_id down"], None, "no column 'order_id down'"),
         ([""], None, "not a part of a primary key"),

@@ -32,23 +32,23 @@ def test_types_without_parameters_differ() -> None:
 @pytest.mark.parametrize(("precision", "scale"), [(0, 0), (39, 0), (5, 6), (5, -1)])
 def test_an_impossible_decimal_is_refused(precision: int, scale: int) -> None:
     """A decimal has 1 to 38 digits, and no more after the point than it has."""
-    with pytest.raises(UnsupportedTypeError, match="is not a decimal"):
+    with pytest.raises(UnsupportedTypeError, match="is not a Spark type"):
         t.Decimal(precision, scale)
 
 
 @pytest.mark.parametrize("precision", [-1, 10])
 def test_an_impossible_time_is_refused(precision: int) -> None:
     """A time has 0 to 9 digits after the second."""
-    with pytest.raises(UnsupportedTypeError, match="is not a time"):
+    with pytest.raises(UnsupportedTypeError, match="is not a Spark type"):
         t.Time(precision)
 
 
 @pytest.mark.parametrize(("start", "end"), [("second", "day"), ("day", "month"), ("week", "week")])
 def test_an_impossible_interval_is_refused(start: str, end: str) -> None:
     """The units of an interval come from one family, the larger first."""
-    with pytest.raises(UnsupportedTypeError, match="is not an interval"):
+    with pytest.raises(UnsupportedTypeError, match="is not a Spark type"):
         t.DayTimeInterval(start, end)
-    with pytest.raises(UnsupportedTypeError, match="is not an interval"):
+    with pytest.raises(UnsupportedTypeError, match="is not a Spark type"):
         t.YearMonthInterval(start, end)
 
 
