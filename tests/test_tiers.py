@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from support.sources import ROOT
-from support.tiers import SLOW, SLOW_WITH_SPARK, markers_of, recorded_durations
+from support.tiers import SLOW, SLOW_WITH_SPARK, markers_of
 
 _REPORT = """
 <testsuites><testsuite>
@@ -62,13 +62,6 @@ def test_a_test_that_needs_a_timeout_of_its_own_is_slow() -> None:
 def test_this_test_is_fast(request: pytest.FixtureRequest) -> None:
     """The markers reach the tests: one that asks for no Spark and takes an instant has none."""
     assert [mark.name for mark in request.node.iter_markers()] == []
-
-
-def test_durations_are_recorded_of_tests_that_exist() -> None:
-    """The file names tests of files that are there."""
-    files = {node_id.split("::")[0] for node_id in recorded_durations()}
-
-    assert [file for file in sorted(files) if not (ROOT / file).is_file()] == []
 
 
 def test_the_least_duration_is_recorded(script: ModuleType) -> None:
