@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from relstate.connector.syntax.tree import Tree, columns_of, parse_expression, text_of
@@ -138,6 +139,8 @@ def check_stored(root: Node, analysis: Analysis) -> None:
                 check_names(sorted(columns_of(tree)), names, f"the expression {expression.text!r}")
                 check_expressions(tree, builtin)
                 check_resolved(tree)
+                is_plain = tree.find(exp.AggFunc, exp.Window) is None
+                require(is_plain, f"{shown(expression.text)} takes more than one row")
             _check_types(node.input_fields, node.expressions, analysis)
             if isinstance(node, Aggregate):
                 calls = [Expression(call.sql, call.output.type) for call in node.calls]
