@@ -1,10 +1,10 @@
-"""The aggregate: one row a group, kept from what comes and goes.
+"""The aggregate: one row per group, maintained from the rows that are inserted and deleted.
 
-The table of the groups holds a row for each with all that the calls need (part); least and
-greatest values that may go (extreme), and distinct ones (distinct), have tables beside it.
+The table of the groups has a row for each with all that the calls need (part); least and greatest
+values that may be deleted (extreme), and distinct ones (distinct), have tables of their own.
 
-Promises: what comes out is what changed, bit for bit; a group without rows has no state, but for
-the one of a global aggregate, which is always there.
+Promises: the output is what changed, bit for bit; a group without rows has no state, except for the
+one of a global aggregate, which always exists.
 Does not know: expressions; Spark has computed arguments and filters.
 """
 
@@ -51,8 +51,8 @@ Mask = NDArray[np.bool_]
 class AggregateExecutor(Executor[Aggregate]):
     """The groups of an aggregate in one unit for one epoch.
 
-    The constant that the rows of a global aggregate have for a group is 0 of its type: there may
-    be no row to read it from.
+    The group of a global aggregate is the constant 0 of its type: there may be no row to read it
+    from.
     """
 
     label = "aggregate"
@@ -68,9 +68,9 @@ class AggregateExecutor(Executor[Aggregate]):
 
     @classmethod
     def tables(cls, node: Aggregate) -> tuple[StateTableSpec, ...]:
-        """Return the groups' table, one for each extreme that may go, one a distinct argument.
+        """Return the groups' table, one per extreme that may be deleted, one per distinct argument.
 
-        UnsupportedTypeError for a function that is not kept over values of its type.
+        UnsupportedTypeError for a function that is not maintained over values of its type.
         """
         return Layout(node).tables
 
@@ -82,7 +82,8 @@ class AggregateExecutor(Executor[Aggregate]):
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Apply an epoch's changes and return those of the groups.
 
-        ConsistencyError if more goes than was there; ValueRangeError if a sum overflows.
+        ConsistencyError if more rows are deleted than there are; ValueRangeError if a sum
+        overflows.
         """
         groups = self._groups(chunk)
         if not len(groups):
@@ -110,7 +111,7 @@ class AggregateExecutor(Executor[Aggregate]):
         return Groups(keys.slice(1) if is_idle else keys, rows, np.zeros_like(rows))
 
     def _before(self, groups: Groups) -> tuple[Columns, Mask]:
-        """Return (columns, whether they are there): the groups' rows as they were."""
+        """Return (columns, whether they exist): the groups' rows before the epoch."""
         fields = [field for part in self._layout.parts for field in part.fields]
         places = np.full(len(groups), -1, np.int64)
         if self.states[0].is_empty:
@@ -168,7 +169,7 @@ class AggregateExecutor(Executor[Aggregate]):
         raise errors.ConsistencyError(
             f"in the state table {self._layout.groups.role} of an aggregate, the group"
             f"{'' if self.node.is_global else named} {what}; the state does not fit the "
-            "view's inputs: drop the view and create it anew"
+            "view's inputs: drop the view and create it again"
         )
 
     def _write(
@@ -210,7 +211,7 @@ class AggregateExecutor(Executor[Aggregate]):
 
 
 class MergingAggregateExecutor(AggregateExecutor):
-    """An aggregate whose rows were added up before they came: a chunk holds changes of groups."""
+    """An aggregate of rows that were added up before the shuffle: chunks hold changes of groups."""
 
     @classmethod
     def maintains(cls, node: Node) -> bool:

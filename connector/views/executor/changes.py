@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changed rows sorted by ``keys``; of one key the delete comes before the insert."""
+    """Changed rows sorted by ``keys``; for one key the delete comes before the insert."""
 
     rows: pa.RecordBatch
     keys: ragged.Bytes
@@ -60,7 +60,7 @@ class Changes:
         )
 
     def filtered(self, kept: Mask) -> Changes:
-        """Return those of the changes that ``kept`` marks."""
+        """Return the changes that ``kept`` marks."""
         if kept.all():
             return self
         mask = pa.array(kept)
@@ -90,8 +90,8 @@ def _check_net(
         verb = "inserted" if inserts[row] else "deleted"
         raise errors.ConsistencyError(
             f"{where}: the row with {row_keys.described(rows, row)} is {verb} twice in one epoch; "
-            "what feeds the operator does not tell its rows apart by their key: "
-            "drop the view and create it anew"
+            "the key of the operator's input does not identify its rows: "
+            "drop the view and create it again"
         )
 
 

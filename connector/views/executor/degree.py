@@ -1,11 +1,11 @@
-"""Degrees: how many partners each row of a kept side has, and what becomes of it by that.
+"""Degrees: how many matches each row of a kept side has, and the output that follows from it.
 
     LEFT, RIGHT, FULL   a row of degree 0 is padded with NULLs; pairs pass
     SEMI                a left row of a degree above 0
     ANTI                a left row of degree 0
 
-Promises: a row is told of only when it, or whether it has a partner, changed. Only degrees above 0
-are stored. ConsistencyError where they do not add up.
+Promises: a row is emitted only if it, or whether it has a match, changed. Only degrees above 0 are
+stored. ConsistencyError where they do not add up.
 Does not know: conditions; it counts the pairs that they let through.
 """
 
@@ -150,7 +150,7 @@ class _KeptSide:
             raise errors.ConsistencyError(
                 f"{self._role}: the row with {self._keys.described(subjects.rows, row)} {state} "
                 f"and has {degrees[code]} partners; the state of the view is not that of its "
-                "inputs: drop it and create it anew"
+                "inputs: drop it and create it again"
             )
 
     def _write(self, subjects: _Subjects, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
@@ -179,7 +179,7 @@ def _part(chunk: pa.RecordBatch, part: int) -> pa.RecordBatch:
 
 
 def _kept(node: Join) -> list[tuple[str, Node, int]]:
-    """Return of each kept side the role of its degrees, its node and its part."""
+    """Return for each kept side the role of its degrees, its node and its part."""
     left, right = ("left degree", node.left, LEFT_ROW), ("right degree", node.right, RIGHT_ROW)
     return [*([left] if node.kind.keeps_left else []), *([right] if node.kind.keeps_right else [])]
 

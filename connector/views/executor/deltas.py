@@ -1,6 +1,6 @@
 """What an epoch changes of the values that an aggregate function reads.
 
-Promises: NULLs, and rows that do not pass the filter, are left out; values come group by group.
+Promises: NULLs, and rows that do not pass the filter, are left out; values are in group order.
 Does not know: functions, state tables.
 """
 
@@ -22,16 +22,16 @@ from .state import Positions
 
 @dataclass(frozen=True)
 class Runs:
-    """Things that stand group by group.
+    """Items in the order of their groups.
 
-    ``groups``: how many groups there are. ``codes``: of every thing its group, never falling.
+    ``groups``: how many groups there are. ``codes``: for every item its group, ascending.
     """
 
     groups: int
     codes: Positions
 
     def totals(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of one number a thing over each group; 0 where there is none."""
+        """Return the sum of one number per item over each group; 0 for a group without items."""
         found = np.zeros(self.groups, numbers.dtype)
         if len(numbers):
             starts = self._starts
@@ -45,10 +45,10 @@ class Runs:
 
 @dataclass(frozen=True)
 class Deltas(Runs):
-    """Values that come and go.
+    """Values that are inserted and deleted.
 
-    Of every value: ``weights``: 1 where it comes, -1 where it goes; ``rows``: the row of the chunk
-    that it is of. ``values`` is None where only rows are counted.
+    For every value: ``weights``: 1 if it is inserted, -1 if it is deleted; ``rows``: its row of the
+    chunk. ``values`` is None if only rows are counted.
     """
 
     weights: NDArray[np.int64]
@@ -57,12 +57,12 @@ class Deltas(Runs):
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Of every group how many more values it has."""
+        """For every group how many more values it has."""
         return self.totals(self.weights)
 
     @property
     def deleted(self) -> NDArray[np.int64]:
-        """Of every group how many values go."""
+        """For every group how many values are deleted."""
         return -self.totals(np.minimum(self.weights, 0))
 
 
@@ -86,7 +86,7 @@ def deltas_of(
 def passing(
     chunk: pa.RecordBatch, argument: str | None, condition: str | None
 ) -> NDArray[np.bool_] | None:
-    """Return which rows have the argument and pass the filter; None where all do."""
+    """Return which rows have the argument and pass the filter; None if all do."""
     kept: NDArray[np.bool_] | None = None
     if condition is not None:
         kept = np.asarray(pc.fill_null(chunk.column(condition), False))

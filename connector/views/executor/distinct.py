@@ -1,7 +1,7 @@
 """The distinct values of an argument in each group, and how many rows have them.
 
-Promises: of every value a function hears once when the first row with it comes, and once when the
-last one goes.
+Promises: a function gets every value once when its first row is inserted, and once when its last
+row is deleted.
 Does not know: which functions.
 """
 
@@ -63,9 +63,9 @@ def distinct_deltas(
     groups: Groups,
     weights: NDArray[np.int64],
 ) -> dict[Source, Deltas]:
-    """Write the counts; return for each filter the values that come first and go last.
+    """Write the counts; return for each filter the values that appear and disappear.
 
-    ConsistencyError if more rows with a value go than there were.
+    ConsistencyError if more rows with a value are deleted than there are.
     """
     passes = [passing(chunk, table.argument, condition) for condition, _ in table.filters]
     kept = np.logical_or.reduce([_all_or(mask, chunk.num_rows) for mask in passes])
@@ -138,7 +138,7 @@ def _check(
         raise errors.ConsistencyError(
             f"in the state table {table.spec.role} of an aggregate, {-counts[row]} more rows with "
             f"{row_keys.described(keys, row)} are deleted than there are; the state does not fit "
-            "the view's inputs: drop the view and create it anew"
+            "the view's inputs: drop the view and create it again"
         )
 
 

@@ -1,4 +1,4 @@
-"""Sums of floats in twice their precision: a *pair* (high, low) stands for high + low.
+"""Sums of floats in twice their precision: a *pair* (high, low) is the number high + low.
 
 Promises: about 106 bits; what depends on the order of what is added is lost in the last of them.
 Values must be finite; a sum too large for a double is an infinity, its low part 0.

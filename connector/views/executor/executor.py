@@ -1,11 +1,11 @@
 """The executor: one stateful operator of a plan in one parallel unit, for one epoch.
 
 A *chunk* is an Arrow record batch of changes: `OP_COLUMN` (int8, see `Op`; odd codes insert, even
-ones delete) and the columns of the rows. A chunk is *net*: of one key of the operator beneath it
-holds at most one delete, of the row as it was before the epoch, and one insert, of the row as it
-is after it. Rows come in any order; an update is its delete and its insert.
+ones delete) and the columns of the rows. A chunk is *net*: for one key of the input operator it has
+at most one delete, of the row before the epoch, and one insert, of the row after it. Rows come in
+any order; an update is its delete and its insert.
 
-Promises: what an executor gives is net in the same sense, by the key of its node.
+Promises: the output of an executor is net in the same sense, by the key of its node.
 Does not know: Spark, where chunks come from, or who commits what it writes.
 """
 
@@ -61,7 +61,7 @@ class Executor(ABC, Generic[NodeT]):
     def __init__(self, node: NodeT, states: Sequence[State], is_ansi: bool = True) -> None:
         """``states``: those that `tables` describes, in its order.
 
-        ``is_ansi``: whether what does not fit its type is an error; of use to who computes.
+        ``is_ansi``: whether a value that does not fit its type is an error.
         """
         self.node = node
         self.states = tuple(states)
@@ -86,15 +86,15 @@ class Executor(ABC, Generic[NodeT]):
 
     @classmethod
     def rows_in(cls, node: NodeT, chunk: pa.RecordBatch) -> int:
-        """Return how many changed rows a chunk that `run` takes stands for."""
+        """Return how many changed rows an input chunk of `run` represents."""
         return int(chunk.num_rows)
 
     @abstractmethod
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Apply the epoch's changes, all of them at once, and return those that they make.
 
-        It is called once, also where there are no changes. ConsistencyError where a change does
-        not fit the state.
+        It is called once, also without changes. ConsistencyError if a change does not fit the
+        state.
         """
 
 

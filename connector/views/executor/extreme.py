@@ -1,8 +1,8 @@
 """The least or greatest value of each group.
 
-Over rows that only come it is kept in the group's row. Else all values are kept in a table of
-their own, sorted so that the extreme is a group's first one; it is looked at only for groups in
-which a row with the extreme went and nothing as extreme came.
+Over rows that are only inserted it is in the group's row. Otherwise all values are in a table of
+their own, sorted so that the extreme is the first of its group; it is read only for groups in which
+a row with the extreme was deleted and no value as extreme was inserted.
 
 Promises: values compare as Spark's do: by the key codec, NaN the greatest, -0 as 0.
 Does not know: the other parts of a group's row.
@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 class Extreme(Part):
     """The least or the greatest value, of type ``type``.
 
-    ``is_running``: values only come, and no table keeps them.
+    ``is_running``: values are only inserted, and no table has them.
     """
 
     type: types.DataType
@@ -59,7 +59,7 @@ class Extreme(Part):
         return (self._field(self.suffix, self.type),)
 
     def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return the best that comes; nothing goes where this is asked for."""
+        """Return the best value that is inserted; called only if none is deleted."""
         return [self.decode(self.best(deltas))]
 
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
@@ -70,7 +70,7 @@ class Extreme(Part):
         return self.changed(Deltas(runs.groups, runs.codes[rows], np.ones_like(rows), rows, found))
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Return the better of what was and what comes."""
+        """Return the better of the old value and the inserted one."""
         return [self.decode(_better(self.standing(before), self.standing(change)))]
 
     def of(self, columns: Columns) -> pa.Array:
@@ -83,7 +83,7 @@ class Extreme(Part):
         return _where(np.asarray(values.is_valid()), self.encode(values))
 
     def best(self, deltas: Deltas) -> ragged.Bytes:
-        """Return the best value of each group that comes, as bytes."""
+        """Return the best inserted value of each group, as bytes."""
         comes = deltas.weights > 0
         if not comes.any():
             return pa.nulls(deltas.groups, pa.large_binary())
@@ -125,7 +125,7 @@ def extreme_table(node: Aggregate, extreme: Extreme, role: str) -> StateTableSpe
 
 
 class ExtremeTable:
-    """The values of an extreme that rows are taken from, in one epoch."""
+    """The values of an extreme over rows that may be deleted, in one epoch."""
 
     def __init__(self, extreme: Extreme, spec: StateTableSpec, state: State) -> None:
         self._extreme = extreme
@@ -141,15 +141,15 @@ class ExtremeTable:
         groups: Groups,
         lives: Mask,
     ) -> pa.Array:
-        """Write what comes and goes; return the extreme of each group.
+        """Write the changes of the values; return the extreme of each group.
 
-        ``lives``: which groups still have rows. ConsistencyError if a value goes that the extreme
-        shows was never there.
+        ``lives``: which groups still have rows. ConsistencyError if a deleted value is better than
+        the extreme, so that it cannot have existed.
         """
         rows = chunk.select(list(self._row_keys.names)).take(pa.array(deltas.rows))
         standing = self._extreme.standing(before)
         if (deltas.weights > 0).all():
-            # As when a view is filled: nothing cancels, and what comes can but be better.
+            # As in a backfill: nothing cancels, and an inserted value can only be better.
             self._write(rows, deltas.weights, np.ones(len(rows), np.bool_))
             return self._extreme.decode(_better(standing, self._extreme.best(deltas)))
         keys = self._row_keys.encode(rows)
@@ -159,7 +159,7 @@ class ExtremeTable:
         codes, values = deltas.codes[goes], deltas.values.filter(pa.array(goes))
         hit = self._hit(standing, codes, self._extreme.encode(values), groups)
         found = _better(_where(~hit, standing), self._extreme.best(_only(deltas, changed)))
-        # Where something as good as what went has come, nothing that stayed is better.
+        # If a value as good as the deleted one is inserted, no remaining one is better.
         is_better = np.asarray(pc.fill_null(pc.less_equal(found, standing), False))
         wanted = np.flatnonzero(hit & lives & ~is_better)
         if len(wanted):
@@ -177,7 +177,7 @@ class ExtremeTable:
     def _hit(
         self, standing: ragged.Bytes, codes: Codes, keys: ragged.Bytes, groups: Groups
     ) -> Mask:
-        """Return in which groups a row with the extreme goes."""
+        """Return in which groups a row with the extreme is deleted."""
         extremes = standing.take(pa.array(codes))
         wrong = np.asarray(pc.fill_null(pc.less(keys, extremes), True))
         if wrong.any():
@@ -188,7 +188,7 @@ class ExtremeTable:
             raise errors.ConsistencyError(
                 f"in the state table {self._spec.role} of an aggregate, the group with "
                 f"{row_keys.described(groups.keys, int(group))} loses a value that it does not "
-                "hold; the state does not fit the view's inputs: drop the view and create it anew"
+                "have; the state does not fit the view's inputs: drop the view and create it again"
             )
         hit = np.zeros(len(groups), np.bool_)
         hit[codes[np.asarray(pc.equal(keys, extremes))]] = True
@@ -197,7 +197,7 @@ class ExtremeTable:
     def _kept(
         self, prefixes: pa.RecordBatch, counts: Positions, gone: ragged.Bytes
     ) -> tuple[Positions, ragged.Bytes]:
-        """Return (prefixes, values): the best value beneath each prefix that does not go."""
+        """Return (prefixes, values): the best value of each prefix that is not deleted."""
         indices, rows = self._state.first_per_prefix(prefixes, counts)
         stays = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=gone))
         indices = indices[stays]

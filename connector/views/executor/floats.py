@@ -1,10 +1,10 @@
 """The parts of an aggregate's state that add up floats, and their squares.
 
 *Large* floats are added up apart, divided by `SCALE`, and so are their squares, by it twice: no
-sum of them overflows, and where the last one goes nothing is left of them. Of the others the
+sum of them overflows, and nothing is left of them after the last one is deleted. Of the others the
 squares add up to no more than a double holds.
 
-Promises: values that are taken out leave what was there, but for the last of 106 bits of the
+Promises: removing values leaves the sum of the others, except for the last of 106 bits of the
 largest value, large ones not counted.
 Does not know: what Spark makes of sums (result).
 """
@@ -46,7 +46,7 @@ class _Floats(Part):
 
     @abstractmethod
     def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
-        """Return over each group the sum of what comes less that of what goes."""
+        """Return for each group the sum of inserted values minus that of deleted ones."""
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
@@ -61,7 +61,7 @@ class _Floats(Part):
         return tuple(map(self.column, self.count_names))
 
     def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return the sums of what comes less those of what goes, and the counts."""
+        """Return the sums of inserted values minus those of deleted ones, and the counts."""
         values = doubles(deltas.values)
         kinds = self._kinds_of(values)
         found: list[NDArray[Any]] = []
@@ -80,7 +80,7 @@ class _Floats(Part):
         return list(map(pa.array, found))
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Add what comes and goes."""
+        """Add the change."""
         counts = [a + b for a, b in zip(self.kinds(before), self.kinds(change), strict=True)]
         found: list[NDArray[Any]] = []
         for pair, more, count in zip(self.pairs(before), self.pairs(change), counts, strict=False):

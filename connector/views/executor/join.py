@@ -1,14 +1,14 @@
-"""The hash join: pairs of changed rows and their partners.
+"""The hash join: pairs of changed rows and their matches.
 
-Of a join that keeps rows without a partner these are only candidates: a condition may refuse
-pairs, and how many are left tells the degree executor what becomes of the rows.
+For a join that keeps rows without a match these are only candidates: the residual condition may
+remove pairs, and the degree executor counts those that are left.
 
     delete    dL- x R             L' x dR-      L, R: the rows before the epoch
     insert    dL+ x (R' + dR+)    L' x dR+      L', R': those of them that it does not delete
 
-Promises: no pair comes twice, and nothing cancels. Rows are looked up only beneath the keys of
-the other side's changes. Keys are worked on some ten thousand at a time, and pairs made in slices:
-beside what comes out, and in, no more is held than these need.
+Promises: no pair is emitted twice, and none cancel. Rows are looked up only for the join keys of
+the other side's changes. Keys are processed some ten thousand at a time, and pairs in slices, to
+bound memory.
 Does not know: conditions, degrees.
 """
 
@@ -62,7 +62,7 @@ class JoinExecutor(Executor[Join]):
 
     @classmethod
     def tables(cls, node: Join) -> tuple[StateTableSpec, ...]:
-        """The rows of each side beneath their join keys."""
+        """The rows of each side by their join keys."""
         return (_table("left", node, node.left), _table("right", node, node.right))
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
@@ -111,7 +111,7 @@ class JoinExecutor(Executor[Join]):
             yield from self._pairs_of(spans, min(count - start, KEYS_AT_ONCE))
 
     def _pairs_of(self, spans: Sequence[_Span], count: int) -> Iterator[pa.RecordBatch]:
-        """Yield the pairs of the changes beneath ``count`` keys."""
+        """Yield the pairs of the changes with ``count`` keys."""
         left = self._with_standing(spans, 0, count)
         right = self._with_standing(spans, 1, count)
         for lefts, rights, inserted in (
@@ -123,7 +123,7 @@ class JoinExecutor(Executor[Join]):
             yield from self._slices(left, lefts, right, rights, count, inserted)
 
     def _with_standing(self, spans: Sequence[_Span], side: int, count: int) -> _Rows:
-        """Return the changed rows of a side, and the standing ones beneath the other's keys."""
+        """Return the changed rows of a side, and its stored ones with the other's keys."""
         own, other, state = spans[side], spans[1 - side], self.states[side]
         names = own.changes.rows.schema.names
         if not len(other.codes) or state.is_empty:
@@ -240,7 +240,7 @@ def row_order(node: Join, side: Node) -> tuple[Order, ...]:
 
 
 def null_keys(rows: pa.RecordBatch, keys: Sequence[JoinKey]) -> Mask:
-    """Return of every row whether it has a NULL in its key that equals nothing."""
+    """Return for every row whether it has a NULL in its key that equals nothing."""
     found = np.zeros(rows.num_rows, np.bool_)
     for key in keys:
         column = rows.column(key.field.name)

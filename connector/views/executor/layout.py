@@ -1,6 +1,6 @@
 """What the state of an aggregate consists of: its tables, and what their columns are for.
 
-Promises: a function of the node alone. One row a group holds all parts; values that must be sorted
+Promises: a function of the node alone. One row per group has all parts; values that must be sorted
 or counted one by one have tables of their own.
 Does not know: rows.
 """
@@ -42,7 +42,7 @@ class Layout:
     """
 
     def __init__(self, node: Aggregate) -> None:
-        """UnsupportedTypeError for a function that is not kept over values of its type."""
+        """UnsupportedTypeError for a function that is not maintained over values of its type."""
         self.node = node
         self._parts: dict[tuple[str, Source], Part] = {}
         self._taken = {name.lower() for name in node.group}
@@ -79,12 +79,12 @@ class Layout:
 
     @property
     def adds_up(self) -> bool:
-        """Whether what changes of a group adds up, so that no row of it need be seen."""
+        """Whether the changes of a group add up, so that no single row is needed."""
         return len(self.tables) == 1
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The values that the parts read as they come, each once; distinct ones are told apart."""
+        """The values that the parts read, each once, without the distinct ones."""
         found = dict.fromkeys(part.source for part in self.parts)
         return tuple(source for source in found if not source.is_distinct)
 

@@ -41,7 +41,7 @@ def ranks_of(keys: ragged.Bytes) -> Codes:
 
 
 def firsts_of(codes: Codes) -> Rows:
-    """Return where each code that is there stands first, of codes that ascend."""
+    """Return the first position of each code, of codes that ascend."""
     changes: Rows = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     return np.append(np.zeros(min(len(codes), 1), np.int64), changes)
 
@@ -67,7 +67,7 @@ class Matches:
     lefts: Rows
     rights: Rows
     starts: Rows
-    """For each of the left rows, where its partners begin among the right rows."""
+    """For each left row, where its matches begin among the right rows."""
     before: Rows
     """For each of the left rows the number of pairs before its own; then that of all."""
 

@@ -7,10 +7,10 @@
     ├── SquareSum       the sum of the squares of the finite floats (floats)
     └── Extreme         the least or greatest value (extreme)
 
-Several calls share a part where they read the same values. What an epoch changes of a part has
-columns like the part's and adds up, so that tasks which see some of the rows each may tell it.
-Promises: a part depends on the values alone, not on the epochs in which they came and went; of
-sums of floats this holds but for their last bits.
+Several calls share a part if they read the same values. The change of a part in an epoch has
+columns like the part's and adds up, so that tasks with some of the rows each can compute it.
+Promises: a part depends on the values alone, not on the epochs in which they were inserted and
+deleted; sums of floats except for their last bits.
 Does not know: calls, and what Spark gives for them (result).
 """
 
@@ -57,7 +57,7 @@ class Part(ABC):
 
     @property
     def kind(self) -> str:
-        """What tells it apart from other parts over the same values."""
+        """A name that no other part over the same values has."""
         return type(self).__name__
 
     @property
@@ -78,11 +78,11 @@ class Part(ABC):
 
     @abstractmethod
     def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return what values that come and go change of each group, in columns like the part's."""
+        """Return the change of each group by inserted and deleted values, in the part's columns."""
 
     @abstractmethod
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
-        """Return what several changes of each group, which stand group by group, come to."""
+        """Return the sum of several changes of each group, which are in group order."""
 
     @abstractmethod
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
@@ -118,7 +118,7 @@ class Count(Part):
         return [pa.array(runs.totals(self.of(changes)))]
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Add what comes and goes."""
+        """Add the change."""
         return [pa.array(self.of(before) + self.of(change))]
 
     def of(self, columns: Columns) -> NDArray[np.int64]:
@@ -139,7 +139,7 @@ class WholeSum(Part):
         return (low, self._field("sum_high", types.BigInt())) if self.is_long else (low,)
 
     def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return the sums of what comes less what goes."""
+        """Return the sums of inserted values minus deleted ones."""
         return self._columns(exact.totals(deltas, deltas.values, deltas.weights))
 
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
@@ -151,7 +151,7 @@ class WholeSum(Part):
         return self._columns(total)
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Add what comes and goes."""
+        """Add the change."""
         return self._columns(exact.add(self.of(before), self.of(change)))
 
     def of(self, columns: Columns) -> exact.Exact:

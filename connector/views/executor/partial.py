@@ -1,11 +1,11 @@
-"""What changes of each group, in a form that adds up: the tasks that groups come from may tell it.
+"""The change of each group, in a form that adds up: tasks before the shuffle can compute it.
 
-A task that holds some of an epoch's rows adds them up before they travel (`combined`): one row a
-group that it has seen, with the columns of the parts and of how many rows went. Where the group
-lives, these rows are added up once more (`merged`).
+A task that has some of an epoch's rows adds them up before the shuffle (`combined`): one row per
+group, with the columns of the parts and the number of deleted rows. In the unit that owns the group
+these rows are added up once more (`merged`).
 
 Promises: the order in which rows and tasks come makes no difference.
-Does not know: state tables. Values that these keep one by one do not add up (`Layout.adds_up`).
+Does not know: state tables. Values that these hold one by one do not add up (`Layout.adds_up`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ DELETED = "_deleted"
 
 @dataclass(frozen=True, slots=True)
 class GroupChanges:
-    """What changes of each group.
+    """The change of each group.
 
-    ``columns``: of the parts that add up; ``deleted``: how many rows go; ``deltas``: the values
-    themselves, for parts that have to see each.
+    ``columns``: of the parts that add up; ``deleted``: how many rows are deleted; ``deltas``: the
+    values themselves, for parts that need each of them.
     """
 
     columns: Columns
@@ -46,7 +46,7 @@ class GroupChanges:
 
 
 def partial_fields(node: Aggregate) -> tuple[types.Field, ...]:
-    """Return the fields of rows that tell what changes of groups."""
+    """Return the fields of the rows that `combined` makes."""
     groups = Layout(node).groups.fields
     return (*groups, types.Field(DELETED, types.BigInt()))
 
@@ -83,7 +83,7 @@ class CombineStep:
 
 
 def merged(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
-    """Return what the rows that `combined` made come to in each group."""
+    """Return the sum of rows that `combined` made, for each group."""
     runs = Runs(len(groups), groups.codes)
     rows = chunk.take(pa.array(groups.order))
     columns = {name: rows.column(name) for name in rows.schema.names}
@@ -95,7 +95,7 @@ def merged(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChange
 
 
 def changes_of(layout: Layout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
-    """Return what values that come and go change."""
+    """Return the change of each group by inserted and deleted values."""
     found: dict[str, pa.Array] = {}
     for part in layout.adding:
         names = (field.name for field in part.fields)
@@ -111,12 +111,12 @@ def source_deltas(
 
 
 def weights_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return for every row 1 where it is inserted, -1 where it is deleted."""
+    """Return for every row 1 if it is inserted, -1 if it is deleted."""
     return np.where(inserts_of(chunk), 1, -1)
 
 
 def rows_in(node: Aggregate, chunk: pa.RecordBatch) -> int:
-    """Return how many changes the rows that `combined` made stand for."""
+    """Return how many changes the rows that `combined` made represent."""
     columns = {name: chunk.column(name) for name in chunk.schema.names}
     more = Layout(node).row_count.of(columns)
     return int(more.sum() + 2 * numbers(columns[DELETED]).sum())

@@ -1,8 +1,8 @@
-"""What Spark gives for a call, from the parts that keep it.
+"""The result of a call, as Spark gives it, from its parts.
 
 Promises: whole numbers are exact, and rounded as Spark rounds them; floats are right to the last
 bits.
-Does not know: how the parts come to be.
+Does not know: how the parts are maintained.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Overflow:
             distinct = "DISTINCT " if call.is_distinct else ""
             raise errors.ValueRangeError(
                 f"{call.function}({distinct}{call.argument}) overflows {call.output.type}{where}; "
-                "correct the rows, or create the view anew with its argument cast to a wider type"
+                "correct the rows, or create the view again with its argument cast to a wider type"
             )
 
 

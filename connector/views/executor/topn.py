@@ -1,8 +1,8 @@
 """Top n: of each group the rows at some places of an order.
 
-Promises: of each group that changes it reads no more than the first rows that the window may
-come to hold. What stays where it was is silent. Over rows that are only inserted it keeps no more
-than the window and what is before it.
+Promises: of each group that changes it reads no more than the first rows that can get into the
+window. A row that keeps its position is not emitted. Over rows that are only inserted the state is
+no more than the window and the rows before it.
 Does not know: what the rows mean.
 """
 
@@ -48,7 +48,7 @@ class TopNExecutor(Executor[TopN]):
 
     @classmethod
     def tables(cls, node: TopN) -> tuple[StateTableSpec, ...]:
-        """The child's rows in order, beneath their groups."""
+        """The child's rows, by their groups and in order."""
         order = _state_order(node)
         names = dict.fromkeys((*(one.name for one in order), *node.child.names))
         by_name = {field.name: field for field in node.child.fields}
@@ -94,11 +94,11 @@ class TopNExecutor(Executor[TopN]):
         wrong = missing | touched.repeated
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            state = "is not there to delete" if missing[row] else "was there before it was inserted"
+            state = "is deleted but not there" if missing[row] else "is inserted but already there"
             raise errors.ConsistencyError(
                 f"{self.label}: the row with {self._keys.described(touched.changes.rows, row)} "
                 f"{state}; the state of the view is not that of its inputs: "
-                "drop it and create it anew"
+                "drop it and create it again"
             )
 
     def _write(self, touched: _Touched, new: _Places, subjects: pa.RecordBatch) -> None:
