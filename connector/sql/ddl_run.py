@@ -3,7 +3,7 @@
 The properties of a table, as text in TBLPROPERTIES:
 
     merge                 overwrite, ignore or partial
-    version_column        the column that tells which of two rows is the later
+    version_column        the column that decides which of two rows is the later
     ttl                   after how long rows expire: seconds, or '7 days'
     append_only           true or false
     tombstone_retention   for how long deletes hide rows that arrive late

@@ -52,7 +52,7 @@ def _compact(spark: SparkSession, store: Store, table: str) -> CompactionReport:
         spares_young = attempt > 0
         try:
             job = store.compaction_job(table, spares_young=spares_young)
-        except errors.TableNotFoundError:  # dropped meanwhile
+        except errors.TableNotFoundError:  # dropped since the state was read
             job = None
         if job is None:
             return CompactionReport(store.epoch)

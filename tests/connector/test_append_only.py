@@ -1,4 +1,4 @@
-"""Append-only tables through Spark: new keys come in by every door, and nothing else does."""
+"""Append-only tables through Spark: every way of writing takes new keys, and nothing else."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_batches_bring_new_keys_only(spark: SparkSession, store: Store, log: str
     assert customers(load(spark, store, log)) == {1: "ann", 2: "bob"}
 
 
-@pytest.mark.parametrize("door", ["sink", "foreach"])
+@pytest.mark.parametrize("kind", ["sink", "foreach"])
 def test_a_repeated_micro_batch_is_skipped(
     spark: SparkSession,
     db: Database,
@@ -65,14 +65,14 @@ def test_a_repeated_micro_batch_is_skipped(
     log: str,
     feed: DataFrame,
     tmp_path: Path,
-    door: str,
+    kind: str,
 ) -> None:
     """Spark repeats a batch whose end it does not know of: its rows are there, and no conflict."""
     checkpoint = tmp_path / "checkpoint"
 
     def started() -> DataStreamWriter:
         writer = feed.writeStream.option("checkpointLocation", str(checkpoint))
-        if door == "foreach":
+        if kind == "foreach":
             return writer.foreachBatch(db.writer(log)).trigger(availableNow=True)
         writer = writer.format("relstate").option("path", store.path).option("table", log)
         return writer.trigger(availableNow=True)

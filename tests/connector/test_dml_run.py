@@ -499,7 +499,7 @@ def test_a_statement_runs_again_if_what_it_read_was_changed(
 def test_a_key_that_was_free_must_still_be(
     db: Database, items: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row that came under the key meanwhile is found when the statement runs again."""
+    """A row that another writer inserted with the key is found when the statement runs again."""
 
     def change(_: int) -> None:
         state = store.state_table(items)

@@ -85,7 +85,7 @@ def test_no_error_is_made_up(text: str) -> None:
 
 
 def test_a_direct_call_raises_our_own_class() -> None:
-    """However Spark wrapped it, and without Spark's stack behind it."""
+    """However Spark wrapped it, and without Spark's stack after it."""
     with pytest.raises(ConflictError, match=r"^twice$") as caught, unwrap_errors():
         raise RuntimeError("Job aborted\nrelstate.storage.errors.ConflictError: twice\n\tat java")
 

@@ -174,7 +174,7 @@ def test_partitions_are_ranges_of_vnodes(
 def test_many_small_partitions_are_brought_together(
     spark: SparkSession, db: Database, store: Store, counts: str, tmp_path: Path
 ) -> None:
-    """As they lie behind an aggregation: each would be a file of its own."""
+    """As after an aggregation: each would be a file of its own."""
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "file").write_text("\n".join(map(str, range(40))))
     stream = spark.readStream.text(str(tmp_path / "letters")).groupBy("value").count()

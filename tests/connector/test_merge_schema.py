@@ -72,7 +72,7 @@ def test_what_cannot_be_altered_is_refused(
 
 
 def test_properties_are_set_and_described(db: Database, orders: str) -> None:
-    """With the table, and the time to live later too; DESCRIBE EXTENDED tells them."""
+    """With the table, the TTL later too; DESCRIBE EXTENDED lists them."""
     db.sql(
         "CREATE TABLE t (a INT PRIMARY KEY, at TIMESTAMP) TBLPROPERTIES "
         "('merge' = 'partial', version_column = 'at', 'tombstone_retention' = '2 days')"
@@ -197,7 +197,7 @@ def test_a_time_to_live_that_is_none_is_refused(
 def test_changes_need_no_order_where_a_version_tells_it(
     spark: SparkSession, db: Database, store: Store
 ) -> None:
-    """With a version column the greatest wins, wherever it stands; else `clustered` is needed."""
+    """With a version column the greatest wins, in any position; else `clustered` is needed."""
     db.sql("CREATE TABLE v (id INT PRIMARY KEY, at INT) TBLPROPERTIES ('version_column' = 'at')")
     db.sql("CREATE TABLE p (id INT PRIMARY KEY, at INT)")
     changes = spark.sql(

@@ -60,7 +60,7 @@ def test_a_batch_without_rows_is_split_into_none() -> None:
 
 
 def test_the_column_must_be_there_and_be_text() -> None:
-    """Both are told when the write is planned."""
+    """Both are errors when the write is planned."""
     column = OperationColumn("op", stored=False)
 
     with pytest.raises(SchemaMismatchError, match="no operation column 'op'; it has k"):

@@ -1,4 +1,4 @@
-"""The statements of the SQL door."""
+"""The statements of the SQL interface."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 def test_a_microbatch_is_one_epoch(
     spark: SparkSession, store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """Rows are upserted in the order of the batches; a restart continues behind the last."""
+    """Rows are upserted in the order of the batches; a restart continues after the last."""
     epoch = store.epoch
     query = run(sink(feed.read(), store, tmp_path / "checkpoint").queryName("named"))
 
@@ -93,7 +93,7 @@ def test_a_microbatch_is_one_epoch(
 def test_a_microbatch_that_is_tried_again_changes_nothing(
     store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """Also behind a later write of someone else, which it must not undo."""
+    """Also after a later write by another application, which it must not undo."""
     checkpoint = tmp_path / "checkpoint"
     run(sink(feed.read(), store, checkpoint))
     store.truncate(orders)
@@ -205,7 +205,7 @@ def test_the_continuous_trigger_gets_nowhere(
 ) -> None:
     """Its tasks hand nothing over, so no epoch may count as written: a restart finds all rows.
 
-    Spark tells of the LostMessageError in its log only, and lets the query run on.
+    Spark reports the LostMessageError in its log only, and the query continues.
     """
     epoch, checkpoint = store.epoch, tmp_path / "checkpoint"
     rows = spark.readStream.format("rate").load()

@@ -75,7 +75,7 @@ def rows_of(frame: DataFrame) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def times(spark: SparkSession) -> Iterator[None]:
-    """Make Spark take the type TIME, which it keeps behind a switch."""
+    """Make Spark take the type TIME, which needs a setting."""
     spark.conf.set("spark.sql.timeType.enabled", "true")
     yield
     spark.conf.unset("spark.sql.timeType.enabled")

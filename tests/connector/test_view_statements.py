@@ -169,7 +169,7 @@ def test_explain_tells_how_a_view_is_kept(viewed: Database) -> None:
 
 
 def test_what_a_view_needs_beside_its_columns_is_not_seen(viewed: Database) -> None:
-    """DESCRIBE and SELECT * leave hidden columns out; who names one reads it."""
+    """DESCRIBE and SELECT * leave hidden columns out; a query that names one reads it."""
     described = [row.col_name for row in viewed.sql("DESCRIBE TABLE named").collect()]
 
     assert described == ["name", "v"]

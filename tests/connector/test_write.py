@@ -207,7 +207,7 @@ def test_two_writers_at_once_both_land(spark: SparkSession, store: Store, orders
 def test_rows_that_expire_are_not_written_to_what_a_view_reads(
     store: Store, orders: str, option: dict[str, str]
 ) -> None:
-    """The view could not follow them: no commit tells that they are gone. Others are."""
+    """A view could not follow them: no commit removes expired rows. Other rows are written."""
     from relstate.connector.sink.write_plan import plan_batch
 
     store.create_view(new_view(store, "v", orders))
@@ -225,7 +225,7 @@ def test_rows_that_expire_are_not_written_to_what_a_view_reads(
 def test_a_table_dropped_under_a_writer_gets_nothing(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
-    """A table of the same name, made meanwhile, is another one."""
+    """A table of the same name that was created since is another one."""
     from relstate.connector.sink.write_plan import plan_batch
 
     rows = orders_of(spark, (1, "ann"))
