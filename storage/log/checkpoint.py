@@ -28,7 +28,7 @@ from .entry import (
     malformed_content,
 )
 from .frame import seal, unseal
-from .state import CatalogTable, PlacedSegment, StoreState, check_inputs, check_mapping
+from .state import CatalogTable, PlacedSegment, StoreState, check_mapping
 from .typecheck import check_types
 from .view import CatalogView, ViewDefinition, ViewProgress
 
@@ -133,7 +133,6 @@ def _check_values(state: StoreState) -> None:
     for view in state.views.values():
         check_types(view)
         check_mapping(view.definition, state.settings)
-        check_inputs(view.progress, state.tables)
     for segment in state.segments.values():
         if type(segment.epoch) is not int or type(segment.rank) is not int or segment.epoch < 1:
             raise ValueError(f"the place of segment {segment.name!r:.100}")

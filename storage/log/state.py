@@ -10,7 +10,7 @@ Does not know: files. (See checkpoint.py for a state's bytes, log.py for where e
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -247,8 +247,9 @@ class StoreState:
         return min(needed, default=None)
 
     def has_changed(self, table_id: int, epoch: int) -> bool:
-        """Return whether a table, which is there, may have changed after an epoch."""
-        return self.tables[table_id].data_epoch > epoch
+        """Return whether a table may have changed after an epoch; False if it does not exist."""
+        table = self.tables.get(table_id)
+        return table is not None and table.data_epoch > epoch
 
     def _names(self, table_ids: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(map(self.name_of, table_ids)))
@@ -272,13 +273,6 @@ def fold(state: StoreState, entries: Iterable[Entry]) -> StoreState:
         with malformed_content(entry_path(entry.epoch), "change of the epoch before it"):
             draft.apply(entry)
     return draft.finish()
-
-
-def check_inputs(progress: ViewProgress, table_ids: Container[int]) -> None:
-    """Raise ValueError unless the inputs of a view's progress are tables that are there."""
-    for table_id, _ in progress.inputs:
-        if table_id not in table_ids:
-            raise ValueError(f"no table {table_id}, an input of the view {progress.view_id}")
 
 
 def check_mapping(view: ViewDefinition, settings: Settings) -> None:
@@ -355,7 +349,6 @@ class _Draft:
             self._views[definition.view_id] = replace(view, definition=definition)
         for progress in entry.progress:
             view = self._views[progress.view_id]
-            check_inputs(progress, self._tables)
             self._views[progress.view_id] = replace(view, progress=progress)
 
     def _hide(self, table_id: int) -> None:
