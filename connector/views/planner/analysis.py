@@ -1,7 +1,7 @@
 """What Spark says of a query and of expressions: columns, types, and whether they were read right.
 
 Promises: a query that sqlglot would change, or that Spark does not call deterministic, is refused.
-All is asked of relations without rows: nothing runs.
+Spark only analyses relations without rows: nothing runs.
 Does not know: plans.
 """
 
@@ -25,7 +25,7 @@ _USERS = "SHOW USER FUNCTIONS"
 
 
 class Analysis:
-    """A session of Spark, asked. For one view."""
+    """What a session of Spark says. For one view."""
 
     def __init__(self, spark: SparkSession, tables: Tables) -> None:
         self._spark = spark
@@ -39,7 +39,7 @@ class Analysis:
 
     @property
     def is_case_sensitive(self) -> bool:
-        """Whether names in upper and lower case are two."""
+        """Whether names that differ in case only are different."""
         return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
     def functions(self) -> frozenset[str]:
@@ -60,7 +60,7 @@ class Analysis:
         except errors.RelstateError:
             raise
         except Exception:
-            # Whatever Spark says of what was written again, it did not say of the original.
+            # An error of the rewritten query is not one of the original.
             equal = False
         if not equal:
             raise errors.UnsupportedStatementError(
@@ -102,9 +102,9 @@ class Analysis:
         return kinds
 
     def is_same(self, fields: Sequence[types.Field], one: str, other: str) -> bool:
-        """Tell whether two expressions over fields are one to Spark, however they are written.
+        """Return whether two expressions over fields are the same to Spark.
 
-        What is none by itself, as what names a lambda's variable, is not.
+        Not if one is no expression by itself, such as a lambda's variable.
         """
         relation = self._relation(tuple(fields))
         try:
@@ -113,9 +113,9 @@ class Analysis:
             return False
 
     def means_now(self, fields: Sequence[types.Field], expressions: Sequence[str]) -> bool | None:
-        """Tell whether Spark takes a string in expressions over fields for a moment, or 'epoch'.
+        """Return whether Spark takes a string in expressions for the present time, or 'epoch'.
 
-        None over Spark Connect, where nobody can tell.
+        None over Spark Connect, which does not say.
         """
         frame = self._relation(tuple(fields)).selectExpr(*expressions)
         plan: Any = getattr(frame, "_jdf", None)
@@ -182,7 +182,7 @@ def _rule(package: Any, name: str) -> Any:
 
 
 def _optimized_alike(one: Any, other: Any) -> bool:
-    """Tell whether two queries are one when constants are computed; False over Spark Connect."""
+    """Return whether two queries are the same after optimization; False over Spark Connect."""
     if not hasattr(one, "_jdf"):
         return False
     left, right = (each._jdf.queryExecution().optimizedPlan() for each in (one, other))

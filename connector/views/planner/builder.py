@@ -1,8 +1,8 @@
-"""A plan under construction: an operator, and what the query calls its fields.
+"""A plan under construction: an operator, and the query's names of its fields.
 
 Promises: expressions are trees of sqlglot whose columns are fields of the operator, so that they
-can be taken apart, and moved to wherever those fields are.
-Does not know: names of a query, but as it passes them on.
+can be taken apart, and moved to any operator with those fields.
+Does not know: what names in a query mean (scope).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .analysis import Analysis
 from .expressions import refused
 from .rank_bound import bounded
 
-# What Spark does not read as the name of a column where it stands without quotes.
+# What Spark does not read as the name of a column without quotes.
 _RESERVED = """
     all and anti any array as asc between both by case cast cross current_date current_time
     current_timestamp current_user date day desc distinct div else end escape except exists extract
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 class Namer:
-    """Gives names that it has not given before, whatever their case. For one plan."""
+    """Makes names that are unique, whatever their case. For one plan."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -72,8 +72,8 @@ _ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthIn
 class Item:
     """A column that a query can name: ``qualifier.name`` or ``name``, and the field it is.
 
-    ``name``: None for an expression without one. ``is_behind``: a USING has put a column in its
-    place; it is found by its qualified name only.
+    ``name``: None for an expression without one. ``is_behind``: a column of a USING replaces it;
+    only its qualified name finds it.
     """
 
     name: str | None
@@ -91,7 +91,7 @@ class Relation:
     order: tuple[Order, ...] = ()
 
     def called(self, alias: str | None, names: Sequence[str] = ()) -> Relation:
-        """Return it as FROM has it: under an alias, its columns perhaps renamed."""
+        """Return it under an alias, as in FROM, its columns perhaps renamed."""
         seen = [item for item in self.items if not item.is_behind]
         if names and len(names) != len(seen):
             raise refused(f"{len(names)} names for {len(seen)} columns", f"of {alias!r}")
@@ -104,13 +104,13 @@ class Relation:
 
 @dataclass
 class Builder:
-    """Puts operators over each other, with names and types. For one plan."""
+    """Adds operators to a plan, with names and types. For one plan."""
 
     analysis: Analysis
     namer: Namer = field(default_factory=Namer)
 
     def filtered(self, node: Node, conditions: Sequence[Tree]) -> Node:
-        """Return the rows for which all conditions are true; bounds of a rank are taken in."""
+        """Return the rows for which all conditions are true; rank bounds become limits."""
         left: list[Tree] = []
         for condition in conditions:
             found = bounded(node, condition)
@@ -158,12 +158,12 @@ class Builder:
         return node, tuple(found.values())
 
     def first(self, node: Node, order: tuple[Order, ...], limit: int, offset: int) -> Node:
-        """Return the rows at some places of an order."""
+        """Return the rows at some positions of an order."""
         node, everything = self.with_constant(node, "all_rows")
         return TopN(node, (everything,), order, limit, offset, is_global=True)
 
     def is_same(self, node: Node, one: Tree, other: Tree) -> bool:
-        """Tell whether two expressions over an operator's fields are one to Spark."""
+        """Return whether two expressions over an operator's fields are the same to Spark."""
         return self.analysis.is_same(node.fields, text_of(one), text_of(other))
 
     def _fresh(self, title: str | None) -> str:
@@ -211,6 +211,6 @@ def _is_keyable(data_type: types.DataType) -> bool:
 
 
 def covers(names: Iterable[str], expression: Tree) -> bool:
-    """Tell whether an expression reads some fields, and no others than these."""
+    """Return whether an expression reads fields, and only these."""
     read = columns_of(expression)
     return bool(read) and read <= set(names)

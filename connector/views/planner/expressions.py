@@ -1,9 +1,9 @@
-"""What an expression of a view may not hold, and why.
+"""What an expression of a view may not contain, and why.
 
-A view is equal to its query whenever it is looked at, so all in it must follow from the rows.
+A view always equals its query, so everything in it must follow from the rows.
 
 Promises: every function of Spark's whose result depends on when or where it runs, that gives rows
-or takes them together, is found by its name, besides what Spark itself says of it.
+or aggregates them, is found by its name, besides what Spark itself says of it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _PARTS: dict[type[Tree], str] = {
 
 
 def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
-    """UnsupportedStatementError if a query holds what a view cannot be kept up to date for.
+    """UnsupportedStatementError if a query contains what a view cannot be maintained for.
 
     ``builtin``: the names of Spark's own functions, in lower case.
     """
@@ -107,7 +107,7 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
 
 
 def _check_syntax(node: Tree) -> None:
-    """Refuse what Spark has a syntax for and no view can have, or what Spark reads but has not."""
+    """Refuse syntax of Spark that no view can have, and syntax that only sqlglot has."""
     match node:
         case exp.TableSample():
             raise refused("TABLESAMPLE", "it takes other rows each time", node)
@@ -125,7 +125,7 @@ def _check_syntax(node: Tree) -> None:
 
 
 def check_resolved(tree: Tree) -> None:
-    """UnsupportedStatementError if an expression holds what is no part of one in a view."""
+    """UnsupportedStatementError if an expression contains what no view can have."""
     for node in tree.walk():
         what = _PARTS.get(type(node))
         if what is not None:
@@ -133,19 +133,19 @@ def check_resolved(tree: Tree) -> None:
 
 
 def refused(what: str, reason: str, node: Tree | None = None) -> errors.UnsupportedStatementError:
-    """Return the error that says what a view cannot have, why, and where it stands."""
+    """Return the error that says what a view cannot have, where, and why."""
     place = "" if node is None else f" at {shown(text_of(node))}"
     return errors.UnsupportedStatementError(f"a view cannot have {what}{place}: {reason}")
 
 
 def is_aggregate(node: Tree) -> bool:
-    """Tell whether a node takes rows together, all of it: with its FILTER where it has one."""
+    """Return whether a node is an aggregate call, with its FILTER if it has one."""
     call = node.this if isinstance(node, exp.Filter) else node
     return isinstance(call, exp.AggFunc) and not isinstance(call, exp.RowNumber)
 
 
 def is_aggregated(node: Tree) -> bool:
-    """Tell whether a node stands within what takes rows together."""
+    """Return whether a node is inside of an aggregate call."""
     around = node.parent
     while around is not None and not is_aggregate(around):
         around = around.parent
@@ -196,7 +196,7 @@ _TIMES = (
 def check_moments(tree: Tree) -> None:
     """UnsupportedStatementError for a literal such as ``timestamp'now'`` or ``date'today'``.
 
-    Spark computes them as it reads them, so no plan shows what they were.
+    Spark evaluates them while parsing, so no plan shows them.
     """
     for cast in tree.find_all(exp.Cast):
         if cast.is_type(*_TIMES) and _word(cast.this) in _MOMENTS:
@@ -204,7 +204,7 @@ def check_moments(tree: Tree) -> None:
 
 
 def check_timeless(root: Node, analysis: Analysis) -> None:
-    """UnsupportedStatementError if a string in an expression of a plan means a moment to Spark."""
+    """UnsupportedStatementError if Spark takes a string in a plan for the present time."""
     for node in walk(root):
         trees = [_without_epochs(expression.text) for expression in node.expressions]
         trees = [tree for tree in trees if any(_strings(tree))]

@@ -1,7 +1,7 @@
-"""GROUP BY, aggregate functions, and what is left of expressions above them.
+"""GROUP BY, DISTINCT, aggregate functions and ROW_NUMBER, and the expressions above them.
 
-Promises: the arguments, filters and group expressions are fields beneath the aggregate; above it an
-expression reads nothing but the group and the results.
+Promises: the arguments, filters and group expressions are fields of the input; above the aggregate
+an expression reads only the group and the results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SUMMING = (Function.SUM, Function.AVG, *OF_VARIANCE)
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """An aggregate call as it is written: expressions over the fields beneath."""
+    """An aggregate call as it is written: expressions over the fields of the input."""
 
     function: Function
     argument: Tree | None
@@ -81,7 +81,7 @@ def aggregated(
 
 
 def distinct(node: Node, fields: Sequence[str]) -> Node:
-    """Return each different row once."""
+    """Return each distinct row once."""
     for name in fields:
         check_keyable(node.type_of(name), "DISTINCT")
     return Aggregate(node, tuple(dict.fromkeys(fields)), ())
@@ -192,7 +192,7 @@ def _argument(function: Function, arguments: Sequence[Tree], is_distinct: bool) 
 
 
 def _all_of(several: Sequence[Tree], is_distinct: bool) -> Tree:
-    """Return a value that is NULL where one of several is, and else tells them apart."""
+    """Return a value that is NULL if one of several is, and otherwise identifies them."""
     is_valid = " AND ".join(f"{text_of(enclosed(value_))} IS NOT NULL" for value_ in several)
     parts = ", ".join(f"'c{n}', {text_of(value_)}" for n, value_ in enumerate(several))
     value = f"named_struct({parts})" if is_distinct else "TRUE"
@@ -210,7 +210,7 @@ def windows_of(expressions: list[Tree]) -> list[Tree]:
 
 
 def ranked(builder: Builder, node: Node, window: Tree, title: str) -> tuple[Node, str]:
-    """Return the rows with their places in their groups as a further field, and its name.
+    """Return the rows with their positions in their groups as a further field, and its name.
 
     UnsupportedStatementError for any window but ROW_NUMBER.
     """

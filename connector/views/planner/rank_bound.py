@@ -1,6 +1,6 @@
-"""Conditions on the place of a row: how far a rank goes.
+"""Rank bounds: conditions on the position of a row in its group.
 
-Promises: a condition is taken in only where all it says is which places a row may have.
+Promises: a condition becomes a bound only if all it says is which positions a row may have.
 Does not know: how rows are ranked.
 """
 
@@ -29,7 +29,7 @@ def bounded(node: Node, condition: Tree) -> Node | None:
 
 
 def check_bounded(node: Node) -> None:
-    """UnsupportedStatementError if a rank beneath has no bound."""
+    """UnsupportedStatementError if a rank in a plan has no bound."""
     if isinstance(node, TopN) and node.offset + node.limit >= UNBOUNDED:
         raise refused(
             "ROW_NUMBER without an upper bound",
@@ -48,7 +48,7 @@ def _narrowed(node: Node, name: str, low: int, high: int) -> Node | None:
             found = None if source is None else _narrowed(child, source, low, high)
             return None if found is None else replace(node, child=found)
         case Filter(child, _):
-            # What was filtered by anything else has gaps, which the rank keeps.
+            # Rows that another filter removed leave gaps, which the rank keeps.
             found = _narrowed(child, name, low, high)
             return None if found is None else replace(node, child=found)
         case TopN() if node.rank is not None and node.rank.name == name:

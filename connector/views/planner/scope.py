@@ -1,4 +1,4 @@
-"""Which field a name in a query is, by Spark's rules.
+"""Which field a name in a query means, by Spark's rules, and what the names in HAVING mean.
 
 Promises: what Spark would refuse as unknown or ambiguous is refused here too; a name before a dot
 is an alias of a table before it is a column with parts.
@@ -56,7 +56,7 @@ class Scope:
     def resolved(self, expression: Tree, replacement: Replacement | None = None) -> Tree:
         """Return an expression over fields. UnsupportedStatementError for what cannot be.
 
-        ``replacement``: says what parts of it are in place of what the scope says of names.
+        ``replacement``: returns what replaces a part of it, in place of the scope's own rules.
         """
         check_resolved(expression)
         tree = substituted(self._with_named_parts(expression), replacement or self._replacement)
@@ -64,7 +64,7 @@ class Scope:
         return tree
 
     def starred(self, star: Tree) -> tuple[Item, ...]:
-        """Return the columns that ``*`` or ``alias.*`` stands for."""
+        """Return the columns that ``*`` or ``alias.*`` means."""
         qualifier = star.table if isinstance(star, exp.Column) else None
         inner = star.this if isinstance(star, exp.Column) else star
         if inner.args.get("replace") or inner.args.get("rename"):
@@ -83,9 +83,9 @@ class Scope:
         return found
 
     def _check_order(self, found: Sequence[Item], star: Tree) -> None:
-        """Refuse the star of a table that Spark would give other places than the table does.
+        """Refuse the star of a table whose columns Spark would order in another way than the table.
 
-        It puts what a USING has named before all else.
+        Spark puts the columns of a USING first.
         """
         names = [(item.name or "").lower() for item in self.items if item.qualifier is None]
         behind = [item for item in found if item.is_behind]
@@ -164,7 +164,7 @@ class Scope:
 
 
 def _is_under(item: Item, qualifier: str | None) -> bool:
-    """Tell whether a column can be meant by a name, or a star, with this before its dot."""
+    """Return whether a name, or a star, with this before its dot can mean a column."""
     if qualifier is None:
         return not item.is_behind
     return item.qualifier is not None and item.qualifier.lower() == qualifier.lower()
@@ -177,7 +177,7 @@ def _named_part(argument: Tree) -> Tree:
 
 
 def _check_lambdas(tree: Tree) -> None:
-    """Refuse a lambda whose variable has the name that a column has in the plan."""
+    """Refuse a lambda whose variable has the name of a column in the plan."""
     for one in tree.find_all(exp.Lambda):
         variables = {each.name.lower() for each in one.expressions}
         if variables & {name.lower() for name in columns_of(one.this)}:
@@ -208,7 +208,7 @@ class _Having:
     is_same: IsSame
 
     def replacement(self, node: Tree) -> Tree | None:
-        """Return what a part of the condition is over fields; None to look at its own parts."""
+        """Return what a part of the condition is over fields; None to resolve its own parts."""
         found = None if _is_fragment(node) else self._of_columns(node)
         if found is not None:
             if is_aggregate(node):
@@ -218,7 +218,7 @@ class _Having:
         return self.scope.with_aliases_first().resolved(node) if is_column(node) else None
 
     def _of_columns(self, node: Tree) -> Tree | None:
-        """Return a part over fields, its names being columns; None if they cannot be."""
+        """Return a part over fields, taking its names for columns; None if they cannot be."""
         if node.find(exp.Column) is None:
             return None
         try:
@@ -227,7 +227,7 @@ class _Having:
             return None
 
     def _grouped(self, value: Tree) -> Tree | None:
-        """Return what the query groups by, or selects, that is a value; None if nothing is.
+        """Return the group or column of the query that is a value; None if there is none.
 
         Spark finds ``b + a`` in ``GROUP BY a + b``.
         """

@@ -81,7 +81,7 @@ REFUSED = {
     "SELECT count(*) FROM t GROUP BY g, window(ts, '1 hour', '5 minutes')": "date_trunc",
     "SELECT id FROM t WHERE": "incomplete expression at line 1, column 18, near 'WHERE'",
     "SELECT id FROM t JOIN": "Expected table name at line 1, column 18",
-    "SELECT id\nFROM t WHERE (x > 1": "Expecting ) at line 2, column 19, at or behind '1'",
+    "SELECT id\nFROM t WHERE (x > 1": "Expecting ) at line 2, column 19, near '1'",
     "SELECT id, row_number() OVER (ORDER BY id) FROM t": "without an upper bound",
     "SELECT id, rank() OVER (PARTITION BY g ORDER BY x) FROM t": "rank",
     "SELECT id, sum(x) OVER (PARTITION BY g) FROM t": "only ROW_NUMBER",
