@@ -94,7 +94,7 @@ def test_a_statement_says_what_it_asks_for(
         ("CREATE TABLE t AS SELECT 1", "expected the columns"),
         ("CREATE TABLE shop.t (a INT PRIMARY KEY)", "one part"),
         ("CREATE TABLE t (a INT PRIMARY KEY) USING parquet", "'USING parquet'"),
-        ("CREATE TABLE t (a INT,, PRIMARY KEY (a))", "between two commas"),
+        ("CREATE TABLE t (a INT,, PRIMARY KEY (a))", "missing expression"),
         ("CREATE TABLE t (a INT, PRIMARY KEY (a)", "end of the statement"),
         ("CREATE TABLE t (a INT, PRIMARY KEY a)", r"expected \("),
         ("CREATE OR REPLACE TABLE t (a INT PRIMARY KEY)", "nothing is replaced"),
