@@ -1,4 +1,4 @@
-# relstate: every target makes what it needs by itself, in .venv beside this file.
+# relstate: every target installs what it needs, in .venv beside this file.
 #
 #   make demo        run the main example on real data
 #   make test        run the tests but the slow ones    (ARGS="-k log -x" goes to pytest, WORKERS=2)
@@ -9,7 +9,7 @@
 #   make lint        check style and types
 #   make format      rewrite the sources in the project's style
 #   make typecheck   check types only
-#   make clean       remove all that was made
+#   make clean       remove everything that was made
 #
 # PYTHON=python3.12 chooses the interpreter the environment is made from.
 
@@ -27,7 +27,7 @@ RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -P -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 STAMP := $(VENV)/installed
 
-# Spark starts its Python workers by these; a Spark or modules of the user's must not get between.
+# Spark starts its Python workers by these; another Spark or modules of the user must not interfere.
 export PYSPARK_PYTHON := $(CURDIR)/$(RUN)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(RUN)
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV

@@ -1,4 +1,4 @@
-"""A program that writes and reads a table and tells how much memory of its own that took.
+"""A program that writes and reads a table and prints how much memory of its own that took.
 
     python -m support.appetite table <store> <rows> <bytes of a string> <rows of a batch>
     python -m support.appetite "state table" <store> ...

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that moves only when a test moves it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class ManualClock:
     """A `relstate.storage.environment.Clock` set by hand; its two clocks move apart at will."""
 
     def __init__(self, now: int = START) -> None:
-        """Stand at ``now``, in microseconds since 1970; the monotonic clock stands at zero."""
+        """Start at ``now``, in microseconds since 1970; the monotonic clock starts at zero."""
         self._now = now
         self._monotonic = 0.0
 

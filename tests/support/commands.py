@@ -32,5 +32,5 @@ class Ended:
 
 def run(*words: str) -> Ended:
     """Run a command as a shell does."""
-    found = CliRunner().invoke(program, words)
-    return Ended(found.exit_code, found.stdout, found.stderr)
+    result = CliRunner().invoke(program, words)
+    return Ended(result.exit_code, result.stdout, result.stderr)

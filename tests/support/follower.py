@@ -1,4 +1,4 @@
-"""A driver that follows a table of orders, one epoch a micro-batch, and may be killed in any.
+"""A driver that follows a table of orders, one epoch per micro-batch, and may be killed in any.
 
     python -m support.follower STORE FOLDER
 

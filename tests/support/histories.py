@@ -105,7 +105,7 @@ def _progress(draw: st.DrawFn, state: StoreState, view_id: int) -> ViewProgress:
     inputs = state.views[view_id].definition.inputs
     backfill = draw(st.none() | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2))
     return ViewProgress(
-        view_id, draw(epochs), tuple((one.table_id, draw(epochs)) for one in inputs), backfill
+        view_id, draw(epochs), tuple((table.table_id, draw(epochs)) for table in inputs), backfill
     )
 
 

@@ -1,4 +1,4 @@
-"""Machines as doctor may find them: programs in a folder, Pythons that say what they are told."""
+"""Machines for the tests of doctor: programs in a folder, Pythons with given answers."""
 
 from __future__ import annotations
 

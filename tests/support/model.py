@@ -1,4 +1,4 @@
-"""What a store should hold: one dict of rows a table and epoch, and nothing clever."""
+"""What a store should hold: one dict of rows per table and epoch."""
 
 from __future__ import annotations
 

@@ -50,12 +50,12 @@ class Import:
 
 def package_names() -> dict[str, str]:
     """Return every folder that is a package, those inside others too, and its installed name."""
-    found = {}
+    names = {}
     for folder, name in PACKAGES.items():
         for file in sorted((ROOT / folder).rglob("__init__.py")):
             inner = file.parent.relative_to(ROOT / folder).parts
-            found[file.parent.relative_to(ROOT).as_posix()] = ".".join([name, *inner])
-    return found
+            names[file.parent.relative_to(ROOT).as_posix()] = ".".join([name, *inner])
+    return names
 
 
 def product_sources() -> list[Source]:
@@ -110,7 +110,7 @@ def names_used(source: Source) -> Iterator[tuple[str, int]]:
     """Yield every imported or built-in name that a file mentions, in full, with its line.
 
     ``np.random.rand`` is ``numpy.random.rand`` where numpy was imported as np, and so is what
-    ``from numpy.random import rand`` imports. The file's own names are not told.
+    ``from numpy.random import rand`` imports. The file's own names are left out.
     """
     known = {"open": "builtins.open"}
     for node in ast.walk(source.tree):

@@ -33,6 +33,6 @@ def load(spark: SparkSession, store: Store, table: str, **options: Any) -> DataF
 
 def customers(rows: DataFrame) -> dict[int, str]:
     """Return the customer of every order by its id; fails where an id is there twice."""
-    found = [(row.id, row.customer) for row in rows.select("id", "customer").collect()]
-    assert len(found) == len({key for key, _ in found})
-    return dict(found)
+    pairs = [(row.id, row.customer) for row in rows.select("id", "customer").collect()]
+    assert len(pairs) == len({key for key, _ in pairs})
+    return dict(pairs)

@@ -56,7 +56,7 @@ class Writer:
     stopping: threading.Event
 
     def run(self) -> None:
-        """Upsert and delete rows until told to stop."""
+        """Upsert and delete rows until asked to stop."""
         random = Random(self.life)
         while not self.stopping.wait(0.05):
             keys = random.sample(range(ROWS), 30)
