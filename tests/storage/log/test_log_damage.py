@@ -100,7 +100,7 @@ def test_a_renamed_entry_is_found(environment: LocalEnvironment) -> None:
     for path, content in zip(paths, reversed(contents), strict=True):
         path.write_bytes(content)
 
-    with pytest.raises(CorruptionError, match="holds the entry of epoch 4, not the one of epoch 3"):
+    with pytest.raises(CorruptionError, match="it is the entry of epoch 4, not of epoch 3"):
         Log(environment).load()
 
 
