@@ -21,7 +21,7 @@ from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
 from .table.encoding import Encoding, encoding_of
-from .table.pruning import Pruning, matching_vnodes, told
+from .table.pruning import Pruning, describe_pruning, matching_vnodes
 from .table.storagetable import StorageTable
 
 
@@ -115,9 +115,9 @@ class ReadPlan:
         schema = self.definition.schema
         names = self.columns or tuple(column.name for column in schema.visible_columns)
         if self.where is None:
-            return told(self._encoding(), None, names)
+            return describe_pruning(self._encoding(), None, names)
         extra = tuple(name for name in self.where.columns if name not in names)
-        return told(self._encoding(), self.where.ranges(), names + extra)
+        return describe_pruning(self._encoding(), self.where.ranges(), names + extra)
 
     def open(
         self, environment: Environment | None = None, time: Callable[[], int] | None = None

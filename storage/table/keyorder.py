@@ -1,6 +1,6 @@
 """Rows of several vnodes, merged into the order of the primary key.
 
-Files are sorted by vnode first. A scan in key order reads all vnodes side by side and merges them.
+Files are sorted by vnode first, so a scan in key order reads all vnodes at once and merges them.
 Promises: memory is bounded by a batch of every stream and some megabytes for all of them together.
 Does not know: where the batches come from.
 """
@@ -19,38 +19,38 @@ from ..codec.ragged import Bytes, sort_order
 KeysOf = Callable[[pa.RecordBatch], Bytes]
 """Gives the keys of a batch as bytes that compare as the keys do."""
 
-# What the heads of all streams together are filled up to; of either, what is reached first.
+# All cursors together are filled up to whichever of these is reached first.
 _HELD_ROWS, _HELD_BYTES = 262_144, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """What is left of the batch at the head of a stream, with the key of every row."""
+class _Cursor:
+    """The rows of a stream that are next, with the key of every row."""
 
     stream: Iterator[pa.RecordBatch]
     batch: pa.RecordBatch
     keys: Bytes
 
     def key(self, index: int) -> bytes:
-        found: bytes = self.keys[index].as_py()
-        return found
+        key: bytes = self.keys[index].as_py()
+        return key
 
-    def slice(self, start: int, stop: int) -> _Head:
+    def slice(self, start: int, stop: int) -> _Cursor:
         length = stop - start
-        return _Head(self.stream, self.batch.slice(start, length), self.keys.slice(start, length))
+        return _Cursor(self.stream, self.batch.slice(start, length), self.keys.slice(start, length))
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What one head may hold of the rows and bytes of all."""
+    """How many rows and bytes one cursor may hold."""
 
     rows: int
     size: int
 
-    def has_room_beside(self, head: _Head) -> bool:
-        """Return whether the head holds less than this, or nothing."""
-        rows = len(head.keys)
-        return not rows or (rows < self.rows and head.batch.nbytes < self.size)
+    def has_room_for_more(self, cursor: _Cursor) -> bool:
+        """Return whether a cursor holds less than its share, or nothing."""
+        rows = len(cursor.keys)
+        return not rows or (rows < self.rows and cursor.batch.nbytes < self.size)
 
 
 def merge_in_key_order(
@@ -64,49 +64,54 @@ def merge_in_key_order(
     Each stream yields its own rows in that order already.
     """
     share = _Share(_HELD_ROWS // max(len(streams), 1), _HELD_BYTES // max(len(streams), 1))
-    live = [head for stream in streams if (head := _filled(_next(stream, keys_of), keys_of, share))]
-    while live:
-        lasts = [head.key(len(head.keys) - 1) for head in live]
+    cursors = [
+        cursor for stream in streams if (cursor := _filled(_next(stream, keys_of), keys_of, share))
+    ]
+    while cursors:
+        lasts = [cursor.key(len(cursor.keys) - 1) for cursor in cursors]
         bound = max(lasts) if descending else min(lasts)
-        cuts = [_count_inside(head, bound, descending) for head in live]
+        cuts = [_count_inside(cursor, bound, descending) for cursor in cursors]
         yield _merged(
-            [head.slice(0, cut) for head, cut in zip(live, cuts, strict=True) if cut], descending
+            [cursor.slice(0, cut) for cursor, cut in zip(cursors, cuts, strict=True) if cut],
+            descending,
         )
-        rests = [head.slice(cut, len(head.keys)) for head, cut in zip(live, cuts, strict=True)]
-        live = [head for rest in rests if (head := _filled(rest, keys_of, share))]
+        rests = [
+            cursor.slice(cut, len(cursor.keys)) for cursor, cut in zip(cursors, cuts, strict=True)
+        ]
+        cursors = [cursor for rest in rests if (cursor := _filled(rest, keys_of, share))]
 
 
-def _next(stream: Iterator[pa.RecordBatch], keys_of: KeysOf) -> _Head | None:
+def _next(stream: Iterator[pa.RecordBatch], keys_of: KeysOf) -> _Cursor | None:
     batch = next((batch for batch in stream if batch.num_rows), None)
-    return None if batch is None else _Head(stream, batch, keys_of(batch))
+    return None if batch is None else _Cursor(stream, batch, keys_of(batch))
 
 
-def _filled(head: _Head | None, keys_of: KeysOf, share: _Share) -> _Head | None:
-    """Return the head with more of its stream behind it if it is short; None if all is over.
+def _filled(cursor: _Cursor | None, keys_of: KeysOf, share: _Share) -> _Cursor | None:
+    """Return the cursor with more of its stream if it is short; None if the stream has ended.
 
-    A step merges up to the nearest end of any head: one short head makes a small step.
+    A step merges up to the nearest end of any cursor: a short cursor makes a small step.
     """
-    while head is not None and share.has_room_beside(head):
-        more = _next(head.stream, keys_of)
+    while cursor is not None and share.has_room_for_more(cursor):
+        more = _next(cursor.stream, keys_of)
         if more is None:
-            return head if len(head.keys) else None
-        head = _Head(
-            head.stream,
-            pa.concat_batches([head.batch, more.batch]),
-            pa.concat_arrays([head.keys, more.keys]),
+            return cursor if len(cursor.keys) else None
+        cursor = _Cursor(
+            cursor.stream,
+            pa.concat_batches([cursor.batch, more.batch]),
+            pa.concat_arrays([cursor.keys, more.keys]),
         )
-    return head
+    return cursor
 
 
-def _count_inside(head: _Head, bound: bytes, descending: bool) -> int:
-    """Return how many rows of the head come no later than ``bound``."""
-    rows = len(head.keys)
+def _count_inside(cursor: _Cursor, bound: bytes, descending: bool) -> int:
+    """Return how many rows of a cursor are not after ``bound``."""
+    rows = len(cursor.keys)
     if descending:
-        return rows - bisect_left(range(rows), bound, key=lambda at: head.key(rows - 1 - at))
-    return bisect_right(range(rows), bound, key=head.key)
+        return rows - bisect_left(range(rows), bound, key=lambda at: cursor.key(rows - 1 - at))
+    return bisect_right(range(rows), bound, key=cursor.key)
 
 
-def _merged(heads: Sequence[_Head], descending: bool) -> pa.RecordBatch:
-    batch = pa.concat_batches([head.batch for head in heads])
-    order = sort_order(pa.concat_arrays([head.keys for head in heads]))
+def _merged(cursors: Sequence[_Cursor], descending: bool) -> pa.RecordBatch:
+    batch = pa.concat_batches([cursor.batch for cursor in cursors])
+    order = sort_order(pa.concat_arrays([cursor.keys for cursor in cursors]))
     return batch.take(pa.array(np.ascontiguousarray(order[::-1]) if descending else order))

@@ -3,7 +3,7 @@
 Promises: windows come in key order, ascending or descending, and hold a bounded part of every
 source; all versions of a key are in one window.
 Does not know: what becomes of the versions of a key (resolve.py). Sources are ordered by the
-caller, the newest first; one key stands once in a source.
+caller, the newest first; a key comes once in a source.
 """
 
 from __future__ import annotations
@@ -26,30 +26,35 @@ def merge(
     Each source yields its blocks in key order; with ``descending`` the blocks come from the end,
     and so do the windows, while the rows inside of both stay ascending.
     """
-    found = (_filled(_Head(rank, one, None, 0), descending) for rank, one in enumerate(sources))
-    # What begins behind a window takes no part in it: of files one a shard few lie side by side.
-    waiting = sorted(
-        (head for head in found if head), key=partial(_begin, descending), reverse=not descending
+    opened = (
+        _filled(_Cursor(rank, source, None, 0), descending) for rank, source in enumerate(sources)
     )
-    heads: list[_Head] = []
-    while heads or waiting:
-        heads, bound = _joined(heads, waiting, descending)
-        cuts = [_cut(_block(head), bound, descending) for head in heads]
+    # A source that begins after a window waits: with one file per shard few overlap.
+    waiting = sorted(
+        (cursor for cursor in opened if cursor),
+        key=partial(_begin, descending),
+        reverse=not descending,
+    )
+    cursors: list[_Cursor] = []
+    while cursors or waiting:
+        cursors, bound = _joined(cursors, waiting, descending)
+        cuts = [_cut(_block(cursor), bound, descending) for cursor in cursors]
         insides = [inside for inside, _ in cuts if len(inside)]
         if not insides:
             raise CorruptionError("the keys of a segment are not in order; run check to find it")
         yield resolver.window(insides)
         rests = [
-            replace(head, block=outside) for head, (_, outside) in zip(heads, cuts, strict=True)
+            replace(cursor, block=outside)
+            for cursor, (_, outside) in zip(cursors, cuts, strict=True)
         ]
-        heads = [head for rest in rests if (head := _filled(rest, descending))]
+        cursors = [cursor for rest in rests if (cursor := _filled(rest, descending))]
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """What is left at the head of a source, and how many entries its last block had.
+class _Cursor:
+    """The entries of a source that are next, and how many its last block had.
 
-    ``rank``: the place of the source among all, the newest first.
+    ``rank``: the number of the source, from the newest.
     """
 
     rank: int
@@ -58,56 +63,56 @@ class _Head:
     size: int
 
 
-def _block(head: _Head) -> Block:
-    assert head.block is not None
-    return head.block
+def _block(cursor: _Cursor) -> Block:
+    assert cursor.block is not None
+    return cursor.block
 
 
-def _begin(descending: bool, head: _Head) -> bytes:
-    """Return the key of a head that the merge comes to first."""
-    return _block(head).key(-1 if descending else 0)
+def _begin(descending: bool, cursor: _Cursor) -> bytes:
+    """Return the key of a cursor that the merge reaches first."""
+    return _block(cursor).key(-1 if descending else 0)
 
 
 def _joined(
-    heads: list[_Head], waiting: list[_Head], descending: bool
-) -> tuple[list[_Head], bytes]:
-    """Return the heads of the next window and its last key, the nearest end of any of them.
+    cursors: list[_Cursor], waiting: list[_Cursor], descending: bool
+) -> tuple[list[_Cursor], bytes]:
+    """Return the cursors of the next window, and its last key: the nearest end of any of them.
 
     Heads that wait, the nearest last, join it if they begin within it.
     """
-    heads = heads or [waiting.pop()]
+    cursors = cursors or [waiting.pop()]
     nearest, end = (max, 0) if descending else (min, -1)
-    bound = nearest(_block(head).key(end) for head in heads)
+    bound = nearest(_block(cursor).key(end) for cursor in cursors)
     while waiting:
         begin = _begin(descending, waiting[-1])
         if begin != bound and nearest(begin, bound) == bound:
             break
-        heads = [*heads, waiting.pop()]
-        bound = nearest(bound, _block(heads[-1]).key(end))
-    return sorted(heads, key=attrgetter("rank")), bound
+        cursors = [*cursors, waiting.pop()]
+        bound = nearest(bound, _block(cursors[-1]).key(end))
+    return sorted(cursors, key=attrgetter("rank")), bound
 
 
-def _filled(head: _Head, descending: bool = False) -> _Head | None:
-    """Return the head with more of its source behind it if it is short; None if all is over.
+def _filled(cursor: _Cursor, descending: bool = False) -> _Cursor | None:
+    """Return the cursor with more of its source if it is short; None if the source has ended.
 
-    A window goes up to the nearest end of any head: one short head makes a small window.
+    A window goes up to the nearest end of any cursor: a short cursor makes a small window.
     """
-    left = head.block
-    if left is not None and len(left) * 2 > head.size:
-        return head
-    more = next(head.source, None)
+    left = cursor.block
+    if left is not None and len(left) * 2 > cursor.size:
+        return cursor
+    more = next(cursor.source, None)
     if more is None:
-        return head if left is not None and len(left) else None
+        return cursor if left is not None and len(left) else None
     if left is None or not len(left):
-        return replace(head, block=more, size=len(more))
+        return replace(cursor, block=more, size=len(more))
     joined = more.followed_by(left) if descending else left.followed_by(more)
-    return replace(head, block=joined, size=len(more))
+    return replace(cursor, block=joined, size=len(more))
 
 
 def _cut(block: Block, bound: bytes, descending: bool) -> tuple[Block, Block]:
     """Return (the entries up to the bound, the rest) in the direction of the merge."""
     if descending:
-        place = block.first_at_or_after(bound)
-        return block.slice(place, len(block)), block.slice(0, place)
-    place = block.first_after(bound)
-    return block.slice(0, place), block.slice(place, len(block))
+        start = block.first_at_or_after(bound)
+        return block.slice(start, len(block)), block.slice(0, start)
+    stop = block.first_after(bound)
+    return block.slice(0, stop), block.slice(stop, len(block))

@@ -1,7 +1,7 @@
-"""What a condition on the key leaves to be read: single keys, and ranges of keys in some vnodes.
+"""What a condition on the key leaves to read: single keys, and ranges of keys in some vnodes.
 
-Promises: what is left holds every row of the ranges that was asked for once; a read that would
-have to seek too often gets fewer and wider ranges.
+Promises: every row of the ranges is read exactly once; a read that would seek too often gets fewer
+and wider ranges.
 Does not know: conditions, files.
 """
 
@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import pyarrow as pa
 
@@ -27,11 +28,11 @@ _FEW_SEEKS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What a read is left with, to be told.
+    """What is left to read, for EXPLAIN.
 
     ``vnodes`` of ``vnode_count`` can hold rows that match; ``points``: single keys looked up;
-    ``ranges``: ranges of keys scanned, each in several vnodes where its rows may lie in several,
-    None: all keys are; ``columns``: read, those only the condition needs included.
+    ``ranges``: ranges of keys scanned, each in all vnodes that may hold its rows, None: all keys
+    are; ``columns``: read, those only the condition needs included.
     """
 
     vnodes: int
@@ -43,7 +44,7 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The ``points``, full keys without one twice, and the ``ranges`` of full keys, ascending.
+    """The ``points``, distinct full keys, and the ``ranges`` of full keys, ascending.
 
     No point lies in a range, and ranges do not overlap.
     """
@@ -53,7 +54,7 @@ class Pruned:
 
     @property
     def around(self) -> Bounds:
-        """The one range around all ranges, of which there is at least one."""
+        """The range that encloses all ranges; there is at least one."""
         return self.ranges[0][0], self.ranges[-1][1]
 
 
@@ -63,7 +64,7 @@ def prune(
     groups: Sequence[range],
     most_seeks: int = _FEW_SEEKS,
 ) -> Pruned:
-    """Return what is to be read of some ranges of keys, which may overlap, in some vnodes.
+    """Return what to read for some ranges of keys, which may overlap, in some vnodes.
 
     Where they would lie in more than ``most_seeks`` places, the range around those that lie in
     every vnode stands for them.
@@ -83,36 +84,36 @@ def prune(
 
 
 def worthwhile_seeks(rows: int, files: int) -> int:
-    """Return how many ranges a read may seek in each of some files that hold so many rows."""
+    """Return how many ranges a read may seek in each file; ``rows``: those of all files."""
     return max(_FEW_SEEKS, rows // _ROWS_A_SEEK) // max(files, 1)
 
 
 def spans(pruned: Pruned) -> list[Bounds]:
-    """Return for each vnode the one range, ascending, around all that is to be read of it."""
-    each = [(low, high) for low, high in pruned.ranges]
-    each += [(key, key + b"\0") for key in pruned.points.to_pylist()]
-    found: dict[bytes, Bounds] = {}
-    for low, high in sorted(each, key=lambda one: one[0]):
-        first, last = found.get(low[:PREFIX_BYTES], (low, high))
+    """Return for each vnode, ascending, the range that encloses all that is read of it."""
+    ranges = [(low, high) for low, high in pruned.ranges]
+    ranges += [(key, key + b"\0") for key in pruned.points.to_pylist()]
+    by_vnode: dict[bytes, Bounds] = {}
+    for low, high in sorted(ranges, key=itemgetter(0)):
+        first, last = by_vnode.get(low[:PREFIX_BYTES], (low, high))
         end = None if last is None or high is None else max(last, high)
-        found[low[:PREFIX_BYTES]] = first, end
-    return list(found.values())
+        by_vnode[low[:PREFIX_BYTES]] = first, end
+    return list(by_vnode.values())
 
 
 def matching_vnodes(encoding: Encoding, keys: Iterable[KeyRange]) -> set[int] | None:
     """Return the vnodes that can hold rows of some ranges; None for all."""
-    found = {encoding.vnode_of_range(one) for one in keys}
-    return None if None in found else {vnode for vnode in found if vnode is not None}
+    vnodes = {encoding.vnode_of_range(key_range) for key_range in keys}
+    return None if None in vnodes else {vnode for vnode in vnodes if vnode is not None}
 
 
-def told(
+def describe_pruning(
     encoding: Encoding, keys: tuple[KeyRange, ...] | None, columns: tuple[str, ...]
 ) -> Pruning:
-    """Return what a read of some ranges of keys (None: of all) is left with."""
+    """Return what is left to read for some ranges of keys; None: for all keys."""
     count = encoding.vnode_count
     if keys is None:
         return Pruning(count, count, 0, None, columns)
-    points = sum(len(one.prefix) == len(encoding.key_names) for one in keys)
+    points = sum(len(key_range.prefix) == len(encoding.key_names) for key_range in keys)
     vnodes = matching_vnodes(encoding, keys)
     return Pruning(
         count if vnodes is None else len(vnodes), count, points, len(keys) - points, columns
@@ -126,32 +127,32 @@ def _sorted_out(
     points: set[bytes] = set()
     everywhere: list[Bounds] = []
     by_vnode: dict[int, list[Bounds]] = defaultdict(list)
-    for one in keys:
-        if len(one.prefix) == len(encoding.key_names):
-            full_key = encoding.encode_key(one.prefix)
+    for key_range in keys:
+        if len(key_range.prefix) == len(encoding.key_names):
+            full_key = encoding.encode_key(key_range.prefix)
             if vnode_of(full_key) in vnodes:
                 points.add(full_key)
             continue
-        vnode = encoding.vnode_of_range(one)
+        vnode = encoding.vnode_of_range(key_range)
         if vnode is None:
-            everywhere.append(encoding.key_bounds(one))
+            everywhere.append(encoding.key_bounds(key_range))
         elif vnode in vnodes:
-            by_vnode[vnode].append(encoding.key_bounds(one))
+            by_vnode[vnode].append(encoding.key_bounds(key_range))
     return points, _merged(everywhere), by_vnode
 
 
 def _merged(bounds: Sequence[Bounds]) -> list[Bounds]:
     """Return ranges that overlap or touch as one, ascending; empty ones are left out."""
-    found: list[Bounds] = []
-    for low, high in sorted(bounds, key=lambda one: one[0]):
+    merged: list[Bounds] = []
+    for low, high in sorted(bounds, key=itemgetter(0)):
         if high is not None and high <= low:
             continue
-        last = found[-1][1] if found else b""
-        if found and (last is None or low <= last):
-            found[-1] = found[-1][0], None if last is None or high is None else max(last, high)
+        last = merged[-1][1] if merged else b""
+        if merged and (last is None or low <= last):
+            merged[-1] = merged[-1][0], None if last is None or high is None else max(last, high)
         else:
-            found.append((low, high))
-    return found
+            merged.append((low, high))
+    return merged
 
 
 def _hull(bounds: Sequence[Bounds]) -> Bounds:
@@ -161,10 +162,10 @@ def _hull(bounds: Sequence[Bounds]) -> Bounds:
 def _outside(points: set[bytes], ranges: Sequence[Bounds]) -> list[bytes]:
     """Return the full keys that lie in none of the ranges, ascending."""
     starts = [low for low, _ in ranges]
-    found = []
+    outside = []
     for key in sorted(points):
         place = bisect_right(starts, key) - 1
         high = ranges[place][1] if place >= 0 else key
         if high is not None and key >= high:
-            found.append(key)
-    return found
+            outside.append(key)
+    return outside

@@ -1,8 +1,8 @@
-"""What is seen of the versions of each key: one, or none.
+"""The visible version of each key: one, or none.
 
 Promises: of several sources, given the newest first, each key comes out at most once, in key order;
-which entries are kept at all is the caller's choice.
-Does not know: how much of a source it is given, beyond that all sources are cut at the same keys.
+the caller chooses which entries are kept.
+Requires that all sources are cut at the same keys.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TABLE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The entries kept of one range of keys: of every source a block, in key order.
+    """The entries kept of one range of keys: one block per source, in key order.
 
     ``order`` puts the rows of all blocks, one block after another, in ascending key order; None
-    where they are already.
+    if they are in it already.
     """
 
     blocks: tuple[Block, ...]
@@ -43,8 +43,8 @@ class Window:
 class Resolver:
     """How the versions of a key become one.
 
-    ``keep`` says which of the entries that remain are wanted. ``fold`` is None where the newest
-    version is all there is to know.
+    ``keep`` returns which of the remaining entries to keep. ``fold`` is None if the newest version
+    is the row.
     """
 
     keep: Callable[[Block], Flags]
@@ -53,7 +53,7 @@ class Resolver:
     def window(self, blocks: Sequence[Block]) -> Window:
         """Return what is kept of some blocks, at least one, the newest source first.
 
-        In each block the keys ascend and no key stands twice.
+        In each block the keys ascend strictly.
         """
         if len(blocks) == 1:
             return Window((_chosen(blocks[0], self.keep(blocks[0])),), None)
@@ -64,16 +64,16 @@ class Resolver:
     def _newest(self, blocks: Sequence[Block]) -> Window:
         winners = first_of_each(pa.concat_arrays([row_keys(block) for block in blocks]))
         bounds = np.cumsum([0, *(len(block) for block in blocks)])
-        kept = np.zeros(bounds[-1], np.bool_)
-        kept[winners] = True
-        kept &= np.concatenate([self.keep(block) for block in blocks])
-        ranks = np.cumsum(kept) - 1
+        is_kept = np.zeros(bounds[-1], np.bool_)
+        is_kept[winners] = True
+        is_kept &= np.concatenate([self.keep(block) for block in blocks])
+        ranks = np.cumsum(is_kept) - 1
         return Window(
             tuple(
-                _chosen(block, kept[start:stop])
+                _chosen(block, is_kept[start:stop])
                 for block, (start, stop) in zip(blocks, itertools.pairwise(bounds), strict=True)
             ),
-            ranks[winners[kept[winners]]],
+            ranks[winners[is_kept[winners]]],
         )
 
     def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
@@ -82,13 +82,13 @@ class Resolver:
         return Window((_chosen(folded, self.keep(folded)),), None)
 
     def all_of(self, blocks: Sequence[Block]) -> Block:
-        """Return what is kept of some blocks, in no order, as one; they need not be sorted."""
+        """Return what is kept of some blocks, as one block, unordered; they need not be sorted."""
         window = self.window(blocks)
         return reduce(Block.followed_by, window.blocks)
 
 
 def folded_by_key(fold: Fold, entries: Block, keys: Bytes) -> Block:
-    """Return some entries, at least one, the newest of a key first, folded to one a key.
+    """Return some entries, at least one, the newest of a key first, folded to one per key.
 
     ``keys`` are what tells their keys apart and orders them. The result is in that order.
     """
@@ -98,7 +98,7 @@ def folded_by_key(fold: Fold, entries: Block, keys: Bytes) -> Block:
 
 
 def fold_entries(fold: Fold, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
-    """Return (keys, values) of entries in the order of their writing, folded to one a key."""
+    """Return (keys, values) of entries, given in the order of writing, folded to one per key."""
     newest_first = np.arange(len(keys))[::-1]
     entries = Block.over(keys, values).take(newest_first)
     folded = folded_by_key(fold, entries, keys.take(pa.array(newest_first)))
@@ -111,7 +111,7 @@ def everything(block: Block) -> Flags:
 
 
 def visible_at(time: Callable[[], int]) -> Callable[[Block], Flags]:
-    """Return what keeps the rows that are visible at a time, asked for when something expires."""
+    """Return what keeps the rows visible at a time; ``time`` is called if a row expires."""
 
     def keep(block: Block) -> Flags:
         headers = Headers(block)
@@ -121,7 +121,7 @@ def visible_at(time: Callable[[], int]) -> Callable[[Block], Flags]:
 
 
 def row_keys(block: Block) -> Bytes:
-    """Return the keys of a block without the table: the same bytes are the same row."""
+    """Return the keys of a block without the table id: equal bytes are the same row."""
     lengths = block.key_lengths - _TABLE_BYTES
     return gather(block.keys, block.key_starts + _TABLE_BYTES, lengths)
 

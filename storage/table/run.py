@@ -1,11 +1,11 @@
 """The files of a table as sorted runs, and which of them may hold a key.
 
-Files of one place came of one merge: they hold different keys, and so make one run however many
-they are. A run is read file after file.
+Files of one place are the output of one merge: they hold different keys and make one run, which is
+read file after file.
 
-Promises: runs come in the order of their files' places; a lookup asks no file without rows in the
+Promises: runs come in the order of their files' places; a lookup reads no file without rows in the
 key's shard.
-Does not know: what is seen of the versions of a key.
+Does not know: which version of a key is visible.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ def runs(
     segments: Sequence[PlacedSegment], files: Sequence[SegmentFile], table_id: int
 ) -> tuple[Run, ...]:
     """Return the runs of a table's segments, the newest first; ``files`` are theirs."""
-    found: list[Run] = []
-    each = zip(segments, files, strict=True)
-    for _, same_place in groupby(each, lambda pair: (pair[0].epoch, pair[0].rank)):
-        placed = [(file, span_of(one, table_id)) for one, file in same_place]
-        placed.sort(key=itemgetter(1))
-        if _overlap([span for _, span in placed]):
-            found += (Run((one,)) for one in placed)
+    table_runs: list[Run] = []
+    pairs = zip(segments, files, strict=True)
+    for _, same_place in groupby(pairs, lambda pair: (pair[0].epoch, pair[0].rank)):
+        spans = [(file, span_of(placed, table_id)) for placed, file in same_place]
+        spans.sort(key=itemgetter(1))
+        if _overlap([span for _, span in spans]):
+            table_runs += (Run((file_span,)) for file_span in spans)
         else:
-            found.append(Run(tuple(placed)))
-    return tuple(found)
+            table_runs.append(Run(tuple(spans)))
+    return tuple(table_runs)
 
 
 def span_of(placed: PlacedSegment, table_id: int) -> Span:
@@ -84,17 +84,21 @@ def span_of(placed: PlacedSegment, table_id: int) -> Span:
 
 
 def _overlap(spans: Sequence[Span]) -> bool:
-    return any(one[1] >= other[0] for one, other in pairwise(spans))
+    return any(last >= first for (_, last), (first, _) in pairwise(spans))
 
 
 def getters_by_vnode(
     segments: Sequence[PlacedSegment], getters: Sequence[Getter], encoding: Encoding
 ) -> list[tuple[Getter, ...]]:
-    """Return for each vnode what looks up a key in the segments with rows of its shard."""
+    """Return for each vnode the lookup functions of the segments with rows of its shard."""
     if not segments:
         return [()] * encoding.vnode_count
     sizes = [
-        next(one for one in placed.record.tables if one.table_id == encoding.table_id).shard_bytes
+        next(
+            table.shard_bytes
+            for table in placed.record.tables
+            if table.table_id == encoding.table_id
+        )
         for placed in segments
     ]
     shards = len(sizes[0])
@@ -109,7 +113,7 @@ def getters_by_vnode(
 def file_source(
     file: SegmentFile, bounds: Bounds, leaves: int, descending: bool
 ) -> Iterator[Block]:
-    """Yield the entries of a segment within bounds, those of groups of long keys one by one."""
+    """Yield the rows of a segment within bounds; groups of long keys are unpacked."""
     around = longkey.entry_bounds(*bounds)
     for block in file.blocks(*around, leaves, descending=descending):
         try:

@@ -174,18 +174,18 @@ def grouped(make_store: StoreMaker) -> Store:
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the number of entries that each search gives."""
     sizes: list[int] = []
-    found = search_module.search
+    find_prefixes = search_module.find_prefixes
 
     def count(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
-        result = found(pages, prefixes, most)
+        result = find_prefixes(pages, prefixes, most)
         sizes.append(len(result.owners))
         return result
 
-    monkeypatch.setattr(segment_module, "search", count)
+    monkeypatch.setattr(segment_module, "find_prefixes", count)
     return sizes
 
 
-def test_heads_reads_little_of_a_large_group(
+def test_first_per_prefix_reads_little_of_a_large_group(
     grouped: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first rows of a group are found without reading it whole, deletes before them or not."""
