@@ -1,6 +1,6 @@
-"""A run of entries, named by where they stand.
+"""A run of entries, as positions in the buffers that hold their keys and values.
 
-Promises: nothing is copied; keys and values stay in the buffers they live in, often a map.
+Promises: keys and values stay in their buffers, often a map of a file, unless a method says copy.
 Does not know: where the buffers come from, or what keys and values mean.
 """
 
@@ -15,16 +15,16 @@ import pyarrow as pa
 
 from ..codec.ragged import Buffer, Bytes, Positions, gather, parts_of
 
-# Blocks of fewer rows and bytes are joined to their neighbours, up to about so many.
+# Blocks with fewer rows and bytes than small are joined to their neighbours, up to coarse ones.
 _SMALL_ROWS, _COARSE_ROWS = 8192, 32_768
 _SMALL_BYTES, _COARSE_BYTES = 512 << 10, 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Entries in key order: where their keys and values stand, int64 positions and lengths.
+    """Entries in key order: the int64 positions and lengths of their keys and values.
 
-    Keys and values may live in different buffers.
+    Keys and values may be in different buffers.
     """
 
     keys: Buffer
@@ -50,7 +50,7 @@ class Block:
 
     @classmethod
     def of_pairs(cls, pairs: Sequence[tuple[bytes, bytes]]) -> Block:
-        """Return the block of some (key, value) pairs."""
+        """Return the block of some (key, value) pairs, a copy."""
         keys = pa.array([key for key, _ in pairs], pa.large_binary())
         return cls.over(keys, pa.array([value for _, value in pairs], pa.large_binary()))
 
@@ -58,12 +58,14 @@ class Block:
     def joined(cls, blocks: Sequence[Block]) -> Block:
         """Return the entries of some blocks, at least one, one block after another.
 
-        Their bytes are copied only where the blocks live in different buffers.
+        Their bytes are copied only if the blocks have different buffers.
         """
         first = blocks[0]
         if len(blocks) == 1:
             return first
-        if any(one.keys is not first.keys or one.values is not first.values for one in blocks):
+        if any(
+            block.keys is not first.keys or block.values is not first.values for block in blocks
+        ):
             return cls.over(
                 pa.concat_arrays([block.key_bytes() for block in blocks]),
                 pa.concat_arrays([block.value_bytes() for block in blocks]),
@@ -94,7 +96,7 @@ class Block:
         return gather(self.values, self.value_starts, self.value_lengths)
 
     def followed_by(self, later: Block) -> Block:
-        """Return these entries followed by others; the bytes are copied only where they must."""
+        """Return these entries followed by others; bytes are copied if the buffers differ."""
         return Block(
             *_joined(
                 (self.keys, self.key_starts, self.key_lengths),
@@ -143,26 +145,26 @@ class Block:
         return bisect_right(range(len(self)), key, key=self.key)
 
 
-def coarser(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the entries of blocks with small neighbours joined, in their order.
+def join_small(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the entries of blocks, in their order, with small neighbouring blocks joined.
 
-    What is done once a block, such as decoding it, costs more than to copy a few rows.
+    To copy a few rows costs less than what is done once per block, such as decoding it.
     """
-    held: list[Block] = []
+    group: list[Block] = []
     rows = size = 0
     for block in blocks:
         is_small = len(block) < _SMALL_ROWS and block.value_lengths.sum() < _SMALL_BYTES
-        if held and (not is_small or rows >= _COARSE_ROWS or size >= _COARSE_BYTES):
-            yield Block.joined(held)
-            held, rows, size = [], 0, 0
+        if group and (not is_small or rows >= _COARSE_ROWS or size >= _COARSE_BYTES):
+            yield Block.joined(group)
+            group, rows, size = [], 0, 0
         if not is_small:
             yield block
         elif len(block):
-            held.append(block)
+            group.append(block)
             rows += len(block)
             size += int(block.value_lengths.sum())
-    if held:
-        yield Block.joined(held)
+    if group:
+        yield Block.joined(group)
 
 
 _Runs = tuple[Buffer, Positions, Positions]

@@ -61,6 +61,6 @@ def vnodes_in(full_keys: Bytes) -> NDArray[np.uint16]:
 
 
 def successor(prefix: bytes) -> bytes | None:
-    """Return the least bytes above all that begins with ``prefix``; None if there are none."""
+    """Return the least bytes above all bytes that begin with ``prefix``; None if there are none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

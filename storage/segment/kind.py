@@ -1,7 +1,7 @@
 """The kinds of entries, and the flag of those that expire.
 
-Promises: a number stands for one kind for ever.
-Does not know: how an entry of a kind is merged with others of its key.
+Promises: a number means one kind for ever.
+Does not know: how entries of one key are merged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """What an entry says of its key; the first byte of every value.
+    """What an entry does to the row of its key; the first byte of every value.
 
     A put replaces the row that is there, a delete removes it. A partial row gives it the columns
     that are not NULL, or becomes the row if there is none; a row of kind ignore does only that.
@@ -23,5 +23,5 @@ class Kind(IntEnum):
     IGNORE = 4
 
 
-# On disk, among the flags in the second byte of every value: it has an expiry.
+# On disk, a flag in the second byte of every value: it has an expiry.
 EXPIRES = 1

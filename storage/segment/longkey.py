@@ -45,24 +45,24 @@ _REST_END, _VALUE_END = struct.Struct("<I"), struct.Struct("<Q")
 
 
 def is_long(key: bytes) -> bool:
-    """Return whether a row with this full key lives in a group."""
+    """Return whether a row with this full key is stored in a group."""
     return len(key) >= _GROUP_KEY_BYTES
 
 
 def has_long(keys: Bytes) -> bool:
-    """Return whether any of the rows with these full keys lives in a group."""
+    """Return whether any of the rows with these full keys is stored in a group."""
     return bool((lengths_of(keys) >= _GROUP_KEY_BYTES).any())
 
 
 def group_key(key: bytes) -> bytes:
-    """Return the key of the group in which a row with a long full key lives."""
+    """Return the key of the group that holds a row with a long full key."""
     return key[:_GROUP_KEY_BYTES]
 
 
 def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
     """Return the bounds of the entries that hold all rows with ``low <= full key < high``.
 
-    A group may hold rows outside of them too: it is cut off where its rows' shared bytes end.
+    A group may hold rows outside of them too: its key is only the bytes that its rows share.
     """
     if high is not None and len(high) > _GROUP_KEY_BYTES:
         high = group_key(high) + b"\0"
@@ -70,9 +70,9 @@ def entry_bounds(low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
 
 
 def entry_prefixes(prefixes: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
-    """Return (prefixes of entries, flags): what holds all rows beneath some prefixes of full keys.
+    """Return (prefixes of entries, flags): the entries that hold all rows with some key prefixes.
 
-    Where the flag is set a prefix had to be cut off: its entries may hold other rows too.
+    Where the flag is set the prefix was cut off: its entries may hold other rows too.
     """
     lengths = lengths_of(prefixes)
     is_long = lengths > _GROUP_KEY_BYTES
@@ -115,13 +115,13 @@ def _rest(group: bytes, rests: int, row: int) -> bytes:
 
 
 def _end(width: struct.Struct, group: bytes, ends: int, row: int) -> int:
-    """Return where the piece of a row ends, by the ends that stand at ``ends``."""
-    found: int = 0 if row < 0 else width.unpack_from(group, ends + row * width.size)[0]
-    return found
+    """Return where the piece of a row ends, from the list of ends at ``ends``."""
+    end: int = 0 if row < 0 else width.unpack_from(group, ends + row * width.size)[0]
+    return end
 
 
 def pack(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
-    """Return the entries for rows with ascending full keys: long ones gathered into groups."""
+    """Return the entries for rows with ascending full keys: rows with long keys become groups."""
     long = lengths_of(keys) >= _GROUP_KEY_BYTES
     if not long.any():
         return keys, values
@@ -170,7 +170,7 @@ def _ends(rows: Bytes, bounds: Positions, dtype: str) -> Bytes:
 
 
 def unpack(block: Block) -> Block:
-    """Return the block with the rows of its groups as entries of their own, values in place.
+    """Return the block with the rows of its groups as entries of their own; values are not copied.
 
     IndexError or ValueError if a group's value is damaged.
     """

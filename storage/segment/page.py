@@ -1,11 +1,11 @@
 """The pages of an LMDB data file, read in bulk.
 
-LMDB's cursor hands out one entry a call. A scan wants millions, so this module finds the entries
+LMDB's cursor returns one entry per call. A scan reads millions, so this module finds the entries
 of many leaf pages at once, with numpy, in the memory map of an immutable file.
 
-Promises: it checks magic and format version before it believes a file, walks the tree from the
-root of the newer meta page, and returns leaf pages in key order. No damage, wherever it is, leads
-out of the file: it is a ValueError or IndexError, or other bytes where the file's own should be.
+Promises: it checks magic and format version before it reads a file, walks the tree from the
+root of the newer meta page, and returns leaf pages in key order. No damage makes it read
+outside the file: damage is a ValueError or IndexError, or leads to other bytes of the file.
 Does not know: keys, rows or versions. The layout is that of LMDB 0.9 (data format 1): `mdb.c`,
 ``MDB_page``, ``MDB_node``, ``MDB_meta``, ``MDB_db``.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Buffer, Positions, expand, gather, lengths_of, load, padded
 from .block import Block
 
-# LMDB's own numbers; they are in every file it has written.
+# LMDB's own numbers, in every file that it has written.
 _MAGIC = 0xBEEFC0DE
 _DATA_VERSION = 1
 _PAGE_HEADER = 16
@@ -50,9 +50,9 @@ class Pages:
         """
         first = _read_meta(buffer, 0)
         self._page_size = first[4]
-        meta = max(first, _read_meta(buffer, self._page_size), key=lambda found: found[-1])
+        meta = max(first, _read_meta(buffer, self._page_size), key=lambda fields: fields[-1])
         self._buffer = buffer
-        # The nodes of the branch pages right above the leaves, one a leaf; None: there are none.
+        # The nodes of the branch pages right above the leaves, one per leaf; None: there are none.
         self._branches: Positions | None = None
         self._leaves = self._find_leaves(root=meta[19], depth=meta[14])
 
@@ -64,7 +64,7 @@ class Pages:
     def blocks(
         self, low: bytes | None, high: bytes | None, leaves: int, *, descending: bool = False
     ) -> Iterator[Block]:
-        """Yield the entries with ``low <= key < high``, ``leaves`` pages a block.
+        """Yield the entries with ``low <= key < high``, ``leaves`` pages per block.
 
         Blocks come in key order, or from the end with ``descending``; rows inside ascend.
         """
@@ -80,7 +80,7 @@ class Pages:
                 yield block.slice(begin, end)
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the value under a key; None if there is none. For few keys: LMDB is faster."""
+        """Return the value of a key; None if there is none. For few keys: LMDB is faster."""
         block = next(self.blocks(key, None, 1), None)
         if block is None or block.key(0) != key:
             return None
@@ -129,10 +129,10 @@ class Pages:
 
     @cached_property
     def first_keys(self) -> NDArray[np.bytes_]:
-        """What the keys of each leaf page are not below, and those of the page before it are.
+        """A lower bound of the keys of each leaf page, above those of the page before it.
 
-        The branch pages have it, but for the first child of each, in far fewer pages than there
-        are leaves; of the very first leaf it is empty.
+        It comes from the branch pages, except for the first child of each: there are far fewer of
+        them than leaves. That of the very first leaf is empty.
         """
         if self._branches is None:
             return np.full(len(self._leaves), b"", "S1")
@@ -149,9 +149,9 @@ class Pages:
         return self._headers(self._leaves[indices], _LEAF_PAGE)
 
     def nodes(self, starts: Positions, slots: Positions) -> Positions:
-        """Return the nodes of the entries at some places of leaf pages that begin at ``starts``."""
-        found: Positions = starts + load(self._buffer, starts + _PAGE_HEADER + 2 * slots, "<u2")
-        return found
+        """Return the nodes of the entries in some slots of leaf pages that begin at ``starts``."""
+        nodes: Positions = starts + load(self._buffer, starts + _PAGE_HEADER + 2 * slots, "<u2")
+        return nodes
 
     def key_starts(self, nodes: Positions) -> Positions:
         """Return where the keys of some nodes begin."""

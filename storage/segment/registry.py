@@ -1,9 +1,10 @@
-"""The segments a process has open.
+"""The segments that a process has open.
 
-Promises: each file is open once a process, however many read it (LMDB refuses a second opening);
-a file's size is checked before every opening, and its hash once before anyone who wants that reads
-it; descriptors stay within a share of those the process may have, however many segments are read.
-Does not know: what reads a segment, and for how long: a segment stays open while anyone holds it.
+Promises: each file is open once per process, however many read it (LMDB refuses a second opening);
+a file's size is checked at every opening, and its hash before the first read and again if the file
+has changed; descriptors stay within a share of those of the process, however many segments are
+read. A segment stays open while anyone holds a reference to it.
+Does not know: who reads a segment.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from ..log.entry import SegmentRecord
 from ..paths import segment_path
 from .segment import DescriptorShare, SegmentFile
 
-# One of so many of the process's descriptors may be a segment's, and this many at most: the kernel
+# Segments may use one in so many of the process's descriptors, and at most this number: the kernel
 # bounds the maps of a process too.
 _SHARE = 4
 _MOST_KEPT = 8192
 
 
 class SegmentRegistry:
-    """Open segments by path. Safe between threads and right across ``fork``."""
+    """Open segments by path. Safe between threads and across ``fork``."""
 
     def __init__(self, kept: int) -> None:
         """``kept``: how many segments to keep open when nobody holds them, and how many
@@ -69,13 +70,13 @@ class SegmentRegistry:
             return segment
 
     def close(self, folder: str) -> None:
-        """Forget the segments kept open under ``folder``; those in use close when let go."""
+        """Release the segments kept open under ``folder``; those in use close when released."""
         with self._lock:
             for path in [path for path in self._recent if path.startswith(f"{folder}/")]:
                 del self._recent[path]
 
     def forget(self, environment: Environment, names: Iterable[str]) -> None:
-        """Let go of segments whose files were removed; those in use close when let go."""
+        """Release segments whose files were removed; those in use close when released."""
         with self._lock:
             for name in names:
                 self._recent.pop(environment.local_path(segment_path(name)), None)
@@ -87,7 +88,7 @@ class SegmentRegistry:
             segment.renew_lock()
 
     def verify(self, environment: Environment, record: SegmentRecord) -> None:
-        """Read a file whole, whether or not it was before. The errors of `open`."""
+        """Verify the hash of a file, whether or not it was verified before. Errors as of `open`."""
         path = environment.local_path(segment_path(record.name))
         _check_hash(_sized(environment, record, path), record, path)
 
@@ -98,7 +99,7 @@ class SegmentRegistry:
             self._verified[key] = segment.identity
 
     def _forget_hash(self, damaged: SegmentFile | None, record: SegmentRecord) -> None:
-        """Have the hash of a file verified again that was found damaged."""
+        """Verify the hash of a damaged file again when it is opened next."""
         if damaged is not None:
             self._verified.pop((damaged.path, record.hash), None)
 
@@ -107,7 +108,7 @@ def _open_file(
     environment: Environment, record: SegmentRecord, path: str, share: DescriptorShare
 ) -> SegmentFile:
     with _missing_file_error(path):
-        # Looked up before the map is made: of a file that changes between, the hash is verified.
+        # Read before the file is mapped: the hash of a file that changes between is verified again.
         identity = environment.identity(segment_path(record.name))
     return SegmentFile(path, _sized(environment, record, path), share, identity)
 
@@ -137,10 +138,10 @@ def _missing_file_error(path: str) -> Iterator[None]:
 
 
 def _check_hash(contents: Buffer, record: SegmentRecord, path: str) -> None:
-    found = xxhash.xxh3_64_hexdigest(contents.data)
-    if found != record.hash:
+    actual_hash = xxhash.xxh3_64_hexdigest(contents.data)
+    if actual_hash != record.hash:
         raise CorruptionError(
-            f"{path}: hash {found}, but the log says {record.hash}; the file was changed "
+            f"{path}: hash {actual_hash}, but the log says {record.hash}; the file was changed "
             "after it was published: restore it from a backup"
         )
 

@@ -1,9 +1,9 @@
 """One segment: an immutable, sorted LMDB file. The only file that imports lmdb.
 
 Promises: a segment is written by appending in key order in one transaction; it is opened
-read-only and without lock file. Scans read its map by `page`, point reads ask LMDB. LMDB holds a
-descriptor a file, so only a share of those a process may have goes to it: where that is used up,
-point reads go by `page` too, more slowly but with the same answers.
+read-only and without lock file. Scans read its map with `page`, point reads use LMDB. LMDB holds
+one descriptor per file, so it gets only a share of those a process may have: when that is used up,
+point reads use `page` too, more slowly but with the same results.
 Does not know: rows, versions, tables. Keys and values are bytes here.
 
 LMDB has no checksums, and reading a truncated map kills the process: the registry checks a file's
@@ -37,15 +37,15 @@ _ROWS_A_CALL = 65_536
 _BYTES_A_CALL = 8 << 20
 _PAGE = 4096
 _PAGE_HEADER = 16
-# What a node takes beside key and value: its header and its pointer.
+# What a node takes in addition to key and value: its header and its pointer.
 _NODE_HEADER = 10
-# A larger node, a little less than half a page, keeps its value on pages of its own.
+# The value of a larger node, a little less than half a page, is in overflow pages.
 _NODE_BYTES = 2000
 _PAGE_NUMBER = 8
 _SPARE_BYTES = 1 << 20
 _BLOCK_BYTES = 8 << 20
 _DAMAGES = (
-    # A transaction that has met damage is not usable afterwards.
+    # A transaction that has met damage cannot be used afterwards.
     lmdb.BadTxnError,
     lmdb.CorruptedError,
     lmdb.InvalidError,
@@ -85,7 +85,7 @@ def write_segment(
                         keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True
                     )
                     _, added = cursor.putmulti(pairs, append=True)
-                    # LMDB skips what does not ascend and only says so by this number.
+                    # LMDB skips entries that do not ascend; only this number shows it.
                     assert added == len(rows), "the entries of a segment do not ascend"
         finally:
             file.close()
@@ -95,29 +95,29 @@ def write_segment(
 def page_bytes(keys: Bytes, values: Bytes) -> Positions:
     """Return how much each entry adds to a file of entries like it, int64.
 
-    A page holds whole nodes: the larger they are, the more of it stays empty.
+    A page holds whole nodes: the larger they are, the more of the page stays empty.
     """
     key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
     nodes = key_lengths + value_lengths + _NODE_HEADER
     beside = np.flatnonzero(nodes > _NODE_BYTES)
     nodes[beside] = key_lengths[beside] + _PAGE_NUMBER + _NODE_HEADER
     a_page = (_PAGE - _PAGE_HEADER) // np.maximum(nodes, 1)
-    # In the branch page above it, a leaf page has its first key.
+    # The branch page above a leaf page has its first key.
     sizes: Positions = (_PAGE + key_lengths + _NODE_HEADER) // np.maximum(a_page, 1)
     sizes[beside] += -(-(value_lengths[beside] + _PAGE_HEADER) // _PAGE) * _PAGE
     return sizes
 
 
 def _rows_a_call(keys: Bytes, values: Bytes) -> int:
-    """Return how many entries of this kind to hand to LMDB at once: they are copied for it."""
+    """Return how many entries of this size to pass to LMDB at once: they are copied for it."""
     size = len(content_of(keys)) + len(content_of(values))
     return min(max(_BYTES_A_CALL * len(keys) // max(size, 1), 1), _ROWS_A_CALL)
 
 
 def _map_size(keys: Bytes, values: Bytes) -> int:
     """Return an upper bound of the file's size: LMDB refuses to grow beyond it."""
-    # A node header and a pointer an entry; whole pages for a value that leaves its leaf page;
-    # twice the content because a leaf page stays open where the next entry does not fit.
+    # A node header and a pointer per entry; whole pages for a value in overflow pages; twice the
+    # content because a leaf page is left partly empty if the next entry does not fit.
     sizes = lengths_of(keys) + lengths_of(values)
     overflowing = int((sizes > _NODE_BYTES).sum())
     return _SPARE_BYTES + 2 * int(sizes.sum()) + 32 * len(keys) + 2 * _PAGE * overflowing
@@ -127,9 +127,9 @@ def _map_size(keys: Bytes, values: Bytes) -> int:
 def _short_of_room(
     environment: Environment, path: str, keys: Bytes, values: Bytes
 ) -> Iterator[None]:
-    """Turn an I/O error into StorageFullError where there was no room for the entries.
+    """Raise StorageFullError for an I/O error if there was no room for the entries.
 
-    The kernel writes what fits of a page run, and LMDB calls every short write an I/O error.
+    The kernel writes as many pages as fit, and LMDB reports every short write as an I/O error.
     """
     try:
         yield
@@ -225,7 +225,7 @@ class SegmentFile:
     # Point reads
 
     def getter(self) -> Callable[[bytes], bytes | None]:
-        """Return the quickest function from a key to its value, None if there is none.
+        """Return the fastest function from a key to its value, None if there is none.
 
         The function raises one of `LOOKUP_ERRORS` if the file is damaged. CorruptionError or
         FilesystemError, naming the file, if it cannot be opened.
@@ -241,30 +241,30 @@ class SegmentFile:
 
         CorruptionError or FilesystemError, naming the file, if it cannot be read.
         """
-        with self._marking_damage():
+        with self._reporting_damage():
             return self.getter()(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-        """Return (key, value) of those of ``keys`` that are there, in the order asked.
+        """Return (key, value) of those of ``keys`` that exist, in their order.
 
-        Ascending keys are found about twice as fast.
+        Ascending keys are looked up about twice as fast.
         """
         transaction = self._opened()
         if transaction is None:
-            found = ((key, self._find(key)) for key in keys)
-            return [(key, value) for key, value in found if value is not None]
-        with self._marking_damage(), self._lock, transaction.cursor() as cursor:
+            pairs = ((key, self._find(key)) for key in keys)
+            return [(key, value) for key, value in pairs if value is not None]
+        with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
             return cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
 
     def _find(self, key: bytes) -> bytes | None:
         pages = self._paged()
         assert pages is not None
-        with self._marking_damage():
+        with self._reporting_damage():
             return pages.find(key)
 
     @contextmanager
-    def _marking_damage(self) -> Iterator[None]:
-        """Turn what reading a damaged file raises into an error that names it."""
+    def _reporting_damage(self) -> Iterator[None]:
+        """Raise CorruptionError, naming the file, for what reading a damaged file raises."""
         try:
             with _lmdb_errors(self.path):
                 yield
@@ -278,7 +278,7 @@ class SegmentFile:
             raise
 
     def _opened(self) -> lmdb.Transaction | None:
-        """Return LMDB's view of the file; None if pages have to do."""
+        """Return LMDB's transaction on the file; None if reads have to use pages."""
         with self._lock:
             if self._transaction is None and self._may_open:
                 self._took_share = self._share.take()
@@ -294,8 +294,8 @@ class SegmentFile:
                 )
                 return file.begin()
         except FilesystemError:
-            # LMDB cannot, say because this process has the file open under another path, or no
-            # descriptor left; pages still can.
+            # LMDB cannot open the file, for example because this process has it open under another
+            # path or has no descriptor left; its pages can still be read.
             self._may_open = False
             if self._paged() is None:
                 raise
@@ -305,7 +305,7 @@ class SegmentFile:
         """Return the file's pages; None if this code does not know their layout."""
         if self._pages is None and self._has_known_layout:
             try:
-                with self._marking_damage():
+                with self._reporting_damage():
                     self._pages = Pages(self.contents)
             except LayoutError:
                 self._has_known_layout = False
@@ -325,7 +325,7 @@ class SegmentFile:
         if pages is None:
             yield from self._cursor_blocks(low, high, descending)
             return
-        with self._marking_damage():
+        with self._reporting_damage():
             yield from pages.blocks(low, high, leaves, descending=descending)
 
     def find_prefixes(self, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
@@ -336,7 +336,7 @@ class SegmentFile:
         pages = self._paged()
         if pages is None:
             return self._find_prefixes_by_cursor(prefixes)
-        with self._marking_damage():
+        with self._reporting_damage():
             return find_prefixes(pages, prefixes, most)
 
     def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
@@ -347,11 +347,11 @@ class SegmentFile:
         pages = self._paged()
         if pages is None:
             return np.ones(len(lows), np.bool_)
-        with self._marking_damage():
+        with self._reporting_damage():
             return reaches(pages, lows, highs)
 
     def _find_prefixes_by_cursor(self, prefixes: Bytes) -> PrefixMatches:
-        """Return what `find_prefixes` does of all entries, through LMDB's own cursor."""
+        """Return what `find_prefixes` does, all entries, through LMDB's own cursor."""
         blocks_per_prefix = [
             [*self._cursor_blocks(prefix, successor(prefix), False)]
             for prefix in prefixes.to_pylist()
@@ -378,16 +378,16 @@ class SegmentFile:
     def _first_pairs(
         self, low: bytes | None, high: bytes | None, after: bytes | None
     ) -> list[tuple[bytes, bytes]]:
-        """Return the first entries within bounds and behind the key ``after``."""
+        """Return the first entries within bounds and after the key ``after``."""
         transaction = self._opened()
         assert transaction is not None
-        with self._marking_damage(), self._lock, transaction.cursor() as cursor:
+        with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
             start = after if after is not None else low
-            found = cursor.first() if start is None else cursor.set_range(start)
-            if found and after is not None:
-                found = cursor.next()
-            pairs: Iterator[Any] = cursor.iternext() if found else iter(())
-            return _some(takewhile(lambda pair: high is None or pair[0] < high, pairs))
+            is_placed = cursor.first() if start is None else cursor.set_range(start)
+            if is_placed and after is not None:
+                is_placed = cursor.next()
+            pairs: Iterator[Any] = cursor.iternext() if is_placed else iter(())
+            return _take_block(takewhile(lambda pair: high is None or pair[0] < high, pairs))
 
     def _last_pairs(
         self, low: bytes | None, high: bytes | None, before: bytes | None
@@ -395,21 +395,21 @@ class SegmentFile:
         """Return the last entries within bounds and before the key ``before``, ascending."""
         transaction = self._opened()
         assert transaction is not None
-        with self._marking_damage(), self._lock, transaction.cursor() as cursor:
+        with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
             stop = before if before is not None else high
             inside = stop is not None and cursor.set_range(stop)
-            found = cursor.prev() if inside else cursor.last()
-            pairs: Iterator[Any] = cursor.iterprev() if found else iter(())
-            return _some(takewhile(lambda pair: low is None or pair[0] >= low, pairs))[::-1]
+            is_placed = cursor.prev() if inside else cursor.last()
+            pairs: Iterator[Any] = cursor.iterprev() if is_placed else iter(())
+            return _take_block(takewhile(lambda pair: low is None or pair[0] >= low, pairs))[::-1]
 
 
-def _some(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the next entries, so many as a block may hold."""
-    found: list[tuple[bytes, bytes]] = []
+def _take_block(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the next entries, as many as a block may hold."""
+    block_pairs: list[tuple[bytes, bytes]] = []
     size = 0
     for pair in pairs:
-        found.append(pair)
+        block_pairs.append(pair)
         size += len(pair[0]) + len(pair[1])
-        if size > _BLOCK_BYTES or len(found) == _ROWS_A_CALL:
+        if size > _BLOCK_BYTES or len(block_pairs) == _ROWS_A_CALL:
             break
-    return found
+    return block_pairs

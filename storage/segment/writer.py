@@ -1,10 +1,10 @@
-"""Entries to segments: sorted, cut and counted.
+"""The writer of segments: it sorts entries, cuts them into files and counts them.
 
-Promises: entries leave in sorted segments of at most about 64 MiB, at most one entry a key in
-each; of two entries of one key in one segment the one added last stays. Memory is bounded by a few
-times a segment, whatever is written. Nothing a writer makes exists for readers until a commit
-names it. A writer that failed once fails for good: what it lost cannot be missed by accident.
-Does not know: epochs. Which of two segments wins is said by their order in the commit.
+Promises: segments are sorted and have at most about 64 MiB, with at most one entry per key; of two
+entries of one key in one segment the one added last remains. Memory is bounded by a few times a
+segment, whatever is written. Readers do not see a segment until a commit names it. A writer that
+failed once keeps failing, so that nobody commits without what it lost.
+Does not know: epochs. Which of two segments wins is decided by their order in the commit.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .kind import EXPIRES, Kind
 from .longkey import has_long, pack
 from .segment import page_bytes, write_segment
 
-# What a segment is cut at, with something left for pages that fill worse than expected.
+# A segment is cut at this size, with a reserve for pages that are emptier than expected.
 SEGMENT_BYTES = 60 << 20
 
 
 EntryFold: TypeAlias = Callable[[Bytes, Bytes], tuple[Bytes, Bytes]]
-"""Takes full keys and values in the order of their writing, gives one entry a key."""
+"""Takes full keys and values in the order of writing, returns one entry per key."""
 
 
 class SegmentWriter:
@@ -59,8 +59,8 @@ class SegmentWriter:
         *,
         fold: EntryFold | None = None,
     ) -> None:
-        """``shards``: in how many ranges of vnodes a segment's bytes are counted. ``fold`` makes
-        one entry of those of a key; None: the one added last stays.
+        """``shards``: the number of vnode ranges for which a segment's bytes are counted. ``fold``
+        makes one entry of those of a key; None: the one added last remains.
         """
         self._fold = fold
         self._environment = environment
@@ -106,14 +106,14 @@ class SegmentWriter:
                 self._spill()
 
     def cut(self) -> None:
-        """Let what is added from now on go to other segments; errors as of `add`."""
+        """End the present segment: later entries go to other ones. Errors as of `add`."""
         if self._pending:
             self._spill()
 
     def finish(self) -> tuple[SegmentRecord, ...]:
-        """Write what is left, make all of it durable and return the segments in writing order.
+        """Write what is left, make all segments durable and return them in the order of writing.
 
-        StorageFullError or FilesystemError, now or if `add` has met one: nothing is lost unseen.
+        StorageFullError or FilesystemError, now or if `add` has met one.
         """
         if self._pending or self._failure:
             self._spill()
@@ -135,7 +135,7 @@ class SegmentWriter:
             self._write(name)
         except StorageError as error:
             self._failure = error
-            # A full disk is not to hold on to half a segment.
+            # Half a segment should not occupy a full disk.
             with suppress(StorageError):
                 self._environment.remove(segment_path(name))
             raise
@@ -166,8 +166,8 @@ class SegmentWriter:
 def statistics(
     keys: Bytes, values: Bytes, order: Positions, vnode_count: int, shards: int
 ) -> tuple[TableStatistics, ...]:
-    """Return the statistics of every table in those of some entries that ``order`` sorts."""
-    # Sums need no order, and memory is read fastest from one end to the other.
+    """Return the statistics of every table in the entries at ``order``, which sorts them."""
+    # Sums need no order, and memory is read fastest in its own order.
     rows = np.sort(order)
     data, offsets = parts_of(keys)
     starts = offsets[:-1][rows]
@@ -176,16 +176,16 @@ def statistics(
     vnodes = load(data, starts + 4, ">u2").astype(np.int64)
     shard_of = shards_of(np.arange(vnode_count), vnode_count, shards)
     value_data, value_offsets = parts_of(values)
-    headers = value_offsets[:-1][rows]
-    deletes = value_data[headers] == Kind.DELETE
-    expiring = (value_data[headers + 1] & EXPIRES != 0) & ~deletes
-    found, start = [], 0
+    value_starts = value_offsets[:-1][rows]
+    deletes = value_data[value_starts] == Kind.DELETE
+    expiring = (value_data[value_starts + 1] & EXPIRES != 0) & ~deletes
+    tables, start = [], 0
     for table_id in np.unique(table_ids).tolist():
         part = table_ids == table_id
         stop = start + int(part.sum())
         by_vnode = np.bincount(vnodes[part], sizes[part], minlength=vnode_count)
         by_shard = np.bincount(shard_of, by_vnode, minlength=shards)
-        found.append(
+        tables.append(
             TableStatistics(
                 table_id=table_id,
                 rows=stop - start,
@@ -197,4 +197,4 @@ def statistics(
             )
         )
         start = stop
-    return tuple(found)
+    return tuple(tables)

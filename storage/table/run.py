@@ -23,7 +23,7 @@ from relstate.vnode import shards_of
 from ..errors import CorruptionError
 from ..log.state import PlacedSegment
 from ..segment import longkey
-from ..segment.block import Block, coarser
+from ..segment.block import Block, join_small
 from ..segment.key import PREFIX_BYTES
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
@@ -56,7 +56,7 @@ class Run:
                 for file in reversed(inside)
                 for block in file_source(file, bounds, leaves, descending)
             )
-        return coarser(
+        return join_small(
             block for file in inside for block in file_source(file, bounds, leaves, descending)
         )
 

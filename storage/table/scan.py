@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ..codec.ragged import Bytes, sort_order
 from ..predicate.predicate import Predicate
-from ..segment.block import Block, coarser
+from ..segment.block import Block, join_small
 from .keyorder import merge_in_key_order
 from .merge import merge
 from .piece import Limits, Piece, pieces, pieces_in_order
@@ -84,7 +84,7 @@ class Scan:
         """Yield the rows of some ranges, range by range, in no order inside."""
         for bounds in ranges:
             blocks = (block for window in self.windows(bounds) for block in window.blocks)
-            for block in coarser(blocks):
+            for block in join_small(blocks):
                 yield from map(self.decode, pieces(Window((block,), None), _BATCH))
 
     @property
