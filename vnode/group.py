@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DEFAULT_VNODE_COUNT = 256
-# On disk: vnodes are kept in two bytes. Never raise it.
+# On disk a vnode takes two bytes. Never raise it.
 MAX_VNODE_COUNT = 32768
 DEFAULT_SHARDS = 16
 
@@ -114,7 +114,7 @@ def _fits(totals: Sequence[int], capacity: int, count: int) -> bool:
 
 
 def _fill(totals: Sequence[int], capacity: int, count: int) -> list[int]:
-    """Return the bounds of ``count`` groups, each as full as leaves one vnode for the others."""
+    """Return the bounds of ``count`` groups, each filled so that every later one gets a vnode."""
     bounds = [0]
     for left in range(count - 1, -1, -1):
         full = bisect_right(totals, totals[bounds[-1]] + capacity) - 1

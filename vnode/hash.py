@@ -1,4 +1,4 @@
-"""The hash that places rows: Spark SQL's ``xxhash64``, and the vnode it leads to.
+"""The hash of a row, Spark SQL's ``xxhash64``, and the vnode that follows from it.
 
 ``vnode = pmod(xxhash64(distribution key columns), vnode_count)``. Spark computes the same in the
 JVM, so a shuffle by vnode needs no Python.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .group import check_vnode_count
 from .xxh64 import Buffer, Words, hash_bytes, hash_half_words, hash_words
 
-# On disk: the place of every row follows from it. Never change it.
+# On disk: the vnode of every row follows from it. Never change it.
 SEED = 42
 
 # A decimal of at most this many digits hashes as a 64-bit integer, a longer one as bytes.
@@ -119,7 +119,7 @@ def _canonical(values: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _hash_decimal(array: pa.Array, seeds: Words) -> Words:
-    # Two words a value, the lower one first.
+    # Two words per value, the lower one first.
     words = _values(array, np.uint64, per_row=2).reshape(len(array), 2)
     if array.type.precision <= LONG_DECIMAL_DIGITS:
         return hash_words(np.ascontiguousarray(words[:, 0]), seeds)
@@ -129,7 +129,7 @@ def _hash_decimal(array: pa.Array, seeds: Words) -> Words:
 def _hash_big_integers(words: NDArray[np.uint64], seeds: Words) -> Words:
     """Hash each integer's shortest big-endian two's complement: Java's BigInteger.toByteArray."""
     big_endian = words[:, ::-1].astype(">u8").view(np.uint8)
-    # A leading byte is needless if it and the next one's highest bit repeat the sign alone.
+    # A leading byte is left out if it and the highest bit of the next only repeat the sign.
     magnitudes = big_endian ^ np.where(big_endian[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
     first = np.where(magnitudes.any(axis=1), (magnitudes != 0).argmax(axis=1), 15)
     leading = np.take_along_axis(magnitudes, first[:, None], axis=1)[:, 0]

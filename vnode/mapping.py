@@ -76,36 +76,36 @@ class VnodeMapping:
         """Return the balanced mapping to ``units`` units that moves the fewest vnodes.
 
         A unit that stays (its number is below ``units``) keeps its vnodes up to its share and
-        gives its highest ones; a unit that goes gives all. What is given goes, ascending, to the
+        gives up its highest ones; a unit that is removed gives up all. These go, ascending, to the
         units below their share, the first ones first. Vnodes that do not divide evenly make the
         share of the most loaded units one larger. ValueError for less than one unit.
         """
         _check_units(units)
         owned = self._vnodes_by_unit()
-        kept = owned[:units] + [[] for _ in range(units - self.units)]
-        shares = _shares(self.vnode_count, [len(vnodes) for vnodes in kept])
-        given = [vnodes[share:] for vnodes, share in zip(kept, shares, strict=True)]
+        remaining = owned[:units] + [[] for _ in range(units - self.units)]
+        shares = _shares(self.vnode_count, [len(vnodes) for vnodes in remaining])
+        given_up = [vnodes[share:] for vnodes, share in zip(remaining, shares, strict=True)]
         wanting = (
             unit
-            for unit, (vnodes, share) in enumerate(zip(kept, shares, strict=True))
+            for unit, (vnodes, share) in enumerate(zip(remaining, shares, strict=True))
             for _ in range(share - len(vnodes))
         )
         owners = list(self.owners)
-        surplus = sorted(chain(*given, *owned[units:]))
+        surplus = sorted(chain(*given_up, *owned[units:]))
         for vnode, unit in zip(surplus, wanting, strict=True):
             owners[vnode] = unit
         return VnodeMapping(tuple(owners), units)
 
-    def moves_to(self, other: VnodeMapping) -> tuple[Move, ...]:
+    def moves_to(self, target: VnodeMapping) -> tuple[Move, ...]:
         """Return the vnodes whose owners differ, ascending.
 
         ValueError where the mappings have different numbers of vnodes.
         """
-        if other.vnode_count != self.vnode_count:
+        if target.vnode_count != self.vnode_count:
             raise ValueError(
-                f"a mapping of {self.vnode_count} vnodes cannot become one of {other.vnode_count}"
+                f"a mapping of {self.vnode_count} vnodes cannot become one of {target.vnode_count}"
             )
-        pairs = enumerate(zip(self.owners, other.owners, strict=True))
+        pairs = enumerate(zip(self.owners, target.owners, strict=True))
         return tuple(Move(vnode, old, new) for vnode, (old, new) in pairs if old != new)
 
     def to_json(self) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 Promises: every function returns, for each row, exactly what the reference implementation returns
 for that row's bytes and that row's seed; rows are never looped over in Python, save those so long
-that a call for each costs less than the vectorised steps.
+that one call per row costs less than the vectorised steps.
 Does not know: types, NULL, what the bytes mean.
 
 The algorithm is specified in https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
@@ -126,7 +126,7 @@ def _rows_where(mask: NDArray[np.bool_]) -> Positions | slice:
 
 
 def _load(data: Buffer, positions: Positions, dtype: DTypeLike) -> NDArray[np.unsignedinteger]:
-    """Return the numbers of ``dtype`` that stand at byte ``positions``, aligned or not."""
+    """Return the numbers of ``dtype`` at byte ``positions``, aligned or not."""
     kind = np.dtype(dtype)
     count = max(len(data) - kind.itemsize + 1, 0)
     overlapping: NDArray[np.unsignedinteger] = np.ndarray((count,), kind, data, 0, (1,))

@@ -1,4 +1,4 @@
-"""Fields of fixed width: an Arrow array to and from one slot of the same size a row.
+"""Fields of fixed width: an Arrow array to and from one slot of the same size per row.
 
 Promises: every bit pattern survives: -0.0, the payload of a NaN, any decimal of 38 digits.
 Does not know: where in a row a slot stands, or which rows are NULL in the slots handed to it: a
@@ -34,7 +34,7 @@ class FixedField(ABC):
 
     @abstractmethod
     def slots_of(self, array: pa.Array) -> Slots:
-        """Return one slot a row, of `dtype`. ValueRangeError if a value does not fit it."""
+        """Return one slot per row, of `dtype`. ValueRangeError if a value does not fit it."""
 
     @abstractmethod
     def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
@@ -68,7 +68,7 @@ class BooleanField(FixedField):
     dtype = np.dtype("u1")
 
     def slots_of(self, array: pa.Array) -> Slots:
-        """Return a byte a row, 0 or 1."""
+        """Return one byte per row, 0 or 1."""
         return _values(array.cast(pa.uint8()), self.dtype)
 
     def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:

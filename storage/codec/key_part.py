@@ -1,8 +1,8 @@
 """Pieces of keys, and how they are put together row by row.
 
-A *part* is one piece of every row of a batch: a constant, an unsigned number a row (written big
-endian), or a run of bytes a row. Numbers are kept as numbers until the end, since copying them
-into place as such is ten times as fast as moving their bytes.
+A *part* is one piece of every row of a batch: a constant, one unsigned number per row (written
+big endian), or one run of bytes per row. Numbers stay numbers until the end, because copying them
+into place is ten times as fast as moving their bytes.
 Does not know: what a piece means.
 """
 
@@ -35,8 +35,8 @@ def join(parts: Sequence[Part], rows: int) -> Bytes:
     """Return, row by row, the concatenation of the parts, of which there is at least one."""
     joined: list[Bytes] = []
     for is_bytes_array, group in groupby(parts, lambda part: isinstance(part, pa.Array)):
-        found = list(group)
-        joined += found if is_bytes_array else [_side_by_side(found, rows)]
+        neighbours = list(group)
+        joined += neighbours if is_bytes_array else [_side_by_side(neighbours, rows)]
     return joined[0] if len(joined) == 1 else concat(joined)
 
 

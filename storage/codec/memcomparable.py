@@ -9,7 +9,7 @@
 
 The tags are RisingWave's idea, the text is YugabyteDB's. On disk: never change.
 Promises: the order of bytes is the order of rows under the key's orders; no key is a prefix of
-another; what is decoded is what was encoded, but for -0 (which is 0) and NaNs (which are one).
+another; what is decoded is what was encoded, except that -0 becomes 0 and every NaN the same NaN.
 A codec over the first columns of a key encodes the prefixes of its keys.
 Does not know: tables, vnodes, versions.
 """
@@ -80,9 +80,9 @@ class KeyCodec:
         SchemaMismatchError for other columns.
         """
         if [column.type for column in columns] != self._arrow:
-            found = ", ".join(str(column.type) for column in columns)
-            wanted = ", ".join(map(str, self._arrow))
-            raise SchemaMismatchError(f"the key columns are {wanted}, not {found}")
+            given_types = ", ".join(str(column.type) for column in columns)
+            key_types = ", ".join(map(str, self._arrow))
+            raise SchemaMismatchError(f"the key columns are {key_types}, not {given_types}")
         parts: list[Part] = []
         for field, descending, column in zip(self._fields, self._descending, columns, strict=True):
             pieces = field.parts(column)

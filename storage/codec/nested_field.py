@@ -5,7 +5,7 @@ A struct is a row body of its fields. An array is
     count u32 | flag u8 | [validity] | elements
 
 The flag is 1 if an element is NULL; ``count`` validity bytes, 0 for NULL and else 1, follow only
-then. Elements of fixed width stand packed, zeros for NULL; others are ``count`` ends u32,
+then. Elements of fixed width are packed, zeros for NULL; others are ``count`` ends u32,
 relative to the data, and the data, as in the variable area of a row. A map is an array of
 structs of key and value. All numbers are little endian. On disk: never change.
 
@@ -42,7 +42,7 @@ from .row_body import END, Field, RowBody, check_ends
 from .variable_field import BytesField, VariableField, arrow_offsets
 
 # On disk: never change.
-_HEAD_WIDTH = 5
+_HEADER_WIDTH = 5
 
 
 class StructField(VariableField):
@@ -54,7 +54,7 @@ class StructField(VariableField):
 
     def encode(self, array: pa.Array, nulls: Nulls) -> Bytes:
         """Return a row body for every struct. NullValueError, ValueRangeError as for a row."""
-        # What stands under a NULL struct is arbitrary: only the others are looked at.
+        # The fields of a NULL struct are arbitrary: only those of the others are encoded.
         present = array if nulls is None else array.filter(pa.array(~nulls))
         children = [present.field(index) for index in range(len(self.body.fields))]
         for field, child in zip(self.arrow_type, children, strict=True):
@@ -102,28 +102,28 @@ class ListField(VariableField):
         element_nulls = nulls_of(elements)
         if element_nulls is not None and not self._contains_null:
             raise NullValueError(f"an element of {self.arrow_type} is null; its type allows none")
-        parts = self._encode_heads(bounds, nulls, element_nulls)
+        parts = self._encode_headers(bounds, nulls, element_nulls)
         if isinstance(self._element, FixedField):
             parts.append(self._encode_fixed(self._element, elements, element_nulls, bounds))
         else:
             parts += _with_ends(self._element.encode(elements, element_nulls), bounds)
         return concat(parts)
 
-    def _encode_heads(self, bounds: Positions, nulls: Nulls, element_nulls: Nulls) -> list[Bytes]:
+    def _encode_headers(self, bounds: Positions, nulls: Nulls, element_nulls: Nulls) -> list[Bytes]:
         """Return the counts and flags, and where an element is NULL the validity bytes."""
         counts = np.diff(bounds)
-        heads = np.zeros((len(counts), _HEAD_WIDTH), np.uint8)
-        heads[:, :4] = counts.astype(END).view(np.uint8).reshape(-1, 4)
+        headers = np.zeros((len(counts), _HEADER_WIDTH), np.uint8)
+        headers[:, :4] = counts.astype(END).view(np.uint8).reshape(-1, 4)
         parts = []
         if element_nulls is not None:
             nulls_before = np.concatenate([[0], np.cumsum(element_nulls)])
             flags = np.diff(nulls_before[bounds]) > 0
-            heads[:, 4] = flags
+            headers[:, 4] = flags
             validity = (~element_nulls).view(np.uint8)[np.repeat(flags, counts)]
             parts.append(from_parts(validity, _bounds_of(np.where(flags, counts, 0))))
         if nulls is None:
-            return [from_matrix(heads), *parts]
-        return [_spread_bytes(from_matrix(heads[~nulls]), ~nulls), *parts]
+            return [from_matrix(headers), *parts]
+        return [_spread_bytes(from_matrix(headers[~nulls]), ~nulls), *parts]
 
     def _encode_fixed(
         self, element: FixedField, elements: pa.Array, nulls: Nulls, bounds: Positions
@@ -140,7 +140,7 @@ class ListField(VariableField):
         """Return the arrays or maps."""
         if not len(starts):
             return pa.array([], self.arrow_type)
-        counts, flags, starts, lengths = _load_heads(buffer, starts, lengths, nulls)
+        counts, flags, starts, lengths = _load_headers(buffer, starts, lengths, nulls)
         bounds = _bounds_of(counts)
         offsets = arrow_offsets(bounds)
         element_nulls = self._load_validity(buffer, starts, counts, flags)
@@ -171,7 +171,7 @@ class ListField(VariableField):
         return nulls
 
 
-# Elements and the arrays they stand in: those of row i are ``bounds[i]`` to ``bounds[i + 1]``.
+# Elements and the bounds of their arrays: those of row i are ``bounds[i]`` to ``bounds[i + 1]``.
 
 
 def _bounds_of(counts: Positions) -> Positions:
@@ -206,21 +206,21 @@ def _with_ends(elements: Bytes, bounds: Positions) -> list[Bytes]:
     ]
 
 
-def _load_heads(
+def _load_headers(
     buffer: Buffer, starts: Positions, lengths: Positions, nulls: Nulls
 ) -> tuple[Positions, Positions, Positions, Positions]:
     """Return counts and flags, and where what follows them starts and how long it is."""
     present = slice(None) if nulls is None else ~nulls
-    if (lengths[present] < _HEAD_WIDTH).any():
-        raise ValueError("an array is shorter than its head")
-    heads = np.zeros((len(starts), _HEAD_WIDTH), np.uint8)
-    heads[present] = load_matrix(buffer, starts[present], _HEAD_WIDTH)
-    counts = heads[:, :4].copy().view(END).reshape(-1).astype(np.int64)
-    flags = heads[:, 4].astype(np.int64)
-    width = _HEAD_WIDTH if nulls is None else np.where(nulls, 0, _HEAD_WIDTH)
+    if (lengths[present] < _HEADER_WIDTH).any():
+        raise ValueError("an array is shorter than its header")
+    headers = np.zeros((len(starts), _HEADER_WIDTH), np.uint8)
+    headers[present] = load_matrix(buffer, starts[present], _HEADER_WIDTH)
+    counts = headers[:, :4].copy().view(END).reshape(-1).astype(np.int64)
+    flags = headers[:, 4].astype(np.int64)
+    width = _HEADER_WIDTH if nulls is None else np.where(nulls, 0, _HEADER_WIDTH)
     # Every element takes a byte at least, of its own or of validity.
     if (flags > 1).any() or (counts > lengths - width).any():
-        raise ValueError("an array's head does not fit its length")
+        raise ValueError("an array's header does not fit its length")
     return counts, flags, starts + width, lengths - width
 
 
@@ -272,7 +272,7 @@ def _spread_bytes(present: Bytes, mask: NDArray[np.bool_]) -> Bytes:
 def _spread(present: pa.Array, mask: NDArray[np.bool_], codec: Field) -> pa.Array:
     """Return the given rows, in order, where ``mask`` says so, and blanks elsewhere.
 
-    Not NULLs: what stands under a NULL struct may have a type that allows none.
+    Not NULLs: a field of a NULL struct may have a type that allows none.
     """
     places = np.where(mask, np.cumsum(mask) - 1, len(present))
     return pa.concat_arrays([present, _blank(codec)]).take(pa.array(places))

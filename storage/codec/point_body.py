@@ -1,4 +1,4 @@
-"""One row, or one struct within a row, as Python values: row_body.py's layout without batches.
+"""One row, or one struct within a row, as Python values, in the layout of row_body.py.
 
 Promises: the same bytes as row_body.py. What depends on the fields alone is done once.
 Does not know: what the values of a field look like.

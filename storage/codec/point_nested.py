@@ -26,7 +26,7 @@ from ..errors import NullValueError
 from .point_body import PointBody
 from .point_value import FixedPoint, PointValue, VariablePoint
 
-_HEAD = struct.Struct("<IB")
+_HEADER = struct.Struct("<IB")
 
 
 class TuplePoint(VariablePoint):
@@ -65,21 +65,21 @@ class _ListPoint(VariablePoint):
         if not isinstance(value, list | tuple):
             raise TypeError("expected a list")
         if not any(item is None for item in value):
-            return _HEAD.pack(len(value), 0) + self._encode_items(value)
+            return _HEADER.pack(len(value), 0) + self._encode_items(value)
         if not self._contains_null:
             raise NullValueError("an element of an array is None; its type allows none")
         validity = bytes(item is not None for item in value)
-        return _HEAD.pack(len(value), 1) + validity + self._encode_items(value)
+        return _HEADER.pack(len(value), 1) + validity + self._encode_items(value)
 
     def decode(self, data: bytes, start: int, end: int) -> list[Any]:
         """Return a list."""
-        position = start + _HEAD.size
+        position = start + _HEADER.size
         if position > end:
-            raise ValueError("an array is shorter than its head")
-        count, flag = _HEAD.unpack_from(data, start)
+            raise ValueError("an array is shorter than its header")
+        count, flag = _HEADER.unpack_from(data, start)
         # Every element takes a byte at least, of its own or of validity.
         if count > end - position or flag > self._contains_null:
-            raise ValueError("an array's head does not fit its length or type")
+            raise ValueError("an array's header does not fit its length or type")
         if not flag:
             return self._decode_items(data, position, end, b"\1" * count)
         validity = data[position : position + count]
@@ -87,7 +87,7 @@ class _ListPoint(VariablePoint):
 
     @abstractmethod
     def _encode_items(self, items: Sequence[Any]) -> bytes:
-        """Return the bytes that follow the head and the validity bytes."""
+        """Return the bytes that follow the header and the validity bytes."""
 
     @abstractmethod
     def _decode_items(self, data: bytes, start: int, end: int, validity: bytes) -> list[Any]:

@@ -1,10 +1,10 @@
-"""Rows one at a time: tuples of Python values, to and from the same bytes as whole batches.
+"""Single rows: tuples of Python values, to and from the same bytes as whole batches.
 
-Which Python values stand for which type is told in point_value.py and, where the type is nested,
-in point_nested.py; None stands for NULL.
+`vnode.canonical` says which Python values a type takes, point_value.py and, for nested types,
+point_nested.py which ones are returned; None is NULL.
 
 Promises: fast enough for point lookups, about a microsecond for a handful of plain columns.
-Does not know: Arrow arrays, the head before a row.
+Does not know: Arrow arrays, the header before a row.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class PointRow:
     def _misfit(self, values: Sequence[Any], error: Exception) -> DataError:
         """Return the error for the first value that cannot be encoded."""
         for index, value in enumerate(values):
-            alone = [value if place == index else None for place in range(len(values))]
+            alone: list[Any] = [None] * len(values)
+            alone[index] = value
             try:
                 self._body.encode(alone)
             except _MISFITS as reason:

@@ -1,7 +1,7 @@
 """Vectorised primitives over rows of unequal length.
 
-A *bytes array* is a ``pa.LargeBinaryArray`` without nulls: one run of bytes a row. A *buffer* is
-a one-dimensional ``uint8`` array, often a memory map; rows in it are named by their positions.
+A *bytes array* is a ``pa.LargeBinaryArray`` without nulls: one run of bytes per row. A *buffer* is
+a one-dimensional ``uint8`` array, often a memory map; rows in it are given by their positions.
 
 Promises: no function here loops over rows in Python, and none copies what it can view.
 Does not know: what the bytes mean.
@@ -110,12 +110,12 @@ def padded(array: Bytes, width: int, filler: int = 0) -> NDArray[np.bytes_]:
 def texts_of(matrix: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     """Return the rows of a matrix, at least a byte wide, as numpy's texts: they compare alike."""
     rows, width = matrix.shape
-    found: NDArray[np.bytes_] = np.ascontiguousarray(matrix).view(f"S{width}").reshape(rows)
-    return found
+    texts: NDArray[np.bytes_] = np.ascontiguousarray(matrix).view(f"S{width}").reshape(rows)
+    return texts
 
 
 def load(buffer: Buffer, positions: Positions, dtype: DTypeLike) -> NDArray[Any]:
-    """Return the values of ``dtype`` that stand at byte ``positions``, aligned or not.
+    """Return the values of ``dtype`` at byte ``positions``, aligned or not.
 
     IndexError if one of them would end beyond the buffer.
     """
@@ -168,7 +168,7 @@ def _are_alike(lengths: Positions, longest: int) -> bool:
 
 
 def _gather_ascending(buffer: Buffer, starts: Positions, ends: Positions) -> Bytes:
-    # Rows and the gaps between them alternate; taking every other one copies in C++.
+    # Rows and the gaps between them alternate; taking every second one copies in C++.
     rows = len(starts)
     offsets = np.empty(2 * rows + 1, np.int64)
     offsets[0:-1:2] = starts

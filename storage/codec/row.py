@@ -2,7 +2,7 @@
 
 Promises: what is decoded equals what was encoded, to the last bit, for every type that Spark
 hands over, however nested; batches are encoded and decoded column by column, never row by row.
-Does not know: keys, the head before a row, columns' names, versions.
+Does not know: keys, the header before a row, columns' names, versions.
 
 The format is in row_body.py (rows), nested_field.py (structs, arrays, maps) and, for values of
 fixed width, fixed_field.py. point_row.py reads and writes it one row at a time.
@@ -30,13 +30,13 @@ class RowCodec:
     """The codec of rows whose columns have the given types. Immutable; safe between threads."""
 
     def __init__(self, types: Sequence[DataType]) -> None:
-        """Prepare the codec. UnsupportedTypeError if Spark cannot hand over one of the types."""
+        """Prepare the codec. UnsupportedTypeError for a type that Spark does not hand over."""
         arrow_types = [arrow_type(data_type) for data_type in types]
         self._body = RowBody([_field_of(arrow) for arrow in arrow_types])
         self._point = PointRow(arrow_types)
 
-    def encode(self, columns: Sequence[pa.Array], head: bytes) -> Bytes:
-        """Return the bytes of every row, each after ``head``.
+    def encode(self, columns: Sequence[pa.Array], header: bytes) -> Bytes:
+        """Return the bytes of every row, each after ``header``.
 
         ``columns``: at least one array, one for each of the codec's types, all equally long.
         SchemaMismatchError if an array has another type, NullValueError for a null within a
@@ -45,20 +45,22 @@ class RowCodec:
         """
         for field, column in zip(self._body.fields, columns, strict=True):
             if column.type != field.arrow_type:
-                raise SchemaMismatchError(f"found {column.type} where {field.arrow_type} is due")
-        return self._body.encode(columns, len(columns[0]), head)
+                raise SchemaMismatchError(
+                    f"the column has type {column.type}, not {field.arrow_type}"
+                )
+        return self._body.encode(columns, len(columns[0]), header)
 
     def decode(
-        self, buffer: Buffer, starts: Positions, wanted: Sequence[int], lengths: Positions
+        self, buffer: Buffer, starts: Positions, indices: Sequence[int], lengths: Positions
     ) -> list[pa.Array]:
-        """Return the columns whose indices are ``wanted``, each exactly of its Arrow type.
+        """Return the columns at ``indices``, each exactly of its Arrow type.
 
-        Row i is the ``lengths[i]`` bytes (without the head) from ``starts[i]`` on in ``buffer``,
+        Row i is the ``lengths[i]`` bytes (without the header) from ``starts[i]`` on in ``buffer``,
         both int64, in any order; ascending is fastest. Only the bytes of these columns are
         touched. ValueError if the bytes are not those of such rows: then the file is damaged.
         OverflowError if one column of all rows takes more than the 2 GiB that an array holds.
         """
-        return self._body.decode(buffer, starts, lengths, wanted)
+        return self._body.decode(buffer, starts, lengths, indices)
 
     def encode_one(self, values: Sequence[Any]) -> bytes:
         """Return the bytes of one row of Python values; `point_row` says which.

@@ -1,10 +1,10 @@
-"""The bytes of a row, or of a struct within one: which field stands where.
+"""The bytes of a row, or of a struct within one: the layout of its fields.
 
     null bitmap | fixed area | variable area
 
-- The null bitmap has one bit a field, ``ceil(fields / 8)`` bytes, the lowest bit of the first
+- The null bitmap has one bit per field, ``ceil(fields / 8)`` bytes, the lowest bit of the first
   byte for the first field; 1 means NULL.
-- The fixed area has one slot a field, in order, packed, little endian: the value itself where
+- The fixed area has one slot per field, in order, packed, little endian: the value itself where
   the type is of fixed width; else, as u32, where the field's bytes end in the variable area.
   They begin where the variable field before ends. A NULL has a slot of zeros, or empty bytes.
 - The variable area is the bytes of the variable fields, one after another, to the row's end.
@@ -55,23 +55,23 @@ class RowBody:
 
     # Encoding
 
-    def encode(self, columns: Sequence[pa.Array], rows: int, head: bytes = b"") -> Bytes:
-        """Return the bytes of ``rows`` rows, each after ``head``.
+    def encode(self, columns: Sequence[pa.Array], rows: int, header: bytes = b"") -> Bytes:
+        """Return the bytes of ``rows`` rows, each after ``header``.
 
-        ``columns``: one array a field, of exactly its type. ValueRangeError if the variable area
+        ``columns``: one array per field, of exactly its type. ValueRangeError if the variable area
         of a row would pass 4 GiB, or a value does not fit its type.
         """
         if not rows:
             return pa.array([], pa.large_binary())
-        area = np.zeros((rows, len(head) + self.fixed_width), np.uint8)
-        area[:, : len(head)] = np.frombuffer(head, np.uint8)
+        area = np.zeros((rows, len(header) + self.fixed_width), np.uint8)
+        area[:, : len(header)] = np.frombuffer(header, np.uint8)
         parts: list[Bytes] = []
         ends = np.zeros(rows, np.int64)
         for index, (field, column) in enumerate(zip(self.fields, columns, strict=True)):
             nulls = nulls_of(column)
             if nulls is not None:
-                area[:, len(head) + index // 8] |= nulls.astype(np.uint8) << np.uint8(index % 8)
-            slots = self._slots(area, len(head), index)
+                area[:, len(header) + index // 8] |= nulls.astype(np.uint8) << np.uint8(index % 8)
+            slots = self._slots(area, len(header), index)
             if isinstance(field, FixedField):
                 fill(slots, field, column, nulls)
             else:
@@ -91,36 +91,36 @@ class RowBody:
     # Decoding
 
     def decode(
-        self, buffer: Buffer, starts: Positions, lengths: Positions, wanted: Sequence[int]
+        self, buffer: Buffer, starts: Positions, lengths: Positions, indices: Sequence[int]
     ) -> list[pa.Array]:
-        """Return the wanted fields, in the order of ``wanted``, of the rows at ``starts``.
+        """Return the fields, at ``indices``, in that order, of the rows at ``starts``.
 
         Only the bytes of these fields are touched. ValueError if the rows do not lie within the
         buffer, or their bytes do not fit the layout. OverflowError if a field of all rows
         together is too large for one array.
         """
         if not len(starts):
-            return [pa.array([], self.fields[index].arrow_type) for index in wanted]
+            return [pa.array([], self.fields[index].arrow_type) for index in indices]
         self._check_rows(buffer, starts, lengths)
         if (
             lengths.max() > _SHORT_ROW
             and (starts[1:] <= starts[:-1]).any()
-            and not set(wanted).isdisjoint(self._variable)
+            and not set(indices).isdisjoint(self._variable)
             and lengths.sum() <= MAX_ARROW_OFFSET
         ):
-            # Fetching many bytes in the order they stand in, each once, and then moving what was
-            # fetched is faster; but the moved array may not outgrow Arrow's offsets.
+            # It is faster to fetch many bytes in the order of their positions, each once, and to
+            # move them afterwards; but the moved array may not outgrow Arrow's offsets.
             rows, places = _ascending(starts)
-            arrays = self._decode(buffer, starts[rows], lengths[rows], wanted)
+            arrays = self._decode(buffer, starts[rows], lengths[rows], indices)
             return [array.take(pa.array(places)) for array in arrays]
-        return self._decode(buffer, starts, lengths, wanted)
+        return self._decode(buffer, starts, lengths, indices)
 
     def _decode(
-        self, buffer: Buffer, starts: Positions, lengths: Positions, wanted: Sequence[int]
+        self, buffer: Buffer, starts: Positions, lengths: Positions, indices: Sequence[int]
     ) -> list[pa.Array]:
-        area = _FixedArea(buffer, starts, self._touched(wanted))
+        area = _FixedArea(buffer, starts, self._touched(indices))
         arrays = []
-        for index in wanted:
+        for index in indices:
             field, nulls = self.fields[index], self._nulls(area, index)
             if isinstance(field, FixedField):
                 arrays.append(field.array_of(self._load(area, index), nulls))
@@ -138,9 +138,9 @@ class RowBody:
         if starts.min() < 0 or (starts > len(buffer) - lengths).any():
             raise ValueError(f"a row reaches beyond the {len(buffer)} bytes it should stand in")
 
-    def _touched(self, wanted: Sequence[int]) -> Iterable[tuple[int, int]]:
+    def _touched(self, indices: Sequence[int]) -> Iterable[tuple[int, int]]:
         """Return (begin, end) of the bitmap and of every slot needed, in ascending order."""
-        slots = set(wanted)
+        slots = set(indices)
         followed = zip(self._variable, self._variable[1:], strict=False)
         slots |= {before for before, index in followed if index in slots}
         yield 0, self.bitmap_width
@@ -159,14 +159,14 @@ class RowBody:
         self, area: _FixedArea, index: int, sizes: Positions, nulls: Nulls
     ) -> tuple[Positions, Positions]:
         """Return (begins, lengths) of a variable field's bytes in variable areas of ``sizes``."""
-        place = self._variable.index(index)
+        rank = self._variable.index(index)
         ends = self._load(area, index).astype(np.int64)
         begins = (
-            self._load(area, self._variable[place - 1]).astype(np.int64)
-            if place
+            self._load(area, self._variable[rank - 1]).astype(np.int64)
+            if rank
             else np.zeros(len(ends), np.int64)
         )
-        is_last = place == len(self._variable) - 1
+        is_last = rank == len(self._variable) - 1
         if (ends != sizes if is_last else ends > sizes).any() or (begins > ends).any():
             raise ValueError(f"field {index} of a row does not end where its bytes do")
         if nulls is not None and (begins != ends)[nulls].any():
@@ -195,7 +195,7 @@ class _FixedArea:
         ]
 
     def load(self, offset: int, dtype: np.dtype[np.generic]) -> Slots:
-        """Return the values that stand at ``offset`` in every row, contiguous."""
+        """Return the values at ``offset`` in every row, contiguous."""
         begin, matrix = next(w for w in reversed(self._windows) if w[0] <= offset)
         rows, width = matrix.shape
         return np.ndarray((rows,), dtype, matrix, offset - begin, (width,)).copy()
@@ -212,7 +212,7 @@ def _ascending(starts: Positions) -> tuple[Positions, Positions]:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ascending ranges with those made one that only a small gap parts."""
+    """Return ascending ranges, those with only a small gap between them joined."""
     joined: list[tuple[int, int]] = []
     for begin, end in ranges:
         if joined and begin - joined[-1][1] <= _WORTHWHILE_GAP:

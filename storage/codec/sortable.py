@@ -30,7 +30,7 @@ LONG_DECIMAL_PRECISION = 18
 class Sortable:
     """How values of one type become unsigned numbers of ``sizes`` bytes, most significant first.
 
-    ``numbers`` takes an Arrow array without NULLs; ``values`` gives back one of the exact type.
+    ``numbers`` takes an Arrow array without NULLs; ``values`` returns one of the exact type.
     """
 
     sizes: tuple[int, ...]
@@ -100,10 +100,10 @@ def _float(
     arrow = pa.from_numpy_dtype(floating)
 
     def numbers(array: pa.Array) -> list[Numbers]:
-        found = _data(array, np.dtype(floating))
-        bits = found.view(unsigned)
-        bits = np.where(np.isnan(found), nan, np.where(found == 0, unsigned(0), bits))
-        # All bits of a negative number are flipped, of any other the sign only.
+        floats = _data(array, np.dtype(floating))
+        bits = floats.view(unsigned)
+        bits = np.where(np.isnan(floats), nan, np.where(floats == 0, unsigned(0), bits))
+        # All bits of a negative number are flipped; of a positive one only the sign.
         return [bits ^ ((bits >> last) * ones | sign)]
 
     def values(numbers: Sequence[Numbers]) -> pa.Array:

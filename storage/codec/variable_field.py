@@ -1,4 +1,4 @@
-"""Fields of variable length: an Arrow array to and from one run of bytes a row.
+"""Fields of variable length: an Arrow array to and from one run of bytes per row.
 
 Promises: what is decoded is checked: text is UTF-8, and no row reaches into another.
 Does not know: where in a row its runs of bytes stand.
@@ -36,7 +36,7 @@ class VariableField(ABC):
     def decode(
         self, buffer: Buffer, starts: Positions, lengths: Positions, nulls: Nulls
     ) -> pa.Array:
-        """Return the array whose rows stand at ``starts`` in ``buffer``, NULL where ``nulls``.
+        """Return the array whose rows are at ``starts`` in ``buffer``, NULL where ``nulls``.
 
         Every run must lie within the buffer; those of NULL rows must be empty. ValueError if
         the bytes are no value of the type. OverflowError if the array would be too large.
@@ -72,7 +72,7 @@ def check_offsets(size: int) -> None:
     """
     if size > MAX_ARROW_OFFSET:
         raise OverflowError(
-            f"a column of these rows takes {size} bytes or elements and one array of Arrow holds "
+            f"a column of these rows takes {size} bytes or elements and an Arrow array holds "
             f"{MAX_ARROW_OFFSET}: decode fewer rows at once"
         )
 
