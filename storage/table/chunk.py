@@ -43,12 +43,12 @@ def split(chunk: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.uint8]]:
 
     UnknownOperationError if the op column is missing, holds NULL or an unknown code.
     """
-    place = chunk.schema.get_field_index(OP_COLUMN)
-    if place < 0:
+    index = chunk.schema.get_field_index(OP_COLUMN)
+    if index < 0:
         raise UnknownOperationError(
             f"a chunk needs a column {OP_COLUMN}; this one has {', '.join(chunk.schema.names)}"
         )
-    ops = chunk.column(place)
+    ops = chunk.column(index)
     if not pa.types.is_integer(ops.type):
         raise UnknownOperationError(f"the column {OP_COLUMN} of a chunk holds {ops.type}, not ops")
     codes = np.asarray(ops.fill_null(0))
@@ -59,4 +59,4 @@ def split(chunk: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.uint8]]:
             f"row {row} of the chunk has op {ops[row].as_py()}; "
             f"ops are {', '.join(f'{op.value} {op.name}' for op in Op)}"
         )
-    return chunk.remove_column(place), _KINDS[codes]
+    return chunk.remove_column(index), _KINDS[codes]

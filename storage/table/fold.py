@@ -1,4 +1,4 @@
-"""The fold of a key's versions to one, for tables where the last row is not all there is to know.
+"""The fold of a key's versions to one, for tables where the newest version is not the row.
 
 Versions are applied in the order of the commits. One whose version column is lower than that of an
 earlier one is not applied (NULL is lowest, equal ones are); a put replaces the row, a delete
@@ -27,8 +27,8 @@ from .header import Headers
 
 Flags: TypeAlias = NDArray[np.bool_]
 Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8], Block], Bytes]
-"""Makes one value of each group of rows: a block, the newest of a group first, the first row of
-each group, the kind of each result, and the entry whose version it has."""
+"""Makes one value of each group of rows. It takes a block, the newest row of a group first, the
+first row of each group, the kind of each result, and the entry whose version it has."""
 
 
 class Fold:
@@ -39,7 +39,7 @@ class Fold:
         self._coalesce = coalesce
 
     def __call__(self, entries: Block, firsts: Positions) -> Block:
-        """Return one entry for each key of some, which are in key order, the newest of a key first.
+        """Return one entry per key; ``entries`` are in key order, the newest of a key first.
 
         ``firsts`` are the first entries of the keys, int64. The result may be a delete.
         """
@@ -57,14 +57,14 @@ class Fold:
     def _folded(
         self, entries: Block, rows: Positions, groups: Positions, kinds: NDArray[np.uint8]
     ) -> Block:
-        """Return one entry a group of the entries at ``rows``, which all apply."""
+        """Return one entry per group of the entries at ``rows``, which all apply."""
         firsts = _firsts(groups)
         base = _first_where((kinds == Kind.PUT) | (kinds == Kind.DELETE), firsts)
         ends = np.append(firsts[1:], len(rows))
         has_base = base < ends
         oldest = np.where(has_base, base, ends - 1)
         is_deleted = has_base & (kinds[np.minimum(base, len(rows) - 1)] == Kind.DELETE)
-        # What counts: everything from the newest version down to the base, if that is a row.
+        # Everything counts from the newest version down to the base, if that is a row.
         last = np.where(is_deleted & (base > firsts), oldest - 1, oldest)
         is_ignored = kinds[last] == Kind.IGNORE
         chosen = np.where(is_ignored, last, firsts)
@@ -99,9 +99,9 @@ def _firsts(groups: Positions) -> Positions:
 
 
 def _first_where(flags: Flags, firsts: Positions) -> Positions:
-    """Return the first place of each group where a flag is set; one beyond its end if none is."""
-    places = np.where(flags, np.arange(len(flags)), len(flags))
-    return np.minimum.reduceat(places, firsts)
+    """Return the first index of each group where a flag is set; at or after its end if none is."""
+    indices = np.where(flags, np.arange(len(flags)), len(flags))
+    return np.minimum.reduceat(indices, firsts)
 
 
 def _applied(versions: Bytes, groups: Positions) -> Flags:
@@ -119,7 +119,7 @@ def _applied(versions: Bytes, groups: Positions) -> Flags:
 
 
 def _ranks(rows: Bytes) -> Positions:
-    """Return the place of every row among the distinct rows in order."""
+    """Return the rank of every row among the distinct rows in order."""
     order = sort_order(rows)
     ranks = np.empty(len(rows), np.int64)
     ranks[order] = np.cumsum(np.append(False, ~equal_neighbours(rows.take(order))))
@@ -128,9 +128,9 @@ def _ranks(rows: Bytes) -> Positions:
 
 def _with_values(block: Block, rows: Positions, values: Bytes) -> Block:
     """Return a block with other values at some rows."""
-    kept = Block.over(block.key_bytes(), block.value_bytes())
-    changed = Block.over(kept.take(rows).key_bytes(), values)
-    joined = kept.followed_by(changed)
-    places = np.arange(len(block))
-    places[rows] = len(block) + np.arange(len(rows))
-    return joined.take(places)
+    copy = Block.over(block.key_bytes(), block.value_bytes())
+    changed = Block.over(copy.take(rows).key_bytes(), values)
+    joined = copy.followed_by(changed)
+    indices = np.arange(len(block))
+    indices[rows] = len(block) + np.arange(len(rows))
+    return joined.take(indices)

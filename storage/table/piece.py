@@ -1,6 +1,6 @@
 """Windows of a merge, cut into pieces that make batches of bounded size.
 
-Promises: the pieces of a window hold each of its rows once; a piece's rows and bytes stay within
+Promises: the pieces of a window hold each of its rows once; a piece's rows and bytes are within
 its limits unless one row alone is larger.
 Does not know: how rows are decoded.
 """
@@ -29,7 +29,7 @@ class Limits:
 class Piece:
     """Some rows of some blocks.
 
-    ``order`` puts the rows of all blocks, one block after another, in the order wanted; None
+    ``order`` puts the rows of all blocks, one block after another, in the right order; None
     where they are already.
     """
 
@@ -47,24 +47,24 @@ def pieces(window: Window, limits: Limits) -> Iterator[Piece]:
 def pieces_in_order(window: Window, limits: Limits, *, descending: bool) -> Iterator[Piece]:
     """Yield a window's rows in key order, ascending or descending."""
     sizes = np.concatenate([_sizes(block) for block in window.blocks])
-    places = np.arange(len(sizes)) if window.order is None else window.order
+    rows = np.arange(len(sizes)) if window.order is None else window.order
     if descending:
-        places = places[::-1]
+        rows = rows[::-1]
     bounds = np.cumsum([0, *map(len, window.blocks)])
-    for part in _cuts(sizes[places], limits):
-        yield _piece(window, bounds, places[part])
+    for part in _cuts(sizes[rows], limits):
+        yield _piece(window, bounds, rows[part])
 
 
-def _piece(window: Window, bounds: Positions, places: Positions) -> Piece:
+def _piece(window: Window, bounds: Positions, rows: Positions) -> Piece:
     if len(window.blocks) == 1:
-        return Piece((window.blocks[0].take(places),), None)
-    owners = np.searchsorted(bounds, places, side="right") - 1
-    blocks, found = [], []
+        return Piece((window.blocks[0].take(rows),), None)
+    owners = np.searchsorted(bounds, rows, side="right") - 1
+    blocks, row_indices = [], []
     for index in np.unique(owners):
         mine = np.flatnonzero(owners == index)
-        blocks.append(window.blocks[index].take(places[mine] - bounds[index]))
-        found.append(mine)
-    order = np.argsort(np.concatenate(found), kind="stable") if len(found) > 1 else None
+        blocks.append(window.blocks[index].take(rows[mine] - bounds[index]))
+        row_indices.append(mine)
+    order = np.argsort(np.concatenate(row_indices), kind="stable") if len(blocks) > 1 else None
     return Piece(tuple(blocks), order)
 
 

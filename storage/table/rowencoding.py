@@ -1,7 +1,7 @@
 """The row encoding: one entry per row, with all of its columns in the value.
 
 Promises: whole batches are encoded and decoded column by column, and what the key holds is not in
-the value again. Columns that are not asked for are not decoded.
+the value again. Only the columns that are read are decoded.
 Does not know: files, epochs, or which of several versions is seen.
 """
 
@@ -65,7 +65,7 @@ class RowEncoding:
         self._hash_one = scalar_hasher(hashed_types) if hashed_types else _no_hash
         self._hash_key = _key_hasher(hashed_types, self._hashed, len(self.key_names))
         self._required_keys = [
-            place for place, column in enumerate(schema.key_columns) if not column.nullable
+            index for index, column in enumerate(schema.key_columns) if not column.nullable
         ]
         self._prefix_codecs = [
             KeyCodec(
@@ -83,7 +83,7 @@ class RowEncoding:
             len(schema.columns),
         )
         names = [column.name for column in schema.columns]
-        self._key_places = [names.index(name) for name in self.key_names]
+        self._key_indices = [names.index(name) for name in self.key_names]
         self._required = [
             index for index, column in enumerate(schema.columns) if not column.nullable
         ]
@@ -113,9 +113,9 @@ class RowEncoding:
             name.lower() for name in names
         } or count <= max(self._hashed, default=0):
             raise SchemaMismatchError(
-                f"table {self.name}: ({', '.join(batch.schema.names)}) is not the begin of the "
+                f"table {self.name}: ({', '.join(batch.schema.names)}) is not a prefix of the "
                 f"primary key ({', '.join(self.key_names)}), or not all of the distribution key "
-                f"({', '.join(self.key_names[place] for place in self._hashed)}) is in it"
+                f"({', '.join(self.key_names[index] for index in self._hashed)}) is in it"
             )
         columns = [replace(column, nullable=True) for column in self.schema.key_columns[:count]]
         fields = [column.field for column in columns]
@@ -133,7 +133,7 @@ class RowEncoding:
 
         ``kinds``: a `Kind` a row, None if all are the table's upserts. ``expiries``: microseconds
         since 1970 (int64) a row, `NEVER` for none. Columns are matched by name and cast exactly; of
-        a deleted row only the key, and the version column if there is one, are looked at.
+        a deleted row only the key, and the version column if there is one, are used.
         SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
         the table, UnknownOperationError if a kind is none.
         """
@@ -160,7 +160,7 @@ class RowEncoding:
         known = sorted({Kind.PUT, Kind.DELETE, self._values.upsert})
         if len(kinds) != batch.num_rows or not np.isin(kinds, known).all():
             raise UnknownOperationError(
-                f"table {self.name}: {batch.num_rows} rows need as many kinds, each one of "
+                f"table {self.name}: {batch.num_rows} rows need as many kinds, each of "
                 f"{', '.join(f'{kind:d} ({kind.name.lower()})' for kind in known)}; there are "
                 f"{len(kinds)}, {np.unique(kinds).tolist()}"
             )
@@ -177,25 +177,29 @@ class RowEncoding:
 
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""
-        wanted = {name.lower() for name in self.key_names}
+        key_names = {name.lower() for name in self.key_names}
         names = [name.lower() for name in batch.schema.names]
-        places = [place for place, name in enumerate(names) if name in wanted]
-        return self._key_shape.conform(batch.select(places))
+        indices = [index for index, name in enumerate(names) if name in key_names]
+        return self._key_shape.conform(batch.select(indices))
 
     def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
         """Return some columns of the rows of a block as a batch, in its order.
 
-        At least one column is wanted. ValueError or IndexError if the bytes are not such rows.
+        Requires at least one column. ValueError or IndexError if the bytes are not such rows.
         """
-        found: dict[str, pa.Array] = {}
+        by_name: dict[str, pa.Array] = {}
         names = {column.name for column in columns}
         if not names.isdisjoint(self.key_names):
-            found |= zip(self.key_names, self._decode_keys(block), strict=True)
-        wanted = [column for column in columns if column.name not in self.key_names]
-        if wanted:
-            found |= self._values.decode(block, wanted)
-        schema = arrow_schema(column.field for column in columns)
-        return pa.RecordBatch.from_arrays([found[column.name] for column in columns], schema=schema)
+            by_name |= zip(self.key_names, self._decode_keys(block), strict=True)
+        value_columns = [column for column in columns if column.name not in self.key_names]
+        if value_columns:
+            by_name |= self._values.decode(block, value_columns)
+        # The fields of the whole schema are made once.
+        whole = self.schema.arrow_schema
+        schema = pa.schema([whole.field(column.name) for column in columns])
+        return pa.RecordBatch.from_arrays(
+            [by_name[column.name] for column in columns], schema=schema
+        )
 
     def reencode_values(self, block: Block) -> Bytes:
         """Return the values of the rows of a block, encoded under the present schema.
@@ -258,7 +262,7 @@ class RowEncoding:
         """
         # First, because this finds values that are not of the key's types.
         forms = self._keys.canonical(values)
-        if None in values and any(values[place] is None for place in self._required_keys):
+        if None in values and any(values[index] is None for index in self._required_keys):
             raise NullKeyError(
                 f"table {self.name}: a primary key ({', '.join(self.key_names)}) holds no NULL; "
                 f"found {tuple(values)!r}"
@@ -300,7 +304,7 @@ class RowEncoding:
 
     def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the primary key's values of a row, in the key's order."""
-        return tuple(values[place] for place in self._key_places)
+        return tuple(values[index] for index in self._key_indices)
 
     def describe(self, full_key: bytes) -> str:
         """Return the table and the primary key of a full key, for an error's message."""
@@ -321,7 +325,7 @@ class RowEncoding:
 def _beyond(prefix: bytes) -> bytes:
     """Return the least bytes above all keys that begin with ``prefix``, which is not empty."""
     above = successor(prefix)
-    # The bytes of a value hold one that is not 0xff: its tag, inverted or not.
+    # At least one byte is not 0xff: the tag of a value, inverted or not.
     assert above is not None
     return above
 
@@ -331,7 +335,7 @@ def _taken(expiries: Positions | None, rows: Positions) -> Positions | None:
 
 
 def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
-    """Return, for every column of the table, whether it is in the key, and its place there."""
+    """Return for every column whether it is in the key, and its index in the key or the value."""
     key_names = [column.name for column in schema.key_columns]
     value_names = [column.name for column in schema.value_columns]
     return [
@@ -342,26 +346,28 @@ def _row_order(schema: TableSchema) -> list[tuple[bool, int]]:
     ]
 
 
-def _arrangement(places: Sequence[int], count: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """Return the function that takes the values at ``places`` of ``count``, in that order."""
-    if list(places) == list(range(count)):
+def _arrangement(
+    indices: Sequence[int], count: int
+) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that takes the values at ``indices`` of ``count``, in that order."""
+    if list(indices) == list(range(count)):
         return tuple
-    if len(places) == 1:
-        (place,) = places
-        return lambda values: (values[place],)
-    return itemgetter(*places)
+    if len(indices) == 1:
+        (index,) = indices
+        return lambda values: (values[index],)
+    return itemgetter(*indices)
 
 
 def _key_hasher(
-    types: Sequence[pa.DataType], places: Sequence[int], count: int
+    types: Sequence[pa.DataType], indices: Sequence[int], count: int
 ) -> Callable[[Sequence[Any]], int]:
-    """Return the hash of a key of ``count`` canonical forms, of which those at ``places`` count."""
+    """Return the hash of a key of ``count`` canonical forms by the ones at ``indices``."""
     if not types:
         return _no_hash
     hash_forms = canonical_hasher(types)
-    if list(places) == list(range(count)):
+    if list(indices) == list(range(count)):
         return hash_forms
-    return lambda forms: hash_forms([forms[place] for place in places])
+    return lambda forms: hash_forms([forms[index] for index in indices])
 
 
 def _no_hash(values: Sequence[Any]) -> int:

@@ -1,7 +1,7 @@
 """A table of a store, as its users read and write it without Spark.
 
-Promises: every read is of one epoch; a table got from a store follows the latest one, looking for
-a newer one at each call, a table got from a snapshot stays at its own. Every write is one epoch.
+Promises: every read is of one epoch; a table of a store follows the latest one and looks for a
+newer one at each call, a table of a snapshot stays at its epoch. Every write is one epoch.
 Does not know: how epochs are found; it asks for a reader each time.
 """
 
@@ -97,7 +97,7 @@ def _predicate(reader: StorageTable, where: str | None, time_zone: str) -> Predi
 
 
 def _whole_key(key: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
-    """Return a key given as one tuple. SchemaMismatchError if it is not as long as it must be."""
+    """Return a key given as one tuple. SchemaMismatchError if its length is wrong."""
     if len(key) == 1 and isinstance(key[0], list | tuple) and len(key[0]) == len(names):
         whole: Sequence[Any] = key[0]
         return whole

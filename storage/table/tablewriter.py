@@ -66,14 +66,14 @@ class TableWriter:
         kinds: NDArray[np.uint8] | None = None,
         ttls: pa.Array | None = None,
     ) -> None:
-        """Add rows: upserts, or what ``kinds`` (a `Kind` a row, uint8) says of each.
+        """Add rows: upserts, or of the ``kinds`` given (one `Kind` per row, uint8).
 
         Columns are matched by name and cast exactly; of a deleted row only the key is used. Of
-        two rows of one key the later wins, or what the table's merge behaviour makes of them.
+        two rows of one key the later wins, or the table's merge behaviour decides.
         ``ttls``: after how many seconds each row expires (int64), NULL for the table's own.
         SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
         the table, OptionError for ``ttls`` where the table merges rows, AppendOnlyError for a
-        delete, or a key that comes twice, where it takes new rows only.
+        delete or a repeated key in an append-only table.
         """
         check_inserts(self._encoding.definition, kinds)
         step = max(_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
@@ -112,7 +112,7 @@ class WriteTarget:
 
 
 def _fold_of(encoding: Encoding) -> EntryFold | None:
-    """Return what becomes of rows of one key; None: the one added last stays."""
+    """Return how rows of one key are folded; None: the one added last remains."""
     if encoding.definition.properties.append_only:
         return partial(check_distinct, encoding)
     fold = encoding.fold

@@ -237,7 +237,7 @@ def test_what_is_no_prefix_is_refused(make_store: StoreMaker) -> None:
     reader = store.read_plan("inner").open()
     for names in (["a"], ["b"], ["a", "c"], ["a", "b", "v"]):
         batch = pa.record_batch({name: pa.nulls(1) for name in names})
-        with pytest.raises(SchemaMismatchError, match="not the begin of the primary key"):
+        with pytest.raises(SchemaMismatchError, match="not a prefix of the primary key"):
             reader.prefix_scan(batch)
 
 
