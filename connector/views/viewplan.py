@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from relstate.connector.syntax.tokens import quoted
-from relstate.storage import TableSchema, errors
+from relstate.storage import TableSchema, errors, types
 from relstate.vnode import VnodeMapping
 
 from .executor.aggregate import AggregateExecutor
@@ -217,4 +216,6 @@ def schema_of(spec: StateTableSpec, hidden: Sequence[str] = ()) -> TableSchema:
 
 def _key_part(order: Order) -> str:
     direction = "DESC" if order.descending else "ASC"
-    return f"{quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
+    return (
+        f"{types.quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
+    )

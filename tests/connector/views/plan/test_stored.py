@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -131,3 +133,12 @@ def test_all_operators_are_frozen() -> None:
     assert names == {
         "scan", "project", "filter", "union", "aggregate", "join", "top_n", "materialize",
     }  # fmt: skip
+
+
+def test_a_task_does_not_load_the_parser() -> None:
+    """Every new Python worker of Spark imports what a task needs: sqlglot is not part of it."""
+    program = "import sys, relstate.connector.views.task; sys.exit('sqlglot' in sys.modules)"
+
+    run = subprocess.run([sys.executable, "-P", "-c", program], check=False)
+
+    assert run.returncode == 0
