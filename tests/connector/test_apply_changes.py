@@ -157,7 +157,11 @@ def test_columns_may_have_any_names(
         ({"apply_as_truncates": "op = 'T'"}, OptionError, "TRUNCATE TABLE"),
         ({"except_column_list": ["op"]}, OptionError, "not both"),
         ({"column_list": ["id", "nothing"]}, SchemaMismatchError, "no column 'nothing'"),
-        ({"column_list": ["id", "op"]}, SchemaMismatchError, "columns that the table lacks: op"),
+        (
+            {"column_list": ["id", "op"]},
+            SchemaMismatchError,
+            "columns that the table does not have: op",
+        ),
         ({"checkpoint": None, "keys": ["name"]}, OptionError, "those of the table 'users' are id"),
     ],
 )

@@ -42,10 +42,10 @@ def test_history_tells_of_every_commit(db: Database, store: Store, changed: str)
         "rows",
         "deletes",
     ]
-    rows = [
+    commits = [
         (row.version, row.operation, row.tables, row.rows, row.deletes) for row in rows.collect()
     ]
-    assert rows == [
+    assert commits == [
         (6, "drop table", ["gone"], 0, 0),
         (5, "create table", ["gone"], 0, 0),
         (4, "write", [changed], 2, 1),
