@@ -78,7 +78,7 @@ def _joined(
 ) -> tuple[list[_Cursor], bytes]:
     """Return the cursors of the next window, and its last key: the nearest end of any of them.
 
-    Heads that wait, the nearest last, join it if they begin within it.
+    Waiting cursors, the nearest last, join it if they begin within it.
     """
     cursors = cursors or [waiting.pop()]
     nearest, end = (max, 0) if descending else (min, -1)

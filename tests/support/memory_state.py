@@ -49,14 +49,14 @@ class MemoryState:
     def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows) of all rows beneath the prefixes."""
+        """Return (indices, rows) of all rows with the prefixes."""
         counts = np.full(prefixes.num_rows, max(len(self._keys), 1), np.int64)
         return self.first_per_prefix(prefixes, counts, columns)
 
     def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows) of the first rows beneath each prefix."""
+        """Return (indices, rows) of the first rows of each prefix."""
         starts = self._encode(prefixes, prefixes.num_columns).to_pylist()
         assert len(set(starts)) == len(starts), "a prefix is asked for twice"
         assert len(counts) == len(starts)

@@ -1,4 +1,4 @@
-"""Laws of reads by prefixes: many prefixes of keys at once, all rows beneath them or the first."""
+"""Laws of reads by prefixes: of many key prefixes at once, all rows or the first few of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of an executor's state in a store: read as of the epoch, written to segments."""
+"""Laws of a streaming state table, an executor's: read as of the epoch, written to segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from relstate.connector.views.executor.state import State
 from relstate.storage import SegmentWriter, StateTable, Store, vnodes_in
-from relstate.storage.errors import ConsistencyError, NullValueError
+from relstate.storage.errors import ConsistencyError, NullValueError, UsageError
 from support.stores import StoreMaker, committed, contents, rows_of
 
 
@@ -127,3 +127,38 @@ def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
 
     StateTable.streaming(table, writer, vnodes=[range(vnode, vnode + 1)]).write(row)
     assert len(writer.finish()) == 1
+
+
+def test_single_rows_are_written_too(states: Store) -> None:
+    """As a batch is; what was committed before the epoch is what is read."""
+    writer = states.segment_writer()
+    state = StateTable.streaming(states.read_plan("groups").open(), writer)
+    state.insert([1, 10])
+    state.insert([2, 20])
+    state.delete([1, 10])
+    assert state.get_row(2) is None
+    assert state.is_empty
+    committed(states, writer.finish())
+    assert contents(states, "groups") == [(2, 20)]
+
+
+def test_a_streaming_table_has_no_epoch_of_its_own(states: Store) -> None:
+    """Its changes are committed with the writer that it was opened with."""
+    state = StateTable.streaming(states.read_plan("groups").open(), states.segment_writer())
+    for end in (state.flush, state.commit, state.clear):
+        with pytest.raises(UsageError, match=r"table groups: .* finish and commit the writer"):
+            end()
+
+
+def test_reads_of_prefixes_are_of_committed_rows(states: Store) -> None:
+    """A buffered table refuses them while it has changes, rather than leave these out."""
+    state = states.state_table("members")
+    state.insert([1, 1, "a"])
+    for read_prefixes in (
+        lambda: state.prefix_scan(keys(1)),
+        lambda: state.first_per_prefix(keys(1), np.array([1])),
+    ):
+        with pytest.raises(UsageError, match="commit first"):
+            read_prefixes()
+    state.commit()
+    assert read(state.prefix_scan(keys(1), ["v"])) == [(0, ("a",))]
