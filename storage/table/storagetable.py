@@ -81,10 +81,12 @@ class StorageTable:
 
     @property
     def _files(self) -> tuple[SegmentFile, ...]:
-        if self._opened is None or any(file.is_damaged for file in self._opened):
+        # Another thread that has met damage may reset both attributes at any time.
+        files = self._opened
+        if files is None or any(file.is_damaged for file in files):
             self._found = None
             try:
-                self._opened = tuple(
+                files = self._opened = tuple(
                     registry.open(self._environment, placed.record, self._verify)
                     for placed in self._segments
                 )
@@ -92,7 +94,7 @@ class StorageTable:
                 if self._epoch is None:
                     raise
                 raise missing_segment_error(self._environment, self._epoch, error) from None
-        return self._opened
+        return files
 
     @property
     def _runs(self) -> Sequence[Run]:
@@ -100,10 +102,11 @@ class StorageTable:
 
     def _getters(self, full_key: bytes) -> tuple[Getter, ...]:
         """Return the lookup functions of the files that may hold a key, the newest file first."""
-        if self._found is None:
+        found = self._found
+        if found is None:
             getters = [file.getter() for file in self._files]
-            self._found = getters_by_vnode(self._segments, getters, self.encoding)
-        return self._found[vnode_of(full_key)]
+            found = self._found = getters_by_vnode(self._segments, getters, self.encoding)
+        return found[vnode_of(full_key)]
 
     def reads(self, definition: TableDefinition, segments: Sequence[PlacedSegment]) -> bool:
         """Return whether this is the table of that definition over just these segments."""

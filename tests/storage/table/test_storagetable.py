@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -213,3 +218,23 @@ def test_a_table_of_keys_only(any_store: Store) -> None:
     assert table.get(("x", 1)) == (1, "x")
     assert table.get(("x", 2)) is None
     assert table.count() == 3
+
+
+def test_a_lookup_bears_a_reset_by_another_thread(table: StorageTable) -> None:
+    """A thread that has met damage makes all threads open the files again, at any time."""
+    lookup = {StorageTable._getters.__code__, vars(StorageTable)["_files"].fget.__code__}
+
+    def reset(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if frame.f_code not in lookup:
+            return None
+        table._opened = table._found = None
+        return reset
+
+    tracer = sys.gettrace()
+    sys.settrace(reset)
+    try:
+        row = table.get(("c", 0))
+        count = table.count()
+    finally:
+        sys.settrace(tracer)
+    assert (row, count) == (("c", 0, "3"), len(_ROWS))
