@@ -41,6 +41,8 @@ _ABSENT = 0
 _SINGLE_BYTES = 64 << 20
 # Smaller arrays of values are joined with the next.
 _SMALL_BYTES = 1 << 20
+# Values that no change refers to are dropped above this size, if they are most of the values.
+_COMPACT_BYTES = 64 << 20
 # What is handed out at once has about so many bytes.
 _PART_BYTES = 8 << 20
 _COMPARED_ROWS = 65_536
@@ -120,6 +122,11 @@ class Values:
         """The length of every value."""
         return np.concatenate([lengths_of(piece) for piece in self._pieces])
 
+    @property
+    def size(self) -> int:
+        """The bytes that the values take."""
+        return sum(piece.nbytes for piece in self._pieces)
+
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
@@ -182,6 +189,7 @@ class MemTable:
     def clear(self) -> None:
         """Forget all changes."""
         self._values = Values(self._delete)
+        self._compact_above = _COMPACT_BYTES
         self._keys: Bytes = _NO_BYTES
         self._before = self._after = _NO_POSITIONS
         self._single: dict[bytes, Transition] = {}
@@ -293,6 +301,19 @@ class MemTable:
         lasts = np.flatnonzero(np.append(~repeats, True))
         self._keys = keys.take(pa.array(firsts)) if len(follows) else keys
         self._before, self._after = before[order[firsts]], after[order[lasts]]
+        if self._values.size > self._compact_above:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Drop the values that no change refers to, if they are at least three quarters."""
+        used = np.unique(np.concatenate([[_ABSENT], self._before, self._after]))
+        if 4 * int(self._values.lengths[used].sum()) <= self._values.size:
+            values = Values(self._delete)
+            values.add(self._values.take(used[1:]))
+            self._values = values
+            self._before = np.searchsorted(used, self._before)
+            self._after = np.searchsorted(used, self._after)
+        self._compact_above = max(_COMPACT_BYTES, 2 * self._values.size)
 
 
 class StrictMemTable(MemTable):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relstate.storage.errors import ConsistencyError
+from relstate.storage.table import memtable
 from relstate.storage.table.memtable import MemTable, StrictMemTable, Transition
 
 _DELETED = b"deleted"
@@ -160,3 +161,21 @@ def test_strict_arrays_and_single_changes_agree(
 
     nothing = Transition(None, None)
     assert content(table) == {key: model[key] for key in sorted(model) if model[key] != nothing}
+
+
+def test_overwritten_values_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory grows with the rows of an epoch, not with how often each of them was written."""
+    monkeypatch.setattr(memtable, "_COMPACT_BYTES", 1 << 16)
+    keys = pa.array([b"%04d" % n for n in range(100)], pa.large_binary())
+    allocated = pa.total_allocated_bytes()
+    for table in (MemTable(_DELETED), strict()):
+        table.apply(keys, pa.array([b"0" * 1000] * 100, pa.large_binary()), np.zeros(100, bool))
+        for n in range(1, 50):
+            old, new = (pa.array([b"%d" % m * 1000] * 100, pa.large_binary()) for m in (n - 1, n))
+            table.apply(keys, old, np.ones(100, bool))
+            table.apply(keys, new, np.zeros(100, bool))
+        assert pa.total_allocated_bytes() - allocated < 4_000_000
+        expected = {key.as_py(): Transition(None, b"49" * 1000) for key in keys}
+        assert content(table) == expected
+        assert table.get(b"0007") == Transition(None, b"49" * 1000)
+        del table
