@@ -181,6 +181,10 @@ class _FaultyDisk(Disk):
         with self._touch("look at", path):
             return super().size(path)
 
+    def identity(self, path: str) -> tuple[int, ...]:
+        with self._touch("look at the identity of", path):
+            return super().identity(path)
+
     def modified(self, path: str) -> int:
         with self._touch("look at the time of", path):
             return super().modified(path)
