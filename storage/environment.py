@@ -34,6 +34,9 @@ CLOCK_TOLERANCE = 60 * 1_000_000
 
 # Compared, never interpreted.
 FolderVersion: TypeAlias = tuple[int, ...]
+# Longer than the clock of any file system takes from one value to the next: a kernel's ticks every
+# few milliseconds, some file systems count whole seconds.
+FOLDER_VERSION_TICK = 2.0
 
 
 class Environment(Protocol):
@@ -83,8 +86,8 @@ class Environment(Protocol):
     def folder_version(self, folder: str) -> FolderVersion | None:
         """Return a value that changes with every name that comes to the folder or leaves it.
 
-        None while a second change might not show, right after a first, and where the files have no
-        such value. Cheap, like `exists`: an error on the way is a None.
+        Of two changes within `FOLDER_VERSION_TICK` seconds the second may leave it as it is. None
+        where the files have no such value. Cheap, like `exists`: an error on the way is a None.
         """
 
     def make_folders(self, folders: Sequence[str]) -> None:
@@ -140,10 +143,6 @@ class SystemClock:
         return time.monotonic()
 
 
-# In nanoseconds: longer than any file system's clock takes from one value to the next.
-_FILE_CLOCK_TICK = 2_000_000_000
-
-
 class Disk:
     """The system calls that `LocalEnvironment` uses, one per method, on absolute paths.
 
@@ -187,12 +186,9 @@ class Disk:
         return os.access(path, os.F_OK)
 
     def folder_version(self, path: str) -> FolderVersion | None:
-        """Return a folder's identity and when it was last changed; None if that was just now."""
+        """Return a folder's identity and when it was last changed, by the file system's clock."""
         status = os.stat(path)
-        # A kernel's clock for files ticks every few milliseconds, some count whole seconds: of two
-        # changes in one tick the later does not show. Nobody can set this time, unlike st_mtime.
-        if status.st_ctime_ns > time.time_ns() - _FILE_CLOCK_TICK:
-            return None
+        # Nobody can set this time, unlike st_mtime.
         return status.st_dev, status.st_ino, status.st_ctime_ns
 
     def list(self, path: str) -> list[str]:

@@ -19,9 +19,11 @@ entry of its own epoch) is still there, no entry after it has been removed, and 
 missing" means that there is none. A reader looks for the next entry, then for its own: two cheap
 calls, and no reader, however long it slept, takes a folded log for one without new commits. Where
 the folder's version is the one taken before such a pair of looks, no name has come or gone since,
-and the looks would have the same result: one call. Listing the folder once per interval of the
-environment bounds what a file system with a stale cache, or the entry of a dead writer (below),
-can hide.
+and the looks would have the same result: one call. Such a version counts only once it was there
+for longer than a tick of the file system's clock, since a second change within the tick might not
+show in it; that is timed by the reader's own clock, for the file system's may be behind. Listing
+the folder once per interval of the environment bounds what a file system with a stale cache, or
+the entry of a dead writer (below), can hide.
 
 **Zombie writers.** A writer may sleep between looking at the log and creating its entry, while
 others commit and fold: the slot that it wanted is free again, and it wins it. Such an entry is
@@ -40,7 +42,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..environment import Environment, FolderVersion
+from ..environment import FOLDER_VERSION_TICK, Environment, FolderVersion
 from ..errors import (
     CorruptionError,
     EpochExpiredError,
@@ -68,8 +70,6 @@ from .files import Listing, LogFiles
 from .history import EntryCache, History, shared_cache
 from .state import StoreState, fold
 
-# A folder that has no version now is asked again after this: single looks are cheaper until then.
-_SECONDS_WITHOUT_VERSION = 1.0
 # Loading starts over when the log was folded under it, which takes 33 commits each time.
 _LOADING_ATTEMPTS = 100
 
@@ -107,6 +107,8 @@ class Log:
         self._cache = cache
         self._past = History(self._files, cache)
         self._next_listing = self._next_version = float("-inf")
+        # The folder's version that was seen last, and from when on it shows every later change.
+        self._last_version: tuple[FolderVersion | None, float] = (None, 0.0)
         self._watch = _Watch.of(0)
 
     # Creating
@@ -224,10 +226,10 @@ class Log:
         watch, version = self._watch, None
         if now >= self._next_version:
             version = environment.folder_version(LOG)
-            if version is None:
-                self._next_version = now + _SECONDS_WITHOUT_VERSION
-            elif version == watch.version and watch.epoch == state.epoch:
+            if version is not None and version == watch.version and watch.epoch == state.epoch:
                 return state
+            if not self._is_at_rest(version, now):
+                version = None
         if watch.epoch != state.epoch:
             watch = _Watch.of(state.epoch)
         # In this order: see "The order of removal".
@@ -235,6 +237,19 @@ class Log:
             return self._advance(state)
         self._watch = replace(watch, version=version)
         return state
+
+    def _is_at_rest(self, version: FolderVersion | None, now: float) -> bool:
+        """Return whether a version of the folder was seen for so long that a change would show.
+
+        If not, the folder is not asked again before that: single looks are cheaper until then.
+        """
+        last, start = self._last_version
+        if version is not None and version == last:
+            return now >= start
+        # Not from ``now`` on: the change may have come between that and the look at the folder.
+        self._next_version = self.environment.monotonic() + FOLDER_VERSION_TICK
+        self._last_version = (version, self._next_version)
+        return False
 
     def confirm(self, state: StoreState) -> StoreState:
         """Return ``state`` if the log still has its entry, else the newest state.

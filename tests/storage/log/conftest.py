@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage import environment as outside
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.log.log import Log
 from relstate.storage.log.state import StoreState
@@ -31,9 +30,3 @@ def store(tmp_path: Path, clock: ManualClock) -> tuple[Log, StoreState]:
     """A store with the tables orders (id 1, epoch 2) and items (id 2, epoch 3)."""
     environment = quick_environment(tmp_path / "store", clock)
     return new_store(environment, "orders", "items")
-
-
-@pytest.fixture
-def at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders have a version right after a change: no test does two in one tick of the kernel."""
-    monkeypatch.setattr(outside, "_FILE_CLOCK_TICK", 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relstate.storage.environment import LocalEnvironment
+from relstate.storage.environment import FOLDER_VERSION_TICK, LocalEnvironment
 from relstate.storage.errors import (
     CorruptionError,
     EpochNotFoundError,
@@ -135,14 +135,15 @@ def test_refreshing_the_newest_state_returns_it_after_a_few_looks(
     ]
 
 
-def test_refreshing_takes_one_look_at_a_folder_at_rest(
-    environment: LocalEnvironment, at_rest: None
-) -> None:
+def test_refreshing_takes_one_look_at_a_folder_at_rest(environment: LocalEnvironment) -> None:
     """What the folder held when its version was taken is still there, and nothing else."""
-    log, old = new_store(environment, "orders")
-    watched = FaultyEnvironment(environment.root)
+    clock = ManualClock()
+    log, old = new_store(quick_environment(environment.root, clock), "orders")
+    watched = FaultyEnvironment(environment.root, clock=clock)
     reader = Log(watched)
     reader.refresh(reader.load())
+    clock.advance(FOLDER_VERSION_TICK)
+    reader.refresh(old)
     before = len(watched.touches)
 
     assert reader.refresh(old) is old
@@ -155,11 +156,54 @@ def test_refreshing_takes_one_look_at_a_folder_at_rest(
         reader.refresh(new)
 
 
-def test_a_folder_that_has_just_changed_has_no_version(environment: LocalEnvironment) -> None:
-    """A second change within one tick of the file system's clock would not show in it."""
+def test_a_change_that_the_folders_version_does_not_show_is_seen(
+    environment: LocalEnvironment,
+) -> None:
+    """Two changes in one tick of the file system's clock, however far that is behind this one."""
+    clock = ManualClock()
+    log, state = new_store(quick_environment(environment.root, clock), "orders")
+
+    class OneTick(LocalEnvironment):
+        def folder_version(self, folder: str) -> tuple[int, ...]:
+            return (0,)
+
+    reader = Log(OneTick(environment.root, clock=clock))
+    reader.load()
+    for epoch in (3, 4, 5):
+        assert reader.refresh(state) is state
+        assert reader.refresh(state) is state
+        clock.advance(FOLDER_VERSION_TICK / 4)
+        newer = advanced(log, state, epoch)
+        state = reader.refresh(state)
+        assert state == newer
+
+
+def test_the_rest_of_a_folder_begins_when_its_version_was_seen(
+    environment: LocalEnvironment,
+) -> None:
+    """A reader that sleeps before it looks at the folder does not count its sleep as rest."""
+    clock = ManualClock()
+    log, state = new_store(quick_environment(environment.root, clock), "orders")
+
+    class Slow(LocalEnvironment):
+        def folder_version(self, folder: str) -> tuple[int, ...]:
+            clock.advance(2 * FOLDER_VERSION_TICK)
+            return (0,)
+
+    reader = Log(Slow(environment.root, clock=clock))
+    reader.load()
+    reader.refresh(state)
+    reader.refresh(state)
+    newer = advanced(log, state, 3)
+
+    assert reader.refresh(state) == newer
+
+
+def test_a_folder_that_is_not_there_has_no_version(environment: LocalEnvironment) -> None:
+    """Its reader looks for the files themselves, and finds out."""
     new_store(environment, "orders")
 
-    assert environment.folder_version("_log") is None
+    assert environment.folder_version("_log") is not None
     assert environment.folder_version("nowhere") is None
 
 
