@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from typing import TypeAlias
 
 from sqlglot import Token, TokenType
@@ -234,7 +235,7 @@ def _assignment(reader: TokenReader, names: tuple[str, str], tokens: Sequence[To
 
 def _value(reader: TokenReader, tokens: Sequence[Token]) -> str:
     """Return the text of a value that is stored; DEFAULT is NULL."""
-    return "NULL" if len(tokens) == 1 and _is_default(tokens[0]) else reader.source(tokens)
+    return "NULL" if len(tokens) == 1 and _word(tokens[0]) == "DEFAULT" else reader.source(tokens)
 
 
 def _inserted_query(reader: TokenReader) -> str:
@@ -247,21 +248,26 @@ def _inserted_query(reader: TokenReader) -> str:
     start, text = tokens[0].start, reader.source(tokens)
     if not is_values and not is_select:
         return text
-    words = [token.text.upper() for token in tokens]
-    stop = next((i for i, word in enumerate(words) if word == "FROM"), len(words))
+    words = [_word(token) for token in tokens]
+    depths = list(accumulate(_PARENTHESES.get(word, 0) for word in words))
+    level = 1 if is_values else 0
+    stop = next((i for i, word in enumerate(words) if word == "FROM" and not depths[i]), len(words))
     for index in reversed(range(1, stop)):
         before, after = words[index - 1], words[index + 1] if index + 1 < stop else ","
         is_item = before in ("(", ",", "SELECT") and after in (")", ",")
-        is_nested = words[:index].count("(") - words[:index].count(")") != is_values
-        if _is_default(tokens[index]) and is_item and not is_nested:
+        if words[index] == "DEFAULT" and is_item and depths[index] == level:
             first, last = tokens[index].start - start, tokens[index].end + 1 - start
             text = f"{text[:first]}NULL{text[last:]}"
     return text
 
 
-def _is_default(token: Token) -> bool:
-    quotes = (TokenType.IDENTIFIER, TokenType.STRING)
-    return token.text.upper() == "DEFAULT" and token.token_type not in quotes
+_PARENTHESES = {"(": 1, ")": -1}
+
+
+def _word(token: Token) -> str:
+    """Return a word or a sign in upper case; of what is in quotes, nothing."""
+    is_quoted = token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+    return "" if is_quoted else token.text.upper()
 
 
 def _columns(reader: TokenReader) -> tuple[str, ...]:

@@ -52,6 +52,18 @@ MERGE = """
         ),
         ("INSERT INTO t SELECT 7, DEFAULT", Insert("t", "SELECT 7, NULL")),
         (
+            "INSERT INTO t VALUES ('from', DEFAULT), ('(', DEFAULT), (`from`, DEFAULT)",
+            Insert("t", "VALUES ('from', NULL), ('(', NULL), (`from`, NULL)"),
+        ),
+        (
+            "INSERT INTO t VALUES (extract(YEAR FROM d), DEFAULT)",
+            Insert("t", "VALUES (extract(YEAR FROM d), NULL)"),
+        ),
+        (
+            "INSERT INTO t SELECT extract(YEAR FROM d), DEFAULT FROM (SELECT 1, DEFAULT)",
+            Insert("t", "SELECT extract(YEAR FROM d), NULL FROM (SELECT 1, DEFAULT)"),
+        ),
+        (
             "INSERT INTO t SELECT `default`, 'default', f(DEFAULT), (SELECT default) FROM default",
             Insert("t", "SELECT `default`, 'default', f(DEFAULT), (SELECT default) FROM default"),
         ),
