@@ -30,7 +30,7 @@ from .condition import (
     some,
     unknown,
 )
-from .constant import Constant, fit_to_column
+from .constant import Constant, check_order, fit_to_column
 from .domain import Domain, domain_of
 from .operand import FUNCTIONS, KNOWN, VALUES, Operand, OperandReader, about, refused
 from .pattern import escape_regex, next_prefix, parse_pattern
@@ -45,6 +45,7 @@ _OPERATORS: dict[type[Tree], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
+_EQUALITIES = ("=", "<>")
 _NULL_SAFE: dict[type[Tree], str] = {exp.NullSafeEQ: "=", exp.NullSafeNEQ: "<>"}
 _SUBQUERIES = (exp.Query, exp.Exists, exp.Subquery)
 _CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser)
@@ -196,6 +197,8 @@ class _Binder:
             test = _null_test(operand)
             return test if operator == "=" else test.negated()
         (fitted,) = fit_to_column([constant], operand.type, self._operands.zone)
+        if operator not in _EQUALITIES:
+            check_order(fitted, operand.type)
         when_null = (operator == "<>") if is_null_safe else None
         values = domain.compared(operator, fitted.value)
         return Member(operand.path, operand.type, values, when_null)

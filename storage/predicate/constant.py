@@ -188,7 +188,7 @@ def _start_of_day(day: int, target: t.DataType, zone: Zone) -> int | None:
     return None
 
 
-def _is_in_range(number: int, data_type: t.DataType) -> bool:
+def _is_in_range(number: int | Decimal, data_type: t.DataType) -> bool:
     domain = domain_of(data_type)
     assert domain is not None
     assert domain.most is not None
@@ -233,6 +233,18 @@ def fit_to_column(
     """
     _check_digits(constants, column_type)
     return [_fitted(constant, column_type, zone) for constant in constants]
+
+
+def check_order(constant: Constant, column_type: t.DataType) -> None:
+    """UnsupportedExpressionError for a number beyond BIGINT beside a column of integers.
+
+    Spark makes ``<`` and the like of the two TRUE or FALSE, for NULL too.
+    """
+    if type(column_type) in _DIGITS and not _is_in_range(constant.value, t.BigInt()):
+        raise UnsupportedExpressionError(
+            f"{constant.value} is outside of BIGINT, and all values of {column_type} are on one "
+            "side of it; use IS NOT NULL or FALSE"
+        )
 
 
 def _fitted(constant: Constant, column_type: t.DataType, zone: Zone) -> Constant:

@@ -59,6 +59,8 @@ SCHEMA = TableSchema.build(
         ("i = TRUE", "INT is not compared with a constant of type BOOLEAN; write a whole number"),
         ("i = 'x'", "INT is not compared with a constant of type STRING; write a whole number"),
         ("i = 5D", "INT is not compared with a constant of type DOUBLE"),
+        ("i < 9223372036854775808", "outside of BIGINT"),
+        ("NOT -9223372036854775809 > i", "outside of BIGINT"),
         ("n > 1e0", "DOUBLE; write a number without an exponent"),
         ("s = 5", "STRING is not compared with a constant of type INT; write text in quotes"),
         ("c = 'a'", "not compared here"),
