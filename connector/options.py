@@ -10,7 +10,7 @@
     write    path table opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
     stream   path table opColumn clustered ttl ttlColumn mergeSchema txnAppId
 
-A feed is a change feed read as a batch; a stream of reads follows one.
+``feed`` is a batch read of a change feed, ``follow`` a streaming read of one.
 
 Promises: one error reports all problems of a set of options, by the names of the documentation; an
 option that is unknown, or has no meaning for the operation, is refused and never ignored.
@@ -45,8 +45,8 @@ class ReadOptions:
 
     ``version`` or ``time`` names the epoch; if both are None, it is the latest.
     ``where``: a SQL expression, None for all rows; local times in it are those of ``time_zone``.
-    ``bound_condition``: one that `db.sql` has bound to the table's columns, as JSON.
-    ``expires_by``: rows that had expired by then are left out; None for the time of the read.
+    ``bound_condition``: a condition that `db.sql` has bound to the table's columns, as JSON.
+    ``expires_by``: rows that expire by this time are left out; None for the time of the read.
     """
 
     path: str
@@ -74,8 +74,9 @@ class Bound:
 class FeedOptions:
     """The options of a read of a change feed.
 
-    ``from_latest``: it starts after the epoch that is the latest when it starts. A stream without a
-    start begins with the whole table. ``deduplication`` is one of `storage.DEDUPLICATIONS`;
+    ``from_latest``: the read starts after the epoch that is the latest at its start. A stream
+    without a start begins with the whole table.
+    ``deduplication`` is one of `storage.DEDUPLICATIONS`;
     ``update_images``: an update is two rows, the row before it and the one after it.
     ``epochs_per_trigger``: how many epochs with changes a micro-batch takes at most, None for all.
     """
@@ -93,7 +94,7 @@ class FeedOptions:
 
     @property
     def has_start(self) -> bool:
-        """Whether a start was given."""
+        """Whether a start is set."""
         return self.from_latest or self.start.version is not None or self.start.time is not None
 
 
@@ -103,10 +104,10 @@ class WriteOptions:
 
     ``operation_column`` names the column with insert, update or delete; ``clustered``: all changes
     of a key arrive in one task, in order. ``ttl``: seconds after which the rows expire;
-    ``ttl_column`` names a column with those of each. ``merge_schema``: columns that the table lacks
-    are added to it. ``application`` and ``version`` make a retried write happen once: a version not
-    above the application's last is skipped. A version without an application belongs to the
-    streaming query that runs the write.
+    ``ttl_column`` names a column with the seconds of each row. ``merge_schema``: columns that the
+    table lacks are added to it. ``application`` and ``version`` make a retried write happen once: a
+    version not above the application's last is skipped. A version without an application belongs
+    to the streaming query that runs the write.
     """
 
     path: str
@@ -121,8 +122,8 @@ class WriteOptions:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Return the options of a batch read; OptionError, naming every problem, if there is one."""
-    values = _parsed(options, _READ | _INTERNAL, "a read", _check_time_zone, _check_epoch)
+    """Return the options of a batch read; OptionError names every problem."""
+    values = _parse_options(options, _READ | _INTERNAL, "a read", _check_time_zone, _check_epoch)
     return ReadOptions(
         path=values["path"],
         table=values["table"],
@@ -138,7 +139,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def is_feed(options: Mapping[str, str]) -> bool:
-    """Return whether a read is one of a change feed. OptionError if the option is no boolean."""
+    """Return whether a read is one of a change feed. OptionError if the option is not a boolean."""
     for key, text in options.items():
         if key.lower() == "readchangefeed":
             try:
@@ -149,26 +150,30 @@ def is_feed(options: Mapping[str, str]) -> bool:
 
 
 def feed_options(options: Mapping[str, str]) -> FeedOptions:
-    """Return the options of a change feed read as a batch. Errors as of `read_options`."""
-    use = "a batch read of a change feed"
-    return _feed_options(_parsed(options, _FEED, use, _check_time_zone, _check_range, _check_start))
+    """Return the options of a change feed read as a batch. Errors: as `read_options`."""
+    operation = "a batch read of a change feed"
+    return _feed_options(
+        _parse_options(options, _FEED, operation, _check_time_zone, _check_range, _check_start)
+    )
 
 
-def follow_options(options: Mapping[str, str]) -> FeedOptions:
-    """Return the options of a stream that follows a change feed. Errors as of `read_options`."""
+def feed_stream_options(options: Mapping[str, str]) -> FeedOptions:
+    """Return the options of a stream that follows a change feed. Errors: as `read_options`."""
     if not is_feed(options):
         raise errors.OptionError(
             "a stream reads the changes of a table: set option 'readChangeFeed' to 'true'; rows "
             "have no order in which a stream could read them"
         )
-    use = "a streaming read of a change feed"
-    return _feed_options(_parsed(options, _FOLLOW, use, _check_time_zone, _check_range))
+    operation = "a streaming read of a change feed"
+    return _feed_options(
+        _parse_options(options, _FOLLOW, operation, _check_time_zone, _check_range)
+    )
 
 
-def either_feed_options(options: Mapping[str, str]) -> FeedOptions:
+def any_feed_options(options: Mapping[str, str]) -> FeedOptions:
     """Return the options of a feed that may be read as a batch or as a stream."""
     return _feed_options(
-        _parsed(options, _FEED | _FOLLOW, "a read of a change feed", _check_time_zone)
+        _parse_options(options, _FEED | _FOLLOW, "a read of a change feed", _check_time_zone)
     )
 
 
@@ -197,17 +202,23 @@ def _feed_options(values: Mapping[str, Any]) -> FeedOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Return the options of a batch write; OptionError, naming every problem, if there is one."""
-    return _write_options(_parsed(options, _WRITE, "a write", _check_operation, _check_identity))
+    """Return the options of a batch write; OptionError names every problem."""
+    return _write_options(
+        _parse_options(options, _WRITE, "a write", _check_operation, _check_identity)
+    )
 
 
-def stream_options(options: Mapping[str, str]) -> WriteOptions:
-    """Return the options of a streaming write. Errors as of `write_options`.
+def stream_write_options(options: Mapping[str, str]) -> WriteOptions:
+    """Return the options of a streaming write. Errors: as `write_options`.
 
-    Its version is the number of the micro-batch, so that it cannot be given.
+    The version is the number of the micro-batch, so it is not an option.
     """
-    own = {key: value for key, value in options.items() if key.lower() not in _SET_BY_SPARK}
-    return _write_options(_parsed(own, _STREAM, "a streaming write", _check_operation))
+    sink_options = {
+        key: value for key, value in options.items() if key.lower() not in _SET_BY_SPARK
+    }
+    return _write_options(
+        _parse_options(sink_options, _STREAM, "a streaming write", _check_operation)
+    )
 
 
 def _write_options(values: Mapping[str, Any]) -> WriteOptions:
@@ -224,52 +235,54 @@ def _write_options(values: Mapping[str, Any]) -> WriteOptions:
     )
 
 
-def _parsed(
-    options: Mapping[str, str], known: Mapping[str, _Parse], use: str, *checks: _Check
+def _parse_options(
+    options: Mapping[str, str], parsers: Mapping[str, _Parse], operation: str, *checks: _Check
 ) -> dict[str, Any]:
-    """Return the values of options by their names. OptionError, with every problem.
+    """Return the values of options by name. OptionError names every problem.
 
-    ``known``: how each is parsed; ``use``: what they are for, in a message.
+    ``parsers``: the known options; ``operation``: what the options are for, in a message.
     """
-    names = {name.lower(): name for name in known}
+    names = {name.lower(): name for name in parsers}
     values: dict[str, Any] = {}
     problems: list[str] = []
     for key, text in options.items():
         name = names.get(key.lower())
         if name is None:
-            problems.append(_unknown(key, known, use))
+            problems.append(_unknown_option_problem(key, parsers, operation))
             continue
         try:
-            values[name] = known[name](text)
+            values[name] = parsers[name](text)
         except ValueError as error:
             problems.append(f"option {name!r} is {text!r}: {error}")
     present = {names.get(key.lower()) for key in options}
     problems += [_MISSING[name] for name in _REQUIRED if name not in present]
     problems += [problem for check in checks if (problem := check(values)) is not None]
     if problems:
-        raise errors.OptionError(_joined(problems, use))
+        raise errors.OptionError(_join_problems(problems, operation))
     return values
 
 
-def _joined(problems: Sequence[str], use: str) -> str:
+def _join_problems(problems: Sequence[str], operation: str) -> str:
     if len(problems) == 1:
         return problems[0]
-    return f"{len(problems)} problems in the options of {use}: " + "; ".join(problems)
+    return f"{len(problems)} problems in the options of {operation}: " + "; ".join(problems)
 
 
-def _unknown(key: str, known: Mapping[str, _Parse], use: str) -> str:
+def _unknown_option_problem(key: str, parsers: Mapping[str, _Parse], operation: str) -> str:
     lowered = key.lower()
     if lowered == "paths":
         return "load() was given several paths; a relstate table is in one store"
-    for name in _EVERY_NAME:
+    for name in _ALL_NAMES:
         if name.lower() == lowered:
-            return f"option {name!r} has no meaning for {use}"
-    public = [name for name in known if name not in _INTERNAL]
+            return f"option {name!r} has no meaning for {operation}"
+    public = [name for name in parsers if name not in _INTERNAL]
     by_lower_case = {name.lower(): name for name in public}
-    near = [repr(by_lower_case[name]) for name in get_close_matches(lowered, by_lower_case, n=2)]
-    if near:
-        return f"unknown option {key!r} for {use}; did you mean {' or '.join(near)}?"
-    return f"unknown option {key!r} for {use}; the options are {', '.join(public)}"
+    similar_names = [
+        repr(by_lower_case[name]) for name in get_close_matches(lowered, by_lower_case, n=2)
+    ]
+    if similar_names:
+        return f"unknown option {key!r} for {operation}; did you mean {' or '.join(similar_names)}?"
+    return f"unknown option {key!r} for {operation}; the options are {', '.join(public)}"
 
 
 def _check_time_zone(values: Mapping[str, Any]) -> str | None:
@@ -384,11 +397,11 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _whole_number(least: int, most: int) -> _Parse:
+def _whole_number(minimum: int, maximum: int) -> _Parse:
     def parse(text: str) -> int:
-        number = int(text) if _DIGITS.fullmatch(text) else least - 1
-        if not least <= number <= most:
-            raise ValueError(f"it must be a whole number from {least} to {most}")
+        number = int(text) if _DIGITS.fullmatch(text) else minimum - 1
+        if not minimum <= number <= maximum:
+            raise ValueError(f"it must be a whole number from {minimum} to {maximum}")
         return number
 
     return parse
@@ -425,7 +438,7 @@ _READ = _TABLE | {
     "timeZone": _text,
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
 }
-# What relstate gives its own reads; users need not know it.
+# Options that relstate sets on its own reads; they are not documented.
 _INTERNAL: dict[str, _Parse] = {"boundCondition": _text}
 _STREAM = _TABLE | {
     "opColumn": _text,
@@ -453,6 +466,6 @@ _FEED = _CHANGES | {
     "endingBoundInclusive": _boolean,
 }
 _FOLLOW = _CHANGES | {"maxEpochsPerTrigger": _whole_number(1, _MAX_LONG)}
-_EVERY_NAME = tuple(_READ | _FEED | _FOLLOW | _WRITE)
-# Spark puts these of its own among the options of a streaming sink.
+_ALL_NAMES = tuple(_READ | _FEED | _FOLLOW | _WRITE)
+# Spark adds these to the options of a streaming sink.
 _SET_BY_SPARK = ("queryname", "checkpointlocation")

@@ -14,9 +14,9 @@ import pytest
 
 from relstate.connector.options import (
     feed_options,
-    follow_options,
+    feed_stream_options,
     read_options,
-    stream_options,
+    stream_write_options,
     write_options,
 )
 from relstate.storage import Store, errors
@@ -158,7 +158,7 @@ def _anchors(document: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("column", "parse"), [(1, read_options), (2, write_options), (3, stream_options)]
+    ("column", "parse"), [(1, read_options), (2, write_options), (3, stream_write_options)]
 )
 def test_the_table_of_options_is_complete(column: int, parse: object) -> None:
     """An option is in the table, with a mark for a use, exactly if that use knows it."""
@@ -171,7 +171,7 @@ def test_the_table_of_options_is_complete(column: int, parse: object) -> None:
     assert documented == set(known.split(", "))
 
 
-@pytest.mark.parametrize(("column", "parse"), [(1, feed_options), (2, follow_options)])
+@pytest.mark.parametrize(("column", "parse"), [(1, feed_options), (2, feed_stream_options)])
 def test_the_table_of_feeds_is_complete(column: int, parse: object) -> None:
     """As that of the other options, for batches and streams of changes."""
     given = {"noSuchOption": "1", "path": "/p", "table": "t", "readChangeFeed": "true"}

@@ -1,7 +1,7 @@
 """The command ``doctor``: why Spark may fail to see relstate, or a store may fail to work.
 
 Promises: nothing is changed but for one file that is created in the store and removed; every check
-has a time limit; none needs Spark to run.
+has a time limit; no check starts Spark.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .pythons import (
     assign_roles,
     judge_discovery,
     judge_roles,
+    ok,
     problem,
     warning,
-    well,
 )
 from .surroundings import Surroundings, surroundings
 from .terminal import Heading, json_option, progress, show_document, show_table, show_text
@@ -64,7 +64,7 @@ def _show(diagnosis: Diagnosis) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All findings; ``ok`` says that none of them is a problem."""
+    """All findings; ``ok`` is whether none of them is a problem."""
 
     ok: bool
     findings: tuple[Finding, ...]
@@ -96,15 +96,15 @@ _JAVA_VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
 
 def spark_home(surroundings: Surroundings) -> str | None:
     """Return the folder of Spark: SPARK_HOME, else this Python's pyspark; None without either."""
-    named = surroundings.variables.get("SPARK_HOME")
-    if named is not None:
-        return named
+    home = surroundings.variables.get("SPARK_HOME")
+    if home is not None:
+        return home
     spec = find_spec("pyspark")
     return None if spec is None or spec.origin is None else str(PurePath(spec.origin).parent)
 
 
 def spark_libraries(surroundings: Surroundings) -> tuple[str, ...]:
-    """Return what Spark puts into the PYTHONPATH of the Pythons it starts."""
+    """Return the archives that Spark adds to the PYTHONPATH of the Pythons that it starts."""
     home = spark_home(surroundings)
     if home is None:
         return ()
@@ -114,25 +114,25 @@ def spark_libraries(surroundings: Surroundings) -> tuple[str, ...]:
 
 
 def judge_spark_home(surroundings: Surroundings, driver: Role) -> Finding:
-    """Return whether the Spark that is started is the one of the driver's pyspark."""
+    """Return a finding on whether SPARK_HOME has the version of the driver's pyspark."""
     subject = "SPARK_HOME"
-    named = surroundings.variables.get("SPARK_HOME")
-    if named is None:
-        return well(subject, "not set: Spark is the one in pyspark")
-    names = map(_CORE.fullmatch, surroundings.names_in(f"{named}/jars"))
-    versions = [name["version"] for name in names if name]
+    home = surroundings.variables.get("SPARK_HOME")
+    if home is None:
+        return ok(subject, "not set: Spark is the one in pyspark")
+    matches = map(_CORE.fullmatch, surroundings.names_in(f"{home}/jars"))
+    versions = [match["version"] for match in matches if match]
     remedy = "unset SPARK_HOME, so that pyspark starts the Spark it brought"
     if not versions:
-        return problem(subject, f"{named!r} holds no Spark", remedy)
+        return problem(subject, f"{home!r} holds no Spark", remedy)
     pyspark = driver.interpreter and driver.interpreter.versions.get("pyspark")
     if pyspark and versions != [pyspark]:
-        found = f"{named} is Spark {', '.join(versions)}, pyspark is {pyspark}"
-        return problem(subject, found, remedy)
-    return well(subject, f"{named} is Spark {', '.join(versions)}")
+        description = f"{home} is Spark {', '.join(versions)}, pyspark is {pyspark}"
+        return problem(subject, description, remedy)
+    return ok(subject, f"{home} is Spark {', '.join(versions)}")
 
 
 def judge_java(surroundings: Surroundings) -> Finding:
-    """Return whether Spark finds a Java that it runs on: JAVA_HOME's, else the one on PATH."""
+    """Return a finding on the Java that Spark uses: JAVA_HOME's, else the one on PATH."""
     subject = "Java"
     home = surroundings.variables.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else "java"
@@ -144,38 +144,38 @@ def judge_java(surroundings: Surroundings) -> Finding:
     )
     if surroundings.path_of(program) is None:
         return problem(subject, f"there is no {program!r} ({origin})", remedy)
-    done = surroundings.run(program, "-version", seconds=JAVA_SECONDS)
-    version = _JAVA_VERSION.search(f"{done.errors}\n{done.output}")
+    outcome = surroundings.run(program, "-version", seconds=JAVA_SECONDS)
+    version = _JAVA_VERSION.search(f"{outcome.errors}\n{outcome.output}")
     if version is None:
-        text = f"{program!r} does not print its version: {done.last_words} ({origin})"
-        return problem(subject, text, remedy)
-    text = f"Java {version['major']} ({origin})"
+        description = f"{program!r} does not print its version: {outcome.last_words} ({origin})"
+        return problem(subject, description, remedy)
+    description = f"Java {version['major']} ({origin})"
     if int(version["major"]) < LEAST_JAVA:
-        return problem(subject, f"{text}; Spark needs {LEAST_JAVA} or newer", remedy)
-    return well(subject, text)
+        return problem(subject, f"{description}; Spark needs {LEAST_JAVA} or newer", remedy)
+    return ok(subject, description)
 
 
-# What many systems give; fewer make relstate close and open segments all the time.
+# The default of many systems; with fewer, relstate closes and reopens segments all the time.
 FEW_DESCRIPTORS = 1024
 
 
 def judge_store(surroundings: Surroundings, path: str) -> Iterator[Finding]:
-    """Yield whether a store opens, and whether its file system and this process are fit for it."""
+    """Yield findings on opening a store, its file system and the limits of this process."""
     try:
         environment = environment_of(path)
         with Store.open(path, environment=environment) as store:
-            found = f"{store.path}: {len(store.tables())} tables at epoch {store.epoch}"
+            description = f"{store.path}: {len(store.tables())} tables at epoch {store.epoch}"
     except errors.RelstateError as error:
         advice = "give the path of a store, or repair what the message says"
         yield problem("store", f"{type(error).__name__}: {error}", advice)
     else:
-        yield well("store", found)
+        yield ok("store", description)
         yield _judge_links(environment)
     yield _judge_descriptors(surroundings)
 
 
 def _judge_links(environment: Environment) -> Finding:
-    """Create a file as a commit does and remove it."""
+    """Return a finding on creating a file as a commit does; the file is removed."""
     subject = "hard links"
     name = f".doctor-{environment.random_id()}"
     try:
@@ -184,17 +184,17 @@ def _judge_links(environment: Environment) -> Finding:
     except errors.RelstateError as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EROFS):
-            found = "this user cannot write into the store, so hard links could not be tried"
-            return warning(subject, found, "run doctor as the user who writes")
+            description = "this user cannot write into the store, so hard links could not be tried"
+            return warning(subject, description, "run doctor as the user who writes")
         advice = "put the store on a local POSIX file system with hard links"
         return problem(subject, str(error), advice)
-    return well(subject, "the store's file system supports them")
+    return ok(subject, "the store's file system supports them")
 
 
 def _judge_descriptors(surroundings: Surroundings) -> Finding:
     subject = "open files"
     limit = surroundings.descriptor_limit()
     if limit is not None and limit < FEW_DESCRIPTORS:
-        found = f"a process may have {limit} open"
-        return warning(subject, found, f"raise the limit: ulimit -n {4 * FEW_DESCRIPTORS}")
-    return well(subject, f"a process may have {'any number' if limit is None else limit} open")
+        description = f"a process may have {limit} open"
+        return warning(subject, description, f"raise the limit: ulimit -n {4 * FEW_DESCRIPTORS}")
+    return ok(subject, f"a process may have {'any number' if limit is None else limit} open")

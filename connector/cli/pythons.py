@@ -1,4 +1,4 @@
-"""The Pythons that take part when Spark uses relstate, and what each of them can import.
+"""The Python interpreters that Spark uses with relstate, and the modules that each can import.
 
 Spark 4.3 starts three: the driver's own; one for all that data sources do, which is what
 PYSPARK_DRIVER_PYTHON names, else PYSPARK_PYTHON, else ``python3`` on PATH (PythonUtils in Spark's
@@ -10,8 +10,8 @@ At the first use of a Python data source Spark lists all modules named ``pyspark
 each (pyspark/sql/worker/lookup_data_sources.py). One that fails hides all of them: Spark only says
 DATA_SOURCE_NOT_FOUND.
 
-Promises: every interpreter is asked itself, and each module is imported in a process of its own
-with a time limit, so the one that fails, hangs or ends the process is named.
+Promises: every interpreter is started to report on itself, and each module is imported in a
+separate process with a time limit, so that a module that fails, hangs or ends the process is named.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Status = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check of ``subject`` ``found``, and what to do; ``advice`` is empty where all is well.
+    """What a check of ``subject`` ``found``, and what to do: ``advice``, empty if ``status`` is ok.
 
-    A ``problem`` keeps relstate from working in Spark, a ``warning`` may.
+    A ``problem`` prevents relstate from working in Spark; a ``warning`` may prevent it.
     """
 
     subject: str
@@ -40,18 +40,18 @@ class Finding:
     advice: str = ""
 
 
-def well(subject: str, found: str) -> Finding:
+def ok(subject: str, found: str) -> Finding:
     """Return a finding that needs no action."""
     return Finding(subject, "ok", found)
 
 
 def warning(subject: str, found: str, advice: str) -> Finding:
-    """Return a finding of what may go wrong."""
+    """Return a finding that may prevent relstate from working."""
     return Finding(subject, "warning", found, advice)
 
 
 def problem(subject: str, found: str, advice: str) -> Finding:
-    """Return a finding of what is wrong."""
+    """Return a finding that prevents relstate from working."""
     return Finding(subject, "problem", found, advice)
 
 
@@ -60,7 +60,7 @@ LEAST_PYTHON = (3, 11)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A module, the least version of it that is needed, and the first that is too new."""
+    """A module, the lowest version that is supported, and the first that is too new."""
 
     module: str
     least: tuple[int, ...]
@@ -68,7 +68,7 @@ class Requirement:
 
     def admits(self, version: str) -> bool:
         """Return whether a version is within the bounds."""
-        numbers = numbers_of(version)
+        numbers = version_numbers(version)
         return self.least <= numbers and (self.below is None or numbers < self.below)
 
     def __str__(self) -> str:
@@ -87,8 +87,8 @@ REQUIREMENTS = (
 )
 
 
-def numbers_of(version: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with: (4, 3, 0) of ``4.3.0.dev1``."""
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers at the start of a version: (4, 3, 0) for ``4.3.0.dev1``."""
     match = re.match(r"\d+(\.\d+)*", version)
     return tuple(map(int, match[0].split("."))) if match else ()
 
@@ -140,7 +140,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A Python and its purpose: the program, what named it, what it reports, or why it does not."""
+    """A Python and its purpose: the program, what named it, its report or why there is none."""
 
     subject: str
     program: str
@@ -152,83 +152,88 @@ class Role:
 def assign_roles(surroundings: Surroundings, libraries: tuple[str, ...]) -> tuple[Role, Role, Role]:
     """Return the driver's Python, the data sources' Python and the functions' Python.
 
-    ``libraries``: Spark's own, which it puts first in the PYTHONPATH of those it starts.
+    ``libraries``: Spark's own, which come first in the PYTHONPATH of the Pythons that it starts.
     """
-    worker = _named(surroundings, "PYSPARK_PYTHON")
-    source = _named(surroundings, "PYSPARK_DRIVER_PYTHON", *worker)
+    worker = _program_of(surroundings, "PYSPARK_PYTHON")
+    source = _program_of(surroundings, "PYSPARK_DRIVER_PYTHON", *worker)
     driver = (surroundings.executable, "it runs this command")
-    known = {
-        program: _ask(surroundings, program, libraries)
+    answers = {
+        program: _ask_interpreter(surroundings, program, libraries)
         for program in dict.fromkeys((driver[0], source[0], worker[0]))
     }
     return (
-        Role("driver's Python", *driver, *known[driver[0]]),
-        Role("data sources' Python", *source, *known[source[0]]),
-        Role("functions' Python", *worker, *known[worker[0]]),
+        Role("driver's Python", *driver, *answers[driver[0]]),
+        Role("data sources' Python", *source, *answers[source[0]]),
+        Role("functions' Python", *worker, *answers[worker[0]]),
     )
 
 
-def _named(
+def _program_of(
     surroundings: Surroundings,
     variable: str,
-    otherwise: str = "python3",
-    reason: str = "the python3 on PATH, as PYSPARK_PYTHON is not set",
+    default: str = "python3",
+    default_origin: str = "the python3 on PATH, as PYSPARK_PYTHON is not set",
 ) -> tuple[str, str]:
     """Return the program that a variable names, and what named it."""
-    named = surroundings.variables.get(variable)
-    return (otherwise, reason) if named is None else (named, f"named by {variable}")
+    program = surroundings.variables.get(variable)
+    return (default, default_origin) if program is None else (program, f"named by {variable}")
 
 
-def _ask(
+def _ask_interpreter(
     surroundings: Surroundings, program: str, libraries: tuple[str, ...]
 ) -> tuple[Interpreter | None, str]:
-    """Return what a Python reports about itself, or None and why it reports nothing."""
+    """Return the report of a Python about itself, or None and why there is none."""
     if surroundings.path_of(program) is None:
         return None, "there is no such program"
     modules = ["relstate", *(requirement.module for requirement in REQUIREMENTS)]
-    ended = surroundings.run(
+    outcome = surroundings.run(
         program, "-c", _PROGRAM, *modules, seconds=SECONDS, python_path=libraries
     )
-    answer = marked(ended.output)
+    answer = find_answer(outcome.output)
     if answer is None:
-        return None, f"it does not run as Python: {ended.last_words}"
+        return None, f"it does not run as Python: {outcome.last_words}"
     facts: dict[str, Any] = json.loads(answer)
     return Interpreter(
         **{**facts, "version": tuple(facts["version"]), "listed": tuple(facts["listed"])}
     ), ""
 
 
-def marked(output: str) -> str | None:
-    """Return the answer of a program of this module, without other modules' output, or None."""
+def find_answer(output: str) -> str | None:
+    """Return the answer in the output of a program of this module; None if there is none."""
     lines = [line for line in output.splitlines() if line.startswith(_MARK)]
     return lines[-1].removeprefix(_MARK) if lines else None
 
 
-def judge_roles(driver: Role, *others: Role) -> Iterator[Finding]:
+def judge_roles(driver: Role, *spark_roles: Role) -> Iterator[Finding]:
     """Yield a finding for each Python; those that Spark starts are compared with the driver's."""
     yield _judge(driver, None)
-    for role in others:
+    for role in spark_roles:
         yield _judge(role, driver.interpreter)
 
 
 def _judge(role: Role, driver: Interpreter | None) -> Finding:
     interpreter = role.interpreter
     if interpreter is None:
-        return problem(role.subject, f"{_name(role)}: {role.trouble}", _USE_ONE)
-    where = f"Python {_dotted(interpreter.version)} at {interpreter.executable} ({role.origin})"
-    troubles = [*_lacks(interpreter), *(_differs(interpreter, driver) if driver else ())]
+        return problem(role.subject, f"{_describe_program(role)}: {role.trouble}", _USE_ONE_PYTHON)
+    description = (
+        f"Python {_dotted(interpreter.version)} at {interpreter.executable} ({role.origin})"
+    )
+    troubles = [
+        *_missing_requirements(interpreter),
+        *(_driver_differences(interpreter, driver) if driver else ()),
+    ]
     if troubles:
-        advice = _USE_ONE if driver and driver.prefix != interpreter.prefix else _INSTALL
-        return problem(role.subject, f"{where}: {'; '.join(troubles)}", advice)
+        advice = _USE_ONE_PYTHON if driver and driver.prefix != interpreter.prefix else _INSTALL
+        return problem(role.subject, f"{description}: {'; '.join(troubles)}", advice)
     if driver and driver.versions["pyarrow"] != interpreter.versions["pyarrow"]:
         versions = (
             f"pyarrow {interpreter.versions['pyarrow']}, the driver {driver.versions['pyarrow']}"
         )
-        return warning(role.subject, f"{where} has {versions}", _USE_ONE)
-    return well(role.subject, where)
+        return warning(role.subject, f"{description} has {versions}", _USE_ONE_PYTHON)
+    return ok(role.subject, description)
 
 
-_USE_ONE = (
+_USE_ONE_PYTHON = (
     "let Spark start the Python that runs the driver: "
     'export PYSPARK_PYTHON="$(command -v python)" PYSPARK_DRIVER_PYTHON="$(command -v python)" '
     "in its activated environment"
@@ -239,11 +244,11 @@ _INSTALL = "pip install relstate in this environment, which brings what it needs
 _MISSING = "No module named '{}'"
 
 
-def _name(role: Role) -> str:
+def _describe_program(role: Role) -> str:
     return f"{role.program!r} ({role.origin})"
 
 
-def _lacks(interpreter: Interpreter) -> Iterator[str]:
+def _missing_requirements(interpreter: Interpreter) -> Iterator[str]:
     """Yield what relstate needs and this interpreter lacks, or has in a wrong version."""
     if interpreter.version < LEAST_PYTHON:
         yield f"relstate needs Python {_dotted(LEAST_PYTHON)} or newer"
@@ -261,14 +266,14 @@ def _lacks(interpreter: Interpreter) -> Iterator[str]:
             yield f"it has {requirement.module} {version}, which is not {requirement}"
 
 
-def _differs(interpreter: Interpreter, driver: Interpreter) -> Iterator[str]:
-    """Yield in what an interpreter differs from the driver's and must not."""
+def _driver_differences(interpreter: Interpreter, driver: Interpreter) -> Iterator[str]:
+    """Yield the differences from the driver's interpreter that Spark does not allow."""
     if interpreter.version[:2] != driver.version[:2]:
         yield f"the driver runs Python {_dotted(driver.version)}, and Spark wants one minor version"
     for module in ("relstate", "pyspark"):
-        own, expected = interpreter.versions.get(module), driver.versions.get(module)
-        if own and expected and own != expected:
-            yield f"it has {module} {own}, the driver {expected}"
+        version, driver_version = interpreter.versions.get(module), driver.versions.get(module)
+        if version and driver_version and version != driver_version:
+            yield f"it has {module} {version}, the driver {driver_version}"
 
 
 DISCOVERY_SECONDS = 30.0
@@ -300,31 +305,31 @@ def judge_discovery(
         return  # the finding on the interpreter says so
     broken = False
     for module in interpreter.listed:
-        trouble = _trouble(surroundings, role.program, module, libraries)
+        trouble = _discovery_trouble(surroundings, role.program, module, libraries)
         if trouble is not None:
             broken = True
             yield problem(_DISCOVERY, f"{module} cannot be imported: {trouble}", _remedy(module))
     if DATA_SOURCE_MODULE not in interpreter.listed and "relstate" not in interpreter.troubles:
-        yield _not_listed(surroundings, role, libraries)
+        yield _not_listed_finding(surroundings, role, libraries)
     elif DATA_SOURCE_MODULE in interpreter.listed and not broken:
-        yield well(_DISCOVERY, f"Spark finds {', '.join(interpreter.listed)}")
+        yield ok(_DISCOVERY, f"Spark finds {', '.join(interpreter.listed)}")
 
 
-def _trouble(
+def _discovery_trouble(
     surroundings: Surroundings, program: str, module: str, libraries: tuple[str, ...]
 ) -> str | None:
-    """Return why Spark cannot take a data source from a module; None if it can."""
-    done = surroundings.run(
+    """Return why Spark cannot load a data source from a module; None if it can."""
+    outcome = surroundings.run(
         program, "-c", _DISCOVERY_PROGRAM, module, seconds=DISCOVERY_SECONDS, python_path=libraries
     )
-    answer = marked(done.output)
-    if answer is not None and answer.startswith("ok") and done.code == 0:
+    answer = find_answer(outcome.output)
+    if answer is not None and answer.startswith("ok") and outcome.code == 0:
         return None
-    if done.code is not None and done.code < 0:
-        return f"it ended the process by signal {-done.code}"
-    if not done.errors.strip():
-        return f"it ended the process with exit code {done.code}"
-    return done.last_words
+    if outcome.code is not None and outcome.code < 0:
+        return f"it ended the process by signal {-outcome.code}"
+    if not outcome.errors.strip():
+        return f"it ended the process with exit code {outcome.code}"
+    return outcome.last_words
 
 
 def _remedy(module: str) -> str:
@@ -337,17 +342,19 @@ def _remedy(module: str) -> str:
     )
 
 
-def _not_listed(surroundings: Surroundings, role: Role, libraries: tuple[str, ...]) -> Finding:
-    where = f"{role.interpreter.executable if role.interpreter else role.program}"
-    if _trouble(surroundings, role.program, DATA_SOURCE_MODULE, libraries) is None:
+def _not_listed_finding(
+    surroundings: Surroundings, role: Role, libraries: tuple[str, ...]
+) -> Finding:
+    executable = f"{role.interpreter.executable if role.interpreter else role.program}"
+    if _discovery_trouble(surroundings, role.program, DATA_SOURCE_MODULE, libraries) is None:
         return problem(
             _DISCOVERY,
-            f"{DATA_SOURCE_MODULE} can be imported by {where}, but Spark does not list it: it is "
-            "in no folder of sys.path",
+            f"{DATA_SOURCE_MODULE} can be imported by {executable}, but Spark does not list it: "
+            "it is in no folder of sys.path",
             "install relstate again: pip install relstate, or pip install -e . in a checkout",
         )
     return problem(
         _DISCOVERY,
-        f"{DATA_SOURCE_MODULE} is not installed for {where}",
+        f"{DATA_SOURCE_MODULE} is not installed for {executable}",
         "pip install relstate in that environment",
     )

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from relstate.connector import catalog_table
 from relstate.connector.failure import strip_traceback
-from relstate.connector.options import WriteOptions, stream_options, write_options
+from relstate.connector.options import WriteOptions, stream_write_options, write_options
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import (
     UPSERTS,
@@ -45,7 +45,7 @@ def plan_batch(options: Mapping[str, str], schema: StructType, *, overwrite: boo
 def plan_stream(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
     """Return the writer of a micro-batch; errors as for `plan_batch`."""
     catalog_table.check_destination(options)
-    return StreamWriter(_job(stream_options(options), schema, overwrite))
+    return StreamWriter(_job(stream_write_options(options), schema, overwrite))
 
 
 def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:

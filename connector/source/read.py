@@ -16,7 +16,7 @@ from relstate.connector import catalog_table
 from relstate.connector.failure import strip_traceback
 from relstate.connector.options import (
     ReadOptions,
-    either_feed_options,
+    any_feed_options,
     feed_options,
     is_feed,
     read_options,
@@ -66,7 +66,7 @@ def plan_reader(given_options: Mapping[str, str], schema: StructType) -> TableRe
 
 def _schema_of(given_options: Mapping[str, str]) -> StructType:
     if is_feed(given_options):
-        return feed_schema(either_feed_options(given_options))
+        return feed_schema(any_feed_options(given_options))
     options = read_options(given_options)
     return struct_type(named_columns(_plan(options).definition.schema, options.columns))
 

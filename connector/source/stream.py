@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 
 from relstate.connector import catalog_table
 from relstate.connector.failure import strip_traceback
-from relstate.connector.options import FeedOptions, follow_options
+from relstate.connector.options import FeedOptions, feed_stream_options
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import FeedPlan, FeedSnapshot, Store, TableDefinition, errors
 
@@ -117,7 +117,7 @@ def plan_stream(given: Mapping[str, str], schema: StructType) -> ChangeStreamRea
     OptionError for options that do not fit, MissingError where there is no such table,
     SchemaMismatchError for columns that its feed does not have.
     """
-    options = follow_options(catalog_table.stored_options(schema, given))
+    options = feed_stream_options(catalog_table.stored_options(schema, given))
     return ChangeStreamReader(options, schema)
 
 

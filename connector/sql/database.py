@@ -1,9 +1,9 @@
 """A store as a database: statements, tables and writers in one Spark session.
 
 Promises: a query reads all its tables at one epoch, the latest when `sql` is called; each
-reference is a relation of its own, which reads only the columns that the query may need, and the
-rows that its conditions allow; nothing is left in the session. Errors are relstate's own, or those
-of Spark about its own SQL.
+reference is a separate relation, which reads only the columns that the query may need, and the
+rows that its conditions allow; nothing is left in the session. Errors are relstate's, or Spark's
+errors about its own SQL.
 Does not know: how statements are written (statement), planned (relation) or run (ddl_run, dml_run,
 view_run).
 """
@@ -50,10 +50,10 @@ def connect(spark: SparkSession, path: str) -> Database:
     """
     if not hasattr(spark, "conf"):
         raise errors.SessionError(f"connect needs a SparkSession, not {spark!r}")
-    rows = spark.conf.get(_BATCH_ROWS)
-    if rows is not None and int(rows) <= 0:
+    batch_rows = spark.conf.get(_BATCH_ROWS)
+    if batch_rows is not None and int(batch_rows) <= 0:
         raise errors.SessionError(
-            f"{_BATCH_ROWS} is {rows}, and below 1 Spark cannot read from a Python source: "
+            f"{_BATCH_ROWS} is {batch_rows}, and below 1 Spark cannot read from a Python source: "
             f"spark.conf.unset('{_BATCH_ROWS}') restores the default"
         )
     return Database(spark, Store.open(path))
@@ -106,14 +106,14 @@ class Database:
                 return reader.frame(reader.plan(query, consistent=consistent))
             case Explain(query, mode):
                 return self._explain(query, mode)
-            case change if isinstance(change, DmlStatement):
-                outcome = self._dml.run(change)
+            case dml_statement if isinstance(dml_statement, DmlStatement):
+                outcome = self._dml.run(dml_statement)
                 return self._rows([outcome.row()], dml_run.SCHEMA)
-            case statement if isinstance(statement, ViewStatement):
-                result = self._view_ddl.run(statement)
+            case view_statement if isinstance(view_statement, ViewStatement):
+                result = self._view_ddl.run(view_statement)
                 return self._rows(result.rows, result.schema)
-            case definition:
-                result = self._ddl.run(definition)
+            case ddl_statement:
+                result = self._ddl.run(ddl_statement)
                 return self._rows(result.rows, result.schema)
 
     def refresh(self, views: str | Sequence[str] | None = None) -> Refreshed:
@@ -123,7 +123,7 @@ class Database:
         if other processes keep refreshing them, and the error of a view that cannot be computed,
         after the others were refreshed.
         """
-        return self._views.refresh(_names(views))
+        return self._views.refresh(_view_names(views))
 
     def check_views(self, views: str | Sequence[str] | None = None) -> tuple[ViewReport, ...]:
         """Compare views, by default all, with their SELECTs and their state with their inputs.
@@ -131,7 +131,7 @@ class Database:
         It costs as much as creating the views again. The report of a view that cannot be checked
         says why. ViewNotFoundError, SessionError.
         """
-        return check_views(self._spark, self._store, _names(views))
+        return check_views(self._spark, self._store, _view_names(views))
 
     def stream(
         self,
@@ -149,9 +149,9 @@ class Database:
         """
         if trigger is not None and available_now:
             raise errors.OptionError("trigger and available_now exclude each other; give one")
-        interval = 0.0 if trigger is None else _interval(trigger)
-        when = Trigger(interval, available_now)
-        return ViewStream(self._views, _names(views), when, query_name).start()
+        seconds = 0.0 if trigger is None else _trigger_seconds(trigger)
+        stream_trigger = Trigger(seconds, available_now)
+        return ViewStream(self._views, _view_names(views), stream_trigger, query_name).start()
 
     def table(
         self, name: str, *, version: int | None = None, timestamp: datetime | str | None = None
@@ -280,11 +280,11 @@ class Database:
         return self._spark.createDataFrame(rows, schema)
 
 
-def _names(views: str | Sequence[str] | None) -> Sequence[str] | None:
+def _view_names(views: str | Sequence[str] | None) -> Sequence[str] | None:
     return [views] if isinstance(views, str) else views
 
 
-def _interval(trigger: str | float) -> float:
+def _trigger_seconds(trigger: str | float) -> float:
     """Return a trigger's interval in seconds. OptionError for anything else."""
     try:
         seconds = float(parse_interval(trigger)) if isinstance(trigger, str) else float(trigger)

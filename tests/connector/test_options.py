@@ -10,7 +10,7 @@ from relstate.connector.options import (
     ReadOptions,
     WriteOptions,
     read_options,
-    stream_options,
+    stream_write_options,
     write_options,
 )
 from relstate.storage.errors import OptionError
@@ -193,13 +193,13 @@ def test_a_stream_ignores_what_spark_adds() -> None:
     """Spark puts the query's name and checkpoint among the options of a sink."""
     given = {**PLACE, "queryname": "q", "checkpointlocation": "/c", "txnAppId": "job"}
 
-    assert stream_options(given) == WriteOptions("/data/shop", "orders", application="job")
+    assert stream_write_options(given) == WriteOptions("/data/shop", "orders", application="job")
 
 
 def test_a_stream_has_its_own_version() -> None:
     """The number of the micro-batch is the version; another one would be ignored."""
     with pytest.raises(OptionError, match="'txnVersion' has no meaning for a streaming write"):
-        stream_options({**PLACE, "txnAppId": "job", "txnVersion": "1"})
+        stream_write_options({**PLACE, "txnAppId": "job", "txnVersion": "1"})
 
 
 @given(

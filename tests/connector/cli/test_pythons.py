@@ -17,7 +17,7 @@ from relstate.connector.cli.pythons import (
     assign_roles,
     judge_discovery,
     judge_roles,
-    numbers_of,
+    version_numbers,
 )
 from relstate.connector.cli.surroundings import Surroundings
 from support.machines import fake_python, machine, role, script
@@ -29,7 +29,7 @@ _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"
 def test_doctor_asks_for_what_pip_installs() -> None:
     """The requirements are those of the distribution, to the letter."""
     assert sorted(map(str, REQUIREMENTS)) == sorted(_PROJECT["dependencies"])
-    assert numbers_of(_PROJECT["requires-python"].removeprefix(">=")) == LEAST_PYTHON
+    assert version_numbers(_PROJECT["requires-python"].removeprefix(">=")) == LEAST_PYTHON
 
 
 @pytest.mark.parametrize(
