@@ -1,6 +1,6 @@
-"""A proposal: what one wants committed as one epoch, before there is an epoch for it.
+"""A proposal: the changes to commit as one epoch, before they have an epoch.
 
-Promises: values. What is new has no id yet: the commit gives it.
+Promises: values. New tables and views have no id yet: the commit assigns it.
 Does not know: whether it can be committed (transaction.py).
 """
 
@@ -20,7 +20,7 @@ from .view import CatalogView, ViewDefinition, ViewInput, ViewProgress
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be created; the commit gives it its id."""
+    """A table to be created; the commit assigns its id."""
 
     name: str
     schema: TableSchema
@@ -29,7 +29,7 @@ class NewTable:
 
 @dataclass(frozen=True, slots=True)
 class AlteredTable:
-    """A table's definition, and the one that is to take its place."""
+    """A table's definition, and the one that replaces it."""
 
     before: TableDefinition
     after: TableDefinition
@@ -39,7 +39,7 @@ class AlteredTable:
 class NewView:
     """A view to be created with the table of its rows and its state tables, in the plan's order.
 
-    The rest as in `ViewDefinition`; it has not begun to read.
+    The other fields are those of `ViewDefinition`. The view has read nothing yet.
     """
 
     table: NewTable
@@ -52,13 +52,13 @@ class NewView:
 
     @property
     def tables(self) -> tuple[NewTable, ...]:
-        """All its tables."""
+        """The table with its rows, then its state tables."""
         return (self.table, *self.internal)
 
 
 @dataclass(frozen=True, slots=True)
 class AlteredView:
-    """A view's definition, and the one that is to take its place."""
+    """A view's definition, and the one that replaces it."""
 
     before: ViewDefinition
     after: ViewDefinition
@@ -66,10 +66,10 @@ class AlteredView:
 
 @dataclass(frozen=True, slots=True)
 class NewProgress:
-    """How far a view has come with this commit; ``before``: the view as the refresh found it.
+    """The progress of a view after this commit; ``before``: the view as the refresh read it.
 
-    The rest as in `ViewProgress`. An input's epoch that is None stands for the epoch of the commit
-    itself: it is that of a view which is refreshed in it, too.
+    The other fields are those of `ViewProgress`. An epoch of None means the epoch of the commit
+    itself: the input is a view that the same commit refreshes.
     """
 
     before: CatalogView
@@ -83,16 +83,19 @@ class NewProgress:
         return self.before.view_id
 
     def at(self, epoch: int) -> ViewProgress:
-        """Return the progress that it is in a commit of some epoch."""
-        inputs = tuple((one, epoch if at is None else at) for one, at in self.inputs)
+        """Return the progress as a commit of an epoch records it."""
+        inputs = tuple(
+            (table_id, epoch if read_epoch is None else read_epoch)
+            for table_id, read_epoch in self.inputs
+        )
         return ViewProgress(self.view_id, self.reflects, inputs, self.backfill)
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a proposal rests on: it read the store at ``epoch``.
+    """What a proposal has read, from the store at ``epoch``.
 
-    ``conflicts`` tells of an entry committed since whether it changed what was read.
+    ``conflicts`` returns whether an entry committed since then changed what was read.
     """
 
     epoch: int
@@ -104,18 +107,18 @@ Required: TypeAlias = TableDefinition | CatalogView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What one wants committed as one epoch, over any number of tables.
+    """The changes to commit as one epoch, in any number of tables.
 
     ``operation`` names it for the history; ``started`` is when its job began, in microseconds
-    since 1970; ``data_change`` is False for upkeep, which no reader notices. ``segments`` are in
-    the order of their ranks, already published. ``removed`` names segments that upkeep replaced.
-    ``dropped_tables`` and ``based_tables`` are ids; based ones keep only what this commit adds.
-    A view goes with its tables, all of them. ``progress``: of the views that are refreshed; only
-    then may their tables' rows change.
-    ``transactions`` make a retry of the same work recognisable. ``reads`` is None for blind writes.
-    ``requires``: definitions and views that must be in the catalog just so.
-    ``oldest_epoch``: what is older can no longer be read after this commit. ``repairs_clock``: its
-    time may be before the last commit's.
+    since 1970; ``data_change`` is False for maintenance, which changes no rows. ``segments`` are in
+    the order of their ranks, already published. ``removed`` names segments that maintenance
+    replaced. ``dropped_tables`` and ``based_tables`` are ids; a based table has only the rows that
+    this commit adds. A view is dropped with all of its tables. ``progress``: of the views that are
+    refreshed; the rows of a view's tables change in no other commit.
+    ``transactions`` identify a retry of the same work. ``reads`` is None for blind writes.
+    ``requires``: definitions and views that must be unchanged in the catalog.
+    ``oldest_epoch``: older epochs can no longer be read after this commit. ``repairs_clock``: the
+    time of the commit may be before that of the last one.
     """
 
     operation: str
@@ -139,16 +142,16 @@ class Proposal:
     @property
     def new_tables(self) -> tuple[NewTable, ...]:
         """All tables to be created, in the order of their ids: those of the views come last."""
-        return (*self.created_tables, *(one for view in self.new_views for one in view.tables))
+        return (*self.created_tables, *(table for view in self.new_views for table in view.tables))
 
     @property
     def frees_space(self) -> bool:
-        """Whether files go because of it, at once or at the next vacuum."""
+        """Whether it lets files be removed, at once or by the next vacuum."""
         return self.oldest_epoch is not None or bool(self.dropped_tables)
 
     @property
-    def touched(self) -> frozenset[int]:
-        """The ids of the tables it needs to be there."""
+    def referenced_tables(self) -> frozenset[int]:
+        """The ids of the tables that must exist when it is committed."""
         return frozenset(
             (
                 *self.written,
@@ -157,19 +160,19 @@ class Proposal:
                 *(altered.before.table_id for altered in self.altered_tables),
                 *(altered.before.view_id for altered in self.altered_views),
                 *(progress.view_id for progress in self.progress),
-                *(one.table_id for view in self.new_views for one in view.inputs),
+                *(table.table_id for view in self.new_views for table in view.inputs),
             )
         )
 
     @property
     def written(self) -> frozenset[int]:
-        """The ids of the tables whose rows it has segments of, or replaces."""
-        held = (table.table_id for segment in self.segments for table in segment.tables)
-        return frozenset((*held, *self.based_tables))
+        """The ids of the tables whose rows it adds or replaces."""
+        in_segments = (table.table_id for segment in self.segments for table in segment.tables)
+        return frozenset((*in_segments, *self.based_tables))
 
     @property
     def is_empty(self) -> bool:
-        """Whether a commit of it would change nothing: transactions alone are no change."""
+        """Whether committing it would change nothing: transactions alone are not a change."""
         return self.oldest_epoch is None and not (
             self.repairs_clock
             or self.segments

@@ -1,8 +1,8 @@
-"""What a commit must not do to the catalog: the checks of a proposal against the state it follows.
+"""The rules of the catalog: the checks of a proposal against the state that it follows.
 
-Promises: a proposal that passes leaves every table under a name of its own, every view with its
-tables and inputs, and nothing a view reads changed under it but by rows.
-Does not know: the race for an epoch; it is asked at every attempt.
+Promises: after a proposal that passes, every table has a unique name, every view has its tables and
+inputs, and of the tables that a view reads nothing but the rows has changed.
+Does not know: the race for an epoch; the caller repeats the checks at every attempt.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .view import CatalogView
 
 
 def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
-    """Raise unless a proposal can follow a state; ``known`` is the one that it was made from.
+    """Raise unless a proposal can follow a state; ``known`` is the state it was made from.
 
     TableNotFoundError, TableExistsError, ConflictError, InternalTableError, DependentViewsError,
     SchemaError, EpochExpiredError.
     """
-    for table_id in sorted(proposal.touched):
+    for table_id in sorted(proposal.referenced_tables):
         _check_live(known, state, table_id)
     _check_names(state, proposal)
     _check_internal(state, proposal)
@@ -63,7 +63,7 @@ def _check_live(known: StoreState, state: StoreState, table_id: int) -> None:
 
 
 def name_of(state: StoreState, table_id: int) -> str:
-    """Return the name of a table for a message, its id if it is not there."""
+    """Return the name of a table for a message; its id if the table does not exist."""
     return repr(state.name_of(table_id)) if table_id in state.tables else f"with the id {table_id}"
 
 
@@ -78,16 +78,19 @@ def _check_names(state: StoreState, proposal: Proposal) -> None:
         taken.add(table.name.lower())
 
 
-# Tables that views keep
+# Tables that belong to views
 
 
-def check_not_internal(state: StoreState, table_id: int, done: str) -> None:
-    """Raise InternalTableError if a table belongs to a view; ``done``: the participle refused."""
-    keeper = state.owner_of(table_id)
-    if keeper is not None:
+def check_not_internal(state: StoreState, table_id: int, action: str) -> None:
+    """Raise InternalTableError if a table belongs to a view.
+
+    ``action``: what is refused, as a participle: "written".
+    """
+    owner = state.owner_of(table_id)
+    if owner is not None:
         raise InternalTableError(
-            f"{state.name_of(table_id)!r} cannot be {done}: it is kept by the view "
-            f"{state.name_of(keeper.view_id)!r}, whose refresh alone writes it; change what the "
+            f"{state.name_of(table_id)!r} cannot be {action}: it is kept by the view "
+            f"{state.name_of(owner.view_id)!r}, whose refresh alone writes it; change what the "
             "view reads, or drop the view (DROP MATERIALIZED VIEW)"
         )
 
@@ -98,8 +101,8 @@ def _check_internal(state: StoreState, proposal: Proposal) -> None:
         return
     refreshed = {progress.view_id for progress in proposal.progress}
     for table_id in sorted(proposal.written):
-        keeper = state.owner_of(table_id)
-        if keeper is not None and keeper.view_id not in refreshed:
+        owner = state.owner_of(table_id)
+        if owner is not None and owner.view_id not in refreshed:
             check_not_internal(state, table_id, "written")
 
 
@@ -109,31 +112,35 @@ def _check_internal(state: StoreState, proposal: Proposal) -> None:
 def check_droppable(state: StoreState, table_ids: Sequence[int]) -> None:
     """Raise unless tables can be dropped together.
 
-    DependentViewsError if a view reads one that is not dropped itself, InternalTableError for
-    some of a view's tables without the others.
+    DependentViewsError if a view reads one and is not dropped itself, InternalTableError for some
+    of a view's tables without the others.
     """
     for table_id in table_ids:
-        keeper = state.owner_of(table_id)
-        if keeper is not None and not set(keeper.definition.table_ids) <= set(table_ids):
+        owner = state.owner_of(table_id)
+        if owner is not None and not set(owner.definition.table_ids) <= set(table_ids):
             check_not_internal(state, table_id, "dropped by itself")
-        readers = [one for one in state.views_reading(table_id) if one.view_id not in table_ids]
+        readers = [view for view in state.views_reading(table_id) if view.view_id not in table_ids]
         _check_no_readers(state, table_id, readers, "dropped", "; drop them first, or CASCADE")
 
 
 def dependants(state: StoreState, table_ids: Iterable[int]) -> tuple[int, ...]:
-    """Return the ids of tables, and those of all tables of views that read them, and so on."""
-    found = dict.fromkeys(table_ids)
-    queue = list(found)
+    """Return the ids of tables, and of all tables of views that read them, transitively."""
+    dependant_ids = dict.fromkeys(table_ids)
+    queue = list(dependant_ids)
     while queue:
         for reader in state.views_reading(queue.pop()):
-            new = [one for one in reader.definition.table_ids if one not in found]
-            found |= dict.fromkeys(new)
-            queue += new
-    return tuple(found)
+            new_ids = [
+                table_id
+                for table_id in reader.definition.table_ids
+                if table_id not in dependant_ids
+            ]
+            dependant_ids |= dict.fromkeys(new_ids)
+            queue += new_ids
+    return tuple(dependant_ids)
 
 
 def check_alterable(state: StoreState, altered: AlteredTable) -> None:
-    """Raise unless a table may be altered so.
+    """Raise unless a table can be altered in this way.
 
     InternalTableError for a view's table, DependentViewsError if a view reads a column that would
     change, or would have to follow rows that expire.
@@ -146,19 +153,19 @@ def check_alterable(state: StoreState, altered: AlteredTable) -> None:
     after = {column.id: column.without_comment for column in altered.after.schema.columns}
     for column in altered.before.schema.columns:
         if after.get(column.id) != column.without_comment:
-            using = [one for one in readers if _uses(one, table_id, column.id)]
-            done = f"altered in its column {column.name!r}"
-            _check_no_readers(state, table_id, using, done, "; drop them first")
+            column_readers = [view for view in readers if _uses(view, table_id, column.id)]
+            action = f"altered in its column {column.name!r}"
+            _check_no_readers(state, table_id, column_readers, action, "; drop them first")
 
 
-def check_unread(state: StoreState, table_id: int, done: str) -> None:
-    """Raise DependentViewsError if a view reads a table whose rows would expire by what is done."""
+def check_unread(state: StoreState, table_id: int, action: str) -> None:
+    """Raise DependentViewsError if a view reads a table whose rows would expire after an action."""
     advice = ": a view cannot follow rows that expire"
-    _check_no_readers(state, table_id, state.views_reading(table_id), done, advice)
+    _check_no_readers(state, table_id, state.views_reading(table_id), action, advice)
 
 
 def _check_followable(state: StoreState, proposal: Proposal) -> None:
-    """Check that what a view reads gets no rows that expire."""
+    """Check that no rows that expire are written to a table that a view reads."""
     if not state.views or not proposal.data_change:
         return
     for table_id in sorted(proposal.written):
@@ -168,16 +175,17 @@ def _check_followable(state: StoreState, proposal: Proposal) -> None:
 
 def _uses(view: CatalogView, table_id: int, column_id: int) -> bool:
     inputs = view.definition.inputs
-    return any(one.table_id == table_id and column_id in one.column_ids for one in inputs)
+    return any(table.table_id == table_id and column_id in table.column_ids for table in inputs)
 
 
 def _check_no_readers(
-    state: StoreState, table_id: int, readers: Sequence[CatalogView], done: str, advice: str
+    state: StoreState, table_id: int, readers: Sequence[CatalogView], action: str, advice: str
 ) -> None:
     if readers:
         names = ", ".join(sorted(state.name_of(view.view_id) for view in readers))
         raise DependentViewsError(
-            f"{state.name_of(table_id)!r} cannot be {done}: it is read by the views {names}{advice}"
+            f"{state.name_of(table_id)!r} cannot be {action}: it is read by the views "
+            f"{names}{advice}"
         )
 
 
@@ -186,22 +194,22 @@ def _check_no_readers(
 
 def _check_view(state: StoreState, view: NewView) -> None:
     """Raise unless a view can read its inputs. SchemaError."""
-    for one in view.inputs:
-        definition = state.tables[one.table_id].definition
+    for table in view.inputs:
+        definition = state.tables[table.table_id].definition
         if definition.properties.ttl is not None:
             raise SchemaError(
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
                 "expire (TTL) without a commit that tells; read a table without a TTL"
             )
-        found = state.expiring_rows(one.table_id)
-        if found:
+        expiring_rows = state.expiring_rows(table.table_id)
+        if expiring_rows:
             raise SchemaError(
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, which holds "
-                f"up to {found} rows that were written with a TTL: they expire without a commit "
-                f"that tells; {without_expiry(definition)}"
+                f"up to {expiring_rows} rows that were written with a TTL: they expire without a "
+                f"commit that tells; {without_expiry(definition)}"
             )
-        known = {column.id for column in definition.schema.columns}
-        if not known.issuperset(one.column_ids):
+        column_ids = {column.id for column in definition.schema.columns}
+        if not column_ids.issuperset(table.column_ids):
             raise SchemaError(
                 f"the view {view.table.name!r} reads columns of table {definition.name!r} that "
                 "are not there; look at its columns again"
@@ -209,11 +217,11 @@ def _check_view(state: StoreState, view: NewView) -> None:
 
 
 def without_expiry(definition: TableDefinition) -> str:
-    """Return what to do, in words, so that no row of a table was written with a TTL."""
+    """Return advice for a message: how to store the rows of a table without a TTL."""
     name = quoted(definition.name)
     if definition.properties.append_only:
         return f"copy the rows to a table without such rows (INSERT INTO … SELECT * FROM {name})"
-    return f"write them anew: INSERT OVERWRITE {name} SELECT * FROM {name}"
+    return f"rewrite them: INSERT OVERWRITE {name} SELECT * FROM {name}"
 
 
 def _check_progress(state: StoreState, progress: NewProgress) -> None:
@@ -224,10 +232,10 @@ def _check_progress(state: StoreState, progress: NewProgress) -> None:
             "at it again"
         )
     after = progress.at(state.epoch)
-    expected = {one.table_id for one in progress.before.definition.inputs}
+    expected = {table.table_id for table in progress.before.definition.inputs}
     assert {table_id for table_id, _ in after.inputs} == expected
     assert all(epoch <= state.epoch for _, epoch in after.inputs)
-    needed = state.needed_by(after)
+    needed = state.oldest_epoch_needed_by(after)
     if needed is not None and needed < state.oldest_epoch:
         raise EpochExpiredError(
             f"the view {name!r} would have to go on from epoch {needed}, but {state.oldest_epoch} "
@@ -260,16 +268,16 @@ def _altered(what: str, name: str) -> ConflictError:
     )
 
 
-def needed_by_views(state: StoreState) -> int | None:
-    """Return the oldest epoch that any view will have to read; None: none but this."""
-    each = (state.needed_by(view.progress) for view in state.views.values())
-    return min((epoch for epoch in each if epoch is not None), default=None)
+def oldest_epoch_needed_by_views(state: StoreState) -> int | None:
+    """Return the oldest epoch that a view still has to read; None: none before the state's."""
+    epochs = (state.oldest_epoch_needed_by(view.progress) for view in state.views.values())
+    return min((epoch for epoch in epochs if epoch is not None), default=None)
 
 
 def _check_oldest(state: StoreState, oldest: int | None) -> None:
     if oldest is None:
         return
-    needed = needed_by_views(state)
+    needed = oldest_epoch_needed_by_views(state)
     if needed is not None and needed < oldest:
         raise ConflictError(
             f"a view has to read epoch {needed}, so that {oldest} cannot become the oldest that "

@@ -1,9 +1,9 @@
-"""The state of a store at one epoch: what the log's entries, folded, amount to.
+"""The state of a store at one epoch: the fold of the log's entries up to that epoch.
 
 Promises: a state is a value, and the fold is pure: the same entries give an equal state wherever
-they are cut by a checkpoint. It holds what a read at its own epoch needs and nothing older, so its
+a checkpoint divides them. It holds what a read at its own epoch needs and nothing older, so its
 size follows the live tables and segments, not the store's age. Folding many entries copies what
-grows with the store once, not once an entry.
+grows with the store once, not once per entry.
 Does not know: files. (See checkpoint.py for a state's bytes, log.py for where entries come from.)
 """
 
@@ -37,13 +37,13 @@ from .view import CatalogView, ViewDefinition, ViewProgress
 
 
 class PlacedSegment:
-    """A segment and its place in the log: an epoch, and a rank in that epoch's commit.
+    """A segment and its sequence number: an epoch, and a rank in that epoch's commit.
 
-    The place orders the versions of a row: of two segments that hold it, that of the greater place
-    wins. It is the commit's that added the segment, or, of a segment that compaction made, that of
-    the newest segment in it. Immutable. One that comes from a checkpoint holds its record's JSON,
-    and decodes it when it is first asked for: opening a store does not wait for segments that
-    nobody reads.
+    The sequence number orders the versions of a row: of two segments that hold a row, the one with
+    the greater number wins. It is the epoch and rank of the commit that added the segment; a
+    segment that compaction wrote has the number of its newest input. Immutable. A segment from a
+    checkpoint holds the JSON of its record and decodes it at the first access, so opening a store
+    does not decode the records of segments that nobody reads.
     """
 
     __slots__ = ("_json", "_record", "epoch", "name", "rank")
@@ -72,7 +72,7 @@ class PlacedSegment:
 
     @property
     def record(self) -> SegmentRecord:
-        """What the log knows of the segment."""
+        """The log's record of the segment."""
         if self._record is None:
             self._record = self._decode(self.record_json)
         return self._record
@@ -112,17 +112,17 @@ def placed_in(
     added: Sequence[SegmentRecord], epoch: int, table_id: int
 ) -> tuple[PlacedSegment, ...]:
     """Return the segments with rows of a table among those a commit adds, the newest first."""
-    placed = (PlacedSegment(one, epoch, rank) for rank, one in enumerate(added))
-    return tuple(one for one in placed if one.record.rows(table_id))[::-1]
+    segments = (PlacedSegment(record, epoch, rank) for rank, record in enumerate(added))
+    return tuple(segment for segment in segments if segment.record.rows(table_id))[::-1]
 
 
-# The name tells apart what one compaction made: those segments share no row.
-_PLACE = attrgetter("epoch", "rank", "name")
+# Segments of one compaction share a sequence number and no row: the name makes the order total.
+_ORDER = attrgetter("epoch", "rank", "name")
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table, the epoch before which nothing of it is visible, and that of its last change."""
+    """A table, the epoch before which none of its rows are visible, and that of its last change."""
 
     definition: TableDefinition
     base_epoch: int
@@ -136,9 +136,9 @@ class StoreState:
     ``time`` is the last commit's, in microseconds since 1970; ``oldest_epoch`` the oldest epoch
     that can be read. ``tables`` are by id, ``table_ids`` by name in lower case. ``segments`` are
     those with visible rows, by name; ``segments_by_table`` the same by table id, in the order of
-    their places. ``transactions`` are the last ones by (writer, table id). ``views`` are by id,
-    which is that of the table with a view's rows. ``clock_repairs`` are the epochs whose time is
-    before that of the epoch before them, ascending.
+    their sequence numbers. ``transactions`` are the last ones by (writer, table id). ``views`` are
+    by id, which is the id of the table with the view's rows. ``clock_repairs`` are the epochs whose
+    time is before that of the epoch before them, ascending.
     """
 
     epoch: int
@@ -193,25 +193,27 @@ class StoreState:
         return self.tables[table_id]
 
     def table_names(self) -> tuple[str, ...]:
-        """Return the names of the tables that no view keeps, sorted."""
-        kept = {table_id for view in self.views.values() for table_id in view.definition.table_ids}
-        return self._names(self.tables.keys() - kept)
+        """Return the names of the tables that belong to no view, sorted."""
+        view_tables = {
+            table_id for view in self.views.values() for table_id in view.definition.table_ids
+        }
+        return self._names(self.tables.keys() - view_tables)
 
     def view(self, name: str) -> CatalogView:
         """Return a view by its name, whatever its case. ViewNotFoundError if there is none."""
-        found = self.views.get(self.table_ids.get(name.lower(), 0))
-        if found is None:
+        view = self.views.get(self.table_ids.get(name.lower(), 0))
+        if view is None:
             known = ", ".join(self.view_names()) or "none"
             what = "it is a table" if name.lower() in self.table_ids else f"there are: {known}"
             raise ViewNotFoundError(f"there is no view {name!r} at epoch {self.epoch}; {what}")
-        return found
+        return view
 
     def view_names(self) -> tuple[str, ...]:
         """Return the names of the views, sorted."""
         return self._names(self.views)
 
     def check_populated(self, table_id: int) -> None:
-        """Raise ViewNotPopulatedError if a table is that of a view which is still being filled."""
+        """Raise ViewNotPopulatedError if a table holds the rows of a view that is being filled."""
         view = self.views.get(table_id)
         if view is not None and not view.progress.is_populated:
             raise ViewNotPopulatedError(
@@ -223,28 +225,28 @@ class StoreState:
     def owner_of(self, table_id: int) -> CatalogView | None:
         """Return the view whose rows or state a table holds; None for a user's table."""
         views = self.views.values()
-        return next((one for one in views if table_id in one.definition.table_ids), None)
+        return next((view for view in views if table_id in view.definition.table_ids), None)
 
     def views_reading(self, table_id: int) -> tuple[CatalogView, ...]:
-        """Return the views among whose inputs a table is."""
-        return tuple(one for one in self.views.values() if one.definition.reads(table_id))
+        """Return the views that read a table."""
+        return tuple(view for view in self.views.values() if view.definition.reads(table_id))
 
     def name_of(self, table_id: int) -> str:
-        """Return the name of a table that is there."""
+        """Return the name of an existing table."""
         return self.tables[table_id].definition.name
 
-    def needed_by(self, progress: ViewProgress) -> int | None:
-        """Return the oldest epoch that a view with some progress will have to read.
+    def oldest_epoch_needed_by(self, progress: ViewProgress) -> int | None:
+        """Return the oldest epoch that a view with this progress still has to read.
 
-        None: it needs no older one than this. An input that has not changed since its epoch can
-        be followed from any later one.
+        None: it needs none before this state's epoch. An input that has not changed since the
+        epoch it was read at can be followed from any later epoch.
         """
-        needed = (
+        needed_epochs = (
             epoch
             for table_id, epoch in progress.inputs
             if epoch and (progress.backfill is not None or self.has_changed(table_id, epoch))
         )
-        return min(needed, default=None)
+        return min(needed_epochs, default=None)
 
     def has_changed(self, table_id: int, epoch: int) -> bool:
         """Return whether a table may have changed after an epoch; False if it does not exist."""
@@ -255,18 +257,18 @@ class StoreState:
         return tuple(sorted(map(self.name_of, table_ids)))
 
     def segments_of(self, table_id: int) -> tuple[PlacedSegment, ...]:
-        """Return the segments with visible rows of a table, that of the greatest place first."""
+        """Return the segments with visible rows of a table, the greatest sequence number first."""
         return self.segments_by_table.get(table_id, ())[::-1]
 
     def expiring_rows(self, table_id: int) -> int:
-        """Return how many rows of a table expire, at most: some may have been replaced."""
+        """Return an upper bound of the rows of a table that expire: some may have been replaced."""
         return sum(placed.record.expiring(table_id) for placed in self.segments_of(table_id))
 
 
 def fold(state: StoreState, entries: Iterable[Entry]) -> StoreState:
-    """Return the state after entries that follow one another and the state.
+    """Return the state after consecutive entries, the first of which follows ``state``.
 
-    CorruptionError for an entry that changes what the state before it does not have.
+    CorruptionError for an entry that changes something the state before it does not have.
     """
     draft = _Draft(state)
     for entry in entries:
@@ -276,7 +278,7 @@ def fold(state: StoreState, entries: Iterable[Entry]) -> StoreState:
 
 
 def check_mapping(view: ViewDefinition, settings: Settings) -> None:
-    """Raise ValueError unless a view's mapping is of the store's vnodes."""
+    """Raise ValueError unless a view's mapping has the store's number of vnodes."""
     if view.mapping.vnode_count != settings.vnode_count:
         raise ValueError(f"a view's mapping of {view.mapping.vnode_count} vnodes")
 
@@ -295,7 +297,7 @@ class _Draft:
         self._transactions = dict(state.transactions)
         self._views = dict(state.views)
         self._clock_repairs = state.clock_repairs
-        # The segments of those tables only that an entry touched.
+        # Only the segments of tables that an entry touched.
         self._touched: dict[int, list[PlacedSegment]] = {}
 
     def apply(self, entry: Entry) -> None:
@@ -313,7 +315,7 @@ class _Draft:
         for transaction in entry.transactions:
             self._transactions[transaction.writer, transaction.table_id] = transaction
         if entry.oldest_epoch is not None:
-            # Of two vacuums at once, the one that kept more may commit last.
+            # Of two concurrent vacuums, the one with the longer retention may commit last.
             self._oldest_epoch = max(self._oldest_epoch, entry.oldest_epoch)
 
     def _apply_catalog(self, entry: Entry) -> None:
@@ -332,7 +334,7 @@ class _Draft:
         for table_id in entry.based_tables:
             self._tables[table_id] = replace(self._tables[table_id], base_epoch=entry.epoch)
         for table_id in (*entry.dropped_tables, *entry.based_tables):
-            self._hide(table_id)
+            self._hide_rows(table_id)
 
     def _apply_views(self, entry: Entry) -> None:
         for table_id in entry.dropped_tables:
@@ -351,15 +353,15 @@ class _Draft:
             view = self._views[progress.view_id]
             self._views[progress.view_id] = replace(view, progress=progress)
 
-    def _hide(self, table_id: int) -> None:
-        """Let go of the segments of a table, and of those in which no other has visible rows."""
+    def _hide_rows(self, table_id: int) -> None:
+        """Remove a table's segments; keep one for the other tables with visible rows in it."""
         hidden = self._segments_of(table_id)
         self._touched[table_id] = []
         for placed in hidden:
-            if not self._shown_in(placed):
+            if not self._tables_visible_in(placed):
                 self._segments.pop(placed.name, None)
 
-    def _shown_in(self, placed: PlacedSegment) -> list[int]:
+    def _tables_visible_in(self, placed: PlacedSegment) -> list[int]:
         """Return the ids of the tables whose rows in a segment are visible."""
         ids = (statistics.table_id for statistics in placed.record.tables)
         return [
@@ -369,22 +371,23 @@ class _Draft:
         ]
 
     def _remove_segments(self, entry: Entry) -> None:
-        gone = {name: self._segments.pop(name) for name in entry.removed}
+        removed = {name: self._segments.pop(name) for name in entry.removed}
         touched = {
             statistics.table_id
-            for placed in gone.values()
+            for placed in removed.values()
             for statistics in placed.record.tables
             if statistics.table_id in self._tables
         }
         for table_id in touched:
-            kept = [one for one in self._segments_of(table_id) if one.name not in gone]
-            self._touched[table_id] = kept
+            self._touched[table_id] = [
+                placed for placed in self._segments_of(table_id) if placed.name not in removed
+            ]
 
     def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
         for rank, record in enumerate(entry.added):
             placed = PlacedSegment(record, *(record.sequence_number or (entry.epoch, rank)))
-            for table_id in self._shown_in(placed):
+            for table_id in self._tables_visible_in(placed):
                 self._segments[record.name] = placed
                 self._segments_of(table_id).append(placed)
                 changed.add(table_id)
@@ -405,7 +408,7 @@ class _Draft:
         for table_id, placed in self._touched.items():
             by_table.pop(table_id, None)
             if placed:
-                by_table[table_id] = tuple(sorted(placed, key=_PLACE))
+                by_table[table_id] = tuple(sorted(placed, key=_ORDER))
         return StoreState(
             self._last.epoch,
             self._last.commit_id,

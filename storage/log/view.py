@@ -1,7 +1,7 @@
-"""Views as the catalog knows them: what each reads and keeps, and how far it has come.
+"""Views in the catalog: what each one reads and stores, and its progress.
 
 Promises: values; `from_json(to_json())` gives an equal one.
-Does not know: SQL, or what a plan says: that is a JSON value which others read.
+Does not know: SQL, or the content of a plan, which is a JSON value here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from relstate.vnode import VnodeMapping
 
 @dataclass(frozen=True, slots=True)
 class ViewInput:
-    """A table, or another view's, that a view reads, and the ids of the columns it reads."""
+    """A table (possibly another view's) that a view reads, and the ids of the columns it reads."""
 
     table_id: int
     column_ids: tuple[int, ...]
@@ -32,11 +32,11 @@ class ViewInput:
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """A view; its id is that of the table with its rows.
+    """A view; its id is the id of the table with its rows.
 
     ``inputs``: every table it reads, once. ``internal``: the ids of its state tables, in the order
-    of its plan. ``mapping``: which parallel unit keeps which vnode. ``settings``: those of the
-    session it was created in that its answer depends on. ``plan``: a JSON value.
+    of its plan. ``mapping``: which parallel unit owns which vnode. ``settings``: the settings of
+    the session that created it which its result depends on. ``plan``: a JSON value.
     """
 
     view_id: int
@@ -49,19 +49,19 @@ class ViewDefinition:
 
     @property
     def table_ids(self) -> tuple[int, ...]:
-        """The ids of the tables that the view keeps: its rows', then its state's."""
+        """The ids of the view's tables: the one with its rows, then its state tables."""
         return (self.view_id, *self.internal)
 
     def reads(self, table_id: int) -> bool:
         """Return whether a table is among the inputs."""
-        return any(one.table_id == table_id for one in self.inputs)
+        return any(table.table_id == table_id for table in self.inputs)
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""
         return {
             "view_id": self.view_id,
             "query": self.query,
-            "inputs": [one.to_json() for one in self.inputs],
+            "inputs": [table.to_json() for table in self.inputs],
             "internal": list(self.internal),
             "mapping": self.mapping.to_json(),
             "settings": dict(self.settings),
@@ -84,12 +84,12 @@ class ViewDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ViewProgress:
-    """How far a view has come.
+    """The progress of a view: which epochs of its inputs it has read.
 
-    ``reflects``: the epoch of base tables that it reflects, 0 for nothing yet. ``inputs``: for
-    each input its table's id and the epoch up to which its changes have been taken in, 0 where
-    it has not been begun. ``backfill``: a JSON value that tells what is left of the inputs as they
-    were at those epochs; None for a view that follows their changes.
+    ``reflects``: the epoch of base tables that it reflects, 0 for none yet. ``inputs``: for each
+    input its table's id and the epoch up to which its changes have been read, 0 for an input that
+    has not been read yet. ``backfill``: a JSON value that describes what is left to read of the
+    inputs as they were at those epochs; None for a view that follows their changes.
     """
 
     view_id: int
@@ -99,17 +99,17 @@ class ViewProgress:
 
     @classmethod
     def start(cls, definition: ViewDefinition) -> ViewProgress:
-        """Return the progress of a view that has not begun."""
-        inputs = tuple((one.table_id, 0) for one in definition.inputs)
+        """Return the progress of a view that has read nothing yet."""
+        inputs = tuple((table.table_id, 0) for table in definition.inputs)
         return cls(definition.view_id, 0, inputs)
 
     @property
     def is_populated(self) -> bool:
-        """Whether the view holds all that was there before it, and follows its inputs."""
+        """Whether the backfill of the view is complete, so that it follows its inputs."""
         return self.reflects > 0 and self.backfill is None
 
     def epoch_of(self, table_id: int) -> int:
-        """Return the epoch up to which the changes of an input have been taken in."""
+        """Return the epoch up to which the changes of an input have been read."""
         return dict(self.inputs)[table_id]
 
     def to_json(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class ViewProgress:
         return {
             "view_id": self.view_id,
             "reflects": self.reflects,
-            "inputs": [list(one) for one in self.inputs],
+            "inputs": [[table_id, epoch] for table_id, epoch in self.inputs],
             "backfill": self.backfill,
         }
 
@@ -130,12 +130,12 @@ class ViewProgress:
 
 @dataclass(frozen=True, slots=True)
 class CatalogView:
-    """A view, and how far it has come."""
+    """A view and its progress."""
 
     definition: ViewDefinition
     progress: ViewProgress
 
     @property
     def view_id(self) -> int:
-        """The id of the view, which is that of the table with its rows."""
+        """The id of the view, which is the id of the table with its rows."""
         return self.definition.view_id

@@ -28,7 +28,7 @@ from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError, Optio
 from ..log.entry import Entry
 from ..log.log import Log
 from ..log.proposal import Proposal
-from ..log.rules import needed_by_views
+from ..log.rules import oldest_epoch_needed_by_views
 from ..log.state import StoreState
 from ..log.transaction import ORPHAN_GRACE, commit, keep_reserve
 from ..paths import (
@@ -120,7 +120,7 @@ def floor(log: Log, state: StoreState, retention: int) -> int:
         oldest = log.epoch_at(state, log.environment.now() - retention * 1_000_000)
     except (EpochNotFoundError, EpochExpiredError):
         return state.oldest_epoch
-    needed = needed_by_views(state)
+    needed = oldest_epoch_needed_by_views(state)
     return oldest if needed is None else min(oldest, needed)
 
 
