@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relstate.vnode import MAX_VNODE_COUNT
 
-from ..errors import CorruptionError, FormatVersionError, TableNameError
+from ..errors import CorruptionError, FormatVersionError, TableNameError, UsageError
 from ..paths import is_segment_name
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
@@ -321,6 +321,21 @@ class Entry:
             oldest_epoch=value["oldest_epoch"],
             settings=None if settings is None else Settings.from_json(settings),
         )
+
+
+def check_entry(entry: Entry) -> None:
+    """Raise UsageError for an entry that `decode_entry` would refuse, such as a TTL of 2.5 seconds.
+
+    Its segments, which the writers describe, are not checked.
+    """
+    described = replace(entry, added=())
+    try:
+        check_types(described)
+        _check_values(described)
+    except ValueError as error:
+        raise UsageError(
+            f"{error}: a value of this type or size cannot be stored; nothing was committed"
+        ) from error
 
 
 def encode_entry(entry: Entry) -> bytes:

@@ -65,7 +65,7 @@ from ..paths import (
 )
 from .archive import archive_block, check_chain, check_parent, is_archived, read_archive
 from .checkpoint import encode_checkpoint
-from .entry import Entry, Settings, encode_entry
+from .entry import Entry, Settings, check_entry, encode_entry
 from .files import Listing, LogFiles
 from .history import EntryCache, History, shared_cache
 from .state import StoreState, fold
@@ -324,7 +324,9 @@ class Log:
 
         False: another commit has this epoch; nothing happened. StorageFullError, FilesystemError or
         ClockError: nothing happened. UnknownOutcomeError: look at the log again before trying anew.
+        UsageError, and nothing happened, for an entry that could not be read.
         """
+        check_entry(entry)
         doubt: UnknownOutcomeError | None = None
         try:
             self.environment.put_if_absent(entry_path(entry.epoch), encode_entry(entry), entry.time)

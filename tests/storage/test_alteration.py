@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -262,3 +266,32 @@ def test_a_comment_is_kept_and_altered(store: Store) -> None:
         assert contents(reopened, "t") == [(1, 2, None)]
     with pytest.raises(SchemaError, match="no column 'nothing'"):
         store.comment_column("t", "nothing", "x")
+
+
+def test_no_argument_makes_a_store_unreadable(store: Store) -> None:
+    """What a reader of the log would refuse is refused before it is committed."""
+    store.create_table("t", "k INT, v INT", primary_key=["k"])
+    build = partial(store.create_table, "u", "k INT, v INT", primary_key=["k"])
+    attempts: list[Callable[[Any], object]] = [
+        lambda value: store.set_ttl("t", value),
+        lambda value: build(ttl=value),
+        lambda value: build(version_column="v", tombstone_retention=value),
+        lambda value: store.comment_column("t", "v", value),
+        lambda value: build(append_only=value),
+    ]
+    for attempt in attempts:
+        for value in (2.5, 10**30, np.int64(5)):
+            with pytest.raises(UsageError, match="cannot be stored"):
+                attempt(value)
+    with Store.open(store.path) as reopened:
+        assert reopened.epoch == store.epoch
+        assert reopened.check().ok
+
+
+def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    """The store can then be created with others."""
+    for options in ({"retention": 2.5}, {"vnode_count": 2.0}, {"shards": True}):
+        with pytest.raises(UsageError, match="cannot be stored"):
+            Store.create(str(tmp_path / "s"), **options)  # type: ignore[arg-type]
+    Store.create(str(tmp_path / "s")).close()
+    assert Store.open(str(tmp_path / "s")).epoch == 1
