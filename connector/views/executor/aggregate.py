@@ -1,7 +1,7 @@
 """The aggregate: one row per group, maintained from the rows that are inserted and deleted.
 
-The table of the groups has a row for each with all that the calls need (part); least and greatest
-values that may be deleted (extreme), and distinct ones (distinct), have tables of their own.
+The table of the groups has one row per group with the state of all calls (part). Least and greatest
+values that may be deleted (extreme), and distinct values (distinct), have tables of their own.
 
 Promises: the output is what changed, bit for bit; a group without rows has no state, except for the
 one of a global aggregate, which always exists.
@@ -59,7 +59,7 @@ class AggregateExecutor(Executor[Aggregate]):
     node_type = Aggregate
 
     def __init__(self, node: Aggregate, states: Sequence[State], is_ansi: bool = True) -> None:
-        """``is_ansi``: a sum that does not fit its type is an error, else as Spark has it then."""
+        """``is_ansi``: a sum that does not fit its type is an error; otherwise as in Spark."""
         super().__init__(node, states)
         self._layout = Layout(node)
         self._schema = chunk_schema(node.fields)
@@ -68,7 +68,7 @@ class AggregateExecutor(Executor[Aggregate]):
 
     @classmethod
     def tables(cls, node: Aggregate) -> tuple[StateTableSpec, ...]:
-        """Return the groups' table, one per extreme that may be deleted, one per distinct argument.
+        """Return the groups' table, one per deletable extreme and one per distinct argument.
 
         UnsupportedTypeError for a function that is not maintained over values of its type.
         """
@@ -76,11 +76,11 @@ class AggregateExecutor(Executor[Aggregate]):
 
     @classmethod
     def combiner(cls, node: Aggregate) -> tuple[Step, type[Executor[Aggregate]]] | None:
-        """Return how rows of a group are added up, if nothing needs to see each of them."""
+        """Return how the rows of a group are combined, if no part needs the single rows."""
         return (CombineStep(node), MergingAggregateExecutor) if Layout(node).adds_up else None
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
-        """Apply an epoch's changes and return those of the groups.
+        """Apply an epoch's changes and return the changes of the groups.
 
         ConsistencyError if more rows are deleted than there are; ValueRangeError if a sum
         overflows.
@@ -105,7 +105,7 @@ class AggregateExecutor(Executor[Aggregate]):
             return grouped(chunk, self._row_keys)
         columns = [pa.array([0]).cast(field.type) for field in self._row_keys.schema]
         keys = pa.RecordBatch.from_arrays(columns, schema=self._row_keys.schema)
-        # Its row is there from the first epoch on, whether or not that has changes.
+        # The row exists from the first epoch on, even if that epoch has no changes.
         is_idle = not chunk.num_rows and not self.states[0].is_empty
         rows = np.arange(chunk.num_rows)
         return Groups(keys.slice(1) if is_idle else keys, rows, np.zeros_like(rows))
@@ -113,25 +113,25 @@ class AggregateExecutor(Executor[Aggregate]):
     def _before(self, groups: Groups) -> tuple[Columns, Mask]:
         """Return (columns, whether they exist): the groups' rows before the epoch."""
         fields = [field for part in self._layout.parts for field in part.fields]
-        places = np.full(len(groups), -1, np.int64)
+        positions = np.full(len(groups), -1, np.int64)
         if self.states[0].is_empty:
             columns = {f.name: pa.nulls(len(groups), arrow.arrow_type(f.type)) for f in fields}
-            return columns, places >= 0
-        found, rows = self.states[0].get_rows(groups.keys, [field.name for field in fields])
-        places[found] = np.arange(len(found))
-        picked = pa.array(places, mask=places < 0)
-        return {f.name: rows.column(f.name).take(picked) for f in fields}, places >= 0
+            return columns, positions >= 0
+        indices, rows = self.states[0].get_rows(groups.keys, [field.name for field in fields])
+        positions[indices] = np.arange(len(indices))
+        row_positions = pa.array(positions, mask=positions < 0)
+        return {f.name: rows.column(f.name).take(row_positions) for f in fields}, positions >= 0
 
     def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
-        """Return what changes of the groups; the distinct values are written."""
+        """Return the change of each group; write the counts of the distinct values."""
         weights = weights_of(chunk)
-        found: dict[Source, Deltas] = {}
+        deltas: dict[Source, Deltas] = {}
         distincts = self._layout.distincts
         for table, state in zip(distincts, self.states[-len(distincts) :], strict=False):
-            found |= distinct_deltas(table, state, chunk, groups, weights)
+            deltas |= distinct_deltas(table, state, chunk, groups, weights)
         for source in self._layout.sources:
-            found[source] = source_deltas(chunk, groups, weights, source)
-        return changes_of(self._layout, found)
+            deltas[source] = source_deltas(chunk, groups, weights, source)
+        return changes_of(self._layout, deltas)
 
     def _lives(self, groups: Groups, before: Columns, changes: GroupChanges) -> Mask:
         """Return which groups have a row after the epoch."""
@@ -144,11 +144,11 @@ class AggregateExecutor(Executor[Aggregate]):
         return lives
 
     def _after(self, before: Columns, changes: GroupChanges) -> dict[str, pa.Array]:
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         for part in self._layout.adding:
             names = (field.name for field in part.fields)
-            found |= zip(names, part.advance(before, changes.columns), strict=True)
-        return found
+            columns |= zip(names, part.advance(before, changes.columns), strict=True)
+        return columns
 
     @property
     def _extremes(self) -> Iterator[tuple[Extreme, StateTableSpec, State]]:
@@ -159,16 +159,16 @@ class AggregateExecutor(Executor[Aggregate]):
         rows = self._layout.row_count.of(after)
         for name in (name for part in self._layout.parts for name in part.counts):
             count = numbers(after[name])
-            wrong = (count < 0) | (count > rows)
-            if wrong.any():
-                group = int(np.flatnonzero(wrong)[0])
+            is_invalid = (count < 0) | (count > rows)
+            if is_invalid.any():
+                group = int(np.flatnonzero(is_invalid)[0])
                 self._fail(groups, group, f"has {rows[group]} rows, but {name} is {count[group]}")
 
-    def _fail(self, groups: Groups, group: int, what: str) -> NoReturn:
-        named = f" with {self._row_keys.described(groups.keys, group)}"
+    def _fail(self, groups: Groups, group: int, problem: str) -> NoReturn:
+        group_key = f" with {self._row_keys.described(groups.keys, group)}"
         raise errors.ConsistencyError(
             f"in the state table {self._layout.groups.role} of an aggregate, the group"
-            f"{'' if self.node.is_global else named} {what}; the state does not fit the "
+            f"{'' if self.node.is_global else group_key} {problem}; the state does not fit the "
             "view's inputs: drop the view and create it again"
         )
 
@@ -211,16 +211,16 @@ class AggregateExecutor(Executor[Aggregate]):
 
 
 class MergingAggregateExecutor(AggregateExecutor):
-    """An aggregate of rows that were added up before the shuffle: chunks hold changes of groups."""
+    """An aggregate over rows combined before the shuffle: chunks hold changes of groups."""
 
     @classmethod
     def maintains(cls, node: Node) -> bool:
-        """Return False: a plan has it only in place of the other."""
+        """Return False: a plan uses it only in place of `AggregateExecutor`."""
         return False
 
     @classmethod
     def rows_in(cls, node: Aggregate, chunk: pa.RecordBatch) -> int:
-        """Return how many rows were added up."""
+        """Return how many changed rows were combined."""
         return rows_in(node, chunk)
 
     def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
@@ -233,11 +233,11 @@ def _rows(groups: Groups, outputs: Columns, fields: Sequence[types.Field]) -> pa
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _differ(fields: Sequence[types.Field], one: Columns, other: Columns, existed: Mask) -> Mask:
-    """Return in which rows that existed columns differ; NaNs are one, and so are the zeros."""
+def _differ(fields: Sequence[types.Field], old: Columns, new: Columns, existed: Mask) -> Mask:
+    """Return which of the rows that existed differ; NaN equals NaN, and -0 equals 0."""
     differ = np.zeros(len(existed), np.bool_)
     if fields and existed.any():
         codec = KeyCodec([field.type for field in fields], [Order(field.name) for field in fields])
-        keys = (codec.encode([columns[f.name] for f in fields]) for columns in (one, other))
+        keys = (codec.encode([columns[f.name] for f in fields]) for columns in (old, new))
         differ = np.asarray(pc.not_equal(*keys))
     return differ

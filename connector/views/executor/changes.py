@@ -1,7 +1,7 @@
 """The changes of an epoch in the order of their keys.
 
-Promises: equal changes in another order are equal here; that they are net is checked.
-Does not know: which operator they are for.
+Promises: the same changes in another order give an equal object; changes are checked to be net.
+Does not know: which operator the changes are for.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Changes:
     def of(cls, rows: pa.RecordBatch, inserts: Mask, row_keys: RowKeys, where: str) -> Changes:
         """Return the changes of a chunk.
 
-        ConsistencyError, which says ``where``, if a key is inserted or deleted twice.
+        ConsistencyError, which names ``where``, if a key is inserted or deleted twice.
         """
         rows = row_keys.normal(rows)
         keys = row_keys.encode(rows)
-        # The order that follows is stable: deletes stay first.
+        # The sort below is stable: deletes stay first.
         by_op = np.concatenate([np.flatnonzero(~inserts), np.flatnonzero(inserts)])
         order = by_op[ragged.sort_order(keys.take(pa.array(by_op)))]
         if len(order) and (order[1:] < order[:-1]).any():
-            picked = pa.array(order)
-            rows, keys, inserts = rows.take(picked), keys.take(picked), inserts[order]
+            positions = pa.array(order)
+            rows, keys, inserts = rows.take(positions), keys.take(positions), inserts[order]
         _check_net(rows, keys, inserts, row_keys, where)
         return cls(rows, keys, inserts)
 
@@ -59,15 +59,17 @@ class Changes:
             self.inserts[start:stop],
         )
 
-    def filtered(self, kept: Mask) -> Changes:
-        """Return the changes that ``kept`` marks."""
-        if kept.all():
+    def filtered(self, mask: Mask) -> Changes:
+        """Return the changes that ``mask`` marks."""
+        if mask.all():
             return self
-        mask = pa.array(kept)
-        return Changes(self.rows.filter(mask), self.keys.filter(mask), self.inserts[kept])
+        arrow_mask = pa.array(mask)
+        return Changes(
+            self.rows.filter(arrow_mask), self.keys.filter(arrow_mask), self.inserts[mask]
+        )
 
     def write_to(self, state: State, names: Sequence[str]) -> None:
-        """Put what is inserted, delete what is only deleted; ``names``: the state's columns."""
+        """Put inserted rows, delete keys without an insert; ``names``: the state's columns."""
         if not len(self):
             return
         starts = firsts_of(ranks_of(self.keys))
@@ -84,9 +86,9 @@ def _check_net(
 ) -> None:
     if len(keys) < 2:
         return
-    again = ragged.equal_neighbours(keys) & (inserts[1:] == inserts[:-1])
-    if again.any():
-        row = int(np.flatnonzero(again)[0]) + 1
+    is_repeated = ragged.equal_neighbours(keys) & (inserts[1:] == inserts[:-1])
+    if is_repeated.any():
+        row = int(np.flatnonzero(is_repeated)[0]) + 1
         verb = "inserted" if inserts[row] else "deleted"
         raise errors.ConsistencyError(
             f"{where}: the row with {row_keys.described(rows, row)} is {verb} twice in one epoch; "
@@ -101,21 +103,21 @@ def chunk_schema(fields: Sequence[types.Field]) -> pa.Schema:
 
 
 def chunk_with(schema: pa.Schema, rows: pa.RecordBatch, inserts: Mask) -> pa.RecordBatch:
-    """Return the chunk of rows, which have the columns of ``schema`` but for the op.
+    """Return the chunk of ``rows``, which have the columns of ``schema`` except the op.
 
-    A column that they do not have is NULL.
+    A column that is missing in ``rows`` is NULL.
     """
     ops = pa.array(np.where(inserts, Op.INSERT, Op.DELETE).astype(np.int8))
-    found = set(rows.schema.names)
+    names = set(rows.schema.names)
     columns = [
-        rows.column(field.name) if field.name in found else pa.nulls(len(inserts), field.type)
+        rows.column(field.name) if field.name in names else pa.nulls(len(inserts), field.type)
         for field in list(schema)[1:]
     ]
     return pa.RecordBatch.from_arrays([ops, *columns], schema=schema)
 
 
 def with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of a schema, as it has them, of rows that a state gave."""
+    """Return the columns of a schema, in its order and types, of rows read from a state."""
     return pa.RecordBatch.from_arrays(rows.select(schema.names).columns, schema=schema)
 
 
@@ -128,5 +130,5 @@ def replacements(
     schema: pa.Schema, rows: pa.RecordBatch, deletes: Rows, inserts: Rows
 ) -> pa.RecordBatch:
     """Return the chunk that deletes some of ``rows`` and inserts others, by their positions."""
-    taken = rows.take(pa.array(np.concatenate([deletes, inserts])))
-    return chunk_with(schema, taken, np.arange(taken.num_rows) >= len(deletes))
+    changed_rows = rows.take(pa.array(np.concatenate([deletes, inserts])))
+    return chunk_with(schema, changed_rows, np.arange(changed_rows.num_rows) >= len(deletes))

@@ -1,12 +1,12 @@
-"""Degrees: how many matches each row of a kept side has, and the output that follows from it.
+"""Degrees: how many matches each row of a kept side has, and the output that depends on it.
 
     LEFT, RIGHT, FULL   a row of degree 0 is padded with NULLs; pairs pass
     SEMI                a left row of a degree above 0
     ANTI                a left row of degree 0
 
-Promises: a row is emitted only if it, or whether it has a match, changed. Only degrees above 0 are
-stored. ConsistencyError where they do not add up.
-Does not know: conditions; it counts the pairs that they let through.
+Promises: a row is emitted only if it changed, or gained its first match, or lost its last one. Only
+degrees above 0 are stored. ConsistencyError if a degree contradicts the changes.
+Does not know: conditions; it counts the pairs that pass them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .state import State
 
 
 class DegreeExecutor(Executor[Join]):
-    """The candidates of a join of any kind but INNER, to its rows."""
+    """The rows of a join of any kind but INNER, from its candidates."""
 
     label = "degree"
     node_type = Join
@@ -47,26 +47,28 @@ class DegreeExecutor(Executor[Join]):
     @classmethod
     def tables(cls, node: Join) -> tuple[StateTableSpec, ...]:
         """The degrees above 0 of the rows of each kept side."""
-        return tuple(_table(role, node, side) for role, side, _ in _kept(node))
+        return tuple(_table(role, node, side) for role, side, _ in _kept_sides(node))
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return the changes of the join's rows that the candidates make."""
         pairs = _part(chunk, PAIR)
-        found = [empty_chunk(self._schema)]
+        chunks = [empty_chunk(self._schema)]
         if self.node.kind.gives_pairs:
-            found.append(chunk_with(self._schema, pairs, inserts_of(pairs)))
-        kept = _kept(self.node)
-        for (role, side, part), state in zip(kept, self.states, strict=True):
+            chunks.append(chunk_with(self._schema, pairs, inserts_of(pairs)))
+        kept_sides = _kept_sides(self.node)
+        for (role, side, part), state in zip(kept_sides, self.states, strict=True):
             changed, name = _part(chunk, part), _degree_name(self.node, side)
-            found += _KeptSide(self.node, side, state, role, name).run(changed, pairs, self._schema)
-        return pa.concat_batches(found)
+            chunks += _KeptSide(self.node, side, state, role, name).run(
+                changed, pairs, self._schema
+            )
+        return pa.concat_batches(chunks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Subjects:
-    """The rows of a side that an epoch is about, one for each of some codes, before and after.
+    """The rows of a side that an epoch changes or pairs, one per code, before and after it.
 
-    ``before``, ``after``: for each code the row's position in ``rows``; -1 where it is not there.
+    ``before``, ``after``: for each code the row's position in ``rows``; -1 if it does not exist.
     ``changed``: whether the row itself changed. ``delta``: the change of its degree.
     """
 
@@ -78,7 +80,7 @@ class _Subjects:
 
     @property
     def either(self) -> Rows:
-        """For each code the row as it is, or else as it was."""
+        """For each code the row after the epoch, or before it if it was deleted."""
         return np.where(self.after >= 0, self.after, self.before)
 
 
@@ -95,35 +97,39 @@ class _KeptSide:
         self, changed: pa.RecordBatch, pairs: pa.RecordBatch, schema: pa.Schema
     ) -> list[pa.RecordBatch]:
         rows, inserts = changed.select(self._names), inserts_of(changed)
-        alone = null_keys(rows, self._node.keys)
-        own = Changes.of(rows.filter(pa.array(~alone)), inserts[~alone], self._keys, self._role)
+        has_null_key = null_keys(rows, self._node.keys)
+        own = Changes.of(
+            rows.filter(pa.array(~has_null_key)), inserts[~has_null_key], self._keys, self._role
+        )
         subjects = self._subjects(own, pairs)
         old = self._stored(subjects)
         new = old + subjects.delta
         self._check(subjects, new)
         self._write(subjects, old, new)
-        found = [self._moved(subjects, self._shows(old), self._shows(new), schema)]
+        chunks = [self._output(subjects, self._is_output(old), self._is_output(new), schema)]
         if self._node.kind is not JoinKind.SEMI:
-            found.append(chunk_with(schema, rows.filter(pa.array(alone)), inserts[alone]))
-        return found
+            chunks.append(
+                chunk_with(schema, rows.filter(pa.array(has_null_key)), inserts[has_null_key])
+            )
+        return chunks
 
     def _subjects(self, own: Changes, pairs: pa.RecordBatch) -> _Subjects:
-        partnered = pairs.select(self._names)  # the join gives normal rows
-        (own_codes, pair_codes), count = codes_of([own.keys, self._keys.encode(partnered)])
-        signs = inserts_of(pairs)
-        delta = np.bincount(pair_codes[signs], minlength=count)
-        delta -= np.bincount(pair_codes[~signs], minlength=count)
+        pair_rows = pairs.select(self._names)  # normalized by the join
+        (own_codes, pair_codes), count = codes_of([own.keys, self._keys.encode(pair_rows)])
+        is_insert = inserts_of(pairs)
+        delta = np.bincount(pair_codes[is_insert], minlength=count)
+        delta -= np.bincount(pair_codes[~is_insert], minlength=count)
         changed = marked(own_codes, count)
-        witness = places_of(pair_codes, np.arange(len(pair_codes)), count)
-        # What did not change itself is as any of its pairs shows it.
-        others = np.flatnonzero(~changed)
-        shown = partnered.take(pa.array(witness[others]))
-        numbers = np.arange(len(own))
-        before = places_of(own_codes[~own.inserts], numbers[~own.inserts], count)
-        after = places_of(own_codes[own.inserts], numbers[own.inserts], count)
-        before[others] = after[others] = len(own) + np.arange(len(others))
+        example_pairs = places_of(pair_codes, np.arange(len(pair_codes)), count)
+        # A row that did not change itself is read from any of its pairs.
+        unchanged = np.flatnonzero(~changed)
+        unchanged_rows = pair_rows.take(pa.array(example_pairs[unchanged]))
+        positions = np.arange(len(own))
+        before = places_of(own_codes[~own.inserts], positions[~own.inserts], count)
+        after = places_of(own_codes[own.inserts], positions[own.inserts], count)
+        before[unchanged] = after[unchanged] = len(own) + np.arange(len(unchanged))
         return _Subjects(
-            pa.concat_batches([own.rows, shown]),
+            pa.concat_batches([own.rows, unchanged_rows]),
             before,
             after,
             changed,
@@ -131,20 +137,20 @@ class _KeptSide:
         )
 
     def _stored(self, subjects: _Subjects) -> NDArray[np.int64]:
-        """Return the degrees before the epoch; what was not there then had none."""
+        """Return the degrees before the epoch, 0 for rows that did not exist."""
         degrees = np.zeros(len(subjects.before), np.int64)
-        there = np.flatnonzero(subjects.before >= 0)
-        if len(there) and not self._state.is_empty:
-            picked = pa.array(subjects.before[there])
-            keys = subjects.rows.select(self._keys.names).take(picked)
-            indices, found = self._state.get_rows(keys, [self._degree])
-            degrees[there[indices]] = np.asarray(found.column(self._degree))
+        existing = np.flatnonzero(subjects.before >= 0)
+        if len(existing) and not self._state.is_empty:
+            positions = pa.array(subjects.before[existing])
+            keys = subjects.rows.select(self._keys.names).take(positions)
+            indices, rows = self._state.get_rows(keys, [self._degree])
+            degrees[existing[indices]] = np.asarray(rows.column(self._degree))
         return degrees
 
     def _check(self, subjects: _Subjects, degrees: NDArray[np.int64]) -> None:
-        wrong = (degrees < 0) | ((subjects.after < 0) & (degrees != 0))
-        if wrong.any():
-            code = int(np.flatnonzero(wrong)[0])
+        is_invalid = (degrees < 0) | ((subjects.after < 0) & (degrees != 0))
+        if is_invalid.any():
+            code = int(np.flatnonzero(is_invalid)[0])
             row = int(subjects.either[code])
             state = "is there" if subjects.after[code] >= 0 else "is deleted"
             raise errors.ConsistencyError(
@@ -154,23 +160,23 @@ class _KeptSide:
             )
 
     def _write(self, subjects: _Subjects, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
-        differs = np.flatnonzero(old != new)
-        if not len(differs):
+        changed = np.flatnonzero(old != new)
+        if not len(changed):
             return
         rows = subjects.rows.select(self._keys.names)
-        rows = rows.take(pa.array(subjects.either[differs]))
-        rows = rows.append_column(self._degree, pa.array(new[differs]))
-        self._state.write(rows, new[differs] == 0)
+        rows = rows.take(pa.array(subjects.either[changed]))
+        rows = rows.append_column(self._degree, pa.array(new[changed]))
+        self._state.write(rows, new[changed] == 0)
 
-    def _shows(self, degrees: NDArray[np.int64]) -> Mask:
+    def _is_output(self, degrees: NDArray[np.int64]) -> Mask:
         return degrees > 0 if self._node.kind is JoinKind.SEMI else degrees == 0
 
-    def _moved(
-        self, subjects: _Subjects, showed: Mask, shows: Mask, schema: pa.Schema
+    def _output(
+        self, subjects: _Subjects, was_output: Mask, is_output: Mask, schema: pa.Schema
     ) -> pa.RecordBatch:
-        was, now = showed & (subjects.before >= 0), shows & (subjects.after >= 0)
-        deletes = subjects.before[was & (~now | subjects.changed)]
-        inserts = subjects.after[now & (~was | subjects.changed)]
+        before, after = was_output & (subjects.before >= 0), is_output & (subjects.after >= 0)
+        deletes = subjects.before[before & (~after | subjects.changed)]
+        inserts = subjects.after[after & (~before | subjects.changed)]
         return replacements(schema, subjects.rows, deletes, inserts)
 
 
@@ -178,7 +184,7 @@ def _part(chunk: pa.RecordBatch, part: int) -> pa.RecordBatch:
     return chunk.filter(pa.array(np.asarray(chunk.column(PART_COLUMN)) == part))
 
 
-def _kept(node: Join) -> list[tuple[str, Node, int]]:
+def _kept_sides(node: Join) -> list[tuple[str, Node, int]]:
     """Return for each kept side the role of its degrees, its node and its part."""
     left, right = ("left degree", node.left, LEFT_ROW), ("right degree", node.right, RIGHT_ROW)
     return [*([left] if node.kind.keeps_left else []), *([right] if node.kind.keeps_right else [])]
@@ -192,5 +198,5 @@ def _table(role: str, node: Join, side: Node) -> StateTableSpec:
 
 
 def _degree_name(node: Join, side: Node) -> str:
-    """Return a name for the degree that no column of the key has."""
+    """Return a name for the degree's column that differs from those of the key."""
     return free_name("degree", {order.name.lower() for order in row_order(node, side)})

@@ -1,4 +1,4 @@
-"""What an epoch changes of the values that an aggregate function reads.
+"""The changes of the values that an aggregate function reads, in one epoch.
 
 Promises: NULLs, and rows that do not pass the filter, are left out; values are in group order.
 Does not know: functions, state tables.
@@ -32,11 +32,11 @@ class Runs:
 
     def totals(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of one number per item over each group; 0 for a group without items."""
-        found = np.zeros(self.groups, numbers.dtype)
+        sums = np.zeros(self.groups, numbers.dtype)
         if len(numbers):
             starts = self._starts
-            found[self.codes[starts]] = np.add.reduceat(numbers, starts)
-        return found
+            sums[self.codes[starts]] = np.add.reduceat(numbers, starts)
+        return sums
 
     @cached_property
     def _starts(self) -> Positions:
@@ -57,7 +57,7 @@ class Deltas(Runs):
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """For every group how many more values it has."""
+        """For every group the number of inserted values minus that of deleted ones."""
         return self.totals(self.weights)
 
     @property
@@ -73,11 +73,11 @@ def deltas_of(
     argument: str | None,
     condition: str | None,
 ) -> Deltas:
-    """Return what a chunk changes; ``weights``: 1 for rows that are inserted, -1 for others."""
+    """Return the changes in a chunk; ``weights``: 1 for inserted rows, -1 for deleted ones."""
     rows, codes = groups.order, groups.codes
-    kept = passing(chunk, argument, condition)
-    if kept is not None:
-        mask = kept[rows]
+    is_passing = passing(chunk, argument, condition)
+    if is_passing is not None:
+        mask = is_passing[rows]
         rows, codes = rows[mask], codes[mask]
     values = None if argument is None else chunk.column(argument).take(pa.array(rows))
     return Deltas(len(groups), codes, weights[rows], rows, values)
@@ -86,11 +86,11 @@ def deltas_of(
 def passing(
     chunk: pa.RecordBatch, argument: str | None, condition: str | None
 ) -> NDArray[np.bool_] | None:
-    """Return which rows have the argument and pass the filter; None if all do."""
-    kept: NDArray[np.bool_] | None = None
+    """Return which rows pass the filter and have a non-NULL argument; None if all do."""
+    is_passing: NDArray[np.bool_] | None = None
     if condition is not None:
-        kept = np.asarray(pc.fill_null(chunk.column(condition), False))
+        is_passing = np.asarray(pc.fill_null(chunk.column(condition), False))
     if argument is not None and chunk.column(argument).null_count:
-        is_there = np.asarray(chunk.column(argument).is_valid())
-        kept = is_there if kept is None else kept & is_there
-    return kept
+        is_valid = np.asarray(chunk.column(argument).is_valid())
+        is_passing = is_valid if is_passing is None else is_passing & is_valid
+    return is_passing

@@ -1,8 +1,8 @@
 """The distinct values of an argument in each group, and how many rows have them.
 
-Promises: a function gets every value once when its first row is inserted, and once when its last
-row is deleted.
-Does not know: which functions.
+Promises: a value is passed on once when its first row is inserted, and once when its last row is
+deleted.
+Does not know: which functions read the values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .state import State
 class Distinct:
     """The table of an argument's distinct values.
 
-    ``filters``: by which rows are counted, for each the column of the count.
+    ``filters``: pairs of a filter (None: all rows) and the column that counts the rows passing it.
     """
 
     argument: str
@@ -67,25 +67,25 @@ def distinct_deltas(
 
     ConsistencyError if more rows with a value are deleted than there are.
     """
-    passes = [passing(chunk, table.argument, condition) for condition, _ in table.filters]
-    kept = np.logical_or.reduce([_all_or(mask, chunk.num_rows) for mask in passes])
-    rows = np.flatnonzero(kept)
+    masks = [passing(chunk, table.argument, condition) for condition, _ in table.filters]
+    is_counted = np.logical_or.reduce([_mask_or_all(mask, chunk.num_rows) for mask in masks])
+    rows = np.flatnonzero(is_counted)
     row_keys = RowKeys(table.spec.fields, table.spec.primary_key)
     pairs = grouped(chunk.select(list(row_keys.names)).take(pa.array(rows)), row_keys)
     chunk_rows = rows[pairs.order]
     before = _counts_before(table, state, pairs.keys)
-    found, after = {}, []
-    for (condition, _), mask, old in zip(table.filters, passes, before, strict=True):
-        counted = weights[chunk_rows] * _all_or(mask, chunk.num_rows)[chunk_rows]
-        change = Deltas(len(pairs), pairs.codes, counted, chunk_rows, None)
+    deltas, after = {}, []
+    for (condition, _), mask, old in zip(table.filters, masks, before, strict=True):
+        signed_weights = weights[chunk_rows] * _mask_or_all(mask, chunk.num_rows)[chunk_rows]
+        change = Deltas(len(pairs), pairs.codes, signed_weights, chunk_rows, None)
         new = old + change.counts
         _check(table, pairs.keys, row_keys, new)
         after.append(new)
-        found[Source(table.argument, condition, True)] = _transitions(
+        deltas[Source(table.argument, condition, True)] = _transitions(
             table, groups, pairs, rows, old > 0, new > 0
         )
     _write(table, state, pairs.keys, before, after)
-    return found
+    return deltas
 
 
 def _transitions(
@@ -93,13 +93,13 @@ def _transitions(
     groups: Groups,
     pairs: Groups,
     rows: NDArray[np.int64],
-    was: NDArray[np.bool_],
-    is_there: NDArray[np.bool_],
+    existed: NDArray[np.bool_],
+    exists: NDArray[np.bool_],
 ) -> Deltas:
-    moved = np.flatnonzero(was != is_there)
-    firsts = rows[pairs.firsts[moved]]
-    values = pairs.keys.column(table.argument).take(pa.array(moved))
-    weights = np.where(is_there[moved], 1, -1)
+    changed = np.flatnonzero(existed != exists)
+    firsts = rows[pairs.firsts[changed]]
+    values = pairs.keys.column(table.argument).take(pa.array(changed))
+    weights = np.where(exists[changed], 1, -1)
     return Deltas(len(groups), groups.code_of_rows[firsts], weights, firsts, values)
 
 
@@ -120,8 +120,8 @@ def _write(
     before: Sequence[NDArray[np.int64]],
     after: Sequence[NDArray[np.int64]],
 ) -> None:
-    pairs = zip(before, after, strict=True)
-    changed = np.logical_or.reduce([old != new for old, new in pairs])
+    counts = zip(before, after, strict=True)
+    changed = np.logical_or.reduce([old != new for old, new in counts])
     if not changed.any():
         return
     lives = np.logical_or.reduce([new > 0 for new in after])
@@ -142,5 +142,5 @@ def _check(
         )
 
 
-def _all_or(mask: NDArray[np.bool_] | None, rows: int) -> NDArray[np.bool_]:
+def _mask_or_all(mask: NDArray[np.bool_] | None, rows: int) -> NDArray[np.bool_]:
     return np.ones(rows, np.bool_) if mask is None else mask

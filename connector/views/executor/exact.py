@@ -1,10 +1,10 @@
 """Exact sums of whole numbers of any size.
 
-*Exact* numbers are an int64 array where they all are below 2**62, else an array of Python's.
-Decimals are their unscaled values.
+*Exact* numbers are an int64 array if all are below 2**62, else an array of Python's integers.
+Decimals are represented by their unscaled values.
 
 Promises: nothing is rounded, nothing overflows.
-Does not know: what Spark makes of a number that does not fit its type.
+Does not know: what Spark returns for a number that does not fit its type.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORD_MASK = (1 << _WORD) - 1
 def totals(runs: Runs, values: pa.Array, weights: NDArray[np.int64] | None = None) -> Exact:
     """Return the exact sum of values, integers or decimals, over each group.
 
-    ``weights``: 1 for values that are added, -1 for those taken away; by default all are added.
+    ``weights``: 1 for values that are added, -1 for subtracted ones; by default all are added.
     """
     low, high = _words_of(values)
     signs = np.int64(1) if weights is None else weights
@@ -41,30 +41,30 @@ def totals(runs: Runs, values: pa.Array, weights: NDArray[np.int64] | None = Non
         limbs = [low & _LIMB_MASK, low >> _LIMB]
     else:
         limbs = [low & _LIMB_MASK, low >> _LIMB & _LIMB_MASK, high & _LIMB_MASK, high >> _LIMB]
-    # A limb's sum needs 32 bits beside those of the number of rows.
-    found = np.zeros(runs.groups, object)
+    # The sum of a limb needs 32 bits plus those of the number of rows.
+    sums = np.zeros(runs.groups, object)
     for limb in reversed(limbs):
-        found = (found << _LIMB) + runs.totals(limb * signs).astype(object)
-    return narrowed(found)
+        sums = (sums << _LIMB) + runs.totals(limb * signs).astype(object)
+    return narrowed(sums)
 
 
-def add(one: Exact, other: Exact) -> Exact:
+def add(left: Exact, right: Exact) -> Exact:
     """Return the sums of two arrays of exact numbers."""
-    if one.dtype == other.dtype == np.int64:
-        total = one + other
+    if left.dtype == right.dtype == np.int64:
+        total = left + right
         return total if _magnitude(total) < _SAFE else total.astype(object)
-    return narrowed(one.astype(object) + other.astype(object))
+    return narrowed(left.astype(object) + right.astype(object))
 
 
 def narrowed(numbers: Exact) -> Exact:
-    """Return Python's numbers as int64 where they all are below 2**62."""
+    """Return Python's integers as int64 if all are below 2**62, else unchanged."""
     if not len(numbers) or max(numbers.max(), -numbers.min()) < _SAFE:
         return numbers.astype(np.int64)
     return numbers
 
 
 def half_up(numerators: Exact, denominators: Exact) -> Exact:
-    """Return quotients of Python's numbers rounded to the nearest, halves away from 0.
+    """Return quotients of Python's integers rounded to the nearest, halves away from 0.
 
     Denominators are positive.
     """
@@ -78,9 +78,9 @@ def from_arrow(column: pa.Array) -> Exact:
     """Return the values of a column of integers or decimals as exact numbers; 0 for NULL."""
     low, high = _words_of(column)
     if column.null_count:
-        is_there = np.asarray(column.is_valid())
-        low = np.where(is_there, low, 0)
-        high = None if high is None else np.where(is_there, high, 0)
+        is_valid = np.asarray(column.is_valid())
+        low = np.where(is_valid, low, 0)
+        high = None if high is None else np.where(is_valid, high, 0)
     if high is None:
         return low if _magnitude(low) < _SAFE else low.astype(object)
     return narrowed((high.astype(object) << _WORD) + low.view(np.uint64).astype(object))
@@ -103,7 +103,7 @@ def to_arrow(numbers: Exact, arrow: pa.DataType, is_null: NDArray[np.bool_]) -> 
 
 
 def _words_of(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return (low, high): the bits of each value; high is None where low says it all."""
+    """Return (low, high): the bits of each value; high is None if every value fits low."""
     if not pa.types.is_decimal(column.type):
         whole = column if pa.types.is_integer(column.type) else column.cast(pa.int64())
         return np.asarray(whole.fill_null(0)).astype(np.int64), None

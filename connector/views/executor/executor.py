@@ -33,8 +33,8 @@ NodeT = TypeVar("NodeT", bound=Node)
 class StateTableSpec:
     """A state table of an executor.
 
-    ``role`` names it among the executor's. ``distribution``: columns of the key; ``()`` if all
-    rows are in vnode 0. Columns of the key may hold NULL.
+    ``role`` names it among the executor's tables. ``distribution``: columns of the key; ``()`` if
+    all rows are in vnode 0. Columns of the key may hold NULL.
     """
 
     role: str
@@ -46,7 +46,7 @@ class StateTableSpec:
 SIDE_COLUMN = "_side"
 """In the chunks of a join: the input (int8), 0 left and 1 right, whose fields a row has."""
 PART_COLUMN = "_part"
-"""In the candidates of a join: what a row is (int8): 0 a pair, 1 a left row, 2 a right row."""
+"""In the candidates of a join: the kind of a row (int8): 0 a pair, 1 a left row, 2 a right row."""
 PAIR, LEFT_ROW, RIGHT_ROW = range(3)
 
 
@@ -54,12 +54,12 @@ class Executor(ABC, Generic[NodeT]):
     """One operator in one unit for one epoch."""
 
     label: ClassVar[str]
-    """What EXPLAIN and the names of state tables call it."""
+    """The executor's name in EXPLAIN and in the names of state tables."""
     node_type: ClassVar[type[Node]]
     """The operator that it maintains."""
 
     def __init__(self, node: NodeT, states: Sequence[State], is_ansi: bool = True) -> None:
-        """``states``: those that `tables` describes, in its order.
+        """``states``: the state tables that `tables` describes, in its order.
 
         ``is_ansi``: whether a value that does not fit its type is an error.
         """
@@ -78,9 +78,9 @@ class Executor(ABC, Generic[NodeT]):
 
     @classmethod
     def combiner(cls, node: NodeT) -> tuple[Step, type[Executor[NodeT]]] | None:
-        """Return how rows can be combined before they are shuffled to it; None if they cannot.
+        """Return (step, executor) to combine rows before the shuffle; None if that is impossible.
 
-        The step that combines them where they are, and the executor that takes combined rows.
+        The step combines the rows within a task; the executor runs on the combined rows.
         """
         return None
 
@@ -91,14 +91,14 @@ class Executor(ABC, Generic[NodeT]):
 
     @abstractmethod
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
-        """Apply the epoch's changes, all of them at once, and return those that they make.
+        """Apply all changes of the epoch at once and return the changes of the output.
 
-        It is called once, also without changes. ConsistencyError if a change does not fit the
-        state.
+        It is called once per epoch, also without changes. ConsistencyError if a change does not
+        fit the state.
         """
 
 
 def inserts_of(chunk: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return of every row of a chunk whether it is inserted; if not, it is deleted."""
-    found: NDArray[np.bool_] = (np.asarray(chunk.column(OP_COLUMN)) & 1).astype(bool)
-    return found
+    """Return for every row of a chunk whether it is inserted; the others are deleted."""
+    inserts: NDArray[np.bool_] = (np.asarray(chunk.column(OP_COLUMN)) & 1).astype(bool)
+    return inserts

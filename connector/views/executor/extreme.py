@@ -1,10 +1,10 @@
 """The least or greatest value of each group.
 
-Over rows that are only inserted it is in the group's row. Otherwise all values are in a table of
-their own, sorted so that the extreme is the first of its group; it is read only for groups in which
-a row with the extreme was deleted and no value as extreme was inserted.
+If rows are only inserted, the extreme is in the group's row. Otherwise all values are also in a
+table of their own, sorted so that the extreme is the first of its group. That table is read only
+for groups in which a row with the extreme was deleted and no value at least as good was inserted.
 
-Promises: values compare as Spark's do: by the key codec, NaN the greatest, -0 as 0.
+Promises: values compare as in Spark, by the key codec: NaN is the greatest, -0 equals 0.
 Does not know: the other parts of a group's row.
 """
 
@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 class Extreme(Part):
     """The least or the greatest value, of type ``type``.
 
-    ``is_running``: values are only inserted, and no table has them.
+    ``is_running``: values are only inserted, so that no table stores them.
     """
 
     type: types.DataType
@@ -45,12 +45,12 @@ class Extreme(Part):
 
     @property
     def kind(self) -> str:
-        """The least and the greatest of the same values are two parts."""
+        """The suffix: the least and the greatest of the same values are two parts."""
         return self.suffix
 
     @property
     def suffix(self) -> str:
-        """What the name of the column ends in."""
+        """The end of the column's name."""
         return "max" if self.is_greatest else "min"
 
     @property
@@ -66,43 +66,45 @@ class Extreme(Part):
         """Return the best of each group."""
         values = self.of(changes)
         rows = np.flatnonzero(np.asarray(values.is_valid()))
-        found = values.take(pa.array(rows))
-        return self.changed(Deltas(runs.groups, runs.codes[rows], np.ones_like(rows), rows, found))
+        valid_values = values.take(pa.array(rows))
+        return self.changed(
+            Deltas(runs.groups, runs.codes[rows], np.ones_like(rows), rows, valid_values)
+        )
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Return the better of the old value and the inserted one."""
-        return [self.decode(_better(self.standing(before), self.standing(change)))]
+        return [self.decode(_better(self.encoded(before), self.encoded(change)))]
 
     def of(self, columns: Columns) -> pa.Array:
         """Return the values."""
         return columns[self.column(self.suffix)]
 
-    def standing(self, columns: Columns) -> ragged.Bytes:
-        """Return the values as bytes of which the lesser are better; NULL where there are none."""
+    def encoded(self, columns: Columns) -> ragged.Bytes:
+        """Return the values as `encode` does; NULL where there are none."""
         values = self.of(columns)
         return _where(np.asarray(values.is_valid()), self.encode(values))
 
     def best(self, deltas: Deltas) -> ragged.Bytes:
         """Return the best inserted value of each group, as bytes."""
-        comes = deltas.weights > 0
-        if not comes.any():
+        is_inserted = deltas.weights > 0
+        if not is_inserted.any():
             return pa.nulls(deltas.groups, pa.large_binary())
-        codes = deltas.codes[comes]
-        keys = self.encode(deltas.values.filter(pa.array(comes)))
-        order = ragged.sort_order(_under(codes, keys))
+        codes = deltas.codes[is_inserted]
+        keys = self.encode(deltas.values.filter(pa.array(is_inserted)))
+        order = ragged.sort_order(_prefix_with_groups(codes, keys))
         firsts = order[firsts_of(codes)]
         return _spread(keys.take(pa.array(firsts)), codes[firsts], deltas.groups)
 
     def encode(self, values: pa.Array) -> ragged.Bytes:
-        """Return values as bytes of which the lesser are better."""
+        """Return values as bytes that sort from the best value to the worst."""
         return self._codec.encode([values])
 
     def decode(self, keys: ragged.Bytes) -> pa.Array:
-        """Return the values of such bytes, NULL for NULL."""
-        found = self._codec.decode(keys.drop_null())[0]
-        is_there = np.asarray(keys.is_valid())
-        places = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
-        return found.take(places)
+        """Return the values that `encode` encoded; NULL for NULL."""
+        values = self._codec.decode(keys.drop_null())[0]
+        is_valid = np.asarray(keys.is_valid())
+        positions = pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)
+        return values.take(positions)
 
     @property
     def _codec(self) -> KeyCodec:
@@ -147,41 +149,47 @@ class ExtremeTable:
         the extreme, so that it cannot have existed.
         """
         rows = chunk.select(list(self._row_keys.names)).take(pa.array(deltas.rows))
-        standing = self._extreme.standing(before)
+        extremes = self._extreme.encoded(before)
         if (deltas.weights > 0).all():
-            # As in a backfill: nothing cancels, and an inserted value can only be better.
+            # As in a backfill: no change cancels another, and the extreme can only improve.
             self._write(rows, deltas.weights, np.ones(len(rows), np.bool_))
-            return self._extreme.decode(_better(standing, self._extreme.best(deltas)))
+            return self._extreme.decode(_better(extremes, self._extreme.best(deltas)))
         keys = self._row_keys.encode(rows)
-        changed = _not_paired(keys)
+        changed = _is_unpaired(keys)
         self._write(rows, deltas.weights, changed)
-        goes = (deltas.weights < 0) & changed
-        codes, values = deltas.codes[goes], deltas.values.filter(pa.array(goes))
-        hit = self._hit(standing, codes, self._extreme.encode(values), groups)
-        found = _better(_where(~hit, standing), self._extreme.best(_only(deltas, changed)))
-        # If a value as good as the deleted one is inserted, no remaining one is better.
-        is_better = np.asarray(pc.fill_null(pc.less_equal(found, standing), False))
-        wanted = np.flatnonzero(hit & lives & ~is_better)
-        if len(wanted):
-            gone = keys.filter(pa.array(goes))
-            counts = np.bincount(codes, minlength=len(groups))[wanted]
-            kept = self._kept(groups.keys.take(pa.array(wanted)), counts + 1, gone)
-            found = _better(found, _spread(kept[1], wanted[kept[0]], len(groups)))
-        return self._extreme.decode(found)
+        is_removed = (deltas.weights < 0) & changed
+        codes, values = deltas.codes[is_removed], deltas.values.filter(pa.array(is_removed))
+        lost_extreme = self._lost_extremes(extremes, codes, self._extreme.encode(values), groups)
+        new_extremes = _better(
+            _where(~lost_extreme, extremes), self._extreme.best(_filter_deltas(deltas, changed))
+        )
+        # If a value as good as the deleted one was inserted, no stored value is better.
+        is_better = np.asarray(pc.fill_null(pc.less_equal(new_extremes, extremes), False))
+        to_read = np.flatnonzero(lost_extreme & lives & ~is_better)
+        if len(to_read):
+            removed_keys = keys.filter(pa.array(is_removed))
+            counts = np.bincount(codes, minlength=len(groups))[to_read]
+            indices, best_values = self._best_stored(
+                groups.keys.take(pa.array(to_read)), counts + 1, removed_keys
+            )
+            new_extremes = _better(
+                new_extremes, _spread(best_values, to_read[indices], len(groups))
+            )
+        return self._extreme.decode(new_extremes)
 
     def _write(self, rows: pa.RecordBatch, weights: NDArray[np.int64], changed: Mask) -> None:
         if changed.any():
             mask = pa.array(changed)
             self._state.write(rows.filter(mask), weights[changed] < 0)
 
-    def _hit(
-        self, standing: ragged.Bytes, codes: Codes, keys: ragged.Bytes, groups: Groups
+    def _lost_extremes(
+        self, group_extremes: ragged.Bytes, codes: Codes, keys: ragged.Bytes, groups: Groups
     ) -> Mask:
         """Return in which groups a row with the extreme is deleted."""
-        extremes = standing.take(pa.array(codes))
-        wrong = np.asarray(pc.fill_null(pc.less(keys, extremes), True))
-        if wrong.any():
-            group = codes[np.flatnonzero(wrong)[0]]
+        extremes = group_extremes.take(pa.array(codes))
+        is_invalid = np.asarray(pc.fill_null(pc.less(keys, extremes), True))
+        if is_invalid.any():
+            group = codes[np.flatnonzero(is_invalid)[0]]
             row_keys = RowKeys(
                 self._spec.fields, [Order(name) for name in groups.keys.schema.names]
             )
@@ -190,57 +198,59 @@ class ExtremeTable:
                 f"{row_keys.described(groups.keys, int(group))} loses a value that it does not "
                 "have; the state does not fit the view's inputs: drop the view and create it again"
             )
-        hit = np.zeros(len(groups), np.bool_)
-        hit[codes[np.asarray(pc.equal(keys, extremes))]] = True
-        return hit
+        lost_extreme = np.zeros(len(groups), np.bool_)
+        lost_extreme[codes[np.asarray(pc.equal(keys, extremes))]] = True
+        return lost_extreme
 
-    def _kept(
-        self, prefixes: pa.RecordBatch, counts: Positions, gone: ragged.Bytes
+    def _best_stored(
+        self, prefixes: pa.RecordBatch, counts: Positions, removed_keys: ragged.Bytes
     ) -> tuple[Positions, ragged.Bytes]:
-        """Return (prefixes, values): the best value of each prefix that is not deleted."""
+        """Return (prefixes' indices, values): the best value of each prefix that is not removed."""
         indices, rows = self._state.first_per_prefix(prefixes, counts)
-        stays = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=gone))
-        indices = indices[stays]
+        remains = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=removed_keys))
+        indices = indices[remains]
         firsts = firsts_of(indices)
-        values = rows.column(self._extreme.argument).filter(pa.array(stays))
+        values = rows.column(self._extreme.argument).filter(pa.array(remains))
         return indices[firsts], self._extreme.encode(values.take(pa.array(firsts)))
 
 
-def _only(deltas: Deltas, kept: Mask) -> Deltas:
-    values = deltas.values.filter(pa.array(kept))
+def _filter_deltas(deltas: Deltas, mask: Mask) -> Deltas:
+    values = deltas.values.filter(pa.array(mask))
     return Deltas(
-        deltas.groups, deltas.codes[kept], deltas.weights[kept], deltas.rows[kept], values
+        deltas.groups, deltas.codes[mask], deltas.weights[mask], deltas.rows[mask], values
     )
 
 
-def _not_paired(keys: ragged.Bytes) -> Mask:
-    """Return which rows are not a delete and an insert of one key, which change nothing."""
+def _is_unpaired(keys: ragged.Bytes) -> Mask:
+    """Return which keys occur once; a delete and an insert of one key cancel."""
     order = ragged.sort_order(keys)
     single = np.ones(len(keys), np.bool_)
     if len(keys) > 1:
-        same = ragged.equal_neighbours(keys.take(pa.array(order)))
-        single[order[np.append(same, False)]] = False
-        single[order[np.append(False, same)]] = False
+        equals_next = ragged.equal_neighbours(keys.take(pa.array(order)))
+        single[order[np.append(equals_next, False)]] = False
+        single[order[np.append(False, equals_next)]] = False
     return single
 
 
-def _under(codes: Codes, keys: ragged.Bytes) -> ragged.Bytes:
-    """Return keys with their groups before them."""
+def _prefix_with_groups(codes: Codes, keys: ragged.Bytes) -> ragged.Bytes:
+    """Return keys prefixed with their groups."""
     prefixes = ragged.from_matrix(codes.astype(">u4").view(np.uint8).reshape(len(codes), 4))
     return ragged.concat([prefixes, keys])
 
 
 def _spread(keys: ragged.Bytes, codes: Codes, groups: int) -> ragged.Bytes:
     """Return the key of each group, NULL where it has none."""
-    places = np.full(groups, -1, np.int64)
-    places[codes] = np.arange(len(codes))
-    return keys.take(pa.array(places, mask=places < 0))
+    positions = np.full(groups, -1, np.int64)
+    positions[codes] = np.arange(len(codes))
+    return keys.take(pa.array(positions, mask=positions < 0))
 
 
-def _better(one: ragged.Bytes, other: ragged.Bytes) -> ragged.Bytes:
-    """Return the lesser of two keys; of a key and NULL the key."""
-    takes_other = np.asarray(pc.fill_null(pc.less(other, one), False)) | ~np.asarray(one.is_valid())
-    return pc.if_else(pa.array(takes_other), other, one)
+def _better(left: ragged.Bytes, right: ragged.Bytes) -> ragged.Bytes:
+    """Return the lesser of two keys; the key if one of them is NULL."""
+    takes_right = np.asarray(pc.fill_null(pc.less(right, left), False)) | ~np.asarray(
+        left.is_valid()
+    )
+    return pc.if_else(pa.array(takes_right), right, left)
 
 
 def _where(mask: Mask, keys: ragged.Bytes) -> ragged.Bytes:

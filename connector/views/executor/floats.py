@@ -1,12 +1,12 @@
 """The parts of an aggregate's state that add up floats, and their squares.
 
-*Large* floats are added up apart, divided by `SCALE`, and so are their squares, by it twice: no
-sum of them overflows, and nothing is left of them after the last one is deleted. Of the others the
-squares add up to no more than a double holds.
+*Large* floats are divided by `SCALE` and added up separately; so are their squares, divided by it
+twice. Therefore no sum overflows, and deleting the last large value leaves no rounding error. The
+sum of the squares of the other floats fits in a double.
 
-Promises: removing values leaves the sum of the others, except for the last of 106 bits of the
-largest value, large ones not counted.
-Does not know: what Spark makes of sums (result).
+Promises: removing values leaves the sum of the others, except for the last of the 106 bits of the
+largest value that is not a large float.
+Does not know: what Spark returns for sums (result).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .deltas import Deltas, Runs
 from .doubledouble import Doubles, Pair
 from .part import Columns, Mask, Part, numbers
 
-# On disk, as the state's columns hold what was divided: never change either.
+# The state's columns hold values divided by the scale: never change either number.
 _LARGE = 2.0**480
 SCALE = 2.0**600
 
@@ -34,7 +34,8 @@ SCALE = 2.0**600
 class _Floats(Part):
     """A part of two pairs, the sum over finite values and that over large ones, and some counts.
 
-    ``pair_names``: of the pairs; ``count_names``: of the counts, first those of the values in each.
+    ``pair_names``: names of the pairs; ``count_names``: names of the counts, first those of the
+    values in each pair.
     """
 
     pair_names: ClassVar[tuple[str, str]]
@@ -42,7 +43,7 @@ class _Floats(Part):
 
     @abstractmethod
     def _kinds_of(self, values: Doubles) -> tuple[Mask, ...]:
-        """Return which values each count is of."""
+        """Return for each count a mask of the values that it counts."""
 
     @abstractmethod
     def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
@@ -57,36 +58,38 @@ class _Floats(Part):
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """All of them."""
+        """The names of the columns of counts."""
         return tuple(map(self.column, self.count_names))
 
     def changed(self, deltas: Deltas) -> list[pa.Array]:
         """Return the sums of inserted values minus those of deleted ones, and the counts."""
         values = doubles(deltas.values)
         kinds = self._kinds_of(values)
-        found: list[NDArray[Any]] = []
+        columns: list[NDArray[Any]] = []
         for kind, scale in zip(kinds, (1.0, SCALE), strict=False):
             runs = Runs(deltas.groups, deltas.codes[kind])
-            found += self._total_of(values[kind] / scale, runs, deltas.weights[kind])
-        found += (deltas.totals(deltas.weights * kind) for kind in kinds)
-        return list(map(pa.array, found))
+            columns += self._total_of(values[kind] / scale, runs, deltas.weights[kind])
+        columns += (deltas.totals(deltas.weights * kind) for kind in kinds)
+        return list(map(pa.array, columns))
 
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
         """Return the sums of the pairs, and of the counts."""
-        found: list[NDArray[Any]] = []
+        columns: list[NDArray[Any]] = []
         for pair in self.pairs(changes):
-            found += _total(pair, runs)
-        found += (runs.totals(count) for count in self.kinds(changes))
-        return list(map(pa.array, found))
+            columns += _total(pair, runs)
+        columns += (runs.totals(count) for count in self.kinds(changes))
+        return list(map(pa.array, columns))
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Add the change."""
         counts = [a + b for a, b in zip(self.kinds(before), self.kinds(change), strict=True)]
-        found: list[NDArray[Any]] = []
-        for pair, more, count in zip(self.pairs(before), self.pairs(change), counts, strict=False):
-            # Where no value is left, no error of rounding is left either.
-            found += (np.where(count == 0, 0.0, half) for half in doubledouble.add(pair, more))
-        return list(map(pa.array, (*found, *counts)))
+        columns: list[NDArray[Any]] = []
+        for pair, addend, count in zip(
+            self.pairs(before), self.pairs(change), counts, strict=False
+        ):
+            # A group without values has a sum of exactly 0: drop the rounding error.
+            columns += (np.where(count == 0, 0.0, half) for half in doubledouble.add(pair, addend))
+        return list(map(pa.array, (*columns, *counts)))
 
     def pairs(self, columns: Columns) -> tuple[Pair, Pair]:
         """Return the sum over the finite values, and over the large ones divided by `SCALE`."""
@@ -142,7 +145,7 @@ def _or_zero(column: pa.Array) -> Doubles:
 
 
 def in_order(values: Doubles, codes: NDArray[np.int64]) -> Doubles:
-    """Return values sorted within their groups, so that equal ones give equal sums."""
+    """Return values sorted within their groups, so that equal sets of values give equal sums."""
     if not len(values):
         return values
     bits = values.view(np.uint64)

@@ -1,4 +1,4 @@
-"""Rows by the values of some of their columns.
+"""Rows grouped by the values of some of their columns.
 
 Promises: groups come in the order of their keys; NULL is a value, as in GROUP BY.
 Does not know: what is computed over a group.
@@ -22,8 +22,8 @@ from .state import Positions
 class Groups:
     """Groups of rows.
 
-    ``keys``: the key columns, one row a group. ``order``: the rows' positions, group after group.
-    ``codes``: of every row in that order its group, so they never fall.
+    ``keys``: the key columns, one row per group. ``order``: the rows' positions, group after group.
+    ``codes``: the group of every row in that order, ascending.
     """
 
     keys: pa.RecordBatch
@@ -47,7 +47,7 @@ class Groups:
 
 
 def grouped(rows: pa.RecordBatch, row_keys: RowKeys) -> Groups:
-    """Return rows by the values of the key's columns."""
+    """Return rows grouped by the values of the key's columns."""
     encoded = row_keys.encode(rows)
     order = ragged.sort_order(encoded)
     codes = ranks_of(encoded.take(pa.array(order)))
