@@ -71,11 +71,13 @@ class Dialect(Spark):
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         """Return the tokens of a text, each string literal as one of them, with its value."""
         tokens: list[Token] = []
+        is_raw = False
         for token in super().tokenize(sql, dialect):
             if tokens and token.token_type in _STRINGS and tokens[-1].token_type in _STRINGS:
-                _append_string(tokens[-1], token, sql)
+                _append_string(tokens[-1], token, sql, is_raw)
             else:
                 tokens.append(token)
+            is_raw = token.token_type is TokenType.RAW_STRING
         for token, following in pairwise(tokens):
             # The clause names a window first; what has arguments is the function.
             if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
@@ -86,9 +88,13 @@ class Dialect(Spark):
         return tokens
 
 
-def _append_string(first: Token, second: Token, text: str) -> None:
-    """Make one string of two side by side; two quotes in a row inside a string are one."""
-    is_quote = second.start == first.end + 1 and text[second.start] == text[first.end]
+def _append_string(first: Token, second: Token, text: str, is_raw: bool) -> None:
+    """Make one string of two side by side; two quotes in a row inside a string are one.
+
+    ``is_raw``: the first ends with a raw string, which ends at its first quote.
+    """
+    is_adjacent = second.start == first.end + 1 and text[second.start] == text[first.end]
+    is_quote = is_adjacent and not is_raw
     first.text += (text[first.end] if is_quote else "") + second.text
     first.end = second.end
 

@@ -25,6 +25,8 @@ from relstate.storage.syntax import parse_condition
         (r"'\ud83d\ude00'", "😀"),
         (r"r'\n'", r"\n"),
         (r'R"\d"', r"\d"),
+        ("r'a''b'", "ab"),
+        ("'x'r'a''b''c'", "xab'c"),
         ("''", ""),
         ("'a\nb'", "a\nb"),
         ("'-- no comment'", "-- no comment"),
