@@ -77,6 +77,10 @@ class ParsedQuery:
             tree = syntax.parse_tokens(tokens, text)
         except SqlglotError as error:
             raise unreadable(text, error) from None
+        except RecursionError:
+            raise errors.UnsupportedStatementError(
+                f"{shown(text)} is nested too deeply; use IN for many values"
+            ) from None
         if not isinstance(tree, exp.Query | exp.Values):
             raise errors.UnsupportedStatementError(f"{shown(text)} is not a query")
         return cls(text, tuple(tokens), tree)

@@ -151,6 +151,12 @@ def test_a_query_that_cannot_be_followed_is_refused(text: str, reason: str) -> N
         rewritten(text)
 
 
+def test_a_query_nested_too_deeply_is_refused() -> None:
+    """The parser's recursion ends in an error in words."""
+    with pytest.raises(UnsupportedStatementError, match="nested too deeply"):
+        ParsedQuery.parse("SELECT " + "(" * 5000 + "1" + ")" * 5000)
+
+
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
