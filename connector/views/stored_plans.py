@@ -24,8 +24,8 @@ from relstate.storage import CatalogView, StoreState, TableDefinition, TableSche
 from .plan.node import Expression, Node, check_names, require, shown, walk
 from .plan.stateful import Aggregate
 from .plan.stateless import Scan
-from .planner.analysis import Analysis, StoreTables, loosened
-from .planner.expressions import check_expressions, check_resolved, check_timeless
+from .planner.analysis import Analysis, StoreTables, as_nullable
+from .planner.expressions import check_expressions, check_resolved, check_time_independent
 from .sessions import REMEMBERED, Sessions, undisturbed
 from .viewplan import ViewPlan, damaged, stored_plan
 
@@ -145,7 +145,7 @@ def check_stored(root: Node, analysis: Analysis) -> None:
             if isinstance(node, Aggregate):
                 calls = [Expression(call.sql, call.output.type) for call in node.calls]
                 _check_types(node.input_fields, calls, analysis)
-        check_timeless(root, analysis)
+        check_time_independent(root, analysis)
     except errors.UnsupportedStatementError as error:
         raise ValueError(str(error)) from None
 
@@ -175,5 +175,5 @@ def _check_types(
     texts = [expression.text for expression in expressions]
     kinds = analysis.checked_types_of(fields, texts)
     for expression, kind in zip(expressions, kinds, strict=True):
-        is_same = kind == loosened(expression.type)
+        is_same = kind == as_nullable(expression.type)
         require(is_same, f"{shown(expression.text)} is {kind}, and not {expression.type}")

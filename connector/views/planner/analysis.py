@@ -1,4 +1,4 @@
-"""What Spark says of a query and of expressions: columns, types, and whether they were read right.
+"""Spark's analysis of queries and expressions: columns, types, and whether sqlglot is right.
 
 Promises: a query that sqlglot would change, or that Spark does not call deterministic, is refused.
 Spark only analyses relations without rows: nothing runs.
@@ -20,12 +20,12 @@ from relstate.connector.syntax.tree import text_of
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import StoreState, errors, types
 
-_BUILTIN = "SHOW SYSTEM FUNCTIONS"
-_USERS = "SHOW USER FUNCTIONS"
+_SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
+_SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
 
 
 class Analysis:
-    """What a session of Spark says. For one view."""
+    """Spark's analysis in one session. For one view."""
 
     def __init__(self, spark: SparkSession, tables: Tables) -> None:
         self._spark = spark
@@ -43,26 +43,33 @@ class Analysis:
         return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
     def functions(self) -> frozenset[str]:
-        """Return the names of Spark's own functions, those that a user has replaced left out."""
-        own = {row[0].lower() for row in self._spark.sql(_BUILTIN).collect()}
-        return frozenset(own - {row[0].lower() for row in self._spark.sql(_USERS).collect()})
+        """Return the names of Spark's own functions, without those that a user has replaced."""
+        builtin_names = {
+            row[0].lower() for row in self._spark.sql(_SHOW_BUILTIN_FUNCTIONS).collect()
+        }
+        return frozenset(
+            builtin_names
+            - {row[0].lower() for row in self._spark.sql(_SHOW_USER_FUNCTIONS).collect()}
+        )
 
     def columns(self, query: ParsedQuery) -> tuple[types.Field, ...]:
-        """Return the columns of a query; what is wrong with it is Spark's error.
+        """Return the columns of a query. An invalid query raises Spark's error.
 
         UnsupportedStatementError unless its tree means to Spark what its text does.
         """
         original = self._query(query)
         rewritten = text_of(query.tree)
         try:
-            again = self._query(ParsedQuery.parse(rewritten))
-            equal = original.sameSemantics(again) or _optimized_alike(original, again)
+            reparsed = self._query(ParsedQuery.parse(rewritten))
+            is_equivalent = original.sameSemantics(reparsed) or _has_same_optimized_plan(
+                original, reparsed
+            )
         except errors.RelstateError:
             raise
         except Exception:
-            # An error of the rewritten query is not one of the original.
-            equal = False
-        if not equal:
+            # The error is of the rewritten query: the original is valid.
+            is_equivalent = False
+        if not is_equivalent:
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {shown(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write it in a simpler way"
@@ -80,74 +87,86 @@ class Analysis:
         """Return the types of expressions over fields."""
         if not expressions:
             return ()
-        named = [f"{one} AS c{place}" for place, one in enumerate(expressions)]
-        schema = self._relation(tuple(fields)).selectExpr(*named).schema
-        return tuple(loosened(field.type) for field in fields_of(schema))
+        select_list = [
+            f"{expression} AS c{number}" for number, expression in enumerate(expressions)
+        ]
+        schema = self._relation(tuple(fields)).selectExpr(*select_list).schema
+        return tuple(as_nullable(field.type) for field in fields_of(schema))
 
     def checked_types_of(
         self, fields: Sequence[types.Field], expressions: Sequence[str]
     ) -> tuple[types.DataType, ...]:
-        """Return the types of expressions over fields that Spark takes and calls deterministic.
+        """Return the types of expressions over fields.
 
-        ValueError for others.
+        ValueError for an expression that is invalid or not deterministic to Spark.
         """
         try:
-            kinds = self.types_of(fields, expressions)
+            data_types = self.types_of(fields, expressions)
             frame = self._relation(tuple(fields)).selectExpr(*expressions)
         except Exception as error:
             raise ValueError(describe_error(error)) from None
         plan: Any = getattr(frame, "_jdf", None)
         if plan is not None and not plan.queryExecution().analyzed().deterministic():
             raise ValueError(f"{shown(', '.join(expressions))} is not deterministic")
-        return kinds
+        return data_types
 
-    def is_same(self, fields: Sequence[types.Field], one: str, other: str) -> bool:
+    def is_same(self, fields: Sequence[types.Field], left: str, right: str) -> bool:
         """Return whether two expressions over fields are the same to Spark.
 
-        Not if one is no expression by itself, such as a lambda's variable.
+        False if one of them is not a complete expression, such as a lambda's variable.
         """
         relation = self._relation(tuple(fields))
         try:
-            return relation.selectExpr(one).sameSemantics(relation.selectExpr(other))
+            return relation.selectExpr(left).sameSemantics(relation.selectExpr(right))
         except Exception:
             return False
 
-    def means_now(self, fields: Sequence[types.Field], expressions: Sequence[str]) -> bool | None:
-        """Return whether Spark takes a string in expressions for the present time, or 'epoch'.
+    def reads_present_time(
+        self, fields: Sequence[types.Field], expressions: Sequence[str]
+    ) -> bool | None:
+        """Return whether Spark reads a string in expressions as the present time, or as 'epoch'.
 
-        None over Spark Connect, which does not say.
+        None over Spark Connect, which does not expose it.
         """
         frame = self._relation(tuple(fields)).selectExpr(*expressions)
         plan: Any = getattr(frame, "_jdf", None)
         if plan is None:
             return None
-        machine: Any = frame.sparkSession._jvm
-        rules = machine.org.apache.spark.sql.catalyst.optimizer
-        plain = _rule(rules, "ReplaceExpressions").apply(plan.queryExecution().analyzed())
-        return not plain.fastEquals(_rule(rules, "SpecialDatetimeValues").apply(plain))
+        jvm: Any = frame.sparkSession._jvm
+        rules = jvm.org.apache.spark.sql.catalyst.optimizer
+        replaced_plan = _optimizer_rule(rules, "ReplaceExpressions").apply(
+            plan.queryExecution().analyzed()
+        )
+        return not replaced_plan.fastEquals(
+            _optimizer_rule(rules, "SpecialDatetimeValues").apply(replaced_plan)
+        )
 
-    def united(
+    def union_types_of(
         self, left: Sequence[types.DataType], right: Sequence[types.DataType]
     ) -> tuple[types.DataType, ...]:
         """Return the types of the columns of a UNION of two inputs."""
-        one, other = (
-            self._relation(tuple(types.Field(f"c{n}", kind) for n, kind in enumerate(each)))
-            for each in (left, right)
+        left_frame, right_frame = (
+            self._relation(
+                tuple(types.Field(f"c{n}", data_type) for n, data_type in enumerate(data_types))
+            )
+            for data_types in (left, right)
         )
-        return tuple(loosened(field.type) for field in fields_of(one.union(other).schema))
+        return tuple(
+            as_nullable(field.type) for field in fields_of(left_frame.union(right_frame).schema)
+        )
 
     def _query(self, query: ParsedQuery) -> DataFrame:
         references = query.table_references(self._is_table)
         names = sorted({reference.name.lower() for reference in references})
-        fields = {name: f"relation_{number}" for number, name in enumerate(names)}
+        placeholders = {name: f"relation_{number}" for number, name in enumerate(names)}
         relations: dict[str, Any] = {
-            fields[name]: self._relation(self._columns_of(name)) for name in names
+            placeholders[name]: self._relation(self._columns_of(name)) for name in names
         }
         if not relations:
-            # Without relations the text is not a template: its braces are its own.
+            # Without relations the text is not a template: Spark leaves its braces as they are.
             return self._spark.sql(query.text)
         template = query.replaced(
-            references, [fields[reference.name.lower()] for reference in references]
+            references, [placeholders[reference.name.lower()] for reference in references]
         )
         return self._spark.sql(template, **relations)
 
@@ -164,36 +183,38 @@ class Analysis:
         return self._relations[fields]
 
 
-def loosened(data_type: types.DataType) -> types.DataType:
-    """Return a type with NULLs allowed in all its parts: a plan knows of no others."""
+def as_nullable(data_type: types.DataType) -> types.DataType:
+    """Return a type with NULLs allowed in all its parts, as all types in plans are."""
     match data_type:
         case types.Array(element, _):
-            return types.Array(loosened(element))
+            return types.Array(as_nullable(element))
         case types.Map(key, value, _):
-            return types.Map(loosened(key), loosened(value))
+            return types.Map(as_nullable(key), as_nullable(value))
         case types.Struct(fields):
-            return types.Struct(tuple(types.Field(f.name, loosened(f.type)) for f in fields))
+            return types.Struct(
+                tuple(types.Field(member.name, as_nullable(member.type)) for member in fields)
+            )
     return data_type
 
 
-def _rule(package: Any, name: str) -> Any:
+def _optimizer_rule(package: Any, name: str) -> Any:
     """Return a rule of Spark's optimizer."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
-def _optimized_alike(one: Any, other: Any) -> bool:
+def _has_same_optimized_plan(left: Any, right: Any) -> bool:
     """Return whether two queries are the same after optimization; False over Spark Connect."""
-    if not hasattr(one, "_jdf"):
+    if not hasattr(left, "_jdf"):
         return False
-    left, right = (each._jdf.queryExecution().optimizedPlan() for each in (one, other))
-    return bool(left.sameResult(right))
+    left_plan, right_plan = (frame._jdf.queryExecution().optimizedPlan() for frame in (left, right))
+    return bool(left_plan.sameResult(right_plan))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of the store, or a view.
 
-    ``columns``: those that a query can name. ``hidden``: those of its key that it cannot.
+    ``columns``: the columns that a query can name. ``hidden``: key columns that it cannot name.
     """
 
     table_id: int
@@ -205,7 +226,7 @@ class Table:
 
 
 class Tables(Protocol):
-    """Where tables are found."""
+    """The tables that a view can read."""
 
     def find(self, name: str) -> Table | None:
         """Return the table of this name, whatever its case; None if there is none."""
@@ -234,8 +255,8 @@ class StoreTables:
         )
 
 
-def not_found(name: str) -> errors.TableNotFoundError:
-    """Return the error for a name that is no table's."""
+def table_not_found_error(name: str) -> errors.TableNotFoundError:
+    """Return the error for a name that no table has."""
     return errors.TableNotFoundError(
         f"there is no table {name!r} in the store; a view reads tables and views of its own store "
         "only"

@@ -1,7 +1,7 @@
 """A plan under construction: an operator, and the query's names of its fields.
 
-Promises: expressions are trees of sqlglot whose columns are fields of the operator, so that they
-can be taken apart, and moved to any operator with those fields.
+Promises: expressions are trees of sqlglot whose columns are fields of the operator, so they can
+be taken apart, and moved to any operator with those fields.
 Does not know: what names in a query mean (scope).
 """
 
@@ -27,10 +27,10 @@ from ..plan.node import Node, Order
 from ..plan.stateful import TopN
 from ..plan.stateless import Filter, Output, Project
 from .analysis import Analysis
-from .expressions import refused
-from .rank_bound import bounded
+from .expressions import unsupported_error
+from .rank_bound import apply_rank_bound
 
-# What Spark does not read as the name of a column without quotes.
+# Words that Spark does not read as a column name without quotes.
 _RESERVED = """
     all and anti any array as asc between both by case cast cross current_date current_time
     current_timestamp current_user date day desc distinct div else end escape except exists extract
@@ -46,23 +46,23 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 class Namer:
-    """Makes names that are unique, whatever their case. For one plan."""
+    """Makes names that are unique in one plan, ignoring case."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def fresh(self, base: str) -> str:
-        """Return ``base`` if it is free and reads as a name, else something like it."""
+    def unique_name(self, base: str) -> str:
+        """Return ``base`` if it is free and a valid name, else a similar name."""
         base = re.sub(r"\W+", "_", base).strip("_").lower()[:_LONGEST] or "value"
         if base[0].isdigit():
             base = f"value_{base}"
         if base in self._taken:
             base = _NUMBER.sub("", base)
-        found, number = f"{base}_" if base in _WORDS else base, 2
-        while found in self._taken:
-            found, number = f"{base}_{number}", number + 1
-        self._taken.add(found)
-        return found
+        name, number = f"{base}_" if base in _WORDS else base, 2
+        while name in self._taken:
+            name, number = f"{base}_{number}", number + 1
+        self._taken.add(name)
+        return name
 
 
 _ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthInterval, types.Void
@@ -70,16 +70,16 @@ _ORDERLESS = types.Map, types.Variant, types.CalendarInterval, types.YearMonthIn
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A column that a query can name: ``qualifier.name`` or ``name``, and the field it is.
+    """A column that a query can name, ``qualifier.name`` or ``name``, and its field.
 
-    ``name``: None for an expression without one. ``is_behind``: a column of a USING replaces it;
-    only its qualified name finds it.
+    ``name``: None for an expression without one. ``is_hidden``: a USING column replaces it,
+    and only its qualified name refers to it.
     """
 
     name: str | None
     field: str
     qualifier: str | None = None
-    is_behind: bool = False
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,16 @@ class Relation:
     items: tuple[Item, ...]
     order: tuple[Order, ...] = ()
 
-    def called(self, alias: str | None, names: Sequence[str] = ()) -> Relation:
-        """Return it under an alias, as in FROM, its columns perhaps renamed."""
-        seen = [item for item in self.items if not item.is_behind]
-        if names and len(names) != len(seen):
-            raise refused(f"{len(names)} names for {len(seen)} columns", f"of {alias!r}")
-        titles: Sequence[str | None] = names or [item.name for item in seen]
+    def with_alias(self, alias: str | None, names: Sequence[str] = ()) -> Relation:
+        """Return the relation under an alias, as in FROM; ``names`` rename its columns."""
+        visible_items = [item for item in self.items if not item.is_hidden]
+        if names and len(names) != len(visible_items):
+            raise unsupported_error(
+                f"{len(names)} names for {len(visible_items)} columns", f"of {alias!r}"
+            )
+        titles: Sequence[str | None] = names or [item.name for item in visible_items]
         items = tuple(
-            Item(name, item.field, alias) for name, item in zip(titles, seen, strict=True)
+            Item(name, item.field, alias) for name, item in zip(titles, visible_items, strict=True)
         )
         return Relation(self.node, items)
 
@@ -109,92 +111,100 @@ class Builder:
     analysis: Analysis
     namer: Namer = field(default_factory=Namer)
 
-    def filtered(self, node: Node, conditions: Sequence[Tree]) -> Node:
+    def filter(self, node: Node, conditions: Sequence[Tree]) -> Node:
         """Return the rows for which all conditions are true; rank bounds become limits."""
-        left: list[Tree] = []
+        remaining: list[Tree] = []
         for condition in conditions:
-            found = bounded(node, condition)
-            node, left = (node, [*left, condition]) if found is None else (found, left)
-        return Filter(node, text_of(conjunction(left))) if left else node
+            bounded = apply_rank_bound(node, condition)
+            node, remaining = (
+                (node, [*remaining, condition]) if bounded is None else (bounded, remaining)
+            )
+        return Filter(node, text_of(conjunction(remaining))) if remaining else node
 
-    def computed(
+    def compute(
         self, node: Node, expressions: Sequence[Tree], titles: Sequence[str | None] = ()
     ) -> tuple[Node, tuple[str, ...]]:
-        """Return the operator with expressions as fields, and the names of these."""
+        """Return an operator with the expressions as fields, and the names of these fields."""
         names = titles or [None] * len(expressions)
-        found: dict[str, str] = {}
-        new: list[tuple[str, str]] = []
+        field_names: dict[str, str] = {}
+        new_fields: list[tuple[str, str]] = []
         for expression, title in zip(expressions, names, strict=True):
-            same = meaning(expression)
-            if same not in found:
-                found[same] = expression.name if is_column(expression) else self._fresh(title)
+            key = meaning(expression)
+            if key not in field_names:
+                field_names[key] = (
+                    expression.name if is_column(expression) else self._unique_name(title)
+                )
                 if not is_column(expression):
-                    new.append((found[same], text_of(expression)))
-        places = tuple(found[meaning(expression)] for expression in expressions)
-        return (self._project(node, new) if new else node), places
+                    new_fields.append((field_names[key], text_of(expression)))
+        fields = tuple(field_names[meaning(expression)] for expression in expressions)
+        return (self._project(node, new_fields) if new_fields else node), fields
 
     def with_constant(self, node: Node, title: str) -> tuple[Node, str]:
-        """Return the operator with a field that is the same in all rows."""
-        name = self.namer.fresh(title)
+        """Return an operator with one more field, constant in all rows, and its name."""
+        name = self.namer.unique_name(title)
         return self._project(node, [(name, "CAST(0 AS TINYINT)")]), name
 
-    def cast(self, node: Node, name: str, wanted: types.DataType) -> tuple[Node, str]:
-        """Return the operator with a field of that type for one of its fields."""
-        if node.type_of(name) == wanted:
+    def cast(self, node: Node, name: str, data_type: types.DataType) -> tuple[Node, str]:
+        """Return an operator with a field cast to a type, and the name of the cast field."""
+        if node.type_of(name) == data_type:
             return node, name
-        new = self.namer.fresh(name)
-        return self._project(node, [(new, cast_text(types.quoted(name), wanted))]), new
+        new_name = self.namer.unique_name(name)
+        return self._project(node, [(new_name, cast_text(types.quoted(name), data_type))]), new_name
 
-    def ordered(
-        self, node: Node, keys: Iterable[tuple[Tree, bool, bool]], what: str
+    def compute_order(
+        self, node: Node, keys: Iterable[tuple[Tree, bool, bool]], clause: str
     ) -> tuple[Node, tuple[Order, ...]]:
-        """Return the operator with expressions to sort by, (what, descending, NULLs first)."""
-        given = list(keys)
-        node, names = self.computed(node, [one for one, _, _ in given])
-        found: dict[str, Order] = {}
-        for name, (_, descending, nulls_first) in zip(names, given, strict=True):
-            check_keyable(node.type_of(name), what)
-            found.setdefault(name, Order(name, descending, nulls_first))
-        return node, tuple(found.values())
+        """Return an operator with the sort keys (expression, descending, NULLs first) as fields."""
+        sort_keys = list(keys)
+        node, names = self.compute(node, [expression for expression, _, _ in sort_keys])
+        orders: dict[str, Order] = {}
+        for name, (_, descending, nulls_first) in zip(names, sort_keys, strict=True):
+            check_keyable(node.type_of(name), clause)
+            orders.setdefault(name, Order(name, descending, nulls_first))
+        return node, tuple(orders.values())
 
-    def first(self, node: Node, order: tuple[Order, ...], limit: int, offset: int) -> Node:
-        """Return the rows at some positions of an order."""
-        node, everything = self.with_constant(node, "all_rows")
-        return TopN(node, (everything,), order, limit, offset, is_global=True)
+    def limit(self, node: Node, order: tuple[Order, ...], limit: int, offset: int) -> Node:
+        """Return ``limit`` rows of an order, after the first ``offset``."""
+        node, all_rows = self.with_constant(node, "all_rows")
+        return TopN(node, (all_rows,), order, limit, offset, is_global=True)
 
-    def is_same(self, node: Node, one: Tree, other: Tree) -> bool:
-        """Return whether two expressions over an operator's fields are the same to Spark."""
-        return self.analysis.is_same(node.fields, text_of(one), text_of(other))
+    def is_same(self, node: Node, left: Tree, right: Tree) -> bool:
+        """Return whether Spark takes two expressions over an operator's fields for the same."""
+        return self.analysis.is_same(node.fields, text_of(left), text_of(right))
 
-    def _fresh(self, title: str | None) -> str:
-        return self.namer.fresh(title or "value")
+    def _unique_name(self, title: str | None) -> str:
+        return self.namer.unique_name(title or "value")
 
-    def _project(self, node: Node, new: Sequence[tuple[str, str]]) -> Node:
-        kinds = self.analysis.types_of(node.fields, [text for _, text in new])
-        passed = [passing(one) for one in node.fields]
-        made = [
-            Output(types.Field(name, kind), text)
-            for (name, text), kind in zip(new, kinds, strict=True)
+    def _project(self, node: Node, new_fields: Sequence[tuple[str, str]]) -> Node:
+        data_types = self.analysis.types_of(node.fields, [text for _, text in new_fields])
+        passed_outputs = [pass_through_output(input_field) for input_field in node.fields]
+        computed_outputs = [
+            Output(types.Field(name, data_type), text)
+            for (name, text), data_type in zip(new_fields, data_types, strict=True)
         ]
-        return Project(node, (*passed, *made))
+        return Project(node, (*passed_outputs, *computed_outputs))
 
 
-def passing(one: types.Field, name: str | None = None) -> Output:
-    """Return the output of a projection that is a field of its child, perhaps renamed."""
-    return Output(replace(one, name=name or one.name), types.quoted(one.name), one.name)
+def pass_through_output(input_field: types.Field, name: str | None = None) -> Output:
+    """Return a projection's output that passes a field of its child, renamed if ``name``."""
+    return Output(
+        replace(input_field, name=name or input_field.name),
+        types.quoted(input_field.name),
+        input_field.name,
+    )
 
 
 def title_of(tree: Tree) -> str:
-    """Return what to call a field that holds an expression: after the fields that it reads."""
+    """Return a name for a field that holds an expression, from the fields that it reads."""
     tree = bare(tree)
     return tree.name if is_column(tree) else "_".join(sorted(columns_of(tree)))[:30] or "value"
 
 
-def check_keyable(data_type: types.DataType, what: str) -> None:
-    """UnsupportedStatementError if values of a type cannot be in the key of a state table."""
+def check_keyable(data_type: types.DataType, clause: str) -> None:
+    """Raise UnsupportedStatementError if a type cannot be in the key of a state table."""
     if not _is_keyable(data_type):
-        raise refused(
-            f"a {data_type} in {what}",
+        raise unsupported_error(
+            f"a {data_type} in {clause}",
             "maps, variants, collated strings and some intervals have no order among keys; cast it",
         )
 
@@ -204,13 +214,13 @@ def _is_keyable(data_type: types.DataType) -> bool:
         case types.Array(element, _):
             return _is_keyable(element)
         case types.Struct(fields):
-            return all(_is_keyable(one.type) for one in fields)
+            return all(_is_keyable(member.type) for member in fields)
         case types.String():
             return not data_type.is_collated
     return not isinstance(data_type, _ORDERLESS)
 
 
-def covers(names: Iterable[str], expression: Tree) -> bool:
-    """Return whether an expression reads fields, and only these."""
-    read = columns_of(expression)
-    return bool(read) and read <= set(names)
+def reads_only(names: Iterable[str], expression: Tree) -> bool:
+    """Return whether an expression reads at least one field, and only fields in ``names``."""
+    columns = columns_of(expression)
+    return bool(columns) and columns <= set(names)

@@ -1,6 +1,6 @@
-"""What the clauses of one SELECT say, over the fields of its FROM.
+"""The clauses of one SELECT as expressions over the fields of its FROM.
 
-Promises: names in a clause mean what they mean to Spark there.
+Promises: a name in a clause means what Spark takes it for there.
 Does not know: which operators the clauses become (query).
 """
 
@@ -22,11 +22,11 @@ from relstate.connector.syntax.tree import (
     whole_number,
 )
 
-from .expressions import refused
+from .expressions import unsupported_error
 from .group_by import has_aggregates, sort_keys
 from .scope import Scope
 
-_UNKEPT = {
+_UNSUPPORTED_CLAUSES = {
     "laterals": "LATERAL VIEW",
     "windows": "a WINDOW clause",
     "sort": "SORT BY",
@@ -53,13 +53,13 @@ def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
     for expression in tree.expressions:
         value = expression.this if isinstance(expression, exp.Alias) else expression
         if is_star(value):
-            items = scope.starred(value)
+            items = scope.expand_star(value)
             columns += [SelectColumn(item.name, column(item.field)) for item in items]
             continue
         if isinstance(expression, exp.Aliases):
-            raise refused("several names for one expression", "give it one", expression)
-        resolved = Scope(scope.items, aliases_of(columns)).resolved(value)
-        # Without parentheses: a constant in a SELECT is a constant in ORDER BY 1, too.
+            raise unsupported_error("several names for one expression", "give it one", expression)
+        resolved = Scope(scope.items, alias_values(columns)).resolve(value)
+        # Remove parentheses, so that ORDER BY 1 sees that a SELECT column is a constant.
         columns.append(SelectColumn(_name(expression), bare(resolved)))
     return columns
 
@@ -70,7 +70,7 @@ def _name(tree: Tree) -> str | None:
     return tree.name or None if isinstance(tree, exp.Column | exp.Dot) else None
 
 
-def aliases_of(columns: Sequence[SelectColumn]) -> dict[str, Tree]:
+def alias_values(columns: Sequence[SelectColumn]) -> dict[str, Tree]:
     """Return the value of each alias; a name with several values is left out."""
     values: dict[str, Tree] = {}
     ambiguous = set()
@@ -93,44 +93,54 @@ def qualify_conditions(tree: exp.Select, scope: Scope, is_windowed: bool) -> lis
     if tree.args.get("having") is not None:
         _check_one_meaning(clause, scope)
     scope = scope.with_aliases_first() if is_windowed else scope
-    return [scope.resolved(condition) for condition in conjuncts(clause.this)]
+    return [scope.resolve(condition) for condition in conjuncts(clause.this)]
 
 
 def _check_one_meaning(clause: Tree, scope: Scope) -> None:
-    """Refuse a name that is a column and an alias: HAVING decides which of them Spark takes."""
+    """Refuse a name that is both a column and an alias: Spark's choice depends on HAVING."""
     for reference in clause.find_all(exp.Column):
         alias = scope.aliases.get(reference.name.lower())
         item = None if alias is None or reference.table else scope.item(reference.name)
         if alias is not None and item is not None and meaning(alias) != meaning(column(item.field)):
-            raise refused(
+            raise unsupported_error(
                 "a name in QUALIFY, after HAVING, that is a column and an alias",
                 "Spark may take it for either; give the alias another name",
                 reference,
             )
 
 
-def group_of(tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope) -> list[Tree] | None:
-    """Return what a SELECT groups by; None if it has no GROUP BY."""
+def group_expressions(
+    tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope
+) -> list[Tree] | None:
+    """Return the GROUP BY expressions of a SELECT; None if it has no GROUP BY."""
     clause = tree.args.get("group")
     if clause is None:
         return None
     if any(clause.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
-        raise refused("ROLLUP, CUBE or GROUPING SETS", "not maintained incrementally yet", clause)
+        raise unsupported_error(
+            "ROLLUP, CUBE or GROUPING SETS", "not maintained incrementally yet", clause
+        )
     if clause.args.get("all"):
         if scope.item("all") is not None:
-            raise refused("GROUP BY ALL over a column of that name", "name the columns", clause)
-        return [c.value for c in columns if not has_aggregates([c.value])]
+            raise unsupported_error(
+                "GROUP BY ALL over a column of that name", "name the columns", clause
+            )
+        return [
+            select_column.value
+            for select_column in columns
+            if not has_aggregates([select_column.value])
+        ]
     group = []
     for expression in clause.expressions:
         position = whole_number(expression)
         if position is not None:
             value = columns[position - 1].value
         elif isinstance(expression, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple):
-            raise refused(
+            raise unsupported_error(
                 "ROLLUP, CUBE or GROUPING SETS", "not maintained incrementally yet", clause
             )
         else:
-            value = scope.resolved(expression)
+            value = scope.resolve(expression)
         group.append(bare(value))
     return group
 
@@ -138,25 +148,25 @@ def group_of(tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope) ->
 def order_keys(
     tree: Tree, columns: Sequence[SelectColumn], scope: Scope
 ) -> list[tuple[Tree, bool, bool]]:
-    """Return what a query sorts by, over fields; constants are left out."""
+    """Return the sort keys of a query over fields, without constants."""
     clause = tree.args.get("order")
     keys = []
     for value, descending, nulls_first in () if clause is None else sort_keys(clause):
         if isinstance(value, exp.Var) or (
             isinstance(value, exp.Column) and value.name.upper() == "ALL" and not value.table
         ):
-            raise refused("ORDER BY ALL", "name the columns", clause)
+            raise unsupported_error("ORDER BY ALL", "name the columns", clause)
         position = whole_number(value)
-        resolved = scope.resolved(value) if position is None else columns[position - 1].value
+        resolved = scope.resolve(value) if position is None else columns[position - 1].value
         keys.append((bare(resolved), descending, nulls_first))
     return keys
 
 
-def limit_of(tree: Tree) -> tuple[int | None, int]:
+def limit_and_offset(tree: Tree) -> tuple[int | None, int]:
     """Return (limit, offset) of a query; the limit is None if it has none."""
     limit, offset = tree.args.get("limit"), tree.args.get("offset")
     if isinstance(limit, exp.Fetch):
-        raise refused("FETCH", "write LIMIT", tree)
+        raise unsupported_error("FETCH", "write LIMIT", tree)
     count = None
     if limit is not None and not _is_all(limit.expression):
         count = _constant(limit.expression)
@@ -170,12 +180,12 @@ def _is_all(tree: Tree) -> bool:
 def _constant(tree: Tree) -> int:
     number = whole_number(tree)
     if number is None:
-        raise refused(f"LIMIT {text_of(tree)}", "write a number")
+        raise unsupported_error(f"LIMIT {text_of(tree)}", "write a number")
     return number
 
 
 def check_clauses(tree: exp.Select) -> None:
-    """UnsupportedStatementError for a clause that a view cannot have."""
-    for part, what in _UNKEPT.items():
-        if tree.args.get(part):
-            raise refused(what, "it is not maintained incrementally yet", tree)
+    """Raise UnsupportedStatementError for a clause that a view cannot have."""
+    for argument, clause_name in _UNSUPPORTED_CLAUSES.items():
+        if tree.args.get(argument):
+            raise unsupported_error(clause_name, "it is not maintained incrementally yet", tree)

@@ -1,9 +1,9 @@
-"""What an expression of a view may not contain, and why.
+"""What an expression of a view must not contain, and why.
 
-A view always equals its query, so everything in it must follow from the rows.
+A view always equals its query, so all values in it must depend on the rows only.
 
-Promises: every function of Spark's whose result depends on when or where it runs, that gives rows
-or aggregates them, is found by its name, besides what Spark itself says of it.
+Promises: a function of Spark whose result depends on when or where it runs, which returns rows or
+which aggregates rows, is found by its name, in addition to Spark's own analysis.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AGGREGATES: dict[type[Tree], Function] = {
     exp.Variance: Function.VAR_SAMP,
     exp.VariancePop: Function.VAR_POP,
 }
-OF_VARIANCE = (
+VARIANCE_FUNCTIONS = (
     Function.STDDEV_POP, Function.STDDEV_SAMP, Function.VAR_POP, Function.VAR_SAMP,
 )  # fmt: skip
 
@@ -41,22 +41,22 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_TIMELY = _words("""
+_TIME_FUNCTIONS = _words("""
     now curdate current_date current_time current_timestamp localtimestamp localtime
     current_timezone current_user user session_user current_catalog current_database
     current_schema current_path version
 """)
-_RANDOM = _words("""
+_RANDOM_FUNCTIONS = _words("""
     aes_encrypt rand randn random randstr uniform uuid shuffle monotonically_increasing_id
     spark_partition_id input_file_name input_file_block_start input_file_block_length sample
 """)
-_FOREIGN = _words("java_method reflect try_reflect")
-_WINDOWS = _words("window session_window window_time")
+_EXTERNAL_FUNCTIONS = _words("java_method reflect try_reflect")
+_WINDOW_FUNCTIONS = _words("window session_window window_time")
 _GENERATORS = _words("""
     explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
     variant_explode variant_explode_outer sql_keywords collations
 """)
-_UNKEPT = _words("""
+_UNSUPPORTED_AGGREGATES = _words("""
     any any_value approx_count_distinct approx_percentile approx_top_k collect_union counter_diff
     array_agg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and
     bool_or collect_list collect_set corr count_if count_min_sketch covar_pop covar_samp every
@@ -67,11 +67,15 @@ _UNKEPT = _words("""
     cume_dist percent_rank nth_value
 """)
 _NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
-UNTIMELY = "what it gives depends on when it runs, and a view must follow from its rows"
-_SYNTAX = _words("timestampadd timestampdiff")
-_AGGREGATING = ("_agg", "_accumulate", "_combine", "_agg_bigint", "_agg_double", "_agg_float",
-                "_agg_string", "_agg_integer")  # fmt: skip
-_PARTS: dict[type[Tree], str] = {
+TIME_DEPENDENT_REASON = (
+    "what it gives depends on when it runs, and a view must follow from its rows"
+)
+_SYNTAX_FUNCTIONS = _words("timestampadd timestampdiff")
+_AGGREGATE_SUFFIXES = (
+    "_agg", "_accumulate", "_combine", "_agg_bigint", "_agg_double", "_agg_float", "_agg_string",
+    "_agg_integer",
+)  # fmt: skip
+_UNSUPPORTED_PARTS: dict[type[Tree], str] = {
     exp.Subquery: "a subquery within an expression",
     exp.Exists: "EXISTS",
     exp.Select: "a subquery within an expression",
@@ -85,57 +89,69 @@ _PARTS: dict[type[Tree], str] = {
 
 
 def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
-    """UnsupportedStatementError if a query contains what a view cannot be maintained for.
+    """Raise UnsupportedStatementError if a query contains what cannot be maintained.
 
     ``builtin``: the names of Spark's own functions, in lower case.
     """
-    spark = _SYNTAX | builtin
+    known_names = _SYNTAX_FUNCTIONS | builtin
     for node in tree.walk():
         _check_syntax(node)
         name = function_name(node)
         if name is None:
             continue
-        reason = _reason(name)
+        reason = _unsupported_reason(name)
         if name in _NOW_WITHOUT_ARGUMENTS and not node.expressions:
-            reason = UNTIMELY
-        if reason is None and isinstance(node, exp.Anonymous) and name not in spark:
+            reason = TIME_DEPENDENT_REASON
+        if reason is None and isinstance(node, exp.Anonymous) and name not in known_names:
             reason = "it is not one of Spark's own functions, and what it gives may change"
-        if reason is None and isinstance(node, exp.AggFunc) and type(node) not in _KNOWN:
-            reason = _NOT_KEPT
+        if (
+            reason is None
+            and isinstance(node, exp.AggFunc)
+            and type(node) not in _SUPPORTED_AGGREGATES
+        ):
+            reason = _UNSUPPORTED_AGGREGATE_REASON
         if reason is not None:
-            raise refused(f"{name}()", reason, node)
+            raise unsupported_error(f"{name}()", reason, node)
 
 
 def _check_syntax(node: Tree) -> None:
-    """Refuse syntax of Spark that no view can have, and syntax that only sqlglot has."""
+    """Refuse syntax that Spark has but a view cannot have, and syntax that only sqlglot has."""
     match node:
         case exp.TableSample():
-            raise refused("TABLESAMPLE", "it takes other rows each time", node)
+            raise unsupported_error("TABLESAMPLE", "it takes other rows each time", node)
         case exp.QueryTransform():
-            raise refused("TRANSFORM … USING", "it runs a script, which may give anything", node)
+            raise unsupported_error(
+                "TRANSFORM … USING", "it runs a script, which may give anything", node
+            )
         case exp.With() if node.args.get("recursive"):
-            raise refused("WITH RECURSIVE", "recursion is not maintained incrementally yet", node)
+            raise unsupported_error(
+                "WITH RECURSIVE", "recursion is not maintained incrementally yet", node
+            )
         case exp.Pivot():
-            what = "UNPIVOT" if node.args.get("unpivot") else "PIVOT"
-            raise refused(what, "it is not maintained incrementally yet", node)
+            clause_name = "UNPIVOT" if node.args.get("unpivot") else "PIVOT"
+            raise unsupported_error(clause_name, "it is not maintained incrementally yet", node)
         case exp.Join() if node.method == "NATURAL" and node.kind in ("SEMI", "ANTI"):
-            raise refused(
+            raise unsupported_error(
                 f"a NATURAL {node.kind} JOIN", "Spark has none; write USING (…) instead", node
             )
 
 
 def check_resolved(tree: Tree) -> None:
-    """UnsupportedStatementError if an expression contains what no view can have."""
+    """Raise UnsupportedStatementError if an expression contains what a view cannot have."""
     for node in tree.walk():
-        what = _PARTS.get(type(node))
-        if what is not None:
-            raise refused(what, "it is not maintained incrementally yet; write it as a join", node)
+        construct = _UNSUPPORTED_PARTS.get(type(node))
+        if construct is not None:
+            raise unsupported_error(
+                construct, "it is not maintained incrementally yet; write it as a join", node
+            )
 
 
-def refused(what: str, reason: str, node: Tree | None = None) -> errors.UnsupportedStatementError:
+def unsupported_error(
+    construct: str, reason: str, node: Tree | None = None
+) -> errors.UnsupportedStatementError:
     """Return the error that says what a view cannot have, where, and why."""
-    place = "" if node is None else f" at {shown(text_of(node))}"
-    return errors.UnsupportedStatementError(f"a view cannot have {what}{place}: {reason}")
+    location = "" if node is None else f" at {shown(text_of(node))}"
+    return errors.UnsupportedStatementError(f"a view cannot have {construct}{location}: {reason}")
 
 
 def is_aggregate(node: Tree) -> bool:
@@ -145,11 +161,11 @@ def is_aggregate(node: Tree) -> bool:
 
 
 def is_aggregated(node: Tree) -> bool:
-    """Return whether a node is inside of an aggregate call."""
-    around = node.parent
-    while around is not None and not is_aggregate(around):
-        around = around.parent
-    return around is not None
+    """Return whether a node is inside an aggregate call."""
+    ancestor = node.parent
+    while ancestor is not None and not is_aggregate(ancestor):
+        ancestor = ancestor.parent
+    return ancestor is not None
 
 
 def function_name(node: Tree) -> str | None:
@@ -161,28 +177,28 @@ def function_name(node: Tree) -> str | None:
     return None
 
 
-_KNOWN = (*AGGREGATES, exp.RowNumber)
-_NOT_KEPT = (
+_SUPPORTED_AGGREGATES = (*AGGREGATES, exp.RowNumber)
+_UNSUPPORTED_AGGREGATE_REASON = (
     "of the functions over many rows count, sum, avg, min, max, stddev and variance are kept, and "
     "ROW_NUMBER below a bound; the others are not maintained incrementally yet"
 )
 
 
-def _reason(name: str) -> str | None:
-    if name in _TIMELY:
-        return UNTIMELY
-    if name in _RANDOM or name.startswith("random"):
+def _unsupported_reason(name: str) -> str | None:
+    if name in _TIME_FUNCTIONS:
+        return TIME_DEPENDENT_REASON
+    if name in _RANDOM_FUNCTIONS or name.startswith("random"):
         return "it gives another value each time, and a view must follow from its rows"
-    if name in _FOREIGN:
+    if name in _EXTERNAL_FUNCTIONS:
         return "it runs code of others, which may give anything"
     if name == "identifier":
         return "write the name itself"
-    if name in _WINDOWS:
+    if name in _WINDOW_FUNCTIONS:
         return "Spark leaves rows out for it; group by date_trunc() or time_bucket() instead"
     if name in _GENERATORS:
         return "functions that give rows are not maintained incrementally yet"
-    if name in _UNKEPT or name.endswith(_AGGREGATING):
-        return _NOT_KEPT
+    if name in _UNSUPPORTED_AGGREGATES or name.endswith(_AGGREGATE_SUFFIXES):
+        return _UNSUPPORTED_AGGREGATE_REASON
     return None
 
 
@@ -194,48 +210,54 @@ _TIMES = (
 
 
 def check_moments(tree: Tree) -> None:
-    """UnsupportedStatementError for a literal such as ``timestamp'now'`` or ``date'today'``.
+    """Raise UnsupportedStatementError for a literal such as ``timestamp'now'`` or ``date'today'``.
 
     Spark evaluates them while parsing, so no plan shows them.
     """
     for cast in tree.find_all(exp.Cast):
-        if cast.is_type(*_TIMES) and _word(cast.this) in _MOMENTS:
-            raise refused(_WHAT, UNTIMELY, cast)
+        if cast.is_type(*_TIMES) and _literal_word(cast.this) in _MOMENTS:
+            raise unsupported_error(_PRESENT_TIME, TIME_DEPENDENT_REASON, cast)
 
 
-def check_timeless(root: Node, analysis: Analysis) -> None:
-    """UnsupportedStatementError if Spark takes a string in a plan for the present time."""
+def check_time_independent(root: Node, analysis: Analysis) -> None:
+    """Raise UnsupportedStatementError if Spark reads a string in a plan as the present time."""
     for node in walk(root):
-        trees = [_without_epochs(expression.text) for expression in node.expressions]
-        trees = [tree for tree in trees if any(_strings(tree))]
+        trees = [_replace_epoch_words(expression.text) for expression in node.expressions]
+        trees = [tree for tree in trees if any(_string_literals(tree))]
         fields = node.input_fields if trees else ()
-        if trees and _is_timely(analysis, fields, trees):
-            culprit = next(tree for tree in trees if _is_timely(analysis, fields, [tree]))
-            raise refused(_WHAT, UNTIMELY, culprit)
+        if trees and _reads_present_time(analysis, fields, trees):
+            culprit = next(tree for tree in trees if _reads_present_time(analysis, fields, [tree]))
+            raise unsupported_error(_PRESENT_TIME, TIME_DEPENDENT_REASON, culprit)
 
 
-def _is_timely(analysis: Analysis, fields: Sequence[types.Field], trees: Sequence[Tree]) -> bool:
-    found = analysis.means_now(fields, [text_of(one) for one in trees])
-    if found is None:
-        return any(_word(one) in _MOMENTS for tree in trees for one in _strings(tree))
-    return found
+def _reads_present_time(
+    analysis: Analysis, fields: Sequence[types.Field], trees: Sequence[Tree]
+) -> bool:
+    is_present_time = analysis.reads_present_time(fields, [text_of(tree) for tree in trees])
+    if is_present_time is None:
+        return any(
+            _literal_word(literal) in _MOMENTS
+            for tree in trees
+            for literal in _string_literals(tree)
+        )
+    return is_present_time
 
 
-_WHAT = "a string that is read as the present moment"
+_PRESENT_TIME = "a string that is read as the present moment"
 
 
-def _strings(tree: Tree) -> Iterator[Tree]:
-    return (one for one in tree.find_all(exp.Literal) if one.is_string)
+def _string_literals(tree: Tree) -> Iterator[Tree]:
+    return (literal for literal in tree.find_all(exp.Literal) if literal.is_string)
 
 
-def _without_epochs(text: str) -> Tree:
+def _replace_epoch_words(text: str) -> Tree:
     def replacement(node: Tree) -> Tree | None:
-        return exp.Literal.string("1970-01-01") if _word(node) == "epoch" else None
+        return exp.Literal.string("1970-01-01") if _literal_word(node) == "epoch" else None
 
     return substituted(parse_expression(text), replacement)
 
 
-def _word(tree: Tree) -> str | None:
-    """Return the word that a literal string is; None for anything else."""
+def _literal_word(tree: Tree) -> str | None:
+    """Return the text of a string literal, in lower case; None for anything else."""
     is_text = isinstance(tree, exp.Literal) and tree.is_string
     return str(tree.this).strip().lower() if is_text else None

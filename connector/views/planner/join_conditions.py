@@ -1,7 +1,7 @@
-"""Joins: which conditions are keys, and which go below, into or above the operator.
+"""Joins: which conditions are keys, and which are applied below, in or above the operator.
 
-Promises: a condition goes below a join only if the rows that it removes cannot be in the result: on
-both sides of an inner join, and on the side whose rows an outer join does not keep.
+Promises: a condition is applied below a join only if the rows that it removes cannot be in the
+result: on both sides of an inner join, and on the side of an outer join that is not preserved.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from relstate.storage import types
 
 from ..plan.node import Node
 from ..plan.stateful import Join, JoinKey, JoinKind
-from .builder import Builder, check_keyable, covers, title_of
-from .expressions import refused
+from .builder import Builder, check_keyable, reads_only, title_of
+from .expressions import unsupported_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class _Equality:
     is_null_safe: bool
 
 
-def joined(
+def plan_join(
     builder: Builder,
     left: Node,
     right: Node,
@@ -35,31 +35,32 @@ def joined(
     conditions: Sequence[Tree],
     join_tree: Tree,
 ) -> tuple[Join, list[Tree]]:
-    """Return a join, and the conditions that have to be filtered above it: of inner joins only.
+    """Return a join, and the conditions to apply above it (for inner joins only).
 
-    ``conditions``: over the fields of both. UnsupportedStatementError if none is an equality.
+    ``conditions``: over the fields of both inputs.
+    UnsupportedStatementError if none is an equality.
     """
     equalities, before_left, before_right, residual = [], [], [], []
     for condition in conditions:
-        equality = _equality(condition, left, right)
+        equality = _find_equality(condition, left, right)
         if equality is not None:
             equalities.append(equality)
-        elif covers(left.names, condition) and kind in _LEFT_FIRST:
+        elif reads_only(left.names, condition) and kind in _LEFT_FIRST:
             before_left.append(condition)
-        elif covers(right.names, condition) and kind in _RIGHT_FIRST:
+        elif reads_only(right.names, condition) and kind in _RIGHT_FIRST:
             before_right.append(condition)
         elif not (isinstance(condition, exp.Boolean) and condition.this):
             residual.append(condition)
     if not equalities:
-        raise refused(
+        raise unsupported_error(
             "a join without an equality",
             "every row of one side would match every row of the other, which is not "
             "maintained incrementally yet; join ON a = b",
             join_tree,
         )
-    left = builder.filtered(left, before_left)
-    right = builder.filtered(right, before_right)
-    left, right, keys = _keys(builder, left, right, equalities)
+    left = builder.filter(left, before_left)
+    right = builder.filter(right, before_right)
+    left, right, keys = _compute_keys(builder, left, right, equalities)
     if kind is JoinKind.INNER:
         return Join(left, right, kind, keys), residual
     residual_text = text_of(conjunction(residual)) if residual else None
@@ -74,37 +75,41 @@ _LEFT_FIRST = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
 _RIGHT_FIRST = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
 
-def _equality(condition: Tree, left: Node, right: Node) -> _Equality | None:
+def _find_equality(condition: Tree, left: Node, right: Node) -> _Equality | None:
     condition = bare(condition)
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
         return None
     is_null_safe = isinstance(condition, exp.NullSafeEQ)
     first, second = bare(condition.this), bare(condition.expression)
-    if covers(left.names, first) and covers(right.names, second):
+    if reads_only(left.names, first) and reads_only(right.names, second):
         return _Equality(first, second, is_null_safe)
-    if covers(right.names, first) and covers(left.names, second):
+    if reads_only(right.names, first) and reads_only(left.names, second):
         return _Equality(second, first, is_null_safe)
     return None
 
 
 def is_equality(condition: Tree, left: Node, right: Node) -> bool:
     """Return whether a condition can be a key of a join."""
-    return _equality(condition, left, right) is not None
+    return _find_equality(condition, left, right) is not None
 
 
-def _keys(
+def _compute_keys(
     builder: Builder, left: Node, right: Node, equalities: Sequence[_Equality]
 ) -> tuple[Node, Node, tuple[JoinKey, ...]]:
-    titles = [_title(equality) for equality in equalities]
-    left, lefts = builder.computed(left, [equality.left for equality in equalities], titles)
-    right, rights = builder.computed(right, [equality.right for equality in equalities], titles)
+    titles = [_key_title(equality) for equality in equalities]
+    left, left_names = builder.compute(left, [equality.left for equality in equalities], titles)
+    right, right_names = builder.compute(right, [equality.right for equality in equalities], titles)
     keys: dict[tuple[str, str], JoinKey] = {}
-    for equality, l_name, r_name, title in zip(equalities, lefts, rights, titles, strict=True):
+    for equality, l_name, r_name, title in zip(
+        equalities, left_names, right_names, titles, strict=True
+    ):
         data_type = _common_type(builder, left, l_name, right, r_name, equality)
         check_keyable(data_type, "the equality of a join")
         left, l_name = builder.cast(left, l_name, data_type)
         right, r_name = builder.cast(right, r_name, data_type)
-        output = types.Field(builder.namer.fresh(f"{title.removesuffix('_key')}_key"), data_type)
+        output = types.Field(
+            builder.namer.unique_name(f"{title.removesuffix('_key')}_key"), data_type
+        )
         keys.setdefault((l_name, r_name), JoinKey(l_name, r_name, output, equality.is_null_safe))
         if not equality.is_null_safe:
             # a = b AND a <=> b is a = b.
@@ -113,7 +118,7 @@ def _keys(
     return left, right, tuple(keys.values())
 
 
-def _title(equality: _Equality) -> str:
+def _key_title(equality: _Equality) -> str:
     sides = equality.left, equality.right
     return title_of(next(filter(is_column, sides), equality.left))
 
@@ -125,13 +130,13 @@ def _common_type(
     l_type, r_type = left.type_of(l_name), right.type_of(r_name)
     if l_type == r_type:
         return l_type
-    texts = isinstance(l_type, types.String), isinstance(r_type, types.String)
-    if any(texts) and not all(texts) and not builder.analysis.is_ansi:
-        raise refused(
+    is_string = isinstance(l_type, types.String), isinstance(r_type, types.String)
+    if any(is_string) and not all(is_string) and not builder.analysis.is_ansi:
+        raise unsupported_error(
             f"{l_type} = {r_type}",
             "outside of ANSI mode Spark compares them by rules of its own; CAST one side",
             exp.EQ(this=equality.left.copy(), expression=equality.right.copy()),
         )
     fields = (types.Field(l_name, l_type), types.Field(r_name, r_type))
-    both = f"coalesce({text_of(column(l_name))}, {text_of(column(r_name))})"
-    return builder.analysis.types_of(fields, [both])[0]
+    coalesced = f"coalesce({text_of(column(l_name))}, {text_of(column(r_name))})"
+    return builder.analysis.types_of(fields, [coalesced])[0]

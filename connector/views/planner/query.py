@@ -1,11 +1,11 @@
 """From a query to the plan of a view: SELECT, clause by clause, and UNION.
 
-sqlglot reads the query, Spark says what it means: its columns, the types of all expressions, and
-whether sqlglot has read it right. What cannot be maintained incrementally is refused.
+sqlglot parses the query. Spark analyses it: its columns, the types of all expressions, and whether
+sqlglot has parsed it right. What cannot be maintained incrementally is refused.
 
-Promises: the visible columns of a plan are those that Spark gives the query. Clauses mean what they
-mean to Spark, in its order: FROM, WHERE, GROUP BY, HAVING, windows, QUALIFY, SELECT, DISTINCT,
-ORDER BY, LIMIT.
+Promises: the visible columns of a plan are those that Spark gives the query. Clauses have the
+meaning and the order that they have in Spark: FROM, WHERE, GROUP BY, HAVING, windows, QUALIFY,
+SELECT, DISTINCT, ORDER BY, LIMIT.
 Does not know: state tables, or how a plan is run.
 """
 
@@ -34,38 +34,37 @@ from relstate.storage import errors, types
 from ..plan.node import Node, Order
 from ..plan.stateful import Materialize
 from ..plan.stateless import Output, Project, Union
-from .analysis import Analysis, Tables, loosened, not_found
+from .analysis import Analysis, Tables, as_nullable, table_not_found_error
 from .builder import Builder, Item, Relation
 from .clauses import (
     SelectColumn,
-    aliases_of,
+    alias_values,
     check_clauses,
-    group_of,
-    limit_of,
+    group_expressions,
+    limit_and_offset,
     order_keys,
     qualify_conditions,
     select_columns,
 )
-from .expressions import check_expressions, check_moments, check_timeless, refused
-from .from_clause import CommonTables, SourcePlanner, with_common_tables
-from .group_by import aggregated, distinct, has_aggregates, ranked, windows_of
-from .rank_bound import check_bounded
+from .expressions import check_expressions, check_moments, check_time_independent, unsupported_error
+from .from_clause import CommonTables, SourcePlanner, visible_common_tables
+from .group_by import find_windows, has_aggregates, plan_aggregate, plan_distinct, plan_rank
+from .rank_bound import check_rank_bounds
 from .scope import Scope, having_conditions
-from .simplify import simplified
+from .simplify import simplify_plan
 
 
 def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
     """Return the plan of a view over tables.
 
-    UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for
-    one over tables that the store does not have; what is wrong with the query by Spark's own rules
-    is Spark's AnalysisException.
+    UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for a query
+    over tables that the store does not have, Spark's AnalysisException for an invalid query.
     """
     parsed = ParsedQuery.parse(query)
     tree = parsed.tree
     analysis = Analysis(spark, tables)
     if analysis.is_case_sensitive:
-        raise refused(
+        raise unsupported_error(
             "names that differ in case only", "unset spark.sql.caseSensitive and try again"
         )
     check_expressions(tree, analysis.functions())
@@ -73,30 +72,30 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     relation = QueryPlanner(Builder(analysis), tables, parsed).plan(tree, {})
-    check_bounded(relation.node)
-    plan = simplified(_materialized(relation, columns))
-    check_timeless(plan, analysis)
+    check_rank_bounds(relation.node)
+    plan = simplify_plan(_materialize(relation, columns))
+    check_time_independent(plan, analysis)
     return plan
 
 
 def _check_tables(query: ParsedQuery, tables: Tables) -> None:
     for reference in query.table_references(lambda name, as_of: True):
         if tables.find(reference.name) is None:
-            raise not_found(reference.name)
+            raise table_not_found_error(reference.name)
 
 
-def _materialized(relation: Relation, columns: Sequence[types.Field]) -> Materialize:
-    """Return the root of a plan. UnsupportedStatementError if columns are not as Spark says."""
+def _materialize(relation: Relation, columns: Sequence[types.Field]) -> Materialize:
+    """Return the root of a plan. UnsupportedStatementError if columns differ from Spark's."""
     names = [field.name.lower() for field in columns]
     for field in columns:
         if names.count(field.name.lower()) > 1:
-            raise refused(
+            raise unsupported_error(
                 f"two columns named {field.name!r}", "give one of them another name, AS …"
             )
-    visible = [item for item in relation.items if not item.is_behind]
+    visible = [item for item in relation.items if not item.is_hidden]
     _check_names(visible, columns)
     own_types = [relation.node.type_of(item.field) for item in visible]
-    spark_types = [loosened(field.type) for field in columns]
+    spark_types = [as_nullable(field.type) for field in columns]
     if own_types != spark_types:
         raise errors.UnsupportedStatementError(
             f"relstate gives the columns of the query the types {', '.join(map(str, own_types))}, "
@@ -108,7 +107,7 @@ def _materialized(relation: Relation, columns: Sequence[types.Field]) -> Materia
 
 
 def _check_names(items: Sequence[Item], columns: Sequence[types.Field]) -> None:
-    """UnsupportedStatementError if columns that have names are not in the order of Spark's."""
+    """Raise UnsupportedStatementError if named columns are not in Spark's order."""
     names = [column.name.lower() for column in columns]
     own_names = [(item.name or name).lower() for item, name in zip(items, names, strict=False)]
     if own_names != names:
@@ -119,139 +118,149 @@ def _check_names(items: Sequence[Item], columns: Sequence[types.Field]) -> None:
 
 
 class QueryPlanner:
-    """Plans one query and those within it."""
+    """Plans one query and its nested queries."""
 
     def __init__(self, builder: Builder, tables: Tables, query: ParsedQuery) -> None:
         self._builder = builder
         self._sources = SourcePlanner(builder, tables, query, self.plan)
 
-    def plan(self, tree: Tree, around: CommonTables) -> Relation:
-        """Return the plan of a query. UnsupportedStatementError for what is not maintained."""
-        around = with_common_tables(tree, around)
+    def plan(self, tree: Tree, common_tables: CommonTables) -> Relation:
+        """Return the plan of a query. UnsupportedStatementError if it cannot be maintained."""
+        common_tables = visible_common_tables(tree, common_tables)
         if isinstance(tree, exp.Subquery):
-            return self._limited(tree, self.plan(tree.this, around))
+            return self._plan_limit(tree, self.plan(tree.this, common_tables))
         if isinstance(tree, exp.Union):
-            return self._limited(tree, self._union(tree, around))
+            return self._plan_limit(tree, self._plan_union(tree, common_tables))
         if isinstance(tree, exp.Select):
-            return self._select(tree, around)
-        what: dict[type[Tree], str] = {
+            return self._plan_select(tree, common_tables)
+        clause_names: dict[type[Tree], str] = {
             exp.Intersect: "INTERSECT",
             exp.Except: "EXCEPT",
             exp.Values: "VALUES",
         }
-        raise refused(what.get(type(tree), "this"), "it is not maintained incrementally yet", tree)
+        raise unsupported_error(
+            clause_names.get(type(tree), "this"), "it is not maintained incrementally yet", tree
+        )
 
     # SELECT
 
-    def _select(self, tree: exp.Select, around: CommonTables) -> Relation:
+    def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
         check_clauses(tree)
-        relation = self._sources.source(tree, around)
+        relation = self._sources.plan_from(tree, common_tables)
         columns = select_columns(tree, Scope(relation.items))
-        aliases = aliases_of(columns)
+        aliases = alias_values(columns)
         scope = Scope(relation.items, aliases)
         values = [column.value for column in columns]
-        group = group_of(tree, columns, scope)
+        group = group_expressions(tree, columns, scope)
         having: list[Tree] = []
         if (clause := tree.args.get("having")) is not None:
             group = group or []
             is_same = partial(self._builder.is_same, relation.node)
             having = having_conditions(clause, scope, [*group, *values], is_same)
-        qualify = qualify_conditions(tree, scope, bool(windows_of(values)))
+        qualify = qualify_conditions(tree, scope, bool(find_windows(values)))
         keys = order_keys(tree, columns, scope.with_aliases_first())
         parts = [values, having, qualify, [key for key, _, _ in keys]]
         node = relation.node
         if group is not None or has_aggregates([tree for part in parts for tree in part]):
-            node, parts = self._aggregated(node, group or [], parts)
-        node = self._builder.filtered(node, parts[1])
-        node, parts = self._ranked(node, columns, parts)
-        node = self._builder.filtered(node, parts[2])
+            node, parts = self._plan_aggregate(node, group or [], parts)
+        node = self._builder.filter(node, parts[1])
+        node, parts = self._plan_rank(node, columns, parts)
+        node = self._builder.filter(node, parts[2])
         names = [column.name for column in columns]
-        node, fields = self._builder.computed(node, parts[0], names)
-        sorts = [_over(value, parts[0], fields) for value in parts[3]]
+        node, fields = self._builder.compute(node, parts[0], names)
+        sorts = [_replace_values(value, parts[0], fields) for value in parts[3]]
         if tree.args.get("distinct"):
             if tree.args["distinct"].args.get("on"):
-                raise refused("DISTINCT ON", "Spark has none", tree)
-            node = distinct(node, fields)
+                raise unsupported_error("DISTINCT ON", "Spark has none", tree)
+            node = plan_distinct(node, fields)
         items = tuple(map(Item, names, fields))
         order = [(value, *key[1:]) for value, key in zip(sorts, keys, strict=True)]
-        return self._sorted(tree, Relation(node, items), order)
+        return self._plan_sort(tree, Relation(node, items), order)
 
-    def _aggregated(
+    def _plan_aggregate(
         self, node: Node, group: Sequence[Tree], parts: Sequence[Sequence[Tree]]
     ) -> tuple[Node, list[list[Tree]]]:
         values = [value for part in parts for value in part]
-        node, above = aggregated(self._builder, node, group, values)
-        return node, _split(above, parts)
+        node, output_expressions = plan_aggregate(self._builder, node, group, values)
+        return node, _split_like(output_expressions, parts)
 
-    def _ranked(
+    def _plan_rank(
         self, node: Node, columns: Sequence[SelectColumn], parts: Sequence[Sequence[Tree]]
     ) -> tuple[Node, list[list[Tree]]]:
         values = [value for part in parts for value in part]
-        windows = windows_of(values)
+        windows = find_windows(values)
         if len(windows) > 1:
-            raise refused(
+            raise unsupported_error(
                 "two windows in one SELECT", "only one is maintained incrementally", windows[1]
             )
         for window in windows:
-            names = (c.name for c, v in zip(columns, parts[0], strict=True) if bare(v) is window)
+            names = (
+                column.name
+                for column, value in zip(columns, parts[0], strict=True)
+                if bare(value) is window
+            )
             title = next(names, None) or "place"
-            node, field = ranked(self._builder, node, window, title)
-            values = [_over(value, [window], [field]) for value in values]
-        return node, _split(values, parts)
+            node, field = plan_rank(self._builder, node, window, title)
+            values = [_replace_values(value, [window], [field]) for value in values]
+        return node, _split_like(values, parts)
 
     # ORDER BY and LIMIT
 
-    def _limited(self, tree: Tree, relation: Relation) -> Relation:
+    def _plan_limit(self, tree: Tree, relation: Relation) -> Relation:
         """Return a query in parentheses, or a UNION, with the clauses after it."""
         clause = tree.args.get("order")
         if clause is None and tree.args.get("limit") is None and tree.args.get("offset") is None:
             return relation
-        named = [SelectColumn(item.name, column(item.field)) for item in relation.items]
+        item_columns = [SelectColumn(item.name, column(item.field)) for item in relation.items]
         scope = Scope(relation.items)
-        keys = [] if clause is None else order_keys(tree, named, scope)
-        return self._sorted(tree, replace(relation, order=()), keys)
+        keys = [] if clause is None else order_keys(tree, item_columns, scope)
+        return self._plan_sort(tree, replace(relation, order=()), keys)
 
-    def _sorted(
+    def _plan_sort(
         self, tree: Tree, relation: Relation, keys: Sequence[tuple[Tree, bool, bool]]
     ) -> Relation:
-        limit, offset = limit_of(tree)
+        limit, offset = limit_and_offset(tree)
         if not keys and limit is None and offset == 0:
             return relation
         if not keys:
-            raise refused(
+            raise unsupported_error(
                 "LIMIT without ORDER BY",
                 "it does not say which rows it takes; add an ORDER BY",
                 tree,
             )
         if limit is None and offset:
-            raise refused("OFFSET without LIMIT", "add a LIMIT", tree)
-        node, order = self._builder.ordered(relation.node, keys, "ORDER BY")
+            raise unsupported_error("OFFSET without LIMIT", "add a LIMIT", tree)
+        node, order = self._builder.compute_order(relation.node, keys, "ORDER BY")
         if limit is not None:
-            node = self._builder.first(node, order, limit, offset)
+            node = self._builder.limit(node, order, limit, offset)
         return Relation(node, relation.items, order)
 
     # UNION
 
-    def _union(self, tree: exp.Union, around: CommonTables) -> Relation:
-        relation = united(self._builder, self._inputs(tree, around))
+    def _plan_union(self, tree: exp.Union, common_tables: CommonTables) -> Relation:
+        relation = plan_union(self._builder, self._plan_inputs(tree, common_tables))
         if not tree.args.get("distinct"):
             return relation
         fields = [item.field for item in relation.items]
-        return replace(relation, node=distinct(relation.node, fields))
+        return replace(relation, node=plan_distinct(relation.node, fields))
 
-    def _inputs(self, tree: exp.Union, around: CommonTables) -> list[Relation]:
-        """Return the inputs of a UNION; those of a UNION ALL within one are its own."""
+    def _plan_inputs(self, tree: exp.Union, common_tables: CommonTables) -> list[Relation]:
+        """Return the inputs of a UNION; those of a UNION ALL nested in it are its inputs too."""
         if any(tree.args.get(name) for name in ("by_name", "side", "kind", "on")):
-            raise refused("UNION BY NAME", "write the columns in one order", tree)
+            raise unsupported_error("UNION BY NAME", "write the columns in one order", tree)
         left = tree.this
         clauses = ("order", "limit", "offset", "with_", "distinct")
-        flat = isinstance(left, exp.Union) and not any(left.args.get(name) for name in clauses)
-        first = self._inputs(left, around) if flat else [replace(self.plan(left, around), order=())]
-        return [*first, replace(self.plan(tree.expression, around), order=())]
+        is_flat = isinstance(left, exp.Union) and not any(left.args.get(name) for name in clauses)
+        first = (
+            self._plan_inputs(left, common_tables)
+            if is_flat
+            else [replace(self.plan(left, common_tables), order=())]
+        )
+        return [*first, replace(self.plan(tree.expression, common_tables), order=())]
 
 
-def _over(expression: Tree, values: Sequence[Tree], fields: Sequence[str]) -> Tree:
-    """Return an expression with fields in the place of values."""
+def _replace_values(expression: Tree, values: Sequence[Tree], fields: Sequence[str]) -> Tree:
+    """Return an expression in which fields replace values."""
     names = {
         meaning(value): name
         for value, name in zip(values, fields, strict=True)
@@ -260,70 +269,79 @@ def _over(expression: Tree, values: Sequence[Tree], fields: Sequence[str]) -> Tr
     return with_fields(expression, names) if names else expression
 
 
-def _split(values: Sequence[Tree], parts: Sequence[Sequence[Tree]]) -> list[list[Tree]]:
-    """Return values as parts of the same sizes as before."""
+def _split_like(values: Sequence[Tree], parts: Sequence[Sequence[Tree]]) -> list[list[Tree]]:
+    """Return values split into parts of the same sizes as ``parts``."""
     remaining = iter(values)
     return [[next(remaining) for _ in part] for part in parts]
 
 
-_Steps = Sequence[Sequence[types.DataType]]
+_CastSteps = Sequence[Sequence[types.DataType]]
 
 
-def united(builder: Builder, inputs: Sequence[Relation]) -> Relation:
+def plan_union(builder: Builder, inputs: Sequence[Relation]) -> Relation:
     """Return the rows of all inputs. UnsupportedStatementError if their columns do not match."""
     first = inputs[0]
     if any(len(relation.items) != len(first.items) for relation in inputs):
-        raise refused("this UNION", "its inputs have different numbers of columns")
-    # What Spark casts from the left to the right, step by step.
-    steps = [_kinds(first)]
+        raise unsupported_error("this UNION", "its inputs have different numbers of columns")
+    # Spark finds the common types from left to right: one step for each input.
+    steps = [_column_types(first)]
     for relation in inputs[1:]:
-        steps.append(list(builder.analysis.united(steps[-1], _kinds(relation))))
+        steps.append(list(builder.analysis.union_types_of(steps[-1], _column_types(relation))))
     fields = [
-        types.Field(builder.namer.fresh(item.name or "value"), kind)
-        for item, kind in zip(first.items, steps[-1], strict=True)
+        types.Field(builder.namer.unique_name(item.name or "value"), data_type)
+        for item, data_type in zip(first.items, steps[-1], strict=True)
     ]
-    node = _stacked(builder, [(relation, steps[n:]) for n, relation in enumerate(inputs)], fields)
+    node = _stack_inputs(
+        builder, [(relation, steps[number:]) for number, relation in enumerate(inputs)], fields
+    )
     items = (Item(item.name, field.name) for item, field in zip(first.items, fields, strict=True))
     return Relation(node, tuple(items))
 
 
-def _stacked(
-    builder: Builder, inputs: Sequence[tuple[Relation, _Steps]], fields: Sequence[types.Field]
+def _stack_inputs(
+    builder: Builder, inputs: Sequence[tuple[Relation, _CastSteps]], fields: Sequence[types.Field]
 ) -> Node:
     """Return the union of inputs whose columns are cast to the same types, step by step."""
     namer = builder.namer
-    tag = types.Field(namer.fresh("input"), types.Int())
+    input_field = types.Field(namer.unique_name("input"), types.Int())
     keys = [
-        [(types.Field(namer.fresh(name), r.node.type_of(name)), name) for name in r.node.key]
-        for r, _ in inputs
+        [
+            (types.Field(namer.unique_name(name), relation.node.type_of(name)), name)
+            for name in relation.node.key
+        ]
+        for relation, _ in inputs
     ]
     nodes = []
     for number, (relation, steps) in enumerate(inputs):
         outputs = [
-            _cast(relation.node, item.field, [step[n] for step in steps], field)
+            _cast_output(relation.node, item.field, [step[n] for step in steps], field)
             for n, (item, field) in enumerate(zip(relation.items, fields, strict=True))
         ]
-        outputs.append(Output(tag, str(number)))
+        outputs.append(Output(input_field, str(number)))
         for owner, key in enumerate(keys):
-            outputs += [_key_output(new, name, owner == number) for new, name in key]
+            outputs += [_key_output(key_field, name, owner == number) for key_field, name in key]
         nodes.append(Project(relation.node, tuple(outputs)))
-    return Union(tuple(nodes), (tag.name, *(new.name for key in keys for new, _ in key)))
+    return Union(
+        tuple(nodes), (input_field.name, *(key_field.name for key in keys for key_field, _ in key))
+    )
 
 
-def _key_output(new: types.Field, name: str, is_there: bool) -> Output:
-    if is_there:
-        return Output(new, types.quoted(name), name)
-    return Output(new, cast_text("NULL", new.type))
+def _key_output(key_field: types.Field, name: str, is_owner: bool) -> Output:
+    if is_owner:
+        return Output(key_field, types.quoted(name), name)
+    return Output(key_field, cast_text("NULL", key_field.type))
 
 
-def _cast(node: Node, name: str, steps: Sequence[types.DataType], field: types.Field) -> Output:
-    text, kind = types.quoted(name), node.type_of(name)
+def _cast_output(
+    node: Node, name: str, steps: Sequence[types.DataType], field: types.Field
+) -> Output:
+    text, data_type = types.quoted(name), node.type_of(name)
     for step in steps:
-        if step != kind:
-            text, kind = cast_text(text, step), step
+        if step != data_type:
+            text, data_type = cast_text(text, step), step
     source = name if text == types.quoted(name) else None
     return Output(field, text, source)
 
 
-def _kinds(relation: Relation) -> list[types.DataType]:
+def _column_types(relation: Relation) -> list[types.DataType]:
     return [relation.node.type_of(item.field) for item in relation.items]

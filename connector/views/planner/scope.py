@@ -1,8 +1,8 @@
 """Which field a name in a query means, by Spark's rules, and what the names in HAVING mean.
 
-Promises: what Spark would refuse as unknown or ambiguous is refused here too; a name before a dot
-is an alias of a table before it is a column with parts.
-Does not know: operators, or what clauses may name what.
+Promises: a name that is unknown or ambiguous to Spark is refused here too; a name before a dot is
+first looked up as an alias of a table, then as a column with parts.
+Does not know: operators, or which names a clause may use.
 """
 
 from __future__ import annotations
@@ -29,11 +29,17 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import errors
 
 from .builder import Item
-from .expressions import check_resolved, function_name, is_aggregate, is_aggregated, refused
+from .expressions import (
+    check_resolved,
+    function_name,
+    is_aggregate,
+    is_aggregated,
+    unsupported_error,
+)
 
 Replacement: TypeAlias = Callable[[Tree], Tree | None]
 
-# Of a reference that a star has become: its name is a field's, and not looked up.
+# Marks a reference that a star was expanded to: its name is a field's and is not looked up.
 _IS_FIELD = "is_field"
 
 
@@ -41,8 +47,8 @@ _IS_FIELD = "is_field"
 class Scope:
     """The columns of FROM, and the aliases of SELECT, by name in lower case.
 
-    ``aliases_first``: an alias wins over a column of its name, but within an aggregate function,
-    as in ORDER BY.
+    ``aliases_first``: an alias wins over a column of the same name, except within an aggregate
+    function, as in ORDER BY.
     """
 
     items: tuple[Item, ...]
@@ -50,59 +56,65 @@ class Scope:
     aliases_first: bool = False
 
     def with_aliases_first(self) -> Scope:
-        """Return the scope in which an alias wins."""
+        """Return the scope in which an alias wins over a column."""
         return replace(self, aliases_first=True)
 
-    def resolved(self, expression: Tree, replacement: Replacement | None = None) -> Tree:
-        """Return an expression over fields. UnsupportedStatementError for what cannot be.
+    def resolve(self, expression: Tree, replacement: Replacement | None = None) -> Tree:
+        """Return an expression over fields. UnsupportedStatementError if it cannot be resolved.
 
         ``replacement``: returns what replaces a part of it, in place of the scope's own rules.
         """
         check_resolved(expression)
-        tree = substituted(self._with_named_parts(expression), replacement or self._replacement)
+        tree = substituted(self._name_struct_parts(expression), replacement or self._replacement)
         _check_lambdas(tree)
         return tree
 
-    def starred(self, star: Tree) -> tuple[Item, ...]:
+    def expand_star(self, star: Tree) -> tuple[Item, ...]:
         """Return the columns that ``*`` or ``alias.*`` means."""
         qualifier = star.table if isinstance(star, exp.Column) else None
         inner = star.this if isinstance(star, exp.Column) else star
         if inner.args.get("replace") or inner.args.get("rename"):
-            raise refused("a star that replaces or renames", "name the columns", star)
-        left_out = {one.name.lower() for one in inner.args.get("except_") or ()}
-        found = tuple(
+            raise unsupported_error("a star that replaces or renames", "name the columns", star)
+        excluded_names = {identifier.name.lower() for identifier in inner.args.get("except_") or ()}
+        items = tuple(
             item
             for item in self.items
-            if _is_under(item, qualifier) and (item.name or "").lower() not in left_out
+            if _is_visible_as(item, qualifier) and (item.name or "").lower() not in excluded_names
         )
-        if not found and qualifier is not None and self._found(qualifier, None):
-            raise refused("a star over the parts of a struct", "name them, as in s.part", star)
-        if not found:
-            raise refused("a star of no columns", "name columns of the tables in FROM", star)
-        self._check_order(found, star)
-        return found
+        if not items and qualifier is not None and self._matching_items(qualifier, None):
+            raise unsupported_error(
+                "a star over the parts of a struct", "name them, as in s.part", star
+            )
+        if not items:
+            raise unsupported_error(
+                "a star of no columns", "name columns of the tables in FROM", star
+            )
+        self._check_order(items, star)
+        return items
 
-    def _check_order(self, found: Sequence[Item], star: Tree) -> None:
-        """Refuse the star of a table whose columns Spark would order in another way than the table.
+    def _check_order(self, items: Sequence[Item], star: Tree) -> None:
+        """Refuse the star of a table whose columns Spark would not return in the table's order.
 
         Spark puts the columns of a USING first.
         """
-        names = [(item.name or "").lower() for item in self.items if item.qualifier is None]
-        behind = [item for item in found if item.is_behind]
-        places = [names.index((item.name or "").lower()) for item in behind]
-        if list(found[: len(behind)]) != behind or places != sorted(places):
-            raise refused("a star over one side of a join with USING", "name the columns", star)
+        merged_names = [(item.name or "").lower() for item in self.items if item.qualifier is None]
+        hidden_items = [item for item in items if item.is_hidden]
+        positions = [merged_names.index((item.name or "").lower()) for item in hidden_items]
+        if list(items[: len(hidden_items)]) != hidden_items or positions != sorted(positions):
+            raise unsupported_error(
+                "a star over one side of a join with USING", "name the columns", star
+            )
 
     def item(self, name: str, qualifier: str | None = None) -> Item | None:
-        """Return the column of this name; None if there is none, or several."""
-        found = self._found(name, qualifier)
-        return found[0] if len(found) == 1 else None
+        """Return the column of this name; None if there is none or more than one."""
+        matches = self._matching_items(name, qualifier)
+        return matches[0] if len(matches) == 1 else None
 
     def _replacement(self, node: Tree) -> Tree | None:
         if not isinstance(node, exp.Column):
             return None
         if is_star(node):
-            raise refused("a star here", "name the columns", node)
+            raise unsupported_error("a star here", "name the columns", node)
         if node.meta.get(_IS_FIELD):
             return column(node.name)
         alias_wins = self.aliases_first and not is_aggregated(node)
@@ -111,66 +123,68 @@ class Scope:
     def _reference(self, node: Tree, parts: Sequence[str], alias_wins: bool) -> Tree:
         alias = self.aliases.get(parts[0].lower())
         if alias is not None and alias_wins:
-            if len(parts) > 1 and self._found(parts[1], parts[0]):
-                raise refused("an ambiguous column", "give the alias another name", node)
+            if len(parts) > 1 and self._matching_items(parts[1], parts[0]):
+                raise unsupported_error("an ambiguous column", "give the alias another name", node)
             return with_parts(enclosed(alias), parts[1:])
-        if len(parts) > 1 and (found := self._found(parts[1], parts[0])):
-            return with_parts(self._only(found, node), parts[2:])
-        if found := self._found(parts[0], None):
-            return with_parts(self._only(found, node), parts[1:])
+        if len(parts) > 1 and (matches := self._matching_items(parts[1], parts[0])):
+            return with_parts(self._only_column(matches, node), parts[2:])
+        if matches := self._matching_items(parts[0], None):
+            return with_parts(self._only_column(matches, node), parts[1:])
         if alias is not None:
             return with_parts(enclosed(alias), parts[1:])
-        raise refused("an unknown column", "no table in FROM has it", node)
+        raise unsupported_error("an unknown column", "no table in FROM has it", node)
 
-    def _found(self, name: str, qualifier: str | None) -> tuple[Item, ...]:
+    def _matching_items(self, name: str, qualifier: str | None) -> tuple[Item, ...]:
         return tuple(
             item
             for item in self.items
-            if _is_under(item, qualifier)
+            if _is_visible_as(item, qualifier)
             and item.name is not None
             and item.name.lower() == name.lower()
         )
 
-    def _only(self, found: Sequence[Item], node: Tree) -> Tree:
-        if len({item.field for item in found}) > 1:
-            raise refused("an ambiguous column", "write the table's alias before it", node)
-        return column(found[0].field)
+    def _only_column(self, items: Sequence[Item], node: Tree) -> Tree:
+        if len({item.field for item in items}) > 1:
+            raise unsupported_error(
+                "an ambiguous column", "write the table's alias before it", node
+            )
+        return column(items[0].field)
 
-    def _with_named_parts(self, expression: Tree) -> Tree:
-        """Return a copy in which parts of structs keep the names that columns give them."""
+    def _name_struct_parts(self, expression: Tree) -> Tree:
+        """Return a copy in which the parts of structs have the names of their columns."""
 
-        def named(node: Tree) -> Tree | None:
+        def name_parts(node: Tree) -> Tree | None:
             if not isinstance(node, exp.Anonymous):
                 return None
             arguments = list(self._arguments(node))
             if function_name(node) == "struct":
-                arguments = [_named_part(one) for one in arguments]
+                arguments = [_name_struct_part(argument) for argument in arguments]
             if arguments == node.expressions:
                 return None
-            inner = [self._with_named_parts(one) for one in arguments]
-            return exp.Anonymous(this=node.this, expressions=inner)
+            named_arguments = [self._name_struct_parts(argument) for argument in arguments]
+            return exp.Anonymous(this=node.this, expressions=named_arguments)
 
-        return substituted(expression, named)
+        return substituted(expression, name_parts)
 
     def _arguments(self, call: Tree) -> Iterator[Tree]:
-        for one in call.expressions:
-            if is_star(one):
-                for item in self.starred(one):
-                    found = column(item.field)
-                    found.meta[_IS_FIELD] = True
-                    yield exp.alias_(found, item.name or item.field, quoted=True)
+        for argument in call.expressions:
+            if is_star(argument):
+                for item in self.expand_star(argument):
+                    reference = column(item.field)
+                    reference.meta[_IS_FIELD] = True
+                    yield exp.alias_(reference, item.name or item.field, quoted=True)
             else:
-                yield one
+                yield argument
 
 
-def _is_under(item: Item, qualifier: str | None) -> bool:
-    """Return whether a name, or a star, with this before its dot can mean a column."""
+def _is_visible_as(item: Item, qualifier: str | None) -> bool:
+    """Return whether a name or a star with this qualifier, or none, can refer to a column."""
     if qualifier is None:
-        return not item.is_behind
+        return not item.is_hidden
     return item.qualifier is not None and item.qualifier.lower() == qualifier.lower()
 
 
-def _named_part(argument: Tree) -> Tree:
+def _name_struct_part(argument: Tree) -> Tree:
     if isinstance(argument, exp.Column | exp.Dot) and argument.name:
         return exp.alias_(argument.copy(), argument.name, quoted=True)
     return argument
@@ -178,10 +192,12 @@ def _named_part(argument: Tree) -> Tree:
 
 def _check_lambdas(tree: Tree) -> None:
     """Refuse a lambda whose variable has the name of a column in the plan."""
-    for one in tree.find_all(exp.Lambda):
-        variables = {each.name.lower() for each in one.expressions}
-        if variables & {name.lower() for name in columns_of(one.this)}:
-            raise refused("a lambda whose variable is named as a column", "rename it", one)
+    for lambda_tree in tree.find_all(exp.Lambda):
+        variables = {variable.name.lower() for variable in lambda_tree.expressions}
+        if variables & {name.lower() for name in columns_of(lambda_tree.this)}:
+            raise unsupported_error(
+                "a lambda whose variable is named as a column", "rename it", lambda_tree
+            )
 
 
 IsSame: TypeAlias = Callable[[Tree, Tree], bool]
@@ -193,68 +209,72 @@ def having_conditions(
     """Return the conditions of a HAVING over fields, all of which must hold.
 
     ``grouped``: what the query groups by and the columns of its SELECT, over fields. ``is_same``:
-    whether two expressions over fields are one to Spark, however they are written.
+    whether Spark takes two expressions over fields for the same.
     """
-    having = _Having(scope, grouped, is_same)
-    return list(conjuncts(scope.resolved(clause.this, having.replacement)))
+    having = _HavingScope(scope, grouped, is_same)
+    return list(conjuncts(scope.resolve(clause.this, having.replacement)))
 
 
 @dataclass(frozen=True)
-class _Having:
-    """The scope of a HAVING; its parts are those of `having_conditions`."""
+class _HavingScope:
+    """The scope of a HAVING; for the fields see `having_conditions`."""
 
     scope: Scope
     grouped: Sequence[Tree]
     is_same: IsSame
 
     def replacement(self, node: Tree) -> Tree | None:
-        """Return what a part of the condition is over fields; None to resolve its own parts."""
-        found = None if _is_fragment(node) else self._of_columns(node)
-        if found is not None:
+        """Return a part of the condition over fields; None to continue with its own parts."""
+        resolved = None if _is_fragment(node) else self._resolve_columns(node)
+        if resolved is not None:
             if is_aggregate(node):
-                return found
-            if (there := self._grouped(found)) is not None:
-                return there.copy()
-        return self.scope.with_aliases_first().resolved(node) if is_column(node) else None
+                return resolved
+            if (grouped_value := self._find_grouped(resolved)) is not None:
+                return grouped_value.copy()
+        return self.scope.with_aliases_first().resolve(node) if is_column(node) else None
 
-    def _of_columns(self, node: Tree) -> Tree | None:
-        """Return a part over fields, taking its names for columns; None if they cannot be."""
+    def _resolve_columns(self, node: Tree) -> Tree | None:
+        """Return a part over fields, with its names resolved as columns; None if they cannot be."""
         if node.find(exp.Column) is None:
             return None
         try:
-            return Scope(self.scope.items).resolved(node)
+            return Scope(self.scope.items).resolve(node)
         except errors.UnsupportedStatementError:
             return None
 
-    def _grouped(self, value: Tree) -> Tree | None:
-        """Return the group or column of the query that is a value; None if there is none.
+    def _find_grouped(self, value: Tree) -> Tree | None:
+        """Return the group or column of the query that equals a value; None if there is none.
 
         Spark finds ``b + a`` in ``GROUP BY a + b``.
         """
-        if (found := self._by_meaning.get(meaning(value))) is not None:
-            return found
-        if _takes_rows(value):
+        if (match := self._by_meaning.get(meaning(value))) is not None:
+            return match
+        if _has_aggregate(value):
             return None
-        read = columns_of(value)
-        alike = (one for one in self._computed if columns_of(one) == read)
-        return next((one for one in alike if self.is_same(one, value)), None)
+        columns = columns_of(value)
+        candidates = (
+            candidate for candidate in self._grouped_expressions if columns_of(candidate) == columns
+        )
+        return next((candidate for candidate in candidates if self.is_same(candidate, value)), None)
 
     @cached_property
     def _by_meaning(self) -> dict[str, Tree]:
-        return {meaning(one): one for one in reversed(self.grouped)}
+        return {meaning(value): value for value in reversed(self.grouped)}
 
     @cached_property
-    def _computed(self) -> list[Tree]:
-        kept = {key: one for key, one in self._by_meaning.items() if not is_column(one)}
-        return [one for one in kept.values() if not _takes_rows(one)]
+    def _grouped_expressions(self) -> list[Tree]:
+        expressions = {
+            key: value for key, value in self._by_meaning.items() if not is_column(value)
+        }
+        return [value for value in expressions.values() if not _has_aggregate(value)]
 
 
 def _is_fragment(node: Tree) -> bool:
-    """Return whether a node is no expression by itself: a branch of a CASE, a function's lambda."""
+    """Return whether a node is only a part of an expression: a branch of a CASE, or a lambda."""
     return isinstance(node, exp.Lambda) or (
         isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
     )
 
 
-def _takes_rows(tree: Tree) -> bool:
+def _has_aggregate(tree: Tree) -> bool:
     return tree.find(exp.AggFunc) is not None

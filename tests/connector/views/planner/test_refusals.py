@@ -124,7 +124,7 @@ def test_over_spark_connect_a_word_that_may_be_a_moment_is_refused(
     """Where Spark's plans cannot be seen nothing is taken that might depend on time."""
     from relstate.connector.views.planner.analysis import Analysis
 
-    monkeypatch.setattr(Analysis, "means_now", lambda *_: None)
+    monkeypatch.setattr(Analysis, "reads_present_time", lambda *_: None)
     with pytest.raises(errors.UnsupportedStatementError, match=_MOMENT):
         planned("SELECT id, g = 'now' AS v FROM t")
     assert len(planned("SELECT id, g = 'nowhere' AS v FROM t").visible) == 2
