@@ -112,7 +112,8 @@ def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a stream. DataError if it fails, or holds what Arrow cannot."""
     try:
         yield from pa.RecordBatchReader.from_stream(rows)
-    except pa.ArrowException as error:
+    # Arrow has no class of its own for a source that cannot read or write: that is an OSError.
+    except (pa.ArrowException, OSError) as error:
         raise DataError(f"the rows of a {type(rows).__name__} cannot be read: {error}") from error
 
 

@@ -73,12 +73,13 @@ def test_a_condition_is_not_a_set_of_keys(filled: Store) -> None:
         filled.delete("t", "k < 10")  # type: ignore[arg-type]
 
 
-def test_a_reader_that_fails_leaves_nothing(filled: Store) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, OSError])
+def test_a_reader_that_fails_leaves_nothing(filled: Store, error: type[Exception]) -> None:
     """The error quotes the reader's own; no epoch, and no file."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from ROWS.to_batches()
-        raise RuntimeError("the source is gone")
+        raise error("the source is gone")
 
     epoch, reader = filled.epoch, pa.RecordBatchReader.from_batches(ROWS.schema, batches())
     with pytest.raises(DataError, match=r"cannot be read: .*the source is gone"):
