@@ -1,7 +1,7 @@
-"""The check of a store: every broken invariant, found and named.
+"""The check of a store: reports every broken invariant.
 
-Promises: it reads the log and every segment that an epoch which can be read names, trusts
-nothing, changes nothing, and goes on after a problem to find the others.
+Promises: it reads the log and every segment that a readable epoch names, trusts nothing, changes
+nothing, and continues after a problem to find the others.
 Does not know: how to repair.
 """
 
@@ -32,12 +32,12 @@ from .segment.writer import statistics
 from .table.encoding import Encoding, encoding_of
 from .table.header import Headers
 
-_LEAVES_A_BLOCK = 512
+_LEAVES_PER_BLOCK = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check found. ``orphans`` are segments that no commit names; they are no problem."""
+    """The result of a check. ``orphans``: segments that no commit names; they are not a problem."""
 
     epoch: int
     segments: int
@@ -52,7 +52,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no problem."""
+        """Whether there are no problems."""
         return not self.problems
 
 
@@ -62,15 +62,16 @@ def check(
     progress: Callable[[int, int], None] | None = None,
     expect_epoch: int | None = None,
 ) -> Report:
-    """Return what is wrong with a store at ``state``, its newest.
+    """Return a report of the problems of a store whose newest state is ``state``.
 
-    The log replays to that state; views have their tables and inputs; every segment has its size
-    and hash, is sorted, is what its statistics say and decodes; every key is canonical and in its
-    vnode; the newest epoch is ``expect_epoch`` or a later one. ``progress`` is called before each
-    segment and at the end, with how many are done and of how many. Problems never raise.
+    It checks that the log replays to that state; views have their tables and inputs; every segment
+    has its size and hash, is sorted, matches its statistics and decodes; every key is canonical and
+    in its vnode; the newest epoch is ``expect_epoch`` or a later one. ``progress`` is called before
+    each segment and at the end, with the number of segments done and their total. Problems never
+    raise.
     """
     history = _History(state)
-    # A cache of its own: what this process has read before must be read from the files again.
+    # With a new cache: entries that this process read before must be read from the files again.
     problems = [
         *history.problems,
         *history.replay(Log(environment, EntryCache())),
@@ -84,14 +85,16 @@ def check(
             progress(done, len(history.records))
         location = environment.location(segment_path(record.name))
         try:
-            found, count = _segment_problems(environment, state, record, history.definitions)
+            segment_problems, count = _segment_problems(
+                environment, state, record, history.definitions
+            )
         except RelstateError as error:
             problems.append(str(error))
             continue
-        except Exception as error:  # whatever a damaged file makes of the code that reads it
+        except Exception as error:  # code that reads a damaged file may raise anything
             problems.append(f"{location}: it cannot be read: {error!r}")
             continue
-        problems += [f"{location}: {problem}" for problem in found]
+        problems += [f"{location}: {problem}" for problem in segment_problems]
         entries += count
     if progress is not None:
         progress(len(history.records), len(history.records))
@@ -114,17 +117,17 @@ def _lost_end_problem(environment: Environment, state: StoreState, expected: int
 
 
 class _History:
-    """What the epochs that can be read name: segments, and the tables whose rows are in them."""
+    """The segments that readable epochs name, and the tables whose rows are in them."""
 
     def __init__(self, state: StoreState) -> None:
-        """``state``: the newest."""
+        """``state``: the newest one."""
         self._newest = state
         self.records: dict[str, SegmentRecord] = {}
         self.definitions: dict[int, TableDefinition] = {}
         self.problems = list(self._add(state))
 
     def _add(self, state: StoreState) -> Iterator[str]:
-        """Take in what a state names; yield what of it cannot be read."""
+        """Add the segments and tables of a state; yield a problem for each unreadable record."""
         for placed in state.segments.values():
             try:
                 self.records[placed.name] = placed.record
@@ -134,7 +137,7 @@ class _History:
             self.definitions.setdefault(table_id, table.definition)
 
     def replay(self, log: Log) -> Iterator[str]:
-        """Yield what is wrong with the log from the oldest epoch that can be read."""
+        """Yield the problems of the log from the oldest readable epoch."""
         newest = self._newest
         try:
             state = log.state_at(newest, newest.oldest_epoch)
@@ -156,21 +159,19 @@ class _History:
     def _add_entry(self, entry: Entry) -> None:
         self.records |= {record.name: record for record in entry.added}
         for definition in (*entry.created_tables, *entry.altered_tables):
-            known = self.definitions.setdefault(definition.table_id, definition)
-            if known.schema.version < definition.schema.version:
+            newest = self.definitions.setdefault(definition.table_id, definition)
+            if newest.schema.version < definition.schema.version:
                 self.definitions[definition.table_id] = definition
 
 
 def _view_problems(state: StoreState) -> Iterator[str]:
-    """Yield what is wrong with the views of a state."""
+    """Yield the problems of the views of a state."""
     for view_id, view in state.views.items():
         definition, progress = view.definition, view.progress
-        named = {*definition.table_ids, *(one.table_id for one in definition.inputs)}
-        for table_id in sorted(named - state.tables.keys()):
+        input_ids = [table.table_id for table in definition.inputs]
+        for table_id in sorted({*definition.table_ids, *input_ids} - state.tables.keys()):
             yield f"view {view_id}: there is no table with the id {table_id}, which it names"
-        if sorted(table_id for table_id, _ in progress.inputs) != sorted(
-            one.table_id for one in definition.inputs
-        ):
+        if sorted(table_id for table_id, _ in progress.inputs) != sorted(input_ids):
             yield f"view {view_id}: its progress is not that of its inputs"
         newest = max((progress.reflects, *(epoch for _, epoch in progress.inputs)))
         if newest > state.epoch:
@@ -181,13 +182,13 @@ def _view_problems(state: StoreState) -> Iterator[str]:
 
 
 def _checkpoint_problems(log: Log, state: StoreState) -> Iterator[str]:
-    """Yield what is wrong with the checkpoint of a state."""
+    """Yield the problems of the checkpoint of a state."""
     try:
-        found = log.read_checkpoint(state.epoch)
+        checkpoint = log.read_checkpoint(state.epoch)
     except RelstateError as error:
         yield str(error)
         return
-    if found != state:
+    if checkpoint != state:
         location = log.environment.location(checkpoint_path(state.epoch))
         yield f"{location}: the log does not replay to what this checkpoint says"
 
@@ -201,7 +202,7 @@ def _segment_problems(
     """Return (problems, number of entries) of one segment."""
     registry.verify(environment, record)
     file = registry.open(environment, record)
-    blocks = [unpack(block) for block in file.blocks(None, None, _LEAVES_A_BLOCK)]
+    blocks = [unpack(block) for block in file.blocks(None, None, _LEAVES_PER_BLOCK)]
     if not blocks:
         return ["it is empty"], 0
     keys = pa.concat_arrays([block.key_bytes() for block in blocks])
@@ -209,9 +210,9 @@ def _segment_problems(
     problems = list(_order_problems(keys))
     settings = state.settings
     rows = np.arange(len(keys), dtype=np.int64)
-    found = statistics(keys, values, rows, settings.vnode_count, settings.shards)
-    if found != record.tables:
-        problems.append(f"its statistics are {found}, the log says {record.tables}")
+    statistics_by_table = statistics(keys, values, rows, settings.vnode_count, settings.shards)
+    if statistics_by_table != record.tables:
+        problems.append(f"its statistics are {statistics_by_table}, the log says {record.tables}")
     for table_id, start, stop in _tables(keys):
         encoding = encoding_of(definitions[table_id], settings.vnode_count)
         part = Block.over(keys.slice(start, stop - start), values.slice(start, stop - start))
@@ -227,7 +228,7 @@ def _order_problems(keys: Bytes) -> Iterator[str]:
 
 
 def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield (table id, first row, last row + 1) of every table in some sorted full keys."""
+    """Yield (table id, first row, last row + 1) of every table in sorted full keys."""
     data, offsets = parts_of(keys)
     table_ids = load(data, offsets[:-1], ">u4").astype(np.int64)
     bounds = [0, *(np.flatnonzero(np.diff(table_ids)) + 1).tolist(), len(keys)]
@@ -236,26 +237,26 @@ def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
-    """Yield what is wrong with the rows of one table."""
+    """Yield the problems of the rows of one table."""
     try:
         kinds = Headers(block).kinds
         rows = np.flatnonzero(kinds != Kind.DELETE)
         if not np.isin(kinds, (encoding.upsert, Kind.PUT, Kind.DELETE)).all():
             yield f"table {encoding.name}: a value is of a kind that the table has not"
             return
-        # To conform is to be free of NULLs where there must be none.
+        # Conforming checks that there are no NULLs in columns that are NOT NULL.
         keys = encoding.conform_keys(encoding.decode(block, encoding.schema.key_columns))
-        again = encoding.encode_keys(keys)
+        canonical_keys = encoding.encode_keys(keys)
         encoding.schema.conform(encoding.decode(block.take(rows), encoding.schema.columns))
     except (ValueError, IndexError, RelstateError) as error:
         yield f"table {encoding.name}: a row does not decode: {error}"
         return
-    wrong = np.flatnonzero(np.asarray(pc.not_equal(again, block.key_bytes())))
+    wrong = np.flatnonzero(np.asarray(pc.not_equal(canonical_keys, block.key_bytes())))
     if len(wrong):
         row = int(wrong[0])
         yield (
             f"{encoding.describe(block.key(row))}: its key {block.key(row).hex()} should be "
-            f"{again[row].as_py().hex()}: another vnode, or not the one encoding"
+            f"{canonical_keys[row].as_py().hex()}: another vnode, or not the one encoding"
         )
 
 

@@ -1,13 +1,13 @@
-"""The past of a store: the entries of its epochs, and the states they add up to.
+"""The history of a store: the entries of its epochs, and the states at those epochs.
 
 Each entry names the commit before it (its parent). So an entry is known to be committed if a chain
 of parents leads to it from a state's commit: the files are read from the newest epoch of a block
-down, each checked against the parent that the one above it names. Only the first of them, where
-nothing above it is known, needs the proof that its epoch has no archive (log.py, "Zombie writers").
+down, each checked against the parent that the entry after it names. Only the newest of them, if no
+later entry is known, needs the proof that its epoch has no archive (log.py, "Zombie writers").
 
-Entries never change, so those that were read stay in a cache, by commit id. It is only asked by
-walking the chain down from a state: what another store, or a copy of this one that went another
-way, has under the same path and epoch has another commit id, and is never found.
+Entries never change, so those that were read stay in a cache, by commit id. A lookup always follows
+the chain of parents from a state: an entry of another store, or of a diverged copy of this one,
+with the same path and epoch has another commit id, so a lookup never returns it.
 
 Does not know: how the newest state is found (log.py).
 """
@@ -35,7 +35,7 @@ _CACHE_UNITS = 20_000
 
 
 class EntryCache:
-    """Entries by commit id, those that came first leaving first. Safe between threads."""
+    """Entries by commit id; the first added are removed first. Safe between threads."""
 
     def __init__(self, units: int = _CACHE_UNITS) -> None:
         """``units``: how many entries, and records of segments in them, to hold at most."""
@@ -45,7 +45,7 @@ class EntryCache:
         _caches.add(self)
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Hold entries, and let go of the oldest that exceed the room."""
+        """Add entries, and remove the oldest ones that exceed the limit."""
         with self._lock:
             for entry in entries:
                 if entry.commit_id not in self._entries:
@@ -55,7 +55,7 @@ class EntryCache:
                 self._room += _units(self._entries.pop(next(iter(self._entries))))
 
     def ancestors(self, state: StoreState, first: int) -> dict[int, Entry]:
-        """Return the entries held from a state's own down to an epoch, without a gap, by epoch."""
+        """Return the cached entries by epoch, of a state down to ``first`` or the first gap."""
         commit_id, epoch = state.commit_id, state.epoch
         entries: dict[int, Entry] = {}
         with self._lock:
@@ -89,7 +89,7 @@ class History:
     """The entries and states of one store up to a state that the caller knows to be committed."""
 
     def __init__(self, files: LogFiles, cache: EntryCache) -> None:
-        """``cache``: where entries that were read stay."""
+        """``cache``: holds the entries that were read."""
         self._files = files
         self._environment = files.environment
         self._cache = cache
@@ -100,39 +100,41 @@ class History:
         ``newest``: a state of the store at ``last`` or later. CorruptionError if a file is missing
         or damaged, or an entry does not follow the one before it.
         """
-        held = self._cache.ancestors(newest, first)
+        cached = self._cache.ancestors(newest, first)
         previous: Entry | None = None
         while first <= last:
             stop = min(block_of(first).stop, last + 1)
-            for entry in self._block(newest, range(first, stop), held):
+            for entry in self._block(newest, range(first, stop), cached):
                 if previous is not None:
                     check_parent(previous.commit_id, entry, self._environment.location(""))
                 yield entry
                 previous = entry
             first = stop
 
-    def _block(self, newest: StoreState, epochs: range, held: Mapping[int, Entry]) -> list[Entry]:
-        """Return the entries of some epochs of one block; those ``held`` need not be read."""
-        missing = range(epochs.start, next((e for e in epochs if e in held), epochs.stop))
+    def _block(self, newest: StoreState, epochs: range, cached: Mapping[int, Entry]) -> list[Entry]:
+        """Return the entries of some epochs of one block; those ``cached`` are not read."""
+        missing = range(
+            epochs.start, next((epoch for epoch in epochs if epoch in cached), epochs.stop)
+        )
         if not missing:
-            return [held[epoch] for epoch in epochs]
+            return [cached[epoch] for epoch in epochs]
         commit_id = None
-        if missing.stop in held:
-            commit_id = held[missing.stop].parent
+        if missing.stop in cached:
+            commit_id = cached[missing.stop].parent
         elif missing[-1] == newest.epoch:
             commit_id = newest.commit_id
         entries = self._read(newest, missing, commit_id)
         self._cache.add(entries)
-        return [*entries, *(held[epoch] for epoch in range(missing.stop, epochs.stop))]
+        return [*entries, *(cached[epoch] for epoch in range(missing.stop, epochs.stop))]
 
     def _read(self, newest: StoreState, epochs: range, commit_id: str | None) -> list[Entry]:
-        """Read the entries of some epochs of one block; ``commit_id`` is the last one's if known.
+        """Read the entries of some epochs of one block; ``commit_id``: the last one's, if known.
 
-        The archive comes first where it must be there if folding has gone well.
+        The archive is read first if it exists unless folding failed.
         """
         is_folded = block_of(epochs[0])[-1] <= (newest.epoch // BLOCK - 1) * BLOCK
         archived = self._read_archived(epochs, commit_id) if is_folded else None
-        # The archive is looked at last: nothing leaves the log's folder before it is in there.
+        # The archive is read last: no entry leaves the log's folder before it is in the archive.
         entries = (
             archived or self._read_live(epochs, commit_id) or self._read_archived(epochs, commit_id)
         )
@@ -186,7 +188,7 @@ class History:
             last = first - 1
 
     def state_at(self, newest: StoreState, epoch: int) -> StoreState:
-        """Return the state of an epoch; ``newest`` knows which can be read.
+        """Return the state of an epoch; ``newest`` says which epochs can be read.
 
         EpochNotFoundError or EpochExpiredError, CorruptionError if a file is missing or damaged.
         """
@@ -203,7 +205,7 @@ class History:
     def _start_before(self, newest: StoreState, epoch: int) -> StoreState:
         """Return the state of the last checkpoint at or before an epoch; without one, of epoch 1.
 
-        A commit may have left none: then there is one 32 epochs earlier.
+        Writing a checkpoint may have failed: then there is one 32 epochs earlier.
         """
         for checkpoint in range(epoch // BLOCK * BLOCK, 0, -BLOCK):
             with suppress(FileNotFoundError):
@@ -214,7 +216,7 @@ class History:
     def epoch_at(self, newest: StoreState, time: int) -> int:
         """Return the newest epoch committed at or before a time, in microseconds since 1970.
 
-        EpochNotFoundError if the store is younger, EpochExpiredError if the epoch is not kept.
+        EpochNotFoundError if the store is younger, EpochExpiredError if the epoch has expired.
         """
 
         def time_of(epoch: int) -> int:
@@ -224,7 +226,7 @@ class History:
         if time >= newest.time:
             return newest.epoch
         # Times ascend between repairs of the clock. Epochs that a wrong clock dated into the future
-        # count as committed at the repair: so the last epoch that is not later is the answer.
+        # count as committed at the repair: so the result is the last epoch that is not later.
         starts = [1, *newest.clock_repairs]
         for start, stop in reversed([*pairwise([*starts, newest.epoch + 1])]):
             if time_of(start) <= time:

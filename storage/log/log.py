@@ -1,12 +1,12 @@
 """The commit log: one file per epoch; creating the file is the commit.
 
-Promises: of all writers that want an epoch exactly one gets it, and knows that it did, or learns
-that it cannot know (UnknownOutcomeError); a state that `load` or `refresh` returns was the newest
-at some moment during the call; opening a store reads one checkpoint and a few entries, whatever its
-age; a missing or damaged file is a CorruptionError that names it.
+Promises: of all writers that compete for an epoch exactly one gets it; that one knows it, or
+gets UnknownOutcomeError if it cannot be known; a state that `load` or `refresh` returns was the
+newest at some moment during the call; opening a store reads one checkpoint and a few entries,
+whatever its age; a missing or damaged file is a CorruptionError that names it.
 Does not know: what a commit must check (transaction.py), segments.
 
-**Folding.** Every 32 epochs the writer that committed leaves a checkpoint: the fold of all entries
+**Folding.** Every 32 epochs the writer that committed writes a checkpoint: the fold of all entries
 so far. Entries that two checkpoints cover are copied to an archive, one file per block of 32, and
 then removed, together with the older checkpoints, which are archived too: the state of an older
 epoch is the fold of at most 31 entries onto the checkpoint before it. So `_log` holds at most about
@@ -14,25 +14,24 @@ a hundred files, and opening a store lists them. A pointer to the newest checkpo
 it could be stale, so the folder would be listed all the same.
 
 **The order of removal.** Archives are durable first; then checkpoints are removed, then entries,
-each in ascending order. Hence: while the file that a reader started from (a checkpoint, or the
-entry of its own epoch) is still there, no entry after it has been removed, and "the next entry is
-missing" means that there is none. A reader looks for the next entry, then for its own: two cheap
-calls, and no reader, however long it slept, takes a folded log for one without new commits. Where
-the folder's version is the one taken before such a pair of looks, no name has come or gone since,
-and the looks would have the same result: one call. Such a version counts only once it was there
+each in ascending order. So while the file that a reader started from (a checkpoint, or the entry of
+its own epoch) still exists, no entry after it has been removed, and a missing next entry means that
+there is none. A reader looks for the next entry, then for its own: two cheap calls, and no reader,
+however long it slept, mistakes a folded log for one without new commits. If the folder's version is
+the one taken before such a pair of calls, no name has been added or removed since, and the calls
+would have the same result: one call is enough. Such a version counts only once it was there
 for longer than a tick of the file system's clock, since a second change within the tick might not
 show in it; that is timed by the reader's own clock, for the file system's may be behind. Listing
 the folder once per interval of the environment bounds what a file system with a stale cache, or
 the entry of a dead writer (below), can hide.
 
 **Zombie writers.** A writer may sleep between looking at the log and creating its entry, while
-others commit and fold: the slot that it wanted is free again, and it wins it. Such an entry is
-dead. The writer finds out because its epoch has an archive: nothing is removed before it is
-archived, so a slot without an archive was never used before. It removes its entry and tries again
-at the tail. A crash before that is harmless: loading starts at a checkpoint after the dead entry, a
-reader believes a next entry only if its own is still there, with its own commit id, and an entry of
-the past is believed if the one after it names it as its parent, or if it has no archive
-(history.py).
+others commit and fold: the slot is free again, and the writer wins it. Such an entry is dead. The
+writer detects this because its epoch has an archive: nothing is removed before it is archived, so a
+slot without an archive was never used before. It removes its entry and tries again at the tail. A
+crash before that is harmless: loading starts at a checkpoint after the dead entry, a reader accepts
+a next entry only if its own still exists with the same commit id, and an entry of the past is
+accepted if the one after it names it as its parent, or if it has no archive (history.py).
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ from .files import Listing, LogFiles
 from .history import EntryCache, History, shared_cache
 from .state import StoreState, fold
 
-# Loading starts over when the log was folded under it, which takes 33 commits each time.
+# Loading starts again when the log was folded meanwhile, which takes 33 commits each time.
 _LOADING_ATTEMPTS = 100
 
 _logger = logging.getLogger(__name__)
@@ -78,15 +77,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """What a follower looks at: its own entry, the next one, and the version of their folder.
+    """What a follower checks: its own entry, the next one, and the version of their folder.
 
-    ``version``: that of the log's folder at a moment before its state was seen to be the newest;
-    None if that is not known.
+    ``version``: the version of the log's folder before the state was confirmed to be the newest;
+    None if it is not known.
     """
 
     epoch: int
-    own: str
-    following: str
+    own_path: str
+    next_path: str
     version: FolderVersion | None
 
     @classmethod
@@ -98,14 +97,14 @@ class Log:
     """The log of one store. Safe between threads and processes; it keeps no state of the store."""
 
     def __init__(self, environment: Environment, cache: EntryCache = shared_cache) -> None:
-        """``environment``: that of the store, whose folder need not exist yet.
+        """``environment``: the store's, whose folder need not exist yet.
 
-        ``cache``: where entries that were read stay, by default one for the process.
+        ``cache``: holds the entries that were read; by default one for the process.
         """
         self.environment = environment
         self._files = LogFiles(environment)
         self._cache = cache
-        self._past = History(self._files, cache)
+        self._history = History(self._files, cache)
         self._next_listing = self._next_version = float("-inf")
         # The folder's version that was seen last, and from when on it shows every later change.
         self._last_version: tuple[FolderVersion | None, float] = (None, 0.0)
@@ -114,10 +113,10 @@ class Log:
     # Creating
 
     def create(self, settings: Settings) -> StoreState:
-        """Make an empty store by committing its first entry, and return its state.
+        """Create an empty store by committing its first entry, and return its state.
 
-        StoreExistsError if there is one, or somebody else was faster; NotAStoreError if the path
-        holds something else.
+        StoreExistsError if there is one, or another process created it first; NotAStoreError if
+        the path holds something else.
         """
         self._check_vacant()
         self.environment.make_folders(FOLDERS)
@@ -133,7 +132,7 @@ class Log:
             settings=settings,
         )
         if not self.append(first):
-            raise self._already_there()
+            raise self._store_exists_error()
         return StoreState.first(first)
 
     def _check_vacant(self) -> None:
@@ -144,25 +143,26 @@ class Log:
             if self.environment.exists(""):
                 raise NotAStoreError(f"{root}: this is a file; a store is a folder") from None
             return
-        others = [name for name in names if name not in FOLDERS and not name.startswith(".")]
-        if others:
+        foreign_names = [name for name in names if name not in FOLDERS and not name.startswith(".")]
+        if foreign_names:
             raise NotAStoreError(
-                f"{root}: there are other things in it ({', '.join(others[:3])}): "
+                f"{root}: there are other things in it ({', '.join(foreign_names[:3])}): "
                 "a store needs a folder of its own"
             )
         if LOG in names and self._files.listing().newest:
-            raise self._already_there()
+            raise self._store_exists_error()
 
-    def _already_there(self) -> StoreExistsError:
+    def _store_exists_error(self) -> StoreExistsError:
         root = self.environment.location("")
         return StoreExistsError(f"{root}: there is a store already: open it, or take another path")
 
     # Reading
 
     def load(self) -> StoreState:
-        """Return the newest state, from nothing but the files.
+        """Return the newest state, read from the files alone.
 
-        StoreNotFoundError if there is nothing at the path, NotAStoreError if it is something else.
+        StoreNotFoundError if there is nothing at the path, NotAStoreError if it holds something
+        else.
         """
         for _ in range(_LOADING_ATTEMPTS):
             self._next_listing = self.environment.monotonic() + self.environment.listing_interval
@@ -216,8 +216,8 @@ class Log:
     def refresh(self, state: StoreState) -> StoreState:
         """Return the newest state; ``state`` itself if it is the newest.
 
-        That takes one look at the folder where it has been at rest since the last call, else two
-        or three.
+        It takes one look at the folder if nothing changed in it since the last call, else two or
+        three.
         """
         environment = self.environment
         now = environment.monotonic()
@@ -233,7 +233,7 @@ class Log:
         if watch.epoch != state.epoch:
             watch = _Watch.of(state.epoch)
         # In this order: see "The order of removal".
-        if environment.exists(watch.following) or not environment.exists(watch.own):
+        if environment.exists(watch.next_path) or not environment.exists(watch.own_path):
             return self._advance(state)
         self._watch = replace(watch, version=version)
         return state
@@ -252,14 +252,14 @@ class Log:
         return False
 
     def confirm(self, state: StoreState) -> StoreState:
-        """Return ``state`` if the log still has its entry, else the newest state.
+        """Return ``state`` if the log still contains its entry, else the newest state.
 
-        A writer asks before it adds to a log that it has not looked into for a while.
-        CorruptionError if the log is another store's, or has lost what was read from it.
+        A writer calls this before it adds to a log that it has not read for a while.
+        CorruptionError if the log is another store's, or has lost entries that were read from it.
         """
-        return state if self._has(state) else self._reload(state)
+        return state if self._contains(state) else self._reload(state)
 
-    def _has(self, state: StoreState) -> bool:
+    def _contains(self, state: StoreState) -> bool:
         try:
             return self._files.entry(state.epoch).commit_id == state.commit_id
         except FileNotFoundError:
@@ -267,11 +267,11 @@ class Log:
 
     def _is_newest(self, state: StoreState) -> bool:
         self._next_listing = self.environment.monotonic() + self.environment.listing_interval
-        return self._files.listing().newest == state.epoch and self._has(state)
+        return self._files.listing().newest == state.epoch and self._contains(state)
 
     def _advance(self, state: StoreState) -> StoreState:
         entries = self._files.entries_after(state.epoch)
-        if not entries or not self._has(state):
+        if not entries or not self._contains(state):
             return self._reload(state)
         self._check_parents(state, entries)
         self._cache.add(entries)
@@ -295,19 +295,19 @@ class Log:
 
     def entries(self, newest: StoreState, first: int, last: int) -> Iterator[Entry]:
         """Yield the entries of the epochs ``first`` to ``last``, as `History.entries` does."""
-        return self._past.entries(newest, first, last)
+        return self._history.entries(newest, first, last)
 
     def history(self, newest: StoreState) -> Iterator[Entry]:
         """Yield all entries up to a state's own, the newest first."""
-        return self._past.newest_first(newest)
+        return self._history.newest_first(newest)
 
     def state_at(self, newest: StoreState, epoch: int) -> StoreState:
         """Return the state of an epoch. The errors of `History.state_at`."""
-        return self._past.state_at(newest, epoch)
+        return self._history.state_at(newest, epoch)
 
     def epoch_at(self, newest: StoreState, time: int) -> int:
         """Return the newest epoch committed at or before a time, as `History.epoch_at` does."""
-        return self._past.epoch_at(newest, time)
+        return self._history.epoch_at(newest, time)
 
     def checkpoint_epochs(self) -> tuple[int, ...]:
         """Return the epochs that have a checkpoint, archived or not, ascending."""
@@ -320,10 +320,10 @@ class Log:
     # Writing
 
     def append(self, entry: Entry) -> bool:
-        """Commit an entry as its epoch, durably. Return whether it is this one that was committed.
+        """Commit an entry as its epoch, durably. Return whether this entry was committed.
 
         False: another commit has this epoch; nothing happened. StorageFullError, FilesystemError or
-        ClockError: nothing happened. UnknownOutcomeError: look at the log again before trying anew.
+        ClockError: nothing happened. UnknownOutcomeError: read the log again before retrying.
         UsageError, and nothing happened, for an entry that could not be read.
         """
         check_entry(entry)
@@ -338,47 +338,47 @@ class Log:
             if self._is_alive(entry):
                 self._cache.add([entry])
                 return True
-        return self._settle(entry, doubt)
+        return self._resolve_outcome(entry, doubt)
 
     def _is_alive(self, entry: Entry) -> bool:
         try:
             return not is_archived(self.environment, entry.epoch)
         except StorageError as error:
-            raise self._unknown(entry) from error
+            raise self._unknown_outcome_error(entry) from error
 
-    def _settle(self, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
-        """Find out whether an entry was committed, by reading back; remove it if it is dead."""
+    def _resolve_outcome(self, entry: Entry, doubt: UnknownOutcomeError | None) -> bool:
+        """Return whether an entry was committed, by reading the log; remove the entry if dead."""
         try:
-            committed = self._committed(entry.epoch)
+            committed = self._read_committed(entry.epoch)
             mine = committed is not None and committed.commit_id == entry.commit_id
             if mine:
-                # The answer that was lost may have been that this failed.
+                # The response that was lost may have reported that this failed.
                 self.environment.sync_folder(LOG)
             else:
                 self._remove_dead(entry)
         except (StorageError, FileNotFoundError) as error:
-            raise self._unknown(entry) from error
+            raise self._unknown_outcome_error(entry) from error
         if committed is None and doubt is not None:
-            raise self._unknown(entry) from doubt
+            raise self._unknown_outcome_error(entry) from doubt
         return mine
 
-    def _committed(self, epoch: int) -> Entry | None:
+    def _read_committed(self, epoch: int) -> Entry | None:
         """Return the entry that was committed as an epoch; None if there is none."""
         entry = None
         with suppress(FileNotFoundError):
             entry = self._files.entry(epoch)
-        # The archive is right where the two differ, and looked at last: nothing leaves the log
-        # before it is in there.
+        # The archive decides if the two differ. It is read last: no entry leaves the log before it
+        # is in the archive.
         archived = read_archive(self.environment, epoch)
         return archived[block_of(epoch).index(epoch)] if archived else entry
 
     def _remove_dead(self, entry: Entry) -> None:
-        """Remove an entry that won the slot of an epoch that had been folded."""
+        """Remove an entry that was created for an epoch that had been folded."""
         with suppress(FileNotFoundError):
             if self._files.entry(entry.epoch).commit_id == entry.commit_id:
                 self.environment.remove(entry_path(entry.epoch))
 
-    def _unknown(self, entry: Entry) -> UnknownOutcomeError:
+    def _unknown_outcome_error(self, entry: Entry) -> UnknownOutcomeError:
         return UnknownOutcomeError(
             f"{self.environment.location(entry_path(entry.epoch))}: this commit "
             f"({entry.operation}) may or may not have happened; look whether epoch {entry.epoch} "
@@ -388,9 +388,10 @@ class Log:
     # Folding
 
     def auto_fold(self, state: StoreState) -> None:
-        """After the commit of ``state``: leave a checkpoint and fold, every 32 epochs.
+        """Write a checkpoint and fold after the commit of ``state``, every 32 epochs.
 
-        The commit stands whatever happens here: trouble is logged, and met again 32 epochs later.
+        The commit is valid whatever happens here: an error is logged, and folding is tried again
+        32 epochs later.
         """
         if state.epoch % BLOCK:
             return
@@ -401,17 +402,17 @@ class Log:
             _logger.warning("the log could not be folded at epoch %d: %s", state.epoch, error)
 
     def put_checkpoint(self, state: StoreState) -> None:
-        """Write the checkpoint of a state unless it is there."""
+        """Write the checkpoint of a state unless it exists."""
         with suppress(FileExistsError):  # equal, byte by byte
             self.environment.put_if_absent(checkpoint_path(state.epoch), encode_checkpoint(state))
 
     def _archive_checkpoint(self, epoch: int) -> None:
-        with suppress(FileNotFoundError, FileExistsError):  # others have; it is equal
+        with suppress(FileNotFoundError, FileExistsError):  # another writer did; it is equal
             data = self.environment.read(checkpoint_path(epoch))
             self.environment.put_if_absent(archived_checkpoint_path(epoch), data)
 
     def _fold(self) -> None:
-        """Archive and remove what two checkpoints cover. The order matters: see the module."""
+        """Archive and remove what two checkpoints cover. See "The order of removal" above."""
         listing = self._files.listing()
         if len(listing.checkpoints) < 2:
             return
@@ -430,9 +431,9 @@ class Log:
 def missing_segment_error(
     environment: Environment, epoch: int, error: SegmentMissingError
 ) -> SegmentMissingError:
-    """Return the error of a read at an epoch that met a missing segment: vacuum, or damage.
+    """Return the error of a read at an epoch that found a segment missing: vacuum, or damage.
 
-    If the epoch has expired since, the message says so. Reads the log: call it after a failure.
+    The message says so if the epoch has expired since. Reads the log: call it after a failure.
     """
     try:
         Log(environment).load().check_epoch(epoch)

@@ -1,9 +1,9 @@
-"""A commit: what one proposes, the checks it must pass, and the race for the next epoch.
+"""A commit: a proposal, the checks it must pass, and the race for the next epoch.
 
-Promises: what was proposed is in the log once, whole, or not at all; every check is made against
-the very state that the commit follows, at every attempt. Writes that read nothing never conflict:
+Promises: a proposal is in the log once, whole, or not at all; every check is made against the
+state that the commit follows, at every attempt. Writes that read nothing never conflict:
 the later epoch wins.
-Does not know: how rows get into segments, or who is to try again after a conflict.
+Does not know: how rows get into segments, or who retries after a conflict.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from .state import StoreState
 from .view import ViewDefinition, ViewProgress
 
 # Vacuum removes files that no commit names once they are older than this; so a commit must not
-# name files of a job that began longer ago.
+# name files of a job that began before that.
 ORPHAN_GRACE = 24 * 3600 * 1_000_000
-# A lost race means that somebody else committed; so many in a row mean something else.
+# A lost race means that another writer committed; this many in a row mean a fault.
 _ATTEMPTS = 1_000
 
 # Room for the entry of a vacuum or a drop, its temporary file and the folder's growth.
@@ -53,10 +53,10 @@ REPAIR_CLOCK = "repair clock"
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What became of a proposal; ``state`` is the store at ``epoch``.
+    """The outcome of a proposal; ``state`` is the store at ``epoch``.
 
     ``committed``: the proposal is in the log as ``epoch``. Otherwise there was nothing to commit:
-    it changes nothing, or all of its transactions are in the store already.
+    it changes nothing, or all of its transactions are already in the store.
     """
 
     epoch: int
@@ -70,18 +70,18 @@ def commit(
     proposal: Proposal,
     check: Callable[[StoreState], None] | None = None,
 ) -> CommitResult:
-    """Commit a proposal as the next epoch, durably; ``state`` is any earlier one of the store.
+    """Commit a proposal as the next epoch, durably; ``state`` is any earlier state of the store.
 
-    ``check`` is asked at every attempt, and raises unless the proposal can follow a state.
-    What cannot be committed raises and changes nothing: the errors of `check_catalog`,
+    ``check`` is called at every attempt and raises unless the proposal can follow a state.
+    A proposal that cannot be committed raises and changes nothing: the errors of `check_catalog`,
     ConflictError, SegmentMissingError, CorruptionError, RepeatedWriteError, StaleJobError,
-    ClockError, StorageFullError, FilesystemError. After UnknownOutcomeError the commit may be in
-    the log or not.
+    ClockError, StorageFullError, FilesystemError. After UnknownOutcomeError the commit may or
+    may not be in the log.
     """
     if proposal.is_empty:
         return CommitResult(state.epoch, state, committed=False)
     environment = log.environment
-    checked = None if proposal.reads is None else proposal.reads.epoch
+    checked_epoch = None if proposal.reads is None else proposal.reads.epoch
     if proposal.segments:
         environment.sync_folder(SEGMENTS)
     known, state = state, log.confirm(state)
@@ -89,9 +89,9 @@ def commit(
         state = log.refresh(state)
         if _is_committed(state, proposal):
             return CommitResult(state.epoch, state, committed=False)
-        if proposal.reads is not None and checked is not None:
-            _check_reads(log, proposal.reads, checked, state)
-            checked = state.epoch
+        if proposal.reads is not None and checked_epoch is not None:
+            _check_reads(log, proposal.reads, checked_epoch, state)
+            checked_epoch = state.epoch
         check_catalog(known, state, proposal)
         _check_segments(environment, state, proposal)
         if check is not None:
@@ -108,7 +108,10 @@ def commit(
 
 
 def _append(log: Log, entry: Entry, proposal: Proposal) -> bool:
-    """Append an entry: see `Log.append`. On a full disk, one that frees space uses the reserve."""
+    """Append an entry as `Log.append` does; on a full disk, release the reserve if that helps.
+
+    Only for a proposal that frees space.
+    """
     try:
         return log.append(entry)
     except StorageFullError:
@@ -118,7 +121,7 @@ def _append(log: Log, entry: Entry, proposal: Proposal) -> bool:
 
 
 def keep_reserve(environment: Environment) -> None:
-    """Make the reserve of a store where it is missing and there is room for it."""
+    """Create the reserve of a store if it is missing and the disk has room for it."""
     if not environment.exists(RESERVE):
         with suppress(FileExistsError, StorageError, UnknownOutcomeError):
             environment.put_if_absent(RESERVE, bytes(_RESERVE_BYTES))
@@ -126,18 +129,19 @@ def keep_reserve(environment: Environment) -> None:
 
 def release_reserve(environment: Environment) -> bool:
     """Remove the reserve of a store, and return whether there was one."""
-    is_there = environment.exists(RESERVE)
+    existed = environment.exists(RESERVE)
     environment.remove(RESERVE)
-    return is_there
+    return existed
 
 
 def _is_committed(state: StoreState, proposal: Proposal) -> bool:
     """Return whether all of a proposal's transactions are in the store.
 
-    A batch is there if it or a later one is: ids may have gaps. RepeatedWriteError if the run that
-    wrote the last batch brings it a second time; ConflictError if some tables have it, others not.
+    A batch is in the store if it or a later one is: ids may have gaps. RepeatedWriteError if the
+    run that wrote the last batch writes it a second time; ConflictError if only some of the tables
+    have the batch.
     """
-    done = [one for one in proposal.transactions if _is_done(state, one)]
+    done = [transaction for transaction in proposal.transactions if _is_done(state, transaction)]
     if not done:
         return False
     if len(done) < len(proposal.transactions):
@@ -183,7 +187,7 @@ def _conflicts(reads: Reads, entry: Entry, state: StoreState) -> bool:
 
 
 def _check_segments(environment: Environment, state: StoreState, proposal: Proposal) -> None:
-    """Check that the segments to be added are there, whole and new, those to be removed known."""
+    """Check that the added segments are complete files and new, the removed ones in the state."""
     if len(proposal.segments) > MAX_SEGMENTS:
         raise OptionError(
             f"{len(proposal.segments)} segments, but a commit takes at most {MAX_SEGMENTS}: "
@@ -245,7 +249,7 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
         based_tables=proposal.based_tables,
         created_views=tuple(_view_definitions(proposal, created)),
         altered_views=tuple(altered.after for altered in proposal.altered_views),
-        progress=tuple(_stored(one.at(epoch)) for one in proposal.progress),
+        progress=tuple(_progress_as_stored(progress.at(epoch)) for progress in proposal.progress),
         transactions=proposal.transactions,
         oldest_epoch=proposal.oldest_epoch,
     )
@@ -259,7 +263,7 @@ def _view_definitions(
     proposal: Proposal, created: Sequence[TableDefinition]
 ) -> Iterator[ViewDefinition]:
     """Yield the definitions of new views, whose tables are the last of those created."""
-    ids = iter([one.table_id for one in created[len(proposal.created_tables) :]])
+    ids = iter([table.table_id for table in created[len(proposal.created_tables) :]])
     for view in proposal.new_views:
         view_id, *internal = islice(ids, len(view.tables))
         yield ViewDefinition(
@@ -273,19 +277,19 @@ def _view_definitions(
         )
 
 
-def _stored(progress: ViewProgress) -> ViewProgress:
+def _progress_as_stored(progress: ViewProgress) -> ViewProgress:
     return replace(progress, backfill=_as_stored(progress.backfill))
 
 
 def _as_stored(value: Any) -> Any:
-    """Return a JSON value as it will be read: an entry equals what is decoded of it."""
+    """Return a JSON value as decoding returns it, so that an entry equals its decoded bytes."""
     return json.loads(canonical(value))
 
 
 def _commit_time(environment: Environment, state: StoreState) -> int:
-    """Return the time of a commit after a state: now, but never before the last one.
+    """Return the time of a commit after a state: now, but never before the state's time.
 
-    ClockError if now is further before it than clocks may differ.
+    ClockError if the clock is further behind than clocks may differ.
     """
     now = environment.now()
     if now < state.time - CLOCK_TOLERANCE:
@@ -299,9 +303,9 @@ def _commit_time(environment: Environment, state: StoreState) -> int:
 
 
 def repair_clock(log: Log, state: StoreState) -> CommitResult:
-    """Commit that the store's time is this machine's again, if the last commit's is ahead of it.
+    """Set the store's time to this machine's by a commit, if the last commit is ahead of it.
 
-    The epochs since the wrong clock count as committed at this one's time.
+    The epochs committed by the wrong clock count as committed at the time of this commit.
     """
     state = log.refresh(state)
     now = log.environment.now()

@@ -1,15 +1,15 @@
-"""The layout of a store's live files: which hide which, and which may be merged.
+"""The layout of a store's live files: which hide rows of which, and which may be merged.
 
 A *cell* is one table's part of one shard; a file has rows in some cells. Files are ordered by their
 sequence numbers: of two files with rows in a cell, the one with the greater number hides rows of
 the other. A merge replaces its inputs by files with the greatest sequence number among them. It is
-sound if no file that stays is overtaken: in each cell, no such file has a number above that of the
+sound if no remaining file is overtaken: in each cell, no such file has a number above that of the
 oldest input there and not above the number of the output.
 
 Two files with one sequence number came from one merge: they share no key, but may share a cell. A
 merge may give either of them another number, so each counts as older than the other.
 
-Promises: pure functions of a state. Does not know: what is worth merging (policy.py).
+Promises: pure functions of a state. Does not know: which merges are worth their cost (policy.py).
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Component:
 
 def components(state: StoreState, tables: Collection[int] | None = None) -> list[Component]:
     """Return the components of some tables that have rows, by default of all."""
-    wanted = state.segments_by_table.keys() if tables is None else tables
-    remaining = {table_id for table_id in wanted if table_id in state.segments_by_table}
+    table_ids = state.segments_by_table.keys() if tables is None else tables
+    remaining = {table_id for table_id in table_ids if table_id in state.segments_by_table}
     components = []
     while remaining:
         connected = _connected(state, min(remaining))
@@ -88,14 +88,14 @@ def _connected(state: StoreState, table_id: int) -> set[int]:
             neighbour
             for connected_id in newly_connected
             for placed in state.segments_by_table[connected_id]
-            for neighbour in _visible_in(state, placed)
+            for neighbour in _tables_visible_in(state, placed)
         }
         connected |= newly_connected
         newly_connected = reached - connected
     return connected
 
 
-def _visible_in(state: StoreState, placed: PlacedSegment) -> list[int]:
+def _tables_visible_in(state: StoreState, placed: PlacedSegment) -> list[int]:
     """Return the ids of the tables with visible rows in a segment."""
     tables = (state.tables.get(part.table_id) for part in placed.record.tables)
     return [
@@ -150,7 +150,7 @@ def output_sequence_number(inputs: Iterable[File]) -> SequenceNumber:
 
 
 def is_sound(files: Iterable[File], inputs: Sequence[File]) -> bool:
-    """Return whether merging ``inputs``, some of ``files``, keeps every version in its order."""
+    """Return whether merging ``inputs``, some of ``files``, preserves the order of all versions."""
     output = output_sequence_number(inputs)
     oldest = _oldest_by_cell(inputs)
     names = {file.name for file in inputs}
@@ -163,7 +163,7 @@ def is_sound(files: Iterable[File], inputs: Sequence[File]) -> bool:
 
 
 def bottom_cells(files: Iterable[File], inputs: Sequence[File]) -> frozenset[Cell]:
-    """Return the cells of a sound merge of which no older file remains."""
+    """Return the cells of a sound merge in which no older file remains."""
     oldest = _oldest_by_cell(inputs)
     names = {file.name for file in inputs}
     with_older = {

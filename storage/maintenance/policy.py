@@ -1,15 +1,15 @@
-"""What is worth merging: size-tiered, after RocksDB's universal compaction.
+"""The choice of files to merge: size-tiered, after RocksDB's universal compaction.
 
 Commits leave *wide* files, with rows of several shards, or *narrow* ones, of one shard. A few files
-of each kind are left alone. When there are more, neighbours in the order of their sequence numbers
-are merged, the newest first, as long as the next older file is not much larger than the files
-gathered so far: so a row is rewritten about once each time the data around it doubles. A merge of
-more than some MiB is cut by shard, the oldest files first, and from then on each shard is merged by
-itself.
+of each kind are left unmerged. When there are more, neighbours in the order of their sequence
+numbers are merged, the newest first, as long as the next older file is not much larger than the
+files gathered so far. So a row is rewritten about once each time the data around it doubles.
+A merge of more than some MiB is cut by shard, the oldest files first, and from then on each shard
+is merged by itself.
 
 Automatic merges read a bounded number of bytes, because a writer waits for them. A file larger than
 this budget is never an input; it separates the newer files from the older ones. A file larger than
-half the budget counts as one of the few that are left alone, as long as some remain for small ones.
+half the budget counts as one of the few unmerged files, as long as some remain for small ones.
 
 Promises: pure functions; every merge is sound (layout.py), and those of one plan share no file.
 Does not know: how files are merged, or when.
@@ -32,12 +32,12 @@ MOST_NARROW = 6
 # Shards are merged early: after a cut all of them reach the limit at once.
 _EARLY_NARROW = 4
 FEW = min(MOST_WIDE, _EARLY_NARROW)
-"""The files of a table with at most so many are not looked at after a commit."""
-# So many small files are left alone, however many large ones there are.
+"""A table with at most this many files is not considered after a commit."""
+# This many small files are left unmerged, however many large ones there are.
 _LEAST_SMALL = 3
-# A merge takes at least so many files where it can: each merge costs a commit.
+# A merge takes at least this many files if possible: each merge costs a commit.
 _LEAST_FILES = 4
-# The next older file is taken if it is at most so many times as large as those gathered so far.
+# The next older file is taken if it is at most this many times as large as those gathered so far.
 _RATIO = 2
 
 
@@ -50,12 +50,12 @@ class Merge:
 
     @property
     def size(self) -> int:
-        """The bytes of the files."""
+        """The size of the files in bytes."""
         return _size(self.inputs)
 
 
 def automatic(component: Component, budget: int = BUDGET) -> list[Merge]:
-    """Return the merges, within a budget together, that a component needs most; often none."""
+    """Return the merges that a component needs most, together within a budget; often none."""
     files = component.files
     wide = [file for file in files if file.is_wide]
     if _are_too_many(wide, MOST_WIDE, budget):
@@ -88,7 +88,7 @@ def full(
 
 
 def _settled(files: Sequence[File]) -> Sequence[File]:
-    """Return the files up to the newest that no automatic merge takes; all if there is none."""
+    """Return the files up to the newest one too large for automatic merges; all without one."""
     large = [file.sequence_number for file in files if file.size > BUDGET]
     return [file for file in files if file.sequence_number <= large[-1]] if large else files
 
@@ -129,8 +129,8 @@ def _wide_merge(component: Component, budget: int) -> Merge | None:
     if component.needs_base:
         return _merge(_oldest(component.files, component.files, budget))
     for stretch in _stretches(component.files, budget):
-        # Files that are cut by shard already are older; they are merged shard by shard.
-        first = next((at for at, file in enumerate(stretch) if file.is_wide), 0)
+        # Files that are already cut by shard are older; they are merged shard by shard.
+        first = next((index for index, file in enumerate(stretch) if file.is_wide), 0)
         inputs = _newest(component.files, stretch[first:], budget)
         if _size(inputs) > CUT:
             # A cut must not leave older wide files behind: nothing would merge them later.
@@ -154,20 +154,20 @@ def _narrow_by_shard(files: Sequence[File]) -> dict[int, list[File]]:
 
 
 def _narrow_merges(component: Component, budget: int) -> Iterator[Merge]:
-    """Yield merges within shards, those with the most files first, while there is budget left."""
+    """Yield merges within shards, those with the most files first, within the budget."""
     by_shard = _narrow_by_shard(component.files)
-    left = budget
+    remaining_budget = budget
     for shard in sorted(by_shard, key=lambda shard: -len(by_shard[shard])):
         if not _are_too_many(by_shard[shard], _EARLY_NARROW, budget):
             continue
         inputs = _narrow_run(component, shard, budget)
-        if len(inputs) > 1 and _size(inputs) <= left:
-            left -= _size(inputs)
+        if len(inputs) > 1 and _size(inputs) <= remaining_budget:
+            remaining_budget -= _size(inputs)
             yield Merge(tuple(inputs), by_shard=False)
 
 
 def _narrow_run(component: Component, shard: int, budget: int) -> Sequence[File]:
-    """Return neighbours that have rows in one shard only."""
+    """Return neighbouring files to merge that have rows in one shard only; often none."""
     stretches: list[list[File]] = [[]]
     for file in component.files:
         if shard not in file.shards:

@@ -1,20 +1,21 @@
 """Vacuum: the removal of files that no epoch in retention needs.
 
-The order carries the proofs. First a commit says which epoch is the oldest that can be read from
-here on: a writer that slept finds its slot taken, looks at its job's age again, and is refused if
-its files may go. Then the folders are listed, then the log is read, so that whatever a commit
-before that named is known. Only then files go:
+The order makes it safe. First a commit sets the oldest epoch that can be read from then on: a
+writer that slept finds its slot taken, checks its job's age again, and is refused if its files may
+be removed. Then the folders are listed, then the log is read, so that every segment named by a
+commit before that is known. Only then files are removed:
 
-- segments that an epoch which has just expired names, and no retained one does: at once;
+- segments that a newly expired epoch names, and no retained one does: at once;
 - segments that nothing in the log names: when they are older than any job that may still commit;
 - archived checkpoints older than the one from which the oldest epoch is read, and temporary files
-  whose writer is long gone.
+  whose writer has ended long ago.
 
-Archived entries stay for ever: a writer that slept is recognised by them.
+Archived entries are never removed: they identify the entry of a writer that slept.
 
-Promises: whatever is cut short, every epoch in retention reads as before, and the next vacuum
-removes what this one left.
-Does not know: who reads. A reader of an epoch that expires under it is told so (registry, state).
+Promises: after an interruption at any point every epoch in retention reads as before, and the next
+vacuum removes what this one left.
+Does not know: who reads. A reader of an epoch that expires meanwhile gets an error that says so
+(registry, state).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from ..paths import (
 from ..segment.registry import registry
 
 OPERATION = "vacuum"
-# Each is a view that began to read while this vacuum looked.
+# An attempt fails if a view began to read an epoch that this vacuum was about to expire.
 _ATTEMPTS = 5
 
 
@@ -74,11 +75,12 @@ class _Files:
 def vacuum(
     log: Log, state: StoreState, retention: int | None = None, *, dry_run: bool = False
 ) -> tuple[StoreState, VacuumReport]:
-    """Remove what no epoch of the last ``retention`` seconds needs, by default the store's.
+    """Remove files that no epoch of the last ``retention`` seconds needs, by default the store's.
 
-    ``dry_run``: only tell. Return the newest state known, and what was done. Epochs before the
-    oldest can no longer be read then; it never goes back. OptionError for a negative retention;
-    the errors of a commit, CorruptionError if the log is damaged: nothing was removed then.
+    ``dry_run``: only report. Return the newest state known, and what was done. Epochs before the
+    oldest can no longer be read then; the oldest epoch never decreases. OptionError for a negative
+    retention; the errors of a commit, CorruptionError if the log is damaged: nothing was removed
+    then.
     """
     retention = state.settings.retention if retention is None else retention
     if retention < 0:
@@ -92,29 +94,29 @@ def vacuum(
 def _vacuum(
     log: Log, state: StoreState, retention: int, dry_run: bool
 ) -> tuple[StoreState, VacuumReport]:
-    """Vacuum once. ConflictError if a view began to read what would have gone."""
+    """Vacuum once. ConflictError if a view began to read an epoch that would expire."""
     state = log.refresh(state)
-    oldest = floor(log, state, retention)
+    oldest = _oldest_retained_epoch(log, state, retention)
     expiring = _expiring(log, state, oldest)
     fence = log.environment.now()
-    found = _removable(log, state, expiring, oldest, fence)
-    if not found.paths and _is_idle(log, state, oldest):
+    files = _removable(log, state, expiring, oldest, fence)
+    if not files.paths and _is_idle(log, state, oldest):
         return state, VacuumReport(0, 0, state.oldest_epoch)
     if dry_run:
-        return state, VacuumReport(len(found.paths), _bytes(log.environment, found), oldest)
+        return state, VacuumReport(len(files.paths), _bytes(log.environment, files), oldest)
     proposal = Proposal(operation=OPERATION, started=fence, data_change=False, oldest_epoch=oldest)
     state = commit(log, state, proposal).state
-    found = _removable(log, state, expiring, oldest, fence)
-    report = VacuumReport(len(found.paths), _bytes(log.environment, found), state.oldest_epoch)
-    _remove(log.environment, found)
+    files = _removable(log, state, expiring, oldest, fence)
+    report = VacuumReport(len(files.paths), _bytes(log.environment, files), state.oldest_epoch)
+    _remove(log.environment, files)
     keep_reserve(log.environment)
     return state, report
 
 
-def floor(log: Log, state: StoreState, retention: int) -> int:
-    """Return the oldest epoch to be kept: the newest at the beginning of the retention.
+def _oldest_retained_epoch(log: Log, state: StoreState, retention: int) -> int:
+    """Return the oldest epoch to retain: the newest one at the beginning of the retention.
 
-    Or an older one that a view has to read: where it goes on from, or what it still backfills.
+    It is an older one if a view still has to read that, to follow its changes or to backfill.
     """
     try:
         oldest = log.epoch_at(state, log.environment.now() - retention * 1_000_000)
@@ -125,7 +127,7 @@ def floor(log: Log, state: StoreState, retention: int) -> int:
 
 
 def _is_idle(log: Log, state: StoreState, oldest: int) -> bool:
-    """Return whether all that expires is epochs in which nothing but the oldest epoch moved."""
+    """Return whether the epochs that expire changed nothing but the oldest epoch."""
     return all(map(_changes_nothing, log.entries(state, state.oldest_epoch + 1, oldest)))
 
 
@@ -134,25 +136,25 @@ def _changes_nothing(entry: Entry) -> bool:
 
 
 def _expiring(log: Log, state: StoreState, oldest: int) -> set[str]:
-    """Return the segments that epochs before the one that becomes the oldest name."""
+    """Return the segments that the epochs from the oldest one to ``oldest`` name."""
     first = log.state_at(state, state.oldest_epoch)
     return _named(log, state, first, oldest)
 
 
 def _named(log: Log, newest: StoreState, first: StoreState, last: int) -> set[str]:
-    """Return the segments that the epochs from that of a state to the last name."""
+    """Return the segments that the epochs from that of ``first`` to ``last`` name."""
     entries = log.entries(newest, first.epoch + 1, last)
     return {*first.segments, *(record.name for entry in entries for record in entry.added)}
 
 
 def _removable(log: Log, state: StoreState, expiring: set[str], oldest: int, fence: int) -> _Files:
-    """Return what may go, once ``oldest`` is committed as the oldest epoch, after ``fence``."""
+    """Return the files to remove once ``oldest`` is the oldest epoch, committed after ``fence``."""
     environment = log.environment
     listed, archived, logged = map(environment.list, (SEGMENTS, ARCHIVE, LOG))
     newest = log.refresh(state)
     oldest = max(oldest, newest.oldest_epoch)
     needed = _named(log, newest, log.state_at(newest, oldest), newest.epoch)
-    # A file is as old as a job that may commit it, give or take what clocks may differ.
+    # A file is at most as old as the job that may commit it, within the tolerance of clocks.
     too_old = fence - ORPHAN_GRACE - CLOCK_TOLERANCE
     names = [name for name in map(parse_segment_file, listed) if name is not None]
     segments = [
@@ -187,8 +189,8 @@ def _is_older(environment: Environment, path: str, time: int) -> bool:
         return False
 
 
-def _bytes(environment: Environment, found: _Files) -> int:
-    return sum(_size(environment, path) for path in found.paths)
+def _bytes(environment: Environment, files: _Files) -> int:
+    return sum(_size(environment, path) for path in files.paths)
 
 
 def _size(environment: Environment, path: str) -> int:
@@ -198,9 +200,9 @@ def _size(environment: Environment, path: str) -> int:
         return 0
 
 
-def _remove(environment: Environment, found: _Files) -> None:
-    for path in found.paths:
+def _remove(environment: Environment, files: _Files) -> None:
+    for path in files.paths:
         environment.remove(path)
-    registry.forget(environment, found.segments)
-    for folder in sorted({path.split("/")[0] for path in found.paths}):
+    registry.forget(environment, files.segments)
+    for folder in sorted({path.split("/")[0] for path in files.paths}):
         environment.sync_folder(folder)

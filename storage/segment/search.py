@@ -1,7 +1,7 @@
 """The search for many key prefixes, or ranges of keys, in the pages of one file at once.
 
 A cursor finds one key per call, which costs some microseconds of Python. Here all prefixes are
-searched in step: first among the first keys of the leaf pages, then by binary search inside their
+searched together: first among the first keys of the leaf pages, then by binary search inside their
 pages, with one numpy operation for all of them.
 
 Promises: only leaf pages with matching entries are read, and the branch pages above them once per
@@ -28,8 +28,8 @@ from ..codec.ragged import (
 from .block import Block
 from .page import Pages
 
-# With a bound on the entries, a page is expected to have at least so many; some pages are added.
-_ENTRIES_A_LEAF, _SPARE_LEAVES = 8, 2
+# With a bound on the entries, a page is expected to have at least this many; some pages are added.
+_ENTRIES_PER_LEAF, _SPARE_LEAVES = 8, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,15 @@ def find_prefixes(pages: Pages, prefixes: Bytes, most: Positions | None = None) 
     """
     count = len(pages.first_keys)
     if not count or not len(prefixes):
-        nothing = np.empty(0, np.int64)
-        return PrefixMatches(nothing, pages.entries(nothing), np.zeros(len(prefixes), np.bool_))
+        empty = np.empty(0, np.int64)
+        return PrefixMatches(empty, pages.entries(empty), np.zeros(len(prefixes), np.bool_))
     first, last = _leaves_of(pages, prefixes)
     padded_prefixes = _PaddedPrefixes.of(prefixes)
     begins = _begins(pages, first, padded_prefixes)
     ends = _ends(pages, (first, begins), last, padded_prefixes)
     counts = last - first + 1
     if most is not None:
-        counts = np.minimum(counts, most // _ENTRIES_A_LEAF + _SPARE_LEAVES)
+        counts = np.minimum(counts, most // _ENTRIES_PER_LEAF + _SPARE_LEAVES)
     return _read(pages, (first, begins), (last, ends), counts, most)
 
 
@@ -119,7 +119,7 @@ def _leaves_of(pages: Pages, prefixes: Bytes) -> tuple[Positions, Positions]:
 
 @dataclass(frozen=True, slots=True)
 class _PaddedPrefixes:
-    """Prefixes as numpy compares them: texts of one width, padded with zeros.
+    """Prefixes in a form that numpy compares: texts of one width, padded with zeros.
 
     ``inside``: which bytes belong to each prefix; None if all do.
     """
@@ -135,21 +135,21 @@ class _PaddedPrefixes:
         inside = None if is_even else np.arange(width) < lengths[:, None]
         return cls(padded(prefixes, width), inside)
 
-    def take(self, places: Positions) -> _PaddedPrefixes:
-        """Return the prefixes at some places."""
-        inside = None if self.inside is None else self.inside[places]
-        return _PaddedPrefixes(self.texts[places], inside)
+    def take(self, indices: Positions) -> _PaddedPrefixes:
+        """Return the prefixes at some indices."""
+        inside = None if self.inside is None else self.inside[indices]
+        return _PaddedPrefixes(self.texts[indices], inside)
 
     def key_starts_of(self, pages: Pages, nodes: Positions) -> NDArray[np.bytes_]:
-        """Return the first bytes of each node's key, as many as the prefix at its place has.
+        """Return the first bytes of each node's key, as many as the prefix at its index has.
 
         A shorter key differs from the prefix before its end.
         """
         width = self.texts.dtype.itemsize
         starts, buffer = pages.key_starts(nodes), pages.buffer
         if len(starts) and int(starts.max()) + width > len(buffer):
-            places = np.minimum(starts[:, None] + np.arange(width), len(buffer) - 1)
-            first_bytes = buffer[places]
+            offsets = np.minimum(starts[:, None] + np.arange(width), len(buffer) - 1)
+            first_bytes = buffer[offsets]
         else:
             first_bytes = load_matrix(buffer, starts, width)
         if self.inside is not None:
@@ -171,14 +171,14 @@ def _ends(
     starts, counts = pages.leaves(last)
     low = np.where(first == last, begins, 0)
     ends = low.copy()
-    # If the first key does not begin with the prefix, none does; so it is in most files.
-    places = np.flatnonzero(low < counts)
-    nodes = pages.nodes(starts[places], low[places])
-    first_prefixes = prefixes.take(places)
-    is_there = first_prefixes.key_starts_of(pages, nodes) <= first_prefixes.texts
-    places, present = places[is_there], first_prefixes.take(np.flatnonzero(is_there))
-    between = low[places] + 1, counts[places]
-    ends[places] = _binary_search(pages, starts[places], between, present, np.less_equal)
+    # If the first key does not begin with the prefix, no key does: this is so in most files.
+    indices = np.flatnonzero(low < counts)
+    nodes = pages.nodes(starts[indices], low[indices])
+    first_prefixes = prefixes.take(indices)
+    is_present = first_prefixes.key_starts_of(pages, nodes) <= first_prefixes.texts
+    indices, present = indices[is_present], first_prefixes.take(np.flatnonzero(is_present))
+    between = low[indices] + 1, counts[indices]
+    ends[indices] = _binary_search(pages, starts[indices], between, present, np.less_equal)
     return ends
 
 
@@ -197,7 +197,7 @@ def _binary_search(
         is_open = low < high
         middle = np.where(is_open, (low + high) >> 1, 0)
         nodes = pages.nodes(starts, middle)
-        goes_on = is_before(prefixes.key_starts_of(pages, nodes), prefixes.texts)
-        low = np.where(is_open & goes_on, middle + 1, low)
-        high = np.where(is_open & ~goes_on, middle, high)
+        is_key_before = is_before(prefixes.key_starts_of(pages, nodes), prefixes.texts)
+        low = np.where(is_open & is_key_before, middle + 1, low)
+        high = np.where(is_open & ~is_key_before, middle, high)
     return low

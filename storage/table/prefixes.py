@@ -1,8 +1,7 @@
 """The visible rows with many key prefixes at once: all of them, or the first few per prefix.
 
-1. From every file come the entries with those prefixes that its span can hold
-   (segment/search.py).
-2. They are put in key order, and the resolver makes one version of each key.
+1. Every file is searched for the prefixes that its span can hold (segment/search.py).
+2. The entries are put in key order, and the resolver makes one version of each key.
 3. For the first few rows, a file returns a bounded number of entries per prefix. Rows after the
    last entry of a file that holds more are not known yet: their prefixes are read again, with
    twice the bound.
@@ -41,7 +40,7 @@ from .run import Span
 
 Flags = NDArray[np.bool_]
 
-# More than any file holds: its double is still a number.
+# More than any file holds; its double does not overflow.
 _EVERYTHING = 1 << 40
 
 
@@ -56,7 +55,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class PrefixReader:
-    """Reads some files, the newest first, each with the span of the table's keys in it."""
+    """Reads files, the newest first, each with the span of the table's keys in it."""
 
     files: Sequence[tuple[SegmentFile, Span]]
     resolver: Resolver
@@ -68,31 +67,31 @@ class PrefixReader:
         """
         order = sort_order(prefixes)
         read = self._read(prefixes.take(pa.array(order)), None)
-        return _arranged(order[read.owners], read.rows)
+        return _sort_by_prefix(order[read.owners], read.rows)
 
     def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
         order = sort_order(prefixes)
-        waiting = order[counts[order] > 0]
+        unsettled = order[counts[order] > 0]
         limits = np.minimum(counts, _EVERYTHING)
         depths = limits.copy()
         owners: list[Positions] = []
         blocks: list[Block] = []
-        while len(waiting):
-            read = self._read(prefixes.take(pa.array(waiting)), depths[waiting])
-            read = _first_per_prefix(read, limits[waiting])
-            owners.append(waiting[read.owners])
+        while len(unsettled):
+            read = self._read(prefixes.take(pa.array(unsettled)), depths[unsettled])
+            read = _first_per_prefix(read, limits[unsettled])
+            owners.append(unsettled[read.owners])
             blocks.append(read.rows)
-            waiting = waiting[~read.is_settled]
-            depths[waiting] = np.minimum(2 * depths[waiting], _EVERYTHING)
+            unsettled = unsettled[~read.is_settled]
+            depths[unsettled] = np.minimum(2 * depths[unsettled], _EVERYTHING)
         if not owners:
             return np.empty(0, np.int64), Block.of_pairs([])
-        return _arranged(np.concatenate(owners), Block.joined(blocks))
+        return _sort_by_prefix(np.concatenate(owners), Block.joined(blocks))
 
     def _read(self, prefixes: Bytes, most: Positions | None) -> _Read:
         """Return the visible rows with ascending prefixes; ``most``: entries per prefix and file.
 
-        Rows that an entry which was not read may hide are left out.
+        Rows that may be hidden by an entry that was not read are omitted.
         """
         parts = list(self._parts(prefixes, most))
         if not parts:
@@ -113,8 +112,8 @@ class PrefixReader:
             limits = _limits(parts, order, firsts, len(prefixes))
             is_settled = ~np.logical_or.reduce([part.is_cut for part in parts])
             is_visible = is_visible & (np.arange(len(rows)) < limits[owners])
-        places = np.flatnonzero(is_visible)
-        return _Read(owners[places], rows.take(places), is_settled)
+        visible = np.flatnonzero(is_visible)
+        return _Read(owners[visible], rows.take(visible), is_settled)
 
     def _parts(self, prefixes: Bytes, most: Positions | None) -> Iterator[PrefixMatches]:
         """Yield the rows with the prefixes in each file that has any."""
@@ -135,16 +134,19 @@ class PrefixReader:
 
 
 def _prefixes_within(prefixes: Bytes, span: Span) -> tuple[int, int]:
-    """Return (start, stop): which of some ascending prefixes can be prefixes of keys of a span."""
+    """Return (start, stop): the ascending prefixes that keys of a span can have."""
     first, last = span
-    places = range(len(prefixes))
+    indices = range(len(prefixes))
 
-    def begins(place: int) -> bool:
-        prefix: bytes = prefixes[place].as_py()
+    def is_not_below(index: int) -> bool:
+        prefix: bytes = prefixes[index].as_py()
         return prefix >= first[: len(prefix)]
 
-    start = bisect_left(places, True, key=begins)
-    return start, bisect_left(places, True, start, key=lambda place: prefixes[place].as_py() > last)
+    def is_above(index: int) -> bool:
+        return bool(prefixes[index].as_py() > last)
+
+    start = bisect_left(indices, True, key=is_not_below)
+    return start, bisect_left(indices, True, start, key=is_above)
 
 
 def _rows_of(path: str, matches: PrefixMatches) -> PrefixMatches:
@@ -161,17 +163,19 @@ def _rows_of(path: str, matches: PrefixMatches) -> PrefixMatches:
 
 
 def _with_whole_prefixes(matches: PrefixMatches, prefixes: Bytes) -> PrefixMatches:
-    """Return those of some rows whose keys begin with the whole of their prefix."""
+    """Return the rows whose keys begin with the whole of their prefix."""
     rows = matches.entries
     lengths = lengths_of(prefixes)[matches.owners]
-    places = np.flatnonzero(rows.key_lengths >= lengths)
-    first_bytes = gather(rows.keys, rows.key_starts[places], lengths[places])
-    expected = prefixes.take(pa.array(matches.owners[places]))
+    indices = np.flatnonzero(rows.key_lengths >= lengths)
+    first_bytes = gather(rows.keys, rows.key_starts[indices], lengths[indices])
+    expected = prefixes.take(pa.array(matches.owners[indices]))
     # The two arrays are interleaved, so that each row is compared with its neighbour.
-    pairs = np.arange(2 * len(places)).reshape(2, -1).T.reshape(-1)
-    same = equal_neighbours(pa.concat_arrays([first_bytes, expected]).take(pa.array(pairs)))[::2]
-    places = places[same]
-    return PrefixMatches(matches.owners[places], rows.take(places), matches.is_cut)
+    pairs = np.arange(2 * len(indices)).reshape(2, -1).T.reshape(-1)
+    is_equal = equal_neighbours(pa.concat_arrays([first_bytes, expected]).take(pa.array(pairs)))[
+        ::2
+    ]
+    indices = indices[is_equal]
+    return PrefixMatches(matches.owners[indices], rows.take(indices), matches.is_cut)
 
 
 def _versions(parts: Sequence[PrefixMatches], entries: Block) -> tuple[Positions | None, Positions]:
@@ -196,18 +200,18 @@ def _limits(
     A file whose entries were cut is known up to its last entry.
     """
     size = sum(len(part.owners) for part in parts)
-    places = np.arange(size)
+    key_indices = np.arange(size)
     if order is not None:
         starts = np.zeros(size, np.int64)
         starts[firsts] = 1
-        places = np.empty(size, np.int64)
-        places[order] = np.cumsum(starts) - 1
+        key_indices = np.empty(size, np.int64)
+        key_indices[order] = np.cumsum(starts) - 1
     limits = np.full(count, len(firsts))
     start = 0
     for part in parts:
         known = np.zeros(count, np.int64)
-        # Of several entries of a prefix the last assignment, the greatest, remains.
-        known[part.owners] = places[start : start + len(part.owners)] + 1
+        # Of several entries of a prefix the last assignment, which is the greatest, remains.
+        known[part.owners] = key_indices[start : start + len(part.owners)] + 1
         limits = np.where(part.is_cut, np.minimum(limits, known), limits)
         start += len(part.owners)
     return limits
@@ -218,11 +222,11 @@ def _first_per_prefix(read: _Read, counts: Positions) -> _Read:
     totals = np.bincount(read.owners, minlength=len(counts))
     is_settled = read.is_settled | (totals >= counts)
     ranks = np.arange(len(read.owners)) - (np.cumsum(totals) - totals)[read.owners]
-    places = np.flatnonzero(is_settled[read.owners] & (ranks < counts[read.owners]))
-    return _Read(read.owners[places], read.rows.take(places), is_settled)
+    indices = np.flatnonzero(is_settled[read.owners] & (ranks < counts[read.owners]))
+    return _Read(read.owners[indices], read.rows.take(indices), is_settled)
 
 
-def _arranged(owners: Positions, rows: Block) -> tuple[Positions, Block]:
+def _sort_by_prefix(owners: Positions, rows: Block) -> tuple[Positions, Block]:
     """Return rows and their prefixes in the order of the prefixes."""
     if (owners[1:] >= owners[:-1]).all():
         return owners, rows
