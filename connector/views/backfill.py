@@ -1,11 +1,11 @@
 """Populating a new view from the rows that its inputs already have, part by part.
 
 The rows of every input, as of the epochs chosen when the view was created, are read as inserts:
-those of the smallest input first, in the order of their vnodes. Each part is a commit of state,
-rows and position; after an interruption the next refresh continues there. When all parts are
-committed, the view follows its inputs.
+the smallest input first, in the order of vnodes. Each part is one commit of state, rows and
+position; after an interruption the next refresh continues from there. When all parts are committed,
+the view follows its inputs.
 
-Promises: no input is read twice or left out, however often the backfill is interrupted; memory
+Promises: every row is inserted exactly once, however often the backfill is interrupted; memory
 is bounded by the size of a part.
 Does not know: how a part is computed (runner).
 """
@@ -45,7 +45,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a backfill is: the next vnode is ``vnode`` of the scan ``order[place]``.
+    """The progress of a backfill: the next vnode is ``vnode`` of the scan ``order[place]``.
 
     ``order``: the scans, by their numbers in the plan, in the order in which they are read.
     ``rows`` of about ``total`` have been read.
@@ -79,7 +79,7 @@ class Position:
 
     @classmethod
     def from_json(cls, value: Any) -> Position:
-        """Return the position that `to_json` described. CorruptionError if the value is none."""
+        """Return the position that `to_json` described. CorruptionError for an invalid value."""
         try:
             order = tuple(read_number(number, _MOST) for number in read_list(value["order"]))
             require(sorted(order) == list(range(len(order))), "its order leaves out a scan")
@@ -97,8 +97,8 @@ class Position:
 def populate(runner: JobRunner, view_id: int) -> None:
     """Run a view's backfill to its end, after those of the views that it reads.
 
-    Does nothing if the view is populated. ConflictError if others keep altering it, the errors of
-    a refresh.
+    Does nothing if the view is populated. Errors: ConflictError if other processes keep altering
+    the view; those of a refresh.
     """
     attempts, last_progress = 0, None
     while attempts < _ATTEMPTS:
@@ -107,7 +107,7 @@ def populate(runner: JobRunner, view_id: int) -> None:
                 pass
             return
         except MOVED:
-            # There is no reason to give up while another process makes progress.
+            # Do not give up while another process makes progress.
             view = runner.store.state.views.get(view_id)
             progress = None if view is None else view.progress
             attempts = attempts + 1 if progress == last_progress else 0
@@ -140,15 +140,15 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
         state = runner.store.state
         if view_id not in state.views:
             return False
-    part = _part(runner.store, plan, start, position, PART_ROWS)
+    part = _next_part(runner.store, plan, start, position, PART_ROWS)
     try:
         written = runner.run(runner.job(state, view_id, part.reads))
     except LASTING:
         raise
     except Exception as error:
-        # Over a part of the rows a view may have values that it never has over all of them, and
-        # for which its expressions fail: then all the rest has to be processed at once.
-        rest = _part(runner.store, plan, start, position, sys.maxsize)
+        # A part of the rows can give values that all rows together do not, and on which the view's
+        # expressions fail. Then the rest must be processed at once.
+        rest = _next_part(runner.store, plan, start, position, sys.maxsize)
         if rest == part:
             raise
         _logger.warning(
@@ -163,7 +163,7 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
 
 
 def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> None:
-    """CorruptionError if a stored position is not one in a plan."""
+    """CorruptionError if a stored position does not fit the plan."""
     is_inside = position.vnode < state.settings.vnode_count
     if len(position.order) != len(plan.scans) or not is_inside:
         raise errors.CorruptionError(
@@ -180,14 +180,14 @@ def parts(
     plan, start = runner.plan_of(state, view_id), _Start.of(state.views[view_id].progress)
     position = _first_position(runner.store, plan, start)
     while not position.is_end:
-        part = _part(runner.store, plan, start, position, rows)
+        part = _next_part(runner.store, plan, start, position, rows)
         position = part.after
         yield part.reads
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The epoch that a view reflects at first, and the epoch as of which each input is read."""
+    """The first epoch that a view reflects, and the epoch as of which each input is read."""
 
     reflects: int
     epochs: Mapping[int, int]
@@ -199,7 +199,7 @@ class _Start:
 
 
 def _choose_start(runner: JobRunner, view: CatalogView) -> _Start:
-    """Return the start of a view: tables at one epoch, and views as they reflect it."""
+    """Return the start of a view: tables at one epoch, and views that reflect that epoch."""
     inputs = [view_input.table_id for view_input in view.definition.inputs]
     for _ in range(_ATTEMPTS):
         state = runner.store.state
@@ -208,12 +208,12 @@ def _choose_start(runner: JobRunner, view: CatalogView) -> _Start:
             return _Start(state.epoch, dict.fromkeys(inputs, state.epoch))
         for view_id in sorted(views):
             populate(runner, view_id)
-        done = Round(runner, runner.store.state).run(views)
-        state = runner.store.state_at(done.epoch)
-        # Another refresh may have moved a view beyond that epoch before ours was committed.
-        if all(state.views[view_id].progress.reflects <= done.reflects for view_id in views):
-            epochs = {i: done.epoch if i in views else done.reflects for i in inputs}
-            return _Start(done.reflects, epochs)
+        refreshed = Round(runner, runner.store.state).run(views)
+        state = runner.store.state_at(refreshed.epoch)
+        # Another refresh may have moved a view past that epoch before this one was committed.
+        if all(state.views[view_id].progress.reflects <= refreshed.reflects for view_id in views):
+            epochs = {i: refreshed.epoch if i in views else refreshed.reflects for i in inputs}
+            return _Start(refreshed.reflects, epochs)
     raise errors.ConflictError(
         f"{runner.store.path}: others refreshed the views that a new one reads {_ATTEMPTS} times "
         "before it could begin: refresh again"
@@ -221,7 +221,7 @@ def _choose_start(runner: JobRunner, view: CatalogView) -> _Start:
 
 
 def _first_position(store: Store, plan: ViewPlan, start: _Start) -> Position:
-    plans = [_snapshot(store, scan, start.epochs[scan.table_id]) for scan in plan.scans]
+    plans = [_plan_scan(store, scan, start.epochs[scan.table_id]) for scan in plan.scans]
     sizes = [plan.stored_rows for plan in plans]
     order = sorted(range(len(plans)), key=lambda number: (sizes[number], number))
     return Position(tuple(order), total=sum(sizes))
@@ -229,46 +229,43 @@ def _first_position(store: Store, plan: ViewPlan, start: _Start) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is read next, and the position after it."""
+    """The reads of the next part, and the position after it."""
 
     reads: tuple[ScanRead, ...]
     after: Position
 
 
-def _part(store: Store, plan: ViewPlan, start: _Start, position: Position, rows: int) -> _Part:
-    """Return the next part, of about so many rows: whole scans, and some vnodes of the last one."""
+def _next_part(store: Store, plan: ViewPlan, start: _Start, position: Position, rows: int) -> _Part:
+    """Return the next part, of about ``rows`` rows: whole scans, then some vnodes of one."""
     vnode_count = store.settings.vnode_count
     reads = [ScanRead(scan, None, range(vnode_count)) for scan in plan.scans]
     while not position.is_end and rows > 0:
         number = position.order[position.place]
         scan = plan.scans[number]
-        snapshot = _snapshot(store, scan, start.epochs[scan.table_id])
+        snapshot = _plan_scan(store, scan, start.epochs[scan.table_id])
         vnodes, vnode_rows = _vnodes_within(snapshot, position.vnode, rows)
         reads[number] = ScanRead(scan, snapshot, vnodes)
         rows -= max(vnode_rows, 1)
-        position = _after(position, vnodes, vnode_rows, vnode_count)
+        position = _advance(position, vnodes, vnode_rows, vnode_count)
         if position.vnode:
             break
     return _Part(tuple(reads), position)
 
 
 def _vnodes_within(snapshot: ReadPlan, vnode: int, rows: int) -> tuple[range, int]:
-    """Return the vnodes from ``vnode`` on that have about so many rows, and their rows.
-
-    There is at least one vnode.
-    """
+    """Return (vnodes from ``vnode`` on, at least one, with about ``rows`` rows; their rows)."""
     count, stored = snapshot.vnode_count, snapshot.stored_rows
     width = max(count * rows // max(stored, 1), 1)
     vnodes = range(vnode, min(vnode + width, count))
     return vnodes, stored * len(vnodes) // count
 
 
-def _after(position: Position, vnodes: range, rows: int, vnode_count: int) -> Position:
+def _advance(position: Position, vnodes: range, rows: int, vnode_count: int) -> Position:
     rows += position.rows
     if vnodes.stop < vnode_count:
         return replace(position, vnode=vnodes.stop, rows=rows)
     return replace(position, place=position.place + 1, vnode=0, rows=rows)
 
 
-def _snapshot(store: Store, scan: Scan, epoch: int) -> ReadPlan:
+def _plan_scan(store: Store, scan: Scan, epoch: int) -> ReadPlan:
     return store.read_plan(scan.table, epoch=epoch, columns=scan.column_names)

@@ -1,5 +1,5 @@
 """Executors: the stateful operators of a view, over Arrow chunks and state tables.
 
-Promises: none of this imports pyspark; an executor is a function of its chunk and of what its
-state tables hold, and two runs over equal ones write and give equal rows.
+Promises: no module here imports pyspark. An executor is a function of its chunk and of the contents
+of its state tables: two runs over equal inputs write and return equal rows.
 """

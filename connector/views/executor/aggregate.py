@@ -36,7 +36,7 @@ from .partial import (
     GroupChanges,
     changes_of,
     group_keys,
-    merged,
+    merge,
     rows_in,
     source_deltas,
     weights_of,
@@ -224,7 +224,7 @@ class MergingAggregateExecutor(AggregateExecutor):
         return rows_in(node, chunk)
 
     def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
-        return merged(self._layout, chunk, groups)
+        return merge(self._layout, chunk, groups)
 
 
 def _rows(groups: Groups, outputs: Columns, fields: Sequence[types.Field]) -> pa.RecordBatch:

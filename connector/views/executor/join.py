@@ -4,11 +4,11 @@ For a join that keeps rows without a match these are only candidates: the residu
 remove pairs, and the degree executor counts those that are left.
 
     delete    dL- x R             L' x dR-      L, R: the rows before the epoch
-    insert    dL+ x (R' + dR+)    L' x dR+      L', R': those of them that it does not delete
+    insert    dL+ x (R' + dR+)    L' x dR+      L', R': those that it does not delete
 
-Promises: no pair is emitted twice, and none cancel. Rows are looked up only for the join keys of
-the other side's changes. Keys are processed some ten thousand at a time, and pairs in slices, to
-bound memory.
+Promises: no pair is emitted twice, and no two pairs cancel. Rows are looked up only for the join
+keys of the other side's changes. Keys are processed 65,536 at a time, and pairs in slices, to bound
+memory.
 Does not know: conditions, degrees.
 """
 
@@ -46,8 +46,8 @@ PAIRS_AT_ONCE = 262_144
 class JoinExecutor(Executor[Join]):
     """Both inputs of a join; its chunks have `SIDE_COLUMN`, the keys' fields and both inputs'.
 
-    Of an inner join it gives the rows; of others candidates: `PART_COLUMN`, the keys' fields,
-    the left and the right ones, for pairs and for each changed row of a side that is kept.
+    An inner join returns its rows. Other joins return candidates, one per pair and per changed row
+    of a kept side: `PART_COLUMN`, the keys' fields, the left and the right ones.
     """
 
     label = "hash_join"
@@ -66,22 +66,22 @@ class JoinExecutor(Executor[Join]):
         return (_table("left", node, node.left), _table("right", node, node.right))
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
-        """Return what `batches` yields as one."""
+        """Return the batches of `batches` as one."""
         return pa.concat_batches([empty_chunk(self._schema), *self.batches(chunk)])
 
     def batches(self, chunk: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the chunks that the epoch's changes make, none of more than some 262,144 pairs.
+        """Yield the output chunks of the epoch, each of at most 262,144 pairs.
 
         ConsistencyError if the chunk is not net. State is written before the first one.
         """
         sides = [self._changes(chunk, side) for side in (0, 1)]
-        kept = (self.node.kind.keeps_left, self.node.kind.keeps_right)
+        keeps = (self.node.kind.keeps_left, self.node.kind.keeps_right)
         matching = [side.filtered(~null_keys(side.rows, self.node.keys)) for side in sides]
         for changes, state, spec in zip(matching, self.states, self.tables(self.node), strict=True):
             changes.write_to(state, [field.name for field in spec.fields])
-        for changes, part, is_kept in zip(sides, (LEFT_ROW, RIGHT_ROW), kept, strict=True):
+        for changes, part, is_kept in zip(sides, (LEFT_ROW, RIGHT_ROW), keeps, strict=True):
             if is_kept and len(changes):
-                yield self._given(changes.rows, changes.inserts, part)
+                yield self._candidates(changes.rows, changes.inserts, part)
         yield from self._pairs(matching)
 
     def _changes(self, chunk: pa.RecordBatch, side: int) -> Changes:
@@ -95,61 +95,66 @@ class JoinExecutor(Executor[Join]):
 
     def _pairs(self, sides: Sequence[Changes]) -> Iterator[pa.RecordBatch]:
         ranks = [ranks_of(self._join_keys.encode(side.rows)) for side in sides]
-        firsts = [firsts_of(found) for found in ranks]
-        distinct = [
-            side.rows.take(pa.array(first)).select(self._join_keys.names)
-            for side, first in zip(sides, firsts, strict=True)
+        firsts = [firsts_of(side_ranks) for side_ranks in ranks]
+        distinct_keys = [
+            side.rows.take(pa.array(side_firsts)).select(self._join_keys.names)
+            for side, side_firsts in zip(sides, firsts, strict=True)
         ]
-        numbers, count = codes_of([self._join_keys.encode(rows) for rows in distinct])
-        codes = [number[rank] for number, rank in zip(numbers, ranks, strict=True)]
+        key_codes, count = codes_of([self._join_keys.encode(rows) for rows in distinct_keys])
+        codes = [
+            side_key_codes[side_ranks]
+            for side_key_codes, side_ranks in zip(key_codes, ranks, strict=True)
+        ]
         for start in range(0, count, KEYS_AT_ONCE):
-            cuts = [np.searchsorted(found, [start, start + KEYS_AT_ONCE]) for found in codes]
+            bounds = [
+                np.searchsorted(side_codes, [start, start + KEYS_AT_ONCE]) for side_codes in codes
+            ]
             spans = [
-                _Span(side.slice(*cut), found[slice(*cut)] - start)
-                for side, found, cut in zip(sides, codes, cuts, strict=True)
+                _Span(side.slice(*side_bounds), side_codes[slice(*side_bounds)] - start)
+                for side, side_codes, side_bounds in zip(sides, codes, bounds, strict=True)
             ]
             yield from self._pairs_of(spans, min(count - start, KEYS_AT_ONCE))
 
     def _pairs_of(self, spans: Sequence[_Span], count: int) -> Iterator[pa.RecordBatch]:
-        """Yield the pairs of the changes with ``count`` keys."""
-        left = self._with_standing(spans, 0, count)
-        right = self._with_standing(spans, 1, count)
+        """Yield the pairs of changes with ``count`` different keys."""
+        left = self._with_stored(spans, 0, count)
+        right = self._with_stored(spans, 1, count)
         for lefts, rights, inserted in (
-            (left.deleted, right.standing, False),
-            (left.inserted, right.kept | right.inserted, True),
-            (left.kept, right.deleted, False),
-            (left.kept, right.inserted, True),
+            (left.deleted, right.stored, False),
+            (left.inserted, right.remaining | right.inserted, True),
+            (left.remaining, right.deleted, False),
+            (left.remaining, right.inserted, True),
         ):
             yield from self._slices(left, lefts, right, rights, count, inserted)
 
-    def _with_standing(self, spans: Sequence[_Span], side: int, count: int) -> _Rows:
-        """Return the changed rows of a side, and its stored ones with the other's keys."""
-        own, other, state = spans[side], spans[1 - side], self.states[side]
+    def _with_stored(self, spans: Sequence[_Span], side: int, count: int) -> _Rows:
+        """Return a side's changed rows, and its stored rows with the opposite changes' keys."""
+        own, opposite, state = spans[side], spans[1 - side], self.states[side]
         names = own.changes.rows.schema.names
-        if not len(other.codes) or state.is_empty:
+        if not len(opposite.codes) or state.is_empty:
             return _Rows.of(own, own.changes.rows.slice(0, 0), np.empty(0, np.int64), None)
-        firsts = firsts_of(other.codes)
-        prefixes = other.changes.rows.take(pa.array(firsts)).select(self._join_keys.names)
-        indices, standing = state.prefix_scan(prefixes, names)
-        codes = other.codes[firsts][indices]
+        firsts = firsts_of(opposite.codes)
+        prefixes = opposite.changes.rows.take(pa.array(firsts)).select(self._join_keys.names)
+        indices, stored = state.prefix_scan(prefixes, names)
+        codes = opposite.codes[firsts][indices]
         return _Rows.of(
-            own, standing, codes, self._gone(own, standing, codes, self._row_keys[side], count)
+            own, stored, codes, self._find_deleted(own, stored, codes, self._row_keys[side], count)
         )
 
-    def _gone(
-        self, own: _Span, standing: pa.RecordBatch, codes: Codes, keys: RowKeys, count: int
+    def _find_deleted(
+        self, own: _Span, stored: pa.RecordBatch, codes: Codes, keys: RowKeys, count: int
     ) -> Mask | None:
-        """Return which of the standing rows are deleted; None: not one of them."""
+        """Return which of the stored rows are deleted; None if none is."""
         deletes = ~own.changes.inserts
-        doubtful = marked(own.codes[deletes], count)[codes]
-        if not doubtful.any():
+        is_candidate = marked(own.codes[deletes], count)[codes]
+        if not is_candidate.any():
             return None
         deleted_keys = own.changes.keys.filter(pa.array(deletes))
-        standing_keys = keys.encode(standing.filter(pa.array(doubtful)))
-        (found, deleted), different = codes_of([standing_keys, deleted_keys])
-        gone = np.zeros(len(codes), np.bool_)
-        gone[doubtful] = marked(deleted, different)[found]
-        return gone
+        stored_keys = keys.encode(stored.filter(pa.array(is_candidate)))
+        (stored_codes, deleted_codes), key_count = codes_of([stored_keys, deleted_keys])
+        is_deleted = np.zeros(len(codes), np.bool_)
+        is_deleted[is_candidate] = marked(deleted_codes, key_count)[stored_codes]
+        return is_deleted
 
     def _slices(
         self, left: _Rows, lefts: Mask, right: _Rows, rights: Mask, count: int, inserted: bool
@@ -164,15 +169,15 @@ class JoinExecutor(Executor[Join]):
         for start in range(0, matches.total, PAIRS_AT_ONCE):
             stop = min(start + PAIRS_AT_ONCE, matches.total)
             left_picks, right_picks = matches.pairs(start, stop)
-            found = left.rows.take(pa.array(left_picks))
-            partners = right.rows.select(right_names).take(pa.array(right_picks))
+            left_matches = left.rows.take(pa.array(left_picks))
+            right_matches = right.rows.select(right_names).take(pa.array(right_picks))
             pairs = pa.RecordBatch.from_arrays(
-                [*found.columns, *partners.columns],
-                names=[*found.schema.names, *right_names],
+                [*left_matches.columns, *right_matches.columns],
+                names=[*left_matches.schema.names, *right_names],
             )
-            yield self._given(pairs, np.full(stop - start, inserted), PAIR)
+            yield self._candidates(pairs, np.full(stop - start, inserted), PAIR)
 
-    def _given(self, rows: pa.RecordBatch, inserts: Mask, part: int) -> pa.RecordBatch:
+    def _candidates(self, rows: pa.RecordBatch, inserts: Mask, part: int) -> pa.RecordBatch:
         if self.node.kind is not JoinKind.INNER:
             parts = pa.array(np.full(len(inserts), part, np.int8))
             rows = rows.append_column(PART_COLUMN, parts)
@@ -196,41 +201,43 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of one side, the codes of their join keys, and what the epoch does to them.
+    """Rows of one side, the codes of their join keys, and masks of how the epoch changes them.
 
-    ``standing``: those that were there before it and beneath a key of the other side's changes;
-    ``kept``: those of them that it does not delete.
+    ``stored``: the rows that existed before the epoch with a key of the opposite side's changes;
+    ``remaining``: the stored rows that the epoch does not delete.
     """
 
     rows: pa.RecordBatch
     codes: Codes
     deleted: Mask
     inserted: Mask
-    standing: Mask
-    kept: Mask
+    stored: Mask
+    remaining: Mask
 
     @classmethod
-    def of(cls, span: _Span, standing: pa.RecordBatch, codes: Codes, gone: Mask | None) -> _Rows:
-        changed, rows = len(span.changes), span.changes.rows
-        inserted = np.zeros(changed + len(codes), np.bool_)
-        inserted[:changed] = span.changes.inserts
-        stands = np.arange(len(inserted)) >= changed
-        kept = stands.copy()
-        if gone is not None:
-            kept[changed:] = ~gone
+    def of(
+        cls, span: _Span, stored_rows: pa.RecordBatch, codes: Codes, is_deleted: Mask | None
+    ) -> _Rows:
+        change_count, rows = len(span.changes), span.changes.rows
+        inserted = np.zeros(change_count + len(codes), np.bool_)
+        inserted[:change_count] = span.changes.inserts
+        stored = np.arange(len(inserted)) >= change_count
+        remaining = stored.copy()
+        if is_deleted is not None:
+            remaining[change_count:] = ~is_deleted
         if len(codes):
-            rows = pa.concat_batches([rows, with_schema(standing, rows.schema)])
-        every = np.concatenate([span.codes, codes])
-        return cls(rows, every, ~inserted & ~stands, inserted, stands, kept)
+            rows = pa.concat_batches([rows, with_schema(stored_rows, rows.schema)])
+        all_codes = np.concatenate([span.codes, codes])
+        return cls(rows, all_codes, ~inserted & ~stored, inserted, stored, remaining)
 
 
 def key_fields(node: Join) -> tuple[types.Field, ...]:
-    """Return the keys' fields."""
+    """Return the fields of the join keys."""
     return tuple(key.field for key in node.keys)
 
 
 def row_keys(node: Join, side: Node) -> RowKeys:
-    """Return the keys of a side's rows in its states: those of the join, then the side's own."""
+    """Return the keys of a side's rows in its states: the join keys, then the side's own key."""
     return RowKeys((*key_fields(node), *side.fields), row_order(node, side))
 
 
@@ -240,18 +247,18 @@ def row_order(node: Join, side: Node) -> tuple[Order, ...]:
 
 
 def null_keys(rows: pa.RecordBatch, keys: Sequence[JoinKey]) -> Mask:
-    """Return for every row whether it has a NULL in its key that equals nothing."""
-    found = np.zeros(rows.num_rows, np.bool_)
+    """Return for every row whether its key has a NULL that equals nothing (not null-safe)."""
+    has_null = np.zeros(rows.num_rows, np.bool_)
     for key in keys:
         column = rows.column(key.field.name)
         if not key.is_null_safe and column.null_count:
-            found |= np.asarray(column.is_null())
-    return found
+            has_null |= np.asarray(column.is_null())
+    return has_null
 
 
 def _table(role: str, node: Join, side: Node) -> StateTableSpec:
     by_name = {field.name: field for field in (*key_fields(node), *side.fields)}
     order = row_order(node, side)
-    names = dict.fromkeys((*(one.name for one in order), *side.names))
+    names = dict.fromkeys((*(column.name for column in order), *side.names))
     fields = tuple(by_name[name] for name in names)
     return StateTableSpec(role, fields, order, tuple(field.name for field in key_fields(node)))

@@ -1,7 +1,7 @@
-"""What the state of an aggregate consists of: its tables, and what their columns are for.
+"""The layout of an aggregate's state: its tables, and the purpose of their columns.
 
 Promises: a function of the node alone. One row per group has all parts; values that must be sorted
-or counted one by one have tables of their own.
+or counted individually have tables of their own.
 Does not know: rows.
 """
 
@@ -38,7 +38,7 @@ _ALL_ROWS = Source(None, None, False)
 class Layout:
     """The parts of an aggregate's state, each once, and the results of its calls.
 
-    ``row_count``: the part that counts the rows of a group, which is there while there are any.
+    ``row_count``: the part that counts the rows of a group; a group exists while it has rows.
     """
 
     def __init__(self, node: Aggregate) -> None:
@@ -63,19 +63,22 @@ class Layout:
 
     @cached_property
     def extremes(self) -> tuple[tuple[Extreme, StateTableSpec], ...]:
-        """Those extremes whose values a table keeps, and the tables."""
+        """The extremes whose values are stored in a table, and these tables."""
         roles: set[str] = set()
         return tuple(
-            (part, extreme_table(self.node, part, _role(f"{part.suffix}_{part.argument}", roles)))
+            (
+                part,
+                extreme_table(self.node, part, _free_role(f"{part.suffix}_{part.argument}", roles)),
+            )
             for part in self.parts
             if isinstance(part, Extreme) and not part.is_running
         )
 
     @cached_property
     def adding(self) -> tuple[Part, ...]:
-        """The parts whose changes add up: all but the extremes that a table keeps."""
-        tabled = {part for part, _ in self.extremes}
-        return tuple(part for part in self.parts if part not in tabled)
+        """The parts whose changes add up: all except the extremes with a table."""
+        extremes = {part for part, _ in self.extremes}
+        return tuple(part for part in self.parts if part not in extremes)
 
     @property
     def adds_up(self) -> bool:
@@ -84,20 +87,20 @@ class Layout:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The values that the parts read, each once, without the distinct ones."""
-        found = dict.fromkeys(part.source for part in self.parts)
-        return tuple(source for source in found if not source.is_distinct)
+        """The values that the parts read, each once, without those of DISTINCT calls."""
+        sources = dict.fromkeys(part.source for part in self.parts)
+        return tuple(source for source in sources if not source.is_distinct)
 
     @cached_property
     def distincts(self) -> tuple[Distinct, ...]:
-        """The tables of distinct values, one an argument."""
+        """The tables of distinct values, one per argument."""
         filters: dict[str, dict[str | None, None]] = {}
         for part in self.parts:
             if part.source.is_distinct:
                 filters.setdefault(part.argument, {})[part.source.filter] = None
         return tuple(
-            distinct_table(self.node, argument, tuple(found), f"distinct_{argument}")
-            for argument, found in filters.items()
+            distinct_table(self.node, argument, tuple(conditions), f"distinct_{argument}")
+            for argument, conditions in filters.items()
         )
 
     @property
@@ -116,7 +119,7 @@ class Layout:
     def _parts_of(self, call: Call, argument: types.DataType) -> tuple[Part, ...]:
         name = call.output.name
         if call.function in _EXTREMES:
-            # The extreme of the distinct values is that of all.
+            # The extreme of the distinct values is the extreme of all values.
             source = Source(call.argument, call.filter, False)
             return (self._extreme(source, name, argument, call.function is Function.MAX),)
         source = Source(call.argument, call.filter, call.is_distinct)
@@ -136,9 +139,9 @@ class Layout:
         return (total, self._part(name, source, partial(SquareSum, source)))
 
     def _count(self, source: Source, name: str) -> Count:
-        found = self._part(name, source, partial(Count, source))
-        assert isinstance(found, Count)
-        return found
+        part = self._part(name, source, partial(Count, source))
+        assert isinstance(part, Count)
+        return part
 
     def _extreme(
         self, source: Source, name: str, argument: types.DataType, is_greatest: bool
@@ -147,15 +150,15 @@ class Layout:
         return self._part(
             name,
             source,
-            lambda free: Extreme(source, free, argument, is_greatest, is_running),
+            lambda free_name: Extreme(source, free_name, argument, is_greatest, is_running),
         )
 
     def _part(self, name: str, source: Source, make: Callable[[str], Part]) -> Part:
         """Return the part of this kind over these values, a new one if there is none."""
         part, number = make(name), 2
-        found = self._parts.get((part.kind, source))
-        if found is not None:
-            return found
+        existing = self._parts.get((part.kind, source))
+        if existing is not None:
+            return existing
         while self._taken & _names(part):
             part, number = make(f"{name}_{number}"), number + 1
         self._parts[part.kind, source] = part
@@ -167,9 +170,9 @@ def _names(part: Part) -> set[str]:
     return {field.name.lower() for field in part.fields}
 
 
-def _role(role: str, taken: set[str]) -> str:
-    found, number = role, 2
-    while found in taken:
-        found, number = f"{role}_{number}", number + 1
-    taken.add(found)
-    return found
+def _free_role(role: str, taken: set[str]) -> str:
+    free_role, number = role, 2
+    while free_role in taken:
+        free_role, number = f"{role}_{number}", number + 1
+    taken.add(free_role)
+    return free_role

@@ -1,6 +1,6 @@
 """Materialize: the changes of a plan's root, written to the view's table.
 
-Promises: of one key one row, or none; that nothing comes twice is checked.
+Promises: at most one row per key; a key that is inserted or deleted twice is an error.
 Does not know: the view's name, its visible columns.
 """
 
@@ -35,7 +35,7 @@ class MaterializeExecutor(Executor[Materialize]):
         return (StateTableSpec("view", node.fields, node.table_key, node.distribution or ()),)
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
-        """Write the changes and return an empty chunk: nothing comes after the root."""
+        """Write the changes and return an empty chunk: the root has no output."""
         schema = arrow.arrow_schema(self.node.fields)
         columns = [chunk.column(field) for _, field in self.node.stored]
         rows = pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,17 +1,17 @@
 """The parts of an aggregate's state: columns of a group's row, and how an epoch changes them.
 
     Part
-    ├── Count           how many values there are
+    ├── Count           the number of values
     ├── WholeSum        the exact sum of integers, decimals or intervals
-    ├── FloatSum        the sum of the finite floats, and how many of each kind there are (floats)
+    ├── FloatSum        the sum of the finite floats, and the number of each kind (floats)
     ├── SquareSum       the sum of the squares of the finite floats (floats)
     └── Extreme         the least or greatest value (extreme)
 
 Several calls share a part if they read the same values. The change of a part in an epoch has
-columns like the part's and adds up, so that tasks with some of the rows each can compute it.
+the columns of the part and adds up, so that each task can compute it over some of the rows.
 Promises: a part depends on the values alone, not on the epochs in which they were inserted and
-deleted; sums of floats except for their last bits.
-Does not know: calls, and what Spark gives for them (result).
+deleted; only the last bits of sums of floats do.
+Does not know: calls, or their results in Spark (result).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SHORT_PRECISION = 28
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which values a part reads: those of ``argument``, or all rows, that pass ``filter``."""
+    """The values that a part reads: those of ``argument``, or all rows, that pass ``filter``."""
 
     argument: str | None
     filter: str | None
@@ -57,7 +57,7 @@ class Part(ABC):
 
     @property
     def kind(self) -> str:
-        """A name that no other part over the same values has."""
+        """A name that is unique among the parts over the same values."""
         return type(self).__name__
 
     @property
@@ -73,7 +73,7 @@ class Part(ABC):
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The names of those columns that count values, so that they never fall below 0."""
+        """The names of the columns that count values: they are never negative."""
         return ()
 
     @abstractmethod
@@ -82,11 +82,11 @@ class Part(ABC):
 
     @abstractmethod
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
-        """Return the sum of several changes of each group, which are in group order."""
+        """Return the sum of the changes of each group; ``changes`` are in group order."""
 
     @abstractmethod
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
-        """Return the columns as a change leaves them."""
+        """Return the columns after the change."""
 
     def column(self, suffix: str) -> str:
         """Return the name of a column."""
@@ -97,7 +97,7 @@ class Part(ABC):
 
 
 class Count(Part):
-    """How many values there are."""
+    """The number of values."""
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
@@ -106,11 +106,11 @@ class Count(Part):
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """It."""
+        """The name of the count's column."""
         return (self.column("count"),)
 
     def changed(self, deltas: Deltas) -> list[pa.Array]:
-        """Return how many more there are."""
+        """Return the change of the number of values."""
         return [pa.array(deltas.counts)]
 
     def summed(self, changes: Columns, runs: Runs) -> list[pa.Array]:
@@ -128,7 +128,7 @@ class Count(Part):
 
 @dataclass(frozen=True)
 class WholeSum(Part):
-    """An exact sum. One of long decimals is low + high * 10^38, for it may need more digits."""
+    """An exact sum; of long decimals low + high * 10^38, since it may need more than 38 digits."""
 
     is_long: bool
 

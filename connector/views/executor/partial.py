@@ -1,11 +1,11 @@
 """The change of each group, in a form that adds up: tasks before the shuffle can compute it.
 
-A task that has some of an epoch's rows adds them up before the shuffle (`combined`): one row per
+A task adds up its rows of an epoch before the shuffle (`combine`): one row per
 group, with the columns of the parts and the number of deleted rows. In the unit that owns the group
-these rows are added up once more (`merged`).
+these rows are added up again (`merge`).
 
-Promises: the order in which rows and tasks come makes no difference.
-Does not know: state tables. Values that these hold one by one do not add up (`Layout.adds_up`).
+Promises: the result does not depend on the order of rows and tasks.
+Does not know: state tables. Values that are stored individually do not add up (`Layout.adds_up`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ DELETED = "_deleted"
 class GroupChanges:
     """The change of each group.
 
-    ``columns``: of the parts that add up; ``deleted``: how many rows are deleted; ``deltas``: the
-    values themselves, for parts that need each of them.
+    ``columns``: of the parts that add up; ``deleted``: the number of deleted rows; ``deltas``: the
+    single values, for parts that need them.
     """
 
     columns: Columns
@@ -46,18 +46,18 @@ class GroupChanges:
 
 
 def partial_fields(node: Aggregate) -> tuple[types.Field, ...]:
-    """Return the fields of the rows that `combined` makes."""
+    """Return the fields of the rows that `combine` returns."""
     groups = Layout(node).groups.fields
     return (*groups, types.Field(DELETED, types.BigInt()))
 
 
-def combined(node: Aggregate, chunk: pa.RecordBatch) -> pa.RecordBatch:
-    """Return, for the changes of a chunk, what they change of each group, as a chunk of inserts."""
+def combine(node: Aggregate, chunk: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the change of each group by the rows of a chunk, as a chunk of inserts."""
     layout = Layout(node)
     groups = grouped(chunk, group_keys(node))
     weights = weights_of(chunk)
     changes = changes_of(
-        layout, {one: source_deltas(chunk, groups, weights, one) for one in layout.sources}
+        layout, {source: source_deltas(chunk, groups, weights, source) for source in layout.sources}
     )
     columns = {**dict(zip(node.group, groups.keys.columns, strict=True)), **changes.columns}
     columns[DELETED] = pa.array(changes.deleted)
@@ -68,45 +68,45 @@ def combined(node: Aggregate, chunk: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class CombineStep:
-    """Rows added up to what they change of an aggregate's groups."""
+    """Combines rows into the changes of an aggregate's groups."""
 
     node: Aggregate
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
-        """The fields of the rows that say what changes of groups."""
+        """The fields of the combined rows."""
         return partial_fields(self.node)
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return one row for each group in the chunk."""
-        return combined(self.node, chunk)
+        return combine(self.node, chunk)
 
 
-def merged(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
-    """Return the sum of rows that `combined` made, for each group."""
+def merge(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
+    """Return the sum of the rows of `combine` over each group."""
     runs = Runs(len(groups), groups.codes)
     rows = chunk.take(pa.array(groups.order))
     columns = {name: rows.column(name) for name in rows.schema.names}
-    found: dict[str, pa.Array] = {}
+    sums: dict[str, pa.Array] = {}
     for part in layout.parts:
         names = (field.name for field in part.fields)
-        found |= zip(names, part.summed(columns, runs), strict=True)
-    return GroupChanges(found, runs.totals(numbers(columns[DELETED])), {})
+        sums |= zip(names, part.summed(columns, runs), strict=True)
+    return GroupChanges(sums, runs.totals(numbers(columns[DELETED])), {})
 
 
 def changes_of(layout: Layout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
     """Return the change of each group by inserted and deleted values."""
-    found: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array] = {}
     for part in layout.adding:
         names = (field.name for field in part.fields)
-        found |= zip(names, part.changed(deltas[part.source]), strict=True)
-    return GroupChanges(found, deltas[layout.row_count.source].deleted, deltas)
+        columns |= zip(names, part.changed(deltas[part.source]), strict=True)
+    return GroupChanges(columns, deltas[layout.row_count.source].deleted, deltas)
 
 
 def source_deltas(
     chunk: pa.RecordBatch, groups: Groups, weights: NDArray[np.int64], source: Source
 ) -> Deltas:
-    """Return what a chunk changes of the values, not distinct, of a source."""
+    """Return the changes of a source's values in a chunk; the source is not distinct."""
     return deltas_of(chunk, groups, weights, source.argument, source.filter)
 
 
@@ -116,10 +116,10 @@ def weights_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def rows_in(node: Aggregate, chunk: pa.RecordBatch) -> int:
-    """Return how many changes the rows that `combined` made represent."""
+    """Return how many changed rows the rows of `combine` represent."""
     columns = {name: chunk.column(name) for name in chunk.schema.names}
-    more = Layout(node).row_count.of(columns)
-    return int(more.sum() + 2 * numbers(columns[DELETED]).sum())
+    added = Layout(node).row_count.of(columns)
+    return int(added.sum() + 2 * numbers(columns[DELETED]).sum())
 
 
 def group_keys(node: Aggregate) -> RowKeys:

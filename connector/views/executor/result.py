@@ -1,7 +1,7 @@
-"""The result of a call, as Spark gives it, from its parts.
+"""The result of a call as in Spark, computed from its parts.
 
-Promises: whole numbers are exact, and rounded as Spark rounds them; floats are right to the last
-bits.
+Promises: whole numbers are exact, and rounded as Spark rounds them; floats are correct up to
+the last bits.
 Does not know: how the parts are maintained.
 """
 
@@ -26,21 +26,21 @@ from .part import Columns, Count, Part, WholeSum
 _SQUARE_ROOTS = (Function.STDDEV_POP, Function.STDDEV_SAMP)
 _SAMPLES = (Function.VAR_SAMP, Function.STDDEV_SAMP)
 _NOISE = 2.0**-96
-"""Of the sum of squares: a variance below it is what rounding left of none."""
+"""Relative to the sum of squares: a variance below it is a rounding error of 0."""
 
 
 @dataclass(frozen=True)
 class Overflow:
-    """What is done about a sum that does not fit its type: with ANSI an error, else as Spark does.
+    """The treatment of a sum that does not fit its type: with ANSI an error, else as in Spark.
 
-    ``describe``: names the group of a position; None where there is one group without a name.
+    ``describe``: returns the name of a group by its position; None for a global aggregate.
     """
 
     is_ansi: bool
     describe: Callable[[int], str] | None
 
     def check(self, call: Call, does_not_fit: NDArray[np.bool_], always: bool = False) -> None:
-        """ValueRangeError if a sum does not fit and this is one."""
+        """ValueRangeError if a sum does not fit; without ANSI only if ``always``."""
         if does_not_fit.any() and (self.is_ansi or always):
             group = int(np.flatnonzero(does_not_fit)[0])
             where = "" if self.describe is None else f" in the group with {self.describe(group)}"
@@ -53,7 +53,7 @@ class Overflow:
 
 @dataclass(frozen=True)
 class Result:
-    """A call, the parts that it is made from, and the type of its argument."""
+    """A call, the parts that it is computed from, and the type of its argument."""
 
     call: Call
     parts: tuple[Part, ...]
@@ -111,35 +111,35 @@ class Result:
         finite, large, nan, positive, negative = total.kinds(columns)
         (high, low), (large_high, large_low) = total.pairs(columns)
         with np.errstate(invalid="ignore", over="ignore"):
-            found = (large_high + large_low) * SCALE + (high + low)
-        found[positive > 0] = np.inf
-        found[negative > 0] = -np.inf
-        found[(nan > 0) | ((positive > 0) & (negative > 0))] = np.nan
+            result = (large_high + large_low) * SCALE + (high + low)
+        result[positive > 0] = np.inf
+        result[negative > 0] = -np.inf
+        result[(nan > 0) | ((positive > 0) & (negative > 0))] = np.nan
         count = finite + large + nan + positive + negative
         if self.call.function is Function.AVG:
-            found = found / np.maximum(count, 1)
-        return _nullable(found, count == 0)
+            result = result / np.maximum(count, 1)
+        return _nullable(result, count == 0)
 
     def _variance(self, total: FloatSum, squares: SquareSum, columns: Columns) -> pa.Array:
-        finite, large, *others = total.kinds(columns)
-        unusual = sum(others)
-        count = finite + large + unusual
-        # Where there are large values all are divided by the scale, else none is.
+        finite, large, *special_counts = total.kinds(columns)
+        special = sum(special_counts)
+        count = finite + large + special
+        # If a group has large values, all its values are divided by the scale, else none.
         scale = np.where(large > 0, SCALE, 1.0)
         is_sample = self.call.function in _SAMPLES
         sums = _in_scale(total.pairs(columns), scale)
-        found = _variance(
+        variance = _variance(
             sums, _in_scale(squares.pairs(columns), scale, 2), finite + large, is_sample
         )
         with np.errstate(over="ignore"):
-            found = found * scale * scale
+            variance = variance * scale * scale
         if self.call.function in _SQUARE_ROOTS:
-            found = np.sqrt(found)
-        return _nullable(np.where(unusual > 0, np.nan, found), count < (2 if is_sample else 1))
+            variance = np.sqrt(variance)
+        return _nullable(np.where(special > 0, np.nan, variance), count < (2 if is_sample else 1))
 
 
 def _in_scale(pairs: tuple[Pair, Pair], scale: Doubles, times: int = 1) -> Pair:
-    """Return the sums of ordinary values, divided some times, and of large ones, which are."""
+    """Return the sums of the ordinary values, divided ``times`` times, plus the large ones'."""
     (high, low), large = pairs
     for _ in range(times):
         high, low = high / scale, low / scale
@@ -152,14 +152,14 @@ def _variance(
     count: NDArray[np.int64],
     is_sample: bool,
 ) -> Doubles:
-    """Return (count * squares - total * total) / count / (count, or less 1 for samples)."""
-    whole = np.maximum(count, 1).astype(np.float64)
-    scaled = doubledouble.multiply(squares, (whole, np.zeros_like(whole)))
+    """Return (count * squares - total * total) / count / (count, or count - 1 for samples)."""
+    size = np.maximum(count, 1).astype(np.float64)
+    scaled = doubledouble.multiply(squares, (size, np.zeros_like(size)))
     high, low = doubledouble.subtract(scaled, doubledouble.multiply(total, total))
     with np.errstate(invalid="ignore", over="ignore"):
         is_noise = (high + low <= scaled[0] * _NOISE) | (count == 1)
         spread = np.where(is_noise, 0.0, high + low)
-    return spread / whole / (np.maximum(whole - 1, 1) if is_sample else whole)
+    return spread / size / (np.maximum(size - 1, 1) if is_sample else size)
 
 
 def _nullable(values: Doubles, is_null: NDArray[np.bool_]) -> pa.Array:

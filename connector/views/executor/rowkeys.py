@@ -1,6 +1,6 @@
 """The keys of rows: some of their columns as bytes that compare as the values do.
 
-Promises: equal keys are equal bytes, NULL being a value; the order of bytes is the key's.
+Promises: equal keys are equal bytes; NULL is a value; the bytes sort in the order of the key.
 Does not know: changes, state tables, what the rows are.
 """
 
@@ -34,23 +34,23 @@ class RowKeys:
         return self._codec.encode([rows.column(name) for name in self.names])
 
     def normal(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with those values in the key that a state table would give back.
+        """Return the rows with the key's values as a state table returns them.
 
-        Of equal floats one is kept there: -0 is 0, and there is one NaN.
+        Equal floats become one value: -0 becomes 0, and every NaN the same NaN.
         """
         if not self._floating or not rows.num_rows:
             return rows
-        found = [rows.column(field.name) for field in self._floating]
+        columns = [rows.column(field.name) for field in self._floating]
         for field, column in zip(
-            self._floating, self._floats.decode(self._floats.encode(found)), strict=True
+            self._floating, self._floats.decode(self._floats.encode(columns)), strict=True
         ):
-            place = rows.schema.get_field_index(field.name)
-            rows = rows.set_column(place, rows.schema.field(place), column)
+            index = rows.schema.get_field_index(field.name)
+            rows = rows.set_column(index, rows.schema.field(index), column)
         return rows
 
     def described(self, rows: pa.RecordBatch, row: int) -> str:
-        """Return a row's key as an error names it."""
-        return ", ".join(f"{name} = {_shown(rows.column(name), row)}" for name in self.names)
+        """Return a row's key as text for an error message."""
+        return ", ".join(f"{name} = {_show_value(rows.column(name), row)}" for name in self.names)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -72,7 +72,7 @@ def _holds_floats(data_type: types.DataType) -> bool:
     return isinstance(data_type, _FLOATS)
 
 
-def _shown(column: pa.Array, row: int) -> str:
+def _show_value(column: pa.Array, row: int) -> str:
     try:
         return repr(column[row].as_py())
     except (ValueError, OverflowError):  # Python's dates end earlier than Spark's

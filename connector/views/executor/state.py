@@ -1,7 +1,7 @@
-"""What the executors of a view need of a state table: `storage.StateTable`, streaming, is one.
+"""The protocol of a state table for executors; a streaming `storage.StateTable` implements it.
 
 Promises: reads return what was committed before the epoch, never what this epoch writes: an
-executor reads a row before it changes it. Only what is asked for is read, in batches.
+executor reads a row before it changes it. Only the requested rows are read, in batches.
 Does not know: what the rows mean, or who commits them.
 """
 
@@ -22,12 +22,12 @@ class State(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no committed rows at all, so that nothing need be looked up."""
+        """Whether there are no committed rows, so that lookups can be skipped."""
 
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the rows of those of ``keys`` that exist, in the order asked.
+        """Return (indices, rows): the rows of the ``keys`` that exist, in the order of ``keys``.
 
         ``keys`` has the primary key's columns, by name; ``indices`` (int64) name the keys found.
         """
@@ -48,7 +48,7 @@ class State(Protocol):
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
 
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
-        """Put rows, or delete those that ``deleted`` marks, of which only the key is used.
+        """Put rows; delete those that ``deleted`` marks, of which only the key is used.
 
         The later change of a key wins.
         """

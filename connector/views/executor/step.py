@@ -1,6 +1,6 @@
-"""Steps without state: what a task does to chunks wherever it has them.
+"""Steps without state: functions that a task applies to chunks.
 
-Promises: a function of the chunk.
+Promises: the result depends on the chunk alone.
 Does not know: tasks, executors.
 """
 
@@ -25,11 +25,11 @@ class Step(Protocol):
         """The fields of the chunks that it returns."""
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
-        """Return what becomes of a chunk."""
+        """Return the resulting chunk."""
 
 
 def run_steps(steps: Sequence[Step], chunk: pa.RecordBatch) -> pa.RecordBatch:
-    """Return what becomes of a chunk in some steps, one after the other."""
+    """Return the chunk after all steps, applied in order."""
     for step in steps:
         chunk = step.run(chunk)
     return chunk
@@ -37,7 +37,7 @@ def run_steps(steps: Sequence[Step], chunk: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class SelectStep:
-    """Columns chosen, ordered and named: for each a field of the chunk, and its new field."""
+    """Selects, orders and renames columns: for each the source field and the new field."""
 
     sources: tuple[str, ...]
     fields: tuple[types.Field, ...]

@@ -1,8 +1,8 @@
-"""Top n: of each group the rows at some places of an order.
+"""Top n: the rows of each group at a range of positions in an order.
 
-Promises: of each group that changes it reads no more than the first rows that can get into the
-window. A row that keeps its position is not emitted. Over rows that are only inserted the state is
-no more than the window and the rows before it.
+Promises: of a changed group only the first rows are read, those that can be in the window. A row
+that keeps its position is not emitted. If rows are only inserted, the state holds only the window
+and the rows before it.
 Does not know: what the rows mean.
 """
 
@@ -27,7 +27,7 @@ from .state import State
 
 
 class TopNExecutor(Executor[TopN]):
-    """The first rows of one group, or of each; its chunks have the fields of the child."""
+    """The first rows of all rows or of each group; its chunks have the fields of the child."""
 
     label = "top_n"
     node_type = TopN
@@ -43,14 +43,14 @@ class TopNExecutor(Executor[TopN]):
 
     @classmethod
     def maintains(cls, node: Node) -> bool:
-        """Return whether a node takes the first rows of all."""
+        """Return whether a node takes the first rows of all rows."""
         return isinstance(node, TopN) and node.is_global
 
     @classmethod
     def tables(cls, node: TopN) -> tuple[StateTableSpec, ...]:
         """The child's rows, by their groups and in order."""
         order = _state_order(node)
-        names = dict.fromkeys((*(one.name for one in order), *node.child.names))
+        names = dict.fromkeys((*(column.name for column in order), *node.child.names))
         by_name = {field.name: field for field in node.child.fields}
         fields = tuple(by_name[name] for name in names)
         return (StateTableSpec("rows", fields, order, node.distribution or ()),)
@@ -58,15 +58,15 @@ class TopNExecutor(Executor[TopN]):
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return the changes of the windows.
 
-        ConsistencyError if a deleted row that should be before a group's end is not there, or an
-        inserted one is there already.
+        ConsistencyError if a deleted row that should be in the state does not exist, or an inserted
+        one already exists.
         """
         rows = chunk.select(list(self.node.child.names))
         changes = Changes.of(rows, inserts_of(chunk), self._keys, self.label)
         if not self.node.limit or not len(changes):
             return empty_chunk(self._schema)
         ranks = ranks_of(self._groups.encode(changes.rows))
-        head, head_groups, is_whole = self._head(changes, ranks)
+        head, head_groups, is_whole = self._stored_head(changes, ranks)
         (head_codes, codes), count = codes_of([self._keys.encode(head), changes.keys])
         touched = _Touched(changes, codes, ranks, head_codes, head_groups, is_whole, count)
         self._check(touched)
@@ -75,25 +75,29 @@ class TopNExecutor(Executor[TopN]):
         self._write(touched, new, subjects)
         return self._difference(old, new, subjects)
 
-    def _head(self, changes: Changes, ranks: Codes) -> tuple[pa.RecordBatch, Codes, Mask]:
-        """Return (rows, their groups, of each group whether these are all of its rows)."""
+    def _stored_head(self, changes: Changes, ranks: Codes) -> tuple[pa.RecordBatch, Codes, Mask]:
+        """Return (first rows, their groups, for each group whether these are all of its rows)."""
         firsts = firsts_of(ranks)
         (state,) = self.states
         if state.is_empty:
             whole = np.ones(len(firsts), np.bool_)
             return changes.rows.slice(0, 0), np.empty(0, np.int64), whole
         groups = changes.rows.take(pa.array(firsts)).select(list(self._groups.names))
-        wanted = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
+        counts = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
         schema = changes.rows.schema
-        found, head = state.first_per_prefix(groups, wanted, schema.names)
-        return with_schema(head, schema), found, np.bincount(found, minlength=len(firsts)) < wanted
+        indices, head = state.first_per_prefix(groups, counts, schema.names)
+        return (
+            with_schema(head, schema),
+            indices,
+            np.bincount(indices, minlength=len(firsts)) < counts,
+        )
 
     def _check(self, touched: _Touched) -> None:
-        # Rows after a head that is not whole are not known, nor, if they only come, kept.
+        # Rows after an incomplete head are unknown; if rows are only inserted, they are not stored.
         missing = touched.missing if not self.node.child.is_append_only else ~touched.inserts
-        wrong = missing | touched.repeated
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
+        is_invalid = missing | touched.repeated
+        if is_invalid.any():
+            row = int(np.flatnonzero(is_invalid)[0])
             state = "is deleted but not there" if missing[row] else "is inserted but already there"
             raise errors.ConsistencyError(
                 f"{self.label}: the row with {self._keys.described(touched.changes.rows, row)} "
@@ -101,59 +105,68 @@ class TopNExecutor(Executor[TopN]):
                 "drop it and create it again"
             )
 
-    def _write(self, touched: _Touched, new: _Places, subjects: pa.RecordBatch) -> None:
+    def _write(self, touched: _Touched, new: _Positions, subjects: pa.RecordBatch) -> None:
         names = [*self._keys.names, *(field.name for field in self._values)]
         if not self.node.child.is_append_only:
             touched.changes.write_to(self.states[0], names)
             return
-        # Of rows that only come those behind the window never come into it.
-        heads = len(touched.head_codes)
-        stays = new.places < self._end
-        put, pushed = new.rows[stays & (new.rows >= heads)], new.rows[~stays & (new.rows < heads)]
-        if len(put) or len(pushed):
-            rows = subjects.take(pa.array(np.concatenate([put, pushed])))
-            self.states[0].write(rows.select(names), np.arange(rows.num_rows) >= len(put))
+        # If rows are only inserted, a row after the window never enters it.
+        head_size = len(touched.head_codes)
+        is_inside = new.positions < self._end
+        entering, leaving = (
+            new.rows[is_inside & (new.rows >= head_size)],
+            new.rows[~is_inside & (new.rows < head_size)],
+        )
+        if len(entering) or len(leaving):
+            rows = subjects.take(pa.array(np.concatenate([entering, leaving])))
+            self.states[0].write(rows.select(names), np.arange(rows.num_rows) >= len(entering))
 
-    def _difference(self, old: _Places, new: _Places, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _difference(self, old: _Positions, new: _Positions, rows: pa.RecordBatch) -> pa.RecordBatch:
         old, new = (
             old.between(self.node.offset, self._end),
             new.between(self.node.offset, self._end),
         )
-        _, old_at, new_at = np.intersect1d(
+        _, old_positions, new_positions = np.intersect1d(
             old.codes, new.codes, assume_unique=True, return_indices=True
         )
-        same = self._equal(rows, old.rows[old_at], new.rows[new_at])
+        is_unchanged = self._equal(rows, old.rows[old_positions], new.rows[new_positions])
         if self.node.rank is not None:
-            same &= old.places[old_at] == new.places[new_at]
-        gone, come = np.ones(len(old.rows), np.bool_), np.ones(len(new.rows), np.bool_)
-        gone[old_at[same]] = come[new_at[same]] = False
-        taken = rows.take(pa.array(np.concatenate([old.rows[gone], new.rows[come]])))
+            is_unchanged &= old.positions[old_positions] == new.positions[new_positions]
+        is_deleted, is_inserted = np.ones(len(old.rows), np.bool_), np.ones(len(new.rows), np.bool_)
+        is_deleted[old_positions[is_unchanged]] = is_inserted[new_positions[is_unchanged]] = False
+        changed_rows = rows.take(
+            pa.array(np.concatenate([old.rows[is_deleted], new.rows[is_inserted]]))
+        )
         if self.node.rank is not None:
-            ranks = pa.array(np.concatenate([old.places[gone], new.places[come]]) + 1)
+            ranks = pa.array(
+                np.concatenate([old.positions[is_deleted], new.positions[is_inserted]]) + 1
+            )
             rank_type = arrow.arrow_type(self.node.rank.type)
-            taken = taken.append_column(self.node.rank.name, ranks.cast(rank_type))
-        return chunk_with(self._schema, taken, np.arange(taken.num_rows) >= gone.sum())
+            changed_rows = changed_rows.append_column(self.node.rank.name, ranks.cast(rank_type))
+        return chunk_with(
+            self._schema, changed_rows, np.arange(changed_rows.num_rows) >= is_deleted.sum()
+        )
 
     def _equal(self, rows: pa.RecordBatch, left: Rows, right: Rows) -> Mask:
-        """Return of pairs of rows with one key whether they are equal."""
+        """Return for each pair of rows with one key whether they are equal."""
         equal: Mask = left == right
-        doubtful = np.flatnonzero(~equal)
-        if not len(doubtful):
+        undecided = np.flatnonzero(~equal)
+        if not len(undecided):
             return equal
         if not self._values:
             return np.ones(len(left), np.bool_)
         codec = RowCodec([field.type for field in self._values])
         values = rows.select([field.name for field in self._values])
         encoded = [
-            codec.encode(values.take(pa.array(side[doubtful])).columns, b"")
+            codec.encode(values.take(pa.array(side[undecided])).columns, b"")
             for side in (left, right)
         ]
-        equal[doubtful] = np.asarray(pc.equal(*encoded))
+        equal[undecided] = np.asarray(pc.equal(*encoded))
         return equal
 
 
 class GroupTopNExecutor(TopNExecutor):
-    """The same, of each group: named apart in EXPLAIN."""
+    """The first rows of each group, with its own name in EXPLAIN."""
 
     label = "group_top_n"
 
@@ -164,33 +177,33 @@ class GroupTopNExecutor(TopNExecutor):
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """Rows by number, the codes of their keys, and their places in their groups, from 0."""
+class _Positions:
+    """Rows by number, the codes of their keys, and their positions in their groups, from 0."""
 
     rows: Rows
     codes: Codes
-    places: Rows
+    positions: Rows
 
     @classmethod
-    def of(cls, rows: Rows, codes: Codes, groups: Codes) -> _Places:
-        """Return the places of rows that are sorted."""
+    def of(cls, rows: Rows, codes: Codes, groups: Codes) -> _Positions:
+        """Return the positions of sorted rows."""
         firsts = firsts_of(groups)
         sizes = np.diff(np.append(firsts, len(rows)))
         return cls(rows, codes, np.arange(len(rows)) - np.repeat(firsts, sizes))
 
-    def between(self, start: int, stop: int) -> _Places:
-        """Return those at the places from ``start`` to ``stop``."""
-        inside = (self.places >= start) & (self.places < stop)
-        return _Places(self.rows[inside], self.codes[inside], self.places[inside])
+    def between(self, start: int, stop: int) -> _Positions:
+        """Return the rows at the positions from ``start`` to ``stop``."""
+        inside = (self.positions >= start) & (self.positions < stop)
+        return _Positions(self.rows[inside], self.codes[inside], self.positions[inside])
 
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """Changes and the heads of their groups, in numbers.
+    """Changes and the heads of their groups, as row numbers and codes.
 
-    The rows of the heads are numbered first, then the changes. ``codes``, ``head_codes``: those
-    of ``count`` keys; ``groups``, ``head_groups``: their groups; ``is_whole``: of each group
-    whether its head is all of it.
+    The rows of the heads are numbered first, then the changes. ``codes``, ``head_codes``:
+    codes below ``count`` of their keys; ``groups``, ``head_groups``: their groups; ``is_whole``:
+    for each group whether its head has all of its rows.
     """
 
     changes: Changes
@@ -203,43 +216,43 @@ class _Touched:
 
     @property
     def inserts(self) -> Mask:
-        """Of each change whether it is an insert."""
+        """For each change whether it is an insert."""
         return self.changes.inserts
 
     @property
     def missing(self) -> Mask:
-        """Of each change whether it deletes what should be in its group's head and is not."""
+        """For each change whether it deletes a row that is missing in its group's head."""
         last = np.full(len(self.is_whole), -1, np.int64)
-        last[self.head_groups] = self.head_codes  # they ascend: the last one of a group stays
+        last[self.head_groups] = self.head_codes  # they ascend: the last code of a group wins
         known = self.is_whole[self.groups] | (self.codes <= last[self.groups])
         return ~self.inserts & ~marked(self.head_codes, self.count)[self.codes] & known
 
     @property
     def repeated(self) -> Mask:
-        """Of each change whether it inserts what is in its group's head and not deleted."""
-        stands = marked(self.head_codes, self.count)
-        stands[self.codes[~self.inserts]] = False
-        return self.inserts & stands[self.codes]
+        """For each change whether it inserts a row that the head has and no change deletes."""
+        remains = marked(self.head_codes, self.count)
+        remains[self.codes[~self.inserts]] = False
+        return self.inserts & remains[self.codes]
 
-    def before(self) -> _Places:
-        """Return the heads as they were."""
-        return _Places.of(np.arange(len(self.head_codes)), self.head_codes, self.head_groups)
+    def before(self) -> _Positions:
+        """Return the heads before the epoch."""
+        return _Positions.of(np.arange(len(self.head_codes)), self.head_codes, self.head_groups)
 
-    def after(self) -> _Places:
-        """Return the heads as they are, with all that was inserted."""
+    def after(self) -> _Positions:
+        """Return the heads after the epoch, with all inserted rows."""
         deleted = marked(self.codes[~self.inserts], self.count)
-        standing = np.flatnonzero(~deleted[self.head_codes])
-        added = np.flatnonzero(self.inserts)
-        rows = np.concatenate([standing, added + len(self.head_codes)])
-        codes = np.concatenate([self.head_codes[standing], self.codes[added]])
-        groups = np.concatenate([self.head_groups[standing], self.groups[added]])
+        remaining = np.flatnonzero(~deleted[self.head_codes])
+        inserted = np.flatnonzero(self.inserts)
+        rows = np.concatenate([remaining, inserted + len(self.head_codes)])
+        codes = np.concatenate([self.head_codes[remaining], self.codes[inserted]])
+        groups = np.concatenate([self.head_groups[remaining], self.groups[inserted]])
         order = np.argsort(codes, kind="stable")
-        return _Places.of(rows[order], codes[order], groups[order])
+        return _Positions.of(rows[order], codes[order], groups[order])
 
 
 def _state_order(node: TopN) -> tuple[Order, ...]:
-    """Return the primary key of the rows: the group, the order, what is left of the child's key."""
-    found = {name: Order(name) for name in node.group}
+    """Return the primary key of the rows: the group, the order, the rest of the child's key."""
+    orders = {name: Order(name) for name in node.group}
     for order in (*node.order, *map(Order, node.child.key)):
-        found.setdefault(order.name, order)
-    return tuple(found.values())
+        orders.setdefault(order.name, order)
+    return tuple(orders.values())

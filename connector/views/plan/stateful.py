@@ -1,6 +1,7 @@
 """The operators with state: aggregates, joins, the first rows of an order, and the view's table.
 
-Each is maintained by the executor of its name. Does not know: how (executor).
+Each is maintained by the executor of its name.
+Does not know: how an operator is maintained (executor).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .node import (
 )
 
 UNBOUNDED = 1 << 62
-"""The limit of a `TopN` that ranks rows for which no condition above it has set a bound yet."""
+"""The limit of a `TopN` whose rank no condition above it bounds yet."""
 
 
 class Function(StrEnum):
@@ -58,8 +59,8 @@ class Call:
     """One aggregate call.
 
     ``argument``: a field of the child, None for count(*); for the functions of variance it is
-    DOUBLE. ``filter``: a BOOLEAN field of the child; only rows for which it is true count.
-    ``output``: the field of the result, of the type that Spark gives it.
+    DOUBLE. ``filter``: a BOOLEAN field of the child; only rows for which it is true are read.
+    ``output``: the field of the result, of the type that it has in Spark.
     """
 
     function: Function
@@ -145,7 +146,7 @@ class Aggregate(Unary):
 
     @property
     def input_distribution(self) -> Names | None:
-        """As its own."""
+        """The distribution of the output."""
         return self.distribution
 
     @property
@@ -154,7 +155,7 @@ class Aggregate(Unary):
         return not self.calls and self.child.is_append_only
 
     def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
-        """Return the aggregate with the calls that are read, at least one if it is global."""
+        """Return the aggregate with the calls that are read; a global one keeps at least one."""
         calls = tuple(call for call in self.calls if call.output.name in read)
         if self.is_global and not calls:
             calls = self.calls[:1]
@@ -218,7 +219,7 @@ class JoinKind(StrEnum):
 
     @property
     def gives_pairs(self) -> bool:
-        """Whether its rows are pairs, with fields of both sides."""
+        """Whether the output rows are pairs, with the fields of both sides."""
         return self not in (JoinKind.SEMI, JoinKind.ANTI)
 
 
@@ -226,7 +227,7 @@ class JoinKind(StrEnum):
 class JoinKey:
     """One equality: a field of each side, of one type.
 
-    ``field`` is that of the result: the value of whichever side has a row. ``is_null_safe``: NULL
+    ``field`` is the result's: its value is that of a side that has a row. ``is_null_safe``: NULL
     equals NULL.
     """
 
@@ -253,8 +254,8 @@ class JoinKey:
 class Join(Node):
     """The rows of two inputs joined by at least one equality.
 
-    ``condition``: the residual condition in Spark's SQL over the fields of both; None if the
-    equalities are all of it, as in an inner join always (a filter above it has the rest). The names
+    ``condition``: the residual condition in Spark's SQL over the fields of both; None if
+    there are only equalities, as always in an inner join (a filter above has the rest). The names
     of the two inputs' fields are disjoint. ``presence``: of a full join a field of the left input
     and one of the right that are never NULL there: nothing else distinguishes a padded left row
     from a padded right row if both have nothing but NULLs in their keys. Fields: those of the keys,
@@ -291,9 +292,9 @@ class Join(Node):
 
     @cached_property
     def key(self) -> Names:
-        """The distribution and the keys of the inputs, without those that these determine.
+        """The distribution and the keys of the inputs, without a key that they determine.
 
-        A row whose match is found by all of the match's key has at most one.
+        A row has at most one match if the join keys include the whole key of the other input.
         """
         left, right = self.left.key, self.right.key if self.kind.gives_pairs else ()
         if self.kind in (JoinKind.INNER, JoinKind.LEFT) and self._is_unique(self.right, "right"):
@@ -309,7 +310,7 @@ class Join(Node):
 
     @property
     def _distribution(self) -> Names:
-        # If all rows of a side are in the result, its fields hold what the keys' own would.
+        # If all rows of a side are in the result, its fields equal those of the keys.
         is_right = self.kind is JoinKind.RIGHT
         names = tuple(key.right if is_right else key.left for key in self.keys)
         if self.kind is JoinKind.FULL or len(set(names)) < len(names):
@@ -317,17 +318,17 @@ class Join(Node):
         return names
 
     def _is_unique(self, side: Node, name: Literal["left", "right"]) -> bool:
-        """Return whether the keys hold all of a side's key, so that at most one row has them."""
+        """Return whether the join keys include a side's whole key: they match at most one row."""
         return set(side.key) <= {getattr(key, name) for key in self.keys}
 
     @property
     def input_distribution(self) -> Names | None:
-        """The keys' fields, which every row of an input gets on its way to the executor."""
+        """The keys' fields, which are added to every input row before the executor."""
         return tuple(key.field.name for key in self.keys)
 
     @property
     def is_append_only(self) -> bool:
-        """Whether no row is ever removed: both inputs only grow, and no row waits for a match."""
+        """Whether no row is ever removed: inputs only grow, and no row needs a missing match."""
         grows = self.left.is_append_only and self.right.is_append_only
         return grows and self.kind in (JoinKind.INNER, JoinKind.SEMI)
 
@@ -337,12 +338,12 @@ class Join(Node):
         return () if self.condition is None else (Expression(self.condition, types.Boolean()),)
 
     def with_children(self, children: Sequence[Node]) -> Node:
-        """Return the join of other inputs."""
+        """Return the join with these inputs."""
         left, right = children
         return replace(self, left=left, right=right)
 
     def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
-        """Return the join of what is read of each side, by the join or above it."""
+        """Return the join of the fields that are read of each side, by the join or above it."""
         needed = {*read, *self.key}
         if self.condition is not None:
             needed |= fields_of(self.condition)
@@ -404,9 +405,9 @@ class Join(Node):
 
 @dataclass(frozen=True)
 class TopN(Unary):
-    """Of every group the rows at the positions ``offset`` to ``offset + limit`` of an order.
+    """The rows of every group at the positions ``offset`` to ``offset + limit`` of an order.
 
-    Rows that are equal in the order are in that of their keys. ``group``: fields of the child;
+    Rows that are equal in the order are sorted by their keys. ``group``: fields of the child;
     ``is_global``: its only group field is a constant of the child. ``rank``: a further field with a
     row's position in its group, from 1; None if nothing reads it.
     """
@@ -422,7 +423,7 @@ class TopN(Unary):
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
-        """The child's and the rank."""
+        """The child's fields and the rank."""
         return (*self.child.fields, *(() if self.rank is None else (self.rank,)))
 
     @cached_property
@@ -432,21 +433,21 @@ class TopN(Unary):
 
     @property
     def distribution(self) -> Names | None:
-        """The group; a global one is in vnode 0."""
+        """The group; a global top n is in vnode 0."""
         return () if self.is_global else self.group
 
     @property
     def input_distribution(self) -> Names | None:
-        """As its own."""
+        """The distribution of the output."""
         return self.distribution
 
     @property
     def is_append_only(self) -> bool:
-        """False: rows are pushed out."""
+        """False: an inserted row can push another one out of the window."""
         return False
 
     def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
-        """Return the first rows of what is read, or sorted by; without a rank that is not read."""
+        """Return the top n of the fields that are read or sorted by; drops an unread rank."""
         needed = {*read, *self.key} & set(self.child.names)
         needed |= {*self.group, *(order.name for order in self.order)}
         rank = self.rank if self.rank is not None and self.rank.name in read else None
@@ -502,8 +503,8 @@ class TopN(Unary):
 class Materialize(Unary):
     """The root: the rows of the child as the view's table holds them.
 
-    ``visible``: for each column of the SELECT its name and the child's field; what else the key
-    needs is stored in hidden columns under the fields' names. ``order``: by which the table is
+    ``visible``: for each column of the SELECT its name and the child's field; the other
+    fields of the key are stored in hidden columns. ``order``: the order by which the table is
     sorted before its key, if the SELECT ends in ORDER BY.
     """
 
@@ -516,7 +517,7 @@ class Materialize(Unary):
     def stored(self) -> tuple[tuple[str, str], ...]:
         """For each column of the table its name and the child's field, the visible ones first.
 
-        Of several visible columns that are the same field the first is in the key.
+        If several visible columns are the same field, the first is in the key.
         """
         seen = {field for _, field in self.visible}
         needed = dict.fromkeys((*(order.name for order in self.order), *self.child.key))
@@ -541,7 +542,7 @@ class Materialize(Unary):
 
     @cached_property
     def table_key(self) -> tuple[Order, ...]:
-        """The primary key of the table: the order, then what of the key is not in it."""
+        """The primary key of the table: the order, then the rest of the key."""
         order = [Order(self._column_of(o.name), o.descending, o.nulls_first) for o in self.order]
         sorted_by = {column.name for column in order}
         return (*order, *(Order(name) for name in self.key if name not in sorted_by))
@@ -562,7 +563,7 @@ class Materialize(Unary):
         return next(name for name, stored in self.stored if stored == field)
 
     def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
-        """Return the root over what its table holds."""
+        """Return the root over the fields that its table holds."""
         needed = {field for _, field in self.stored}
         return replace(self, child=self.child.pruned(needed, fields_of))
 

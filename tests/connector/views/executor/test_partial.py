@@ -11,7 +11,7 @@ import pytest
 
 from relstate.connector.views.executor.aggregate import MergingAggregateExecutor
 from relstate.connector.views.executor.layout import Layout
-from relstate.connector.views.executor.partial import combined
+from relstate.connector.views.executor.partial import combine
 from relstate.connector.views.plan.stateful import Function
 from relstate.storage import errors
 from support.changes import chunk_of, net_changes
@@ -33,7 +33,7 @@ class MergingKeeper(Keeper):
         """Run an epoch; nothing is committed."""
         tasks = [self._source.randrange(3) for _ in range(chunk.num_rows)]
         parts = [
-            combined(self.node, chunk.filter(pa.array([task == one for task in tasks], pa.bool_())))
+            combine(self.node, chunk.filter(pa.array([task == one for task in tasks], pa.bool_())))
             for one in range(3)
         ]
         merging = MergingAggregateExecutor(self.node, self.states, is_ansi=self.is_ansi)
@@ -86,7 +86,7 @@ def test_the_order_of_tasks_makes_no_difference_to_a_bit() -> None:
     numbers = [source.uniform(-1, 1) * 10 ** source.randrange(9) for _ in range(90)]
     rows = [drawn(source, key) | {"g": "a", "x": x} for key, x in enumerate(numbers)]
     chunk = chunk_of(FIELDS, net_changes({}, {row["k"]: row for row in rows}))
-    parts = [combined(node, chunk.slice(start, 30)) for start in (0, 30, 60)]
+    parts = [combine(node, chunk.slice(start, 30)) for start in (0, 30, 60)]
     found = set()
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0], [2, 1, 0]):
         keeper = Keeper(node)
@@ -104,7 +104,7 @@ def test_sums_keep_their_digits_on_the_way() -> None:
     values = [most] * 30 + [least] * 61 + [most] * 31 + [Decimal("0.0001")] * 3
     rows = [blank | {"k": key, "w": value} for key, value in enumerate(values)]
     chunk = chunk_of(FIELDS, net_changes({}, {row["k"]: row for row in rows}))
-    parts = [combined(node, chunk.slice(start, 31)) for start in range(0, chunk.num_rows, 31)]
+    parts = [combine(node, chunk.slice(start, 31)) for start in range(0, chunk.num_rows, 31)]
     keeper = Keeper(node)
     merging = MergingAggregateExecutor(node, keeper.states, is_ansi=False)
     (row,) = merging.run(pa.concat_batches(parts)).to_pylist()
