@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -39,26 +39,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "rows": size.rows,
         "turns": size.turns,
     }
-    figures = _run(options.workloads or list(WORKLOADS), size)
-    print_table(figures)
     path = options.json or _RESULTS / f"{started:%Y-%m-%dT%H%M%S}.json"
-    write_json(path, about, figures)
+    figures: list[Figure] = []
+    for measured in _measure(options.workloads or list(WORKLOADS), size):
+        figures += measured
+        # A later workload that fails must not lose the figures of an hour.
+        write_json(path, about, figures)
+    print_table(figures)
     print(f"written to {path}")
     missed = any(figure.met is False for figure in figures)
     return 1 if options.strict and missed else 0
 
 
-def _run(names: Sequence[str], size: Size) -> list[Figure]:
-    figures: list[Figure] = []
+def _measure(names: Sequence[str], size: Size) -> Iterator[list[Figure]]:
+    """Yield the figures of one workload after the other."""
     with Workbench(size) as bench:
         for name in names:
             start = time.monotonic()
             print(f"measuring {name}", file=sys.stderr, flush=True)
-            figures += WORKLOADS[name](bench)
+            figures = list(WORKLOADS[name](bench))
             print(
                 f"measured {name} in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True
             )
-    return figures
+            yield figures
 
 
 def _known(name: str) -> str:
