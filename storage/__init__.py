@@ -39,8 +39,7 @@ from .read_plan import ReadPlan
 from .schema import arrow, cast, type_json, types
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
-from .segment.key import vnodes_in
-from .segment.kind import Kind
+from .segment.key import Kind, vnodes_in
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import Store

@@ -25,7 +25,7 @@ from .log.state import StoreState
 from .maintenance.layout import is_internal
 from .paths import SEGMENTS, checkpoint_path, entry_path, parse_segment_file, segment_path
 from .segment.block import Block
-from .segment.kind import Kind
+from .segment.key import Kind
 from .segment.longkey import unpack
 from .segment.registry import registry
 from .segment.writer import statistics

@@ -35,7 +35,7 @@ from .maintenance.vacuum import VacuumReport, vacuum
 from .read_plan import ReadPlan
 from .schema.ddl import parse_type
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, Merge
-from .segment.kind import Kind
+from .segment.key import Kind
 from .segment.writer import SegmentWriter
 from .snapshot import LatestReader, Snapshot
 from .table.statetable import StateTable

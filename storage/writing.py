@@ -23,7 +23,7 @@ from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
 from .log.state import placed_in
-from .segment.kind import Kind
+from .segment.key import Kind
 from .snapshot import LatestReader
 from .table.appendonly import change_refused
 from .table.encoding import Encoding

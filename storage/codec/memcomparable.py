@@ -10,28 +10,51 @@
 The tags are RisingWave's idea, the text is YugabyteDB's. On disk: never change.
 Promises: the order of bytes is the order of rows under the key's orders; no key is a prefix of
 another; what is decoded is what was encoded, except that -0 becomes 0 and every NaN the same NaN.
-A codec over the first columns of a key encodes the prefixes of its keys.
+A single key, from values in their canonical form (`vnode.canonical`), has the bytes that it has in
+a batch. A codec over the first columns of a key encodes the prefixes of its keys.
 Does not know: tables, vnodes, versions.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from relstate.vnode import canonical_row
 
-from ..errors import SchemaMismatchError, ValueRangeError
+from ..errors import SchemaError, SchemaMismatchError, ValueRangeError
 from ..schema import types as t
 from ..schema.arrow import arrow_type
-from .key_field import NULL_FIRST_TAG, NULL_LAST_TAG, KeyBytes, Tagged, field_of
-from .key_part import Part, inverted, join
-from .point_key import point_encoder
+from .key_field import (
+    ELEMENT,
+    END_OF_ARRAY,
+    ESCAPED_ZERO,
+    NULL_FIRST_TAG,
+    NULL_LAST_TAG,
+    TERMINATOR,
+    VALUE_TAG,
+    ZERO,
+    KeyBytes,
+    Part,
+    Tagged,
+    field_of,
+    inverted,
+    join,
+)
 from .ragged import Bytes, content_of, parts_of
+from .sortable import LONG_DECIMAL_PRECISION
+
+Encoder: TypeAlias = Callable[[Any], bytes]
+
+_TAG, _ELEMENT, _END = bytes([VALUE_TAG]), bytes([ELEMENT]), bytes([END_OF_ARRAY])
+_INVERSE = bytes(range(255, -1, -1))
+_BOOLEANS = {False: _TAG + b"\x00", True: _TAG + b"\x01"}
+_INTEGER_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
+_LONG_SIGN = 1 << 127
 
 
 class Order(Protocol):
@@ -128,3 +151,122 @@ class KeyCodec:
     def _misfit(self, values: Sequence[object], verb: str, error: Exception) -> str:
         types = ", ".join(map(str, self._types))
         return f"the key {values!r} {verb} the key columns' types: {types} ({error})"
+
+
+# One key at a time: canonical forms to bytes, in plain Python
+
+
+def point_encoder(
+    types: Sequence[t.DataType], descending: Sequence[bool], null_tags: Sequence[int]
+) -> Callable[[Sequence[Any]], bytes]:
+    """Return the function that encodes one key, given as canonical forms or None."""
+    encoders = [
+        _column_encoder(*column) for column in zip(types, descending, null_tags, strict=True)
+    ]
+    if len(encoders) == 1:
+        (encoder,) = encoders
+        return lambda forms: encoder(forms[0])
+    return _joined(encoders)
+
+
+def _joined(encoders: Sequence[Encoder]) -> Callable[[Sequence[Any]], bytes]:
+    def encode(forms: Sequence[Any]) -> bytes:
+        key = b""
+        for encoder, form in zip(encoders, forms, strict=True):
+            key += encoder(form)
+        return key
+
+    return encode
+
+
+def _column_encoder(data_type: t.DataType, descending: bool, null_tag: int) -> Encoder:
+    """Return the encoder of a column that may be NULL."""
+    encode = _value_encoder(data_type)
+    null = bytes([null_tag])
+    if not descending:
+        return lambda form: null if form is None else encode(form)
+    null = null.translate(_INVERSE)
+    return lambda form: null if form is None else encode(form).translate(_INVERSE)
+
+
+def _value_encoder(data_type: t.DataType) -> Encoder:
+    """Return the encoder of a tag and a value that is not NULL, ascending."""
+    match data_type:
+        case t.Decimal(precision, _):
+            return _integer(8) if precision <= LONG_DECIMAL_PRECISION else _long_decimal
+        case t.Struct(fields):
+            return _struct([_column_encoder(field.type, False, NULL_FIRST_TAG) for field in fields])
+        case t.Array(element, _):
+            return _array(_column_encoder(element, False, NULL_FIRST_TAG))
+    encoder = _VALUE_ENCODERS.get(type(data_type))
+    if encoder is None:
+        raise SchemaError(f"a column of type {data_type} cannot be in a key")
+    return encoder
+
+
+def _boolean(form: bool) -> bytes:
+    return _BOOLEANS[form]
+
+
+def _integer(size: int) -> Encoder:
+    pack = struct.Struct(">B" + _INTEGER_CODES[size]).pack
+    sign = -(1 << (8 * size - 1))
+    return lambda form: pack(VALUE_TAG, form ^ sign)
+
+
+def _floating(size: int) -> Encoder:
+    floating, unsigned = (">f", ">I") if size == 4 else (">d", ">Q")
+    pack_float = struct.Struct(floating).pack
+    unpack_bits = struct.Struct(unsigned).unpack
+    pack = struct.Struct(">B" + unsigned[1]).pack
+    sign, ones = 1 << (8 * size - 1), (1 << 8 * size) - 1
+    nan = pack(VALUE_TAG, sign | (0x7FC00000 if size == 4 else 0x7FF8000000000000))
+    zero = pack(VALUE_TAG, sign)
+
+    def encode(form: float) -> bytes:
+        if form != form:
+            return nan
+        (bits,) = unpack_bits(pack_float(form))
+        if bits == sign:
+            return zero
+        return pack(VALUE_TAG, bits ^ ones if bits & sign else bits ^ sign)
+
+    return encode
+
+
+def _long_decimal(form: int) -> bytes:
+    return _TAG + (form + _LONG_SIGN).to_bytes(16, "big")
+
+
+def _binary(form: bytes) -> bytes:
+    return _TAG + form.replace(ZERO, ESCAPED_ZERO) + TERMINATOR
+
+
+def _struct(encoders: Sequence[Encoder]) -> Encoder:
+    encode_fields = _joined(encoders)
+    return lambda form: _TAG + encode_fields(form)
+
+
+def _array(encode_element: Encoder) -> Encoder:
+    def encode(form: Sequence[Any]) -> bytes:
+        return _TAG + b"".join([_ELEMENT + encode_element(element) for element in form]) + _END
+
+    return encode
+
+
+_VALUE_ENCODERS: dict[type[t.DataType], Encoder] = {
+    t.Boolean: _boolean,
+    t.TinyInt: _integer(1),
+    t.SmallInt: _integer(2),
+    t.Int: _integer(4),
+    t.BigInt: _integer(8),
+    t.Float: _floating(4),
+    t.Double: _floating(8),
+    t.String: _binary,
+    t.Binary: _binary,
+    t.Date: _integer(4),
+    t.Timestamp: _integer(8),
+    t.TimestampNtz: _integer(8),
+    t.Time: _integer(8),
+    t.DayTimeInterval: _integer(8),
+}

@@ -23,7 +23,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import NullValueError
-from .fixed_field import FixedField, Nulls, Slots, VoidField, bitmap_of, fill, nulls_of
 from .ragged import (
     Buffer,
     Bytes,
@@ -38,8 +37,20 @@ from .ragged import (
     load_matrix,
     parts_of,
 )
-from .row_body import END, Field, RowBody, check_ends
-from .variable_field import BytesField, VariableField, arrow_offsets
+from .row_body import END, RowBody, check_ends
+from .value_field import (
+    BytesField,
+    Field,
+    FixedField,
+    Nulls,
+    Slots,
+    VariableField,
+    VoidField,
+    arrow_offsets,
+    bitmap_of,
+    fill,
+    nulls_of,
+)
 
 # On disk: never change.
 _HEADER_WIDTH = 5

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from relstate.vnode import canonical_form
 
-from .fixed_field import NARROW_DECIMAL_DIGITS
+from .value_field import NARROW_DECIMAL_DIGITS
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _NAIVE_EPOCH = dt.datetime(1970, 1, 1)

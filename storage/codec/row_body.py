@@ -23,11 +23,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ValueRangeError
-from .fixed_field import FixedField, Nulls, Slots, fill, nulls_of
 from .ragged import Buffer, Bytes, Positions, concat, from_matrix, lengths_of, load_matrix
-from .variable_field import MAX_ARROW_OFFSET, VariableField
-
-Field = FixedField | VariableField
+from .value_field import (
+    MAX_ARROW_OFFSET,
+    Field,
+    FixedField,
+    Nulls,
+    Slots,
+    VariableField,
+    fill,
+    nulls_of,
+)
 
 # On disk: never change.
 END = np.dtype("<u4")

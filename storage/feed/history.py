@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, equal_neighbours, gather, sort_order
 from ..segment.block import Block
-from ..segment.kind import Kind
+from ..segment.key import Kind
 from ..table.encoding import Encoding
 from ..table.header import Headers
 from .source import joined

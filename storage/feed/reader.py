@@ -26,11 +26,10 @@ from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..read_plan import ReadPlan
 from ..segment.block import Block
-from ..segment.kind import EXPIRES, Kind
+from ..segment.key import EXPIRES, Kind
 from ..table.header import Headers
-from ..table.piece import Limits, pieces
 from ..table.resolve import Window
-from ..table.scan import Bounds
+from ..table.scan import Bounds, Limits, pieces
 from ..table.storagetable import StorageTable
 from .columns import (
     DELETE,

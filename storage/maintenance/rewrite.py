@@ -26,7 +26,7 @@ from ..environment import Environment
 from ..log.entry import SegmentRecord, TableDefinition
 from ..log.state import PlacedSegment, StoreState
 from ..segment.block import Block
-from ..segment.kind import Kind
+from ..segment.key import Kind
 from ..segment.registry import registry
 from ..segment.writer import SegmentWriter
 from ..table.encoding import Encoding, encoding_of

@@ -1,12 +1,18 @@
-"""The full key of a row in a segment: ``table_id u32 | vnode u16 | primary key``.
+"""What an entry of a segment is: the full key of its row, and the kind of its value.
+
+    full key    table_id u32 | vnode u16 | primary key
+    value       kind u8 | ...
 
 Promises: byte order is (table, vnode, primary key), for keys of any length. LMDB takes keys of up
 to 511 bytes; longer ones are stored in groups, see `longkey`. The version of a row is not in its
-key: the log knows the epoch and rank of its segment.
-Does not know: how a primary key is encoded, only that encodings are prefix-free.
+key: the log knows the epoch and rank of its segment. A number means one kind for ever.
+Does not know: how a primary key is encoded, only that encodings are prefix-free; how entries of one
+key are merged.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +30,22 @@ from ..codec.ragged import (
 
 # On disk: never change or reuse.
 PREFIX_BYTES = 6
+# A flag in the second byte of every value: it has an expiry.
+EXPIRES = 1
+
+
+class Kind(IntEnum):
+    """What an entry does to the row of its key; the first byte of every value.
+
+    A put replaces the row that is there, a delete removes it. A partial row gives it the columns
+    that are not NULL, or becomes the row if there is none; a row of kind ignore does only that.
+    """
+
+    # On disk: never change or reuse.
+    PUT = 1
+    DELETE = 2
+    PARTIAL = 3
+    IGNORE = 4
 
 
 def compose(table_id: int, vnodes: NDArray[np.uint16], primary_keys: Bytes) -> Bytes:

@@ -32,7 +32,7 @@ from ..environment import Environment
 from ..errors import StorageError
 from ..log.entry import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
-from .kind import EXPIRES, Kind
+from .key import EXPIRES, Kind
 from .longkey import has_long, pack
 from .segment import page_bytes, write_segment
 

@@ -22,8 +22,7 @@ from ..log.proposal import Proposal
 from ..log.state import PlacedSegment, StoreState
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import vnodes_in
-from ..segment.kind import Kind
+from ..segment.key import Kind, vnodes_in
 from .encoding import Encoding, encoding_of
 from .storagetable import StorageTable
 

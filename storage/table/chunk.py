@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import UnknownOperationError
-from ..segment.kind import Kind
+from ..segment.key import Kind
 
 OP_COLUMN = "_op"
 

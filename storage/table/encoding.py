@@ -17,7 +17,7 @@ from ..codec.ragged import Bytes, Positions
 from ..log.entry import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
-from ..segment.kind import Kind
+from ..segment.key import Kind
 from .fold import Fold
 from .record import Row
 from .rowencoding import RowEncoding

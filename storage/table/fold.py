@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, equal_neighbours, expand, sort_order
 from ..schema.properties import TableProperties
 from ..segment.block import Block
-from ..segment.kind import Kind
+from ..segment.key import Kind
 from .header import Headers
 
 Flags: TypeAlias = NDArray[np.bool_]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, concat, constant, from_matrix, gather, lengths_of, load
 from ..segment.block import Block
-from ..segment.kind import EXPIRES, Kind
+from ..segment.key import EXPIRES, Kind
 
 # On disk: never change or reuse.
 FIXED = struct.Struct("<BBH")

@@ -28,11 +28,11 @@ from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import (
     PREFIX_BYTES,
+    Kind,
     compose,
     prefix_of,
     successor,
 )
-from ..segment.kind import Kind
 from .header import FIXED
 from .record import Row, row_type
 from .scan import Bounds

@@ -29,8 +29,7 @@ from ..errors import ConsistencyError, UsageError
 from ..log.entry import SegmentRecord
 from ..schema.schema import KeyRange
 from ..segment.block import Block
-from ..segment.key import vnodes_in
-from ..segment.kind import Kind
+from ..segment.key import Kind, vnodes_in
 from ..segment.writer import SegmentWriter
 from .chunk import split
 from .memtable import MemTable, StrictMemTable, Transition, Transitions

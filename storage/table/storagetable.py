@@ -38,13 +38,12 @@ from ..segment.segment import LOOKUP_ERRORS, SegmentFile
 from .encoding import Encoding
 from .fold import Fold
 from .header import expiry_of
-from .piece import Limits, Piece
 from .prefixes import PrefixReader
 from .pruning import Pruned, prune, spans, worthwhile_seeks
 from .record import Row
 from .resolve import Resolver, everything, visible_at
 from .run import Getter, Run, Span, getters_by_vnode, runs, span_of
-from .scan import Bounds, Scan, joined_ranges, matching
+from .scan import Bounds, Limits, Piece, Scan, joined_ranges, matching
 
 _POINTS_AT_ONCE = 4096
 _LEAVES_OF_KEYS = 512

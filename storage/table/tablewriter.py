@@ -22,7 +22,7 @@ from ..codec.ragged import Positions
 from ..environment import Environment, environment_of
 from ..errors import OptionError, ValueRangeError
 from ..log.entry import SegmentRecord, TableDefinition
-from ..segment.kind import Kind
+from ..segment.key import Kind
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
 from .encoding import Encoding, encoding_of

@@ -27,7 +27,7 @@ from ..schema.arrow import arrow_type
 from ..schema.cast import exact_cast
 from ..schema.schema import Column, KeyColumn, TableSchema
 from ..segment.block import Block
-from ..segment.kind import Kind
+from ..segment.key import Kind
 from .fold import Fold
 from .header import FIXED, Headers, body_start, headers, is_delete
 

@@ -8,7 +8,7 @@ import pytest
 
 from relstate.connector.sink.metadata_columns import OperationColumn
 from relstate.storage.errors import SchemaMismatchError, UnknownOperationError
-from relstate.storage.segment.kind import Kind
+from relstate.storage.segment.key import Kind
 
 
 def changes(*operations: str | None) -> pa.RecordBatch:

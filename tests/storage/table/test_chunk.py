@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage.errors import UnknownOperationError
-from relstate.storage.segment.kind import Kind
+from relstate.storage.segment.key import Kind
 from relstate.storage.table.chunk import OP_COLUMN, Op, chunk_of, split
 
 _ROWS = pa.record_batch({"a": [1, 2, 3, 4], "b": ["w", "x", "y", "z"]})

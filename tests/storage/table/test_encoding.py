@@ -21,8 +21,7 @@ from relstate.storage.log.entry import TableDefinition
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import KeyRange, TableSchema
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.key import vnode_of
-from relstate.storage.segment.kind import Kind
+from relstate.storage.segment.key import Kind, vnode_of
 from relstate.storage.table.rowencoding import RowEncoding
 from support.model import is_between
 from support.shapes import SHAPES, Row, Shape

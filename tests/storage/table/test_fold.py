@@ -16,7 +16,7 @@ from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.properties import Merge, TableProperties
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.block import Block
-from relstate.storage.segment.kind import Kind
+from relstate.storage.segment.key import Kind
 from relstate.storage.table.rowencoding import RowEncoding
 
 SCHEMA = TableSchema.build(parse_columns("k INT, v INT, a INT, b STRING"), ["k"])

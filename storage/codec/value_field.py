@@ -1,8 +1,11 @@
-"""Fields of fixed width: an Arrow array to and from one slot of the same size per row.
+"""Fields of a value: an Arrow array to and from the bytes that each row has for it.
 
-Promises: every bit pattern survives: -0.0, the payload of a NaN, any decimal of 38 digits.
-Does not know: where in a row a slot stands, or which rows are NULL in the slots handed to it: a
-slot under a NULL may hold anything here.
+A field of fixed width has one slot of the same size per row; a field of variable length has one run
+of bytes per row. Those that hold other fields are in nested_field.py.
+
+Promises: every bit pattern survives: -0.0, the payload of a NaN, any decimal of 38 digits. What is
+decoded is checked: text is UTF-8, and no row reaches into another.
+Does not know: where in a row its bytes are. A slot of a NULL may hold anything here.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ValueRangeError
+from .ragged import Buffer, Bytes, Positions, from_binary, gather
 
 Nulls = NDArray[np.bool_] | None
 Slots = NDArray[np.generic]
 
 # Decimals of up to this many digits fit a signed integer of 64 bits. On disk: never change.
 NARROW_DECIMAL_DIGITS = 18
+MAX_ARROW_OFFSET = 2**31 - 1
 
 
 class FixedField(ABC):
@@ -39,6 +44,35 @@ class FixedField(ABC):
     @abstractmethod
     def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
         """Return contiguous slots as an array that is NULL where ``nulls`` says so."""
+
+
+class VariableField(ABC):
+    """The codec of one field of variable length.
+
+    ``arrow_type``: the exact type of the arrays on both sides.
+    """
+
+    arrow_type: pa.DataType
+
+    @abstractmethod
+    def encode(self, array: pa.Array, nulls: Nulls) -> Bytes:
+        """Return the bytes of every row, none where ``nulls`` says that it is NULL.
+
+        NullValueError, ValueRangeError if a nested value does not fit the type.
+        """
+
+    @abstractmethod
+    def decode(
+        self, buffer: Buffer, starts: Positions, lengths: Positions, nulls: Nulls
+    ) -> pa.Array:
+        """Return the array whose rows are at ``starts`` in ``buffer``, NULL where ``nulls``.
+
+        Every run must lie within the buffer; those of NULL rows must be empty. ValueError if
+        the bytes are no value of the type. OverflowError if the array would be too large.
+        """
+
+
+Field = FixedField | VariableField
 
 
 class PlainField(FixedField):
@@ -128,6 +162,28 @@ class VoidField(FixedField):
         return pa.nulls(len(slots))
 
 
+class BytesField(VariableField):
+    """A field of text or binary data: its bytes as they are."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.arrow_type = arrow_type
+
+    def encode(self, array: pa.Array, nulls: Nulls) -> Bytes:
+        """Return the bytes of the rows, without a copy where no row is NULL."""
+        return from_binary(array)
+
+    def decode(
+        self, buffer: Buffer, starts: Positions, lengths: Positions, nulls: Nulls
+    ) -> pa.Array:
+        """Return the rows as text (checked to be UTF-8) or as binary data."""
+        check_offsets(int(lengths.sum()))
+        array = gather(buffer, starts, lengths).cast(self.arrow_type)
+        if nulls is None:
+            return array
+        buffers = [bitmap_of(nulls), *array.buffers()[1:]]
+        return pa.Array.from_buffers(self.arrow_type, len(array), buffers, offset=array.offset)
+
+
 def fixed_field(arrow_type: pa.DataType) -> FixedField | None:
     """Return the codec of a type of fixed width; None if values of the type vary in width."""
     if pa.types.is_null(arrow_type):
@@ -159,6 +215,24 @@ def nulls_of(array: pa.Array) -> Nulls:
 def bitmap_of(nulls: Nulls) -> pa.Buffer | None:
     """Return Arrow's validity bitmap for rows that are NULL where ``nulls`` says so."""
     return None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+
+
+def check_offsets(size: int) -> None:
+    """Refuse an array of ``size`` bytes or elements if Arrow's 32-bit offsets cannot hold it.
+
+    Spark takes no wider ones. OverflowError, since the rows are well: there are too many.
+    """
+    if size > MAX_ARROW_OFFSET:
+        raise OverflowError(
+            f"a column of these rows takes {size} bytes or elements and an Arrow array holds "
+            f"{MAX_ARROW_OFFSET}: decode fewer rows at once"
+        )
+
+
+def arrow_offsets(bounds: Positions) -> pa.Buffer:
+    """Return the offsets of a list array; OverflowError if its elements are too many."""
+    check_offsets(int(bounds[-1]))
+    return pa.py_buffer(bounds.astype(np.int32))
 
 
 def _values(array: pa.Array, dtype: np.dtype[np.generic]) -> Slots:
