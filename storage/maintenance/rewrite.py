@@ -33,8 +33,8 @@ from ..table.encoding import Encoding, encoding_of
 from ..table.header import FIXED, Headers
 from ..table.merge import merge
 from ..table.resolve import Resolver, everything
-from ..table.run import file_source
 from ..table.scan import Bounds
+from ..table.tablefiles import file_source
 from .layout import (
     Cell,
     Component,

@@ -36,7 +36,7 @@ from ..segment.key import PREFIX_BYTES
 from ..segment.search import PrefixMatches
 from ..segment.segment import SegmentFile
 from .resolve import Resolver, row_keys
-from .run import Span
+from .tablefiles import Span
 
 Flags = NDArray[np.bool_]
 

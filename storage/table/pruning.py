@@ -1,4 +1,6 @@
-"""What a condition on the key leaves to read: single keys, and ranges of keys in some vnodes.
+"""What a read of some vnodes, with a condition on the key or without, has to look at.
+
+A range of keys has a part in every vnode; a condition on the key leaves single keys, and ranges.
 
 Promises: every row of the ranges is read exactly once; a read that would seek too often gets fewer
 and wider ranges.
@@ -16,7 +18,8 @@ from operator import itemgetter
 import pyarrow as pa
 
 from ..codec.ragged import Bytes
-from ..schema.schema import KeyRange
+from ..errors import OptionError
+from ..schema.schema import EVERY_KEY, KeyRange
 from ..segment.key import PREFIX_BYTES, vnode_of
 from .encoding import Encoding
 from .scan import Bounds
@@ -81,6 +84,39 @@ def prune(
             ranges.append(bounds)
     outside = _outside(points, ranges)
     return Pruned(pa.array(outside, pa.large_binary()), ranges)
+
+
+def ranges_in(encoding: Encoding, groups: Sequence[range], keys: KeyRange) -> list[Bounds]:
+    """Return the ascending ranges of full keys that hold the rows of a range in some vnodes."""
+    if keys == EVERY_KEY:
+        return [encoding.vnode_bounds(group) for group in groups]
+    low, high = encoding.key_bounds(keys)
+    vnode = encoding.vnode_of_range(keys)
+    if vnode is not None:
+        is_asked = any(vnode in group for group in groups)
+        groups = [range(vnode, vnode + 1)] if is_asked else []
+    ranges = []
+    for vnode in (vnode for group in groups for vnode in group):
+        first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
+        ranges.append((first[:PREFIX_BYTES] + low, first + high if high is not None else end))
+    return ranges
+
+
+def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
+    """Raise OptionError unless these are ranges of vnodes, none of which comes twice."""
+    last = 0
+    for group in sorted(groups, key=lambda group: group.start):
+        if not last <= group.start <= group.stop <= vnode_count or group.step != 1:
+            raise OptionError(
+                f"{group} among {len(groups)} ranges of vnodes: they must not overlap, and must be "
+                f"within the {vnode_count} vnodes of the store"
+            )
+        last = group.stop
+
+
+def single_vnodes(groups: Sequence[range]) -> list[range]:
+    """Return the vnodes of some ranges as ranges of one vnode each."""
+    return [range(vnode, vnode + 1) for group in groups for vnode in group]
 
 
 def worthwhile_seeks(rows: int, files: int) -> int:

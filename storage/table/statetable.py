@@ -33,8 +33,9 @@ from ..segment.key import Kind, vnodes_in
 from ..segment.writer import SegmentWriter
 from .chunk import split
 from .memtable import MemTable, StrictMemTable, Transition, Transitions
+from .pruning import check_vnodes
 from .record import Row
-from .storagetable import StorageTable, check_vnodes
+from .storagetable import StorageTable
 
 Flags: TypeAlias = NDArray[np.bool_]
 Flush: TypeAlias = Callable[[], tuple[SegmentRecord, ...]]

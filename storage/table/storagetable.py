@@ -23,27 +23,24 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, first_of_each
 from ..environment import Environment
-from ..errors import CorruptionError, OptionError, SchemaMismatchError, SegmentMissingError
+from ..errors import CorruptionError, SchemaMismatchError
 from ..log.entry import TableDefinition
-from ..log.log import missing_segment_error
 from ..log.state import PlacedSegment
 from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import PREFIX_BYTES, vnode_of
-from ..segment.registry import registry
-from ..segment.segment import LOOKUP_ERRORS, SegmentFile
+from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
 from .fold import Fold
 from .header import expiry_of
 from .prefixes import PrefixReader
-from .pruning import Pruned, prune, spans, worthwhile_seeks
+from .pruning import Pruned, check_vnodes, prune, ranges_in, single_vnodes, spans, worthwhile_seeks
 from .record import Row
 from .resolve import Resolver, everything, visible_at
-from .run import Getter, Run, Span, getters_by_vnode, runs, span_of
 from .scan import Bounds, Limits, Piece, Scan, joined_ranges, matching
+from .tablefiles import TableFiles
 
 _POINTS_AT_ONCE = 4096
 _LEAVES_OF_KEYS = 512
@@ -66,55 +63,20 @@ class StorageTable:
         microseconds since 1970: rows that have expired by then are not visible. ``epoch``: the
         epoch that is read, for messages.
         """
-        self._epoch = epoch
+        self.encoding = encoding
         self._environment = environment
         self._time = time
         self._resolver = Resolver(visible_at(time), encoding.fold)
-        self._segments = segments
-        self._verify = verify
-        self._opened: tuple[SegmentFile, ...] | None = None
-        self._found: Sequence[tuple[Getter, ...]] | None = None
-        self.encoding = encoding
-
-    # Opened at the first use, by any thread: all of them get the same files.
-
-    @property
-    def _files(self) -> tuple[SegmentFile, ...]:
-        # Another thread that has met damage may reset both attributes at any time.
-        files = self._opened
-        if files is None or any(file.is_damaged for file in files):
-            self._found = None
-            try:
-                files = self._opened = tuple(
-                    registry.open(self._environment, placed.record, self._verify)
-                    for placed in self._segments
-                )
-            except SegmentMissingError as error:
-                if self._epoch is None:
-                    raise
-                raise missing_segment_error(self._environment, self._epoch, error) from None
-        return files
-
-    @property
-    def _runs(self) -> Sequence[Run]:
-        return runs(self._segments, self._files, self.encoding.table_id)
-
-    def _getters(self, full_key: bytes) -> tuple[Getter, ...]:
-        """Return the lookup functions of the files that may hold a key, the newest file first."""
-        found = self._found
-        if found is None:
-            getters = [file.getter() for file in self._files]
-            found = self._found = getters_by_vnode(self._segments, getters, self.encoding)
-        return found[vnode_of(full_key)]
+        self._files = TableFiles(environment, segments, encoding, verify, epoch)
 
     def reads(self, definition: TableDefinition, segments: Sequence[PlacedSegment]) -> bool:
         """Return whether this is the table of that definition over just these segments."""
-        return self.encoding.definition == definition and self._segments == segments
+        return self.encoding.definition == definition and self._files.segments == segments
 
     @property
     def is_empty(self) -> bool:
         """Whether no entry was ever written; False may still mean that there is no row."""
-        return not self._segments
+        return not self._files.segments
 
     # Point reads
 
@@ -135,7 +97,7 @@ class StorageTable:
                 return self._get_folded(self.encoding.fold, full_key)
             if longkey.is_long(full_key):
                 return next(self._versions_of(full_key), None)
-            for get in self._getters(full_key):
+            for get in self._files.getters(full_key):
                 value = get(full_key)
                 if value is not None:
                     return value
@@ -143,14 +105,14 @@ class StorageTable:
             self._fail_lookup(full_key, error)
         except CorruptionError:
             # The files are opened again at the next lookup: they may be repaired by then.
-            self._opened = self._found = None
+            self._files.close()
             raise
         return None
 
     def _fail_lookup(self, full_key: bytes, error: Exception) -> NoReturn:
         """Raise CorruptionError for the file in which a lookup failed."""
-        files = self._files
-        self._opened = self._found = None
+        files = self._files.opened
+        self._files.close()
         stored_key = longkey.group_key(full_key) if longkey.is_long(full_key) else full_key
         for file in files:
             file.get(stored_key)
@@ -171,7 +133,7 @@ class StorageTable:
         """Yield every value under a full key, the newest first."""
         is_long = longkey.is_long(full_key)
         stored = longkey.group_key(full_key) if is_long else full_key
-        for get in self._getters(full_key):
+        for get in self._files.getters(full_key):
             value = get(stored)
             if value is not None and is_long:
                 value = longkey.find(value, full_key)
@@ -215,7 +177,7 @@ class StorageTable:
 
     @property
     def _prefix_reader(self) -> PrefixReader:
-        return PrefixReader(tuple(zip(self._files, self._spans, strict=True)), self._resolver)
+        return PrefixReader(self._files.with_spans, self._resolver)
 
     def find(
         self, full_keys: Bytes, columns: Sequence[str] | None = None, newest: Block | None = None
@@ -243,7 +205,7 @@ class StorageTable:
             return self._get_values_folded(self.encoding.fold, distinct_keys)
         remaining = distinct_keys.to_pylist()
         pairs: list[tuple[bytes, bytes]] = []
-        for file, span in zip(self._files, self._spans, strict=True):
+        for file, span in self._files.with_spans:
             candidates = _keys_within(remaining, span)
             if candidates and (hits := file.get_many(candidates)):
                 pairs += hits
@@ -255,17 +217,11 @@ class StorageTable:
         keys = full_keys.to_pylist()
         hits = (
             file.get_many(candidates)
-            for file, span in zip(self._files, self._spans, strict=True)
+            for file, span in self._files.with_spans
             if (candidates := _keys_within(keys, span))
         )
         blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
         return Resolver(everything, fold).all_of(blocks)
-
-    @property
-    def _spans(self) -> Iterator[Span]:
-        """The first and the last key of the table in each segment."""
-        for placed in self._segments:
-            yield span_of(placed, self.encoding.table_id)
 
     # Scans
 
@@ -288,14 +244,14 @@ class StorageTable:
         result_columns = self.columns(columns)
         groups = self._groups(vnodes)
         if where is None:
-            yield from self._scan(result_columns, newest).batches(self._ranges(groups, keys))
+            yield from self._read_range(keys, groups, result_columns, newest)
             return
         read_columns = self._with_columns_of(where, result_columns)
         pruned = self._pruned(where, groups, keys)
         if pruned is None:
-            batches = self._scan(read_columns, newest).batches(self._ranges(groups, keys))
+            batches = self._read_range(keys, groups, read_columns, newest)
         else:
-            batches = self._read(pruned, read_columns, newest)
+            batches = self._read_pruned(pruned, read_columns, newest)
         yield from matching(batches, where, [column.name for column in result_columns])
 
     def scan_in_order(
@@ -321,7 +277,8 @@ class StorageTable:
         if pruned is not None:
             ranges = spans(pruned)
         else:
-            ranges = self._ranges(groups if scan.sorts_in_memory else single_vnodes(groups), keys)
+            cut = groups if scan.sorts_in_memory else single_vnodes(groups)
+            ranges = ranges_in(self.encoding, cut, keys)
         batches = scan.sorted_batches(ranges, descending=descending)
         if where is not None:
             yield from matching(batches, where, names)
@@ -332,7 +289,7 @@ class StorageTable:
     def full_keys(self) -> Iterator[Bytes]:
         """Yield the full keys of all entries, of older versions and deletes too, file by file."""
         bounds = self.encoding.vnode_bounds(range(self.encoding.vnode_count))
-        for run in self._runs:
+        for run in self._files.runs:
             for block in run.source(bounds, _LEAVES_OF_KEYS, False):
                 yield block.key_bytes()
 
@@ -342,7 +299,7 @@ class StorageTable:
         Neither may be a long key.
         """
         reached = np.zeros(len(lows), np.bool_)
-        for file in self._files:
+        for file in self._files.opened:
             reached |= file.reaches(lows, highs)
         return reached
 
@@ -356,7 +313,7 @@ class StorageTable:
         scan = self._scan((), None)
         return sum(
             len(block)
-            for bounds in self._ranges(self._groups(vnodes), EVERY_KEY)
+            for bounds in ranges_in(self.encoding, self._groups(vnodes), EVERY_KEY)
             for window in scan.windows(bounds)
             for block in window.blocks
         )
@@ -396,10 +353,20 @@ class StorageTable:
         ranges = where.ranges() if keys == EVERY_KEY else None
         if ranges is None:
             return None
-        seeks = worthwhile_seeks(self._most(None).rows, len(self._segments))
+        seeks = worthwhile_seeks(self._most(None).rows, len(self._files.segments))
         return prune(self.encoding, ranges, groups, seeks)
 
-    def _read(
+    def _read_range(
+        self,
+        keys: KeyRange,
+        groups: Sequence[range],
+        columns: Sequence[Column],
+        newest: Block | None,
+    ) -> Iterator[pa.RecordBatch]:
+        ranges = ranges_in(self.encoding, groups, keys)
+        return self._scan(columns, newest).batches(ranges)
+
+    def _read_pruned(
         self, pruned: Pruned, columns: Sequence[Column], newest: Block | None
     ) -> Iterator[pa.RecordBatch]:
         names = [column.name for column in columns]
@@ -411,7 +378,7 @@ class StorageTable:
             yield from replace(scan, sources=sources).batches([pruned.around])
 
     def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
-        sources = [run.source for run in self._runs]
+        sources = [run.source for run in self._files.runs]
         return Scan(
             sources=sources if newest is None else [partial(_block_source, newest), *sources],
             decode=partial(self._decode, columns=columns),
@@ -423,7 +390,7 @@ class StorageTable:
     def _most(self, newest: Block | None) -> Limits:
         """Return the most rows that a scan may yield and their stored bytes."""
         table_id = self.encoding.table_id
-        records = [placed.record for placed in self._segments]
+        records = [placed.record for placed in self._files.segments]
         rows = sum(record.rows(table_id) for record in records)
         size = sum(record.stored_bytes(table_id) for record in records)
         if newest is None:
@@ -436,25 +403,6 @@ class StorageTable:
             return [range(self.encoding.vnode_count)]
         check_vnodes(vnodes, self.encoding.vnode_count)
         return vnodes
-
-    def _ranges(self, groups: Sequence[range], keys: KeyRange) -> list[Bounds]:
-        """Return the ascending ranges of full keys that hold the rows of a range.
-
-        A range of keys has a part in every vnode.
-        """
-        encoding = self.encoding
-        if keys == EVERY_KEY:
-            return [encoding.vnode_bounds(group) for group in groups]
-        low, high = encoding.key_bounds(keys)
-        vnode = encoding.vnode_of_range(keys)
-        if vnode is not None:
-            is_asked = any(vnode in group for group in groups)
-            groups = [range(vnode, vnode + 1)] if is_asked else []
-        ranges = []
-        for vnode in (vnode for group in groups for vnode in group):
-            first, end = encoding.vnode_bounds(range(vnode, vnode + 1))
-            ranges.append((first[:PREFIX_BYTES] + low, first + high if high is not None else end))
-        return ranges
 
     def _decode(self, piece: Piece, columns: Sequence[Column]) -> pa.RecordBatch:
         try:
@@ -476,23 +424,6 @@ def _keys_within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> list[byte
     first, last = span
     start = bisect_left(full_keys, first)
     return full_keys[start : bisect_right(full_keys, last, start)]
-
-
-def check_vnodes(groups: Sequence[range], vnode_count: int) -> None:
-    """Raise OptionError unless these are ranges of vnodes, none of which comes twice."""
-    last = 0
-    for group in sorted(groups, key=lambda group: group.start):
-        if not last <= group.start <= group.stop <= vnode_count or group.step != 1:
-            raise OptionError(
-                f"{group} among {len(groups)} ranges of vnodes: they must not overlap, and must be "
-                f"within the {vnode_count} vnodes of the store"
-            )
-        last = group.stop
-
-
-def single_vnodes(groups: Sequence[range]) -> list[range]:
-    """Return the vnodes of some ranges as ranges of one vnode each."""
-    return [range(vnode, vnode + 1) for group in groups for vnode in group]
 
 
 def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:

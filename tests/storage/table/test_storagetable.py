@@ -13,6 +13,7 @@ import pytest
 from relstate.storage import StorageTable, Store
 from relstate.storage.errors import NullKeyError, OptionError, SchemaMismatchError
 from relstate.storage.schema.schema import KeyRange
+from relstate.storage.table.tablefiles import TableFiles
 from support.stores import Rows, committed, rows_of, upsert, written
 
 _KEY = "p" * 600
@@ -222,12 +223,12 @@ def test_a_table_of_keys_only(any_store: Store) -> None:
 
 def test_a_lookup_bears_a_reset_by_another_thread(table: StorageTable) -> None:
     """A thread that has met damage makes all threads open the files again, at any time."""
-    lookup = {StorageTable._getters.__code__, vars(StorageTable)["_files"].fget.__code__}
+    lookup = {TableFiles.getters.__code__, vars(TableFiles)["opened"].fget.__code__}
 
     def reset(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         if frame.f_code not in lookup:
             return None
-        table._opened = table._found = None
+        table._files.close()
         return reset
 
     tracer = sys.gettrace()

@@ -1,4 +1,4 @@
-"""The files of a table as sorted runs, and which of them may hold a key.
+"""The files of a table at one epoch: opened at their first use, as sorted runs, and by key.
 
 Files of one place are the output of one merge: they hold different keys and make one run, which is
 read file after file.
@@ -20,11 +20,14 @@ import numpy as np
 
 from relstate.vnode import shards_of
 
-from ..errors import CorruptionError
+from ..environment import Environment
+from ..errors import CorruptionError, SegmentMissingError
+from ..log.log import missing_segment_error
 from ..log.state import PlacedSegment
 from ..segment import longkey
 from ..segment.block import Block, join_small
-from ..segment.key import PREFIX_BYTES
+from ..segment.key import PREFIX_BYTES, vnode_of
+from ..segment.registry import registry
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
 from .scan import Bounds
@@ -59,6 +62,75 @@ class Run:
         return join_small(
             block for file in inside for block in file_source(file, bounds, leaves, descending)
         )
+
+
+class TableFiles:
+    """The files of a table. Safe between threads; it holds them open while it lives."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        segments: Sequence[PlacedSegment],
+        encoding: Encoding,
+        verify: str,
+        epoch: int | None,
+    ) -> None:
+        """``segments``: those that hold rows of the table, the newest first. ``verify``: see
+        `SegmentRegistry.open`. ``epoch``: the epoch that is read, for messages.
+        """
+        self.segments = segments
+        self._environment = environment
+        self._encoding = encoding
+        self._verify = verify
+        self._epoch = epoch
+        self._open_files: tuple[SegmentFile, ...] | None = None
+        self._getters_by_vnode: Sequence[tuple[Getter, ...]] | None = None
+
+    @property
+    def opened(self) -> tuple[SegmentFile, ...]:
+        """The open files, the newest first; all threads get the same.
+
+        SegmentMissingError or CorruptionError, naming the file, if one cannot be opened.
+        """
+        # Another thread that has met damage may reset both attributes at any time.
+        files = self._open_files
+        if files is None or any(file.is_damaged for file in files):
+            self._getters_by_vnode = None
+            try:
+                files = self._open_files = tuple(
+                    registry.open(self._environment, placed.record, self._verify)
+                    for placed in self.segments
+                )
+            except SegmentMissingError as error:
+                if self._epoch is None:
+                    raise
+                raise missing_segment_error(self._environment, self._epoch, error) from None
+        return files
+
+    def close(self) -> None:
+        """Release the files; the next use opens them again. For a read that has met damage."""
+        self._open_files = self._getters_by_vnode = None
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The files as sorted runs, the newest first."""
+        return runs(self.segments, self.opened, self._encoding.table_id)
+
+    @property
+    def with_spans(self) -> tuple[tuple[SegmentFile, Span], ...]:
+        """Each open file, the newest first, and the span of the table's keys in it."""
+        table_id = self._encoding.table_id
+        spans = (span_of(placed, table_id) for placed in self.segments)
+        return tuple(zip(self.opened, spans, strict=True))
+
+    def getters(self, full_key: bytes) -> tuple[Getter, ...]:
+        """Return the lookup functions of the files that may hold a key, the newest file first."""
+        by_vnode = self._getters_by_vnode
+        if by_vnode is None:
+            getters = [file.getter() for file in self.opened]
+            by_vnode = getters_by_vnode(self.segments, getters, self._encoding)
+            self._getters_by_vnode = by_vnode
+        return by_vnode[vnode_of(full_key)]
 
 
 def runs(

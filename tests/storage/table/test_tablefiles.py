@@ -9,7 +9,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
-from relstate.storage.table.run import getters_by_vnode, runs
+from relstate.storage.table.tablefiles import getters_by_vnode, runs
 from support.stores import contents
 
 
