@@ -12,6 +12,7 @@ tasks never do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
@@ -19,7 +20,7 @@ from typing import Any, ClassVar, TypeAlias
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import DialectType
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
@@ -29,6 +30,11 @@ Tree: TypeAlias = exp.Expr
 
 _SHOWN = 60
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.DOTALL)
+_ESCAPED = {
+    "0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_",
+}  # fmt: skip
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FUNCTIONS = (
     "ARRAY", "AVG", "COUNT", "DENSE_RANK", "MAX", "MIN", "RANK", "ROW_NUMBER", "STDDEV",
     "STDDEV_POP", "STDDEV_SAMP", "SUM", "VARIANCE", "VAR_POP", "VAR_SAMP",
@@ -70,9 +76,15 @@ class Dialect(Spark):
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         """Return the tokens of a text, each string literal as one of them, with its value."""
+        surrogate = _SURROGATE.search(sql)
+        if surrogate is not None:
+            raise TokenError(f"U+{ord(surrogate[0]):X} is half of a character, a surrogate")
         tokens: list[Token] = []
         is_raw = False
         for token in super().tokenize(sql, dialect):
+            source = sql[token.start : token.end + 1]
+            if token.token_type is TokenType.STRING and "\\" in source:
+                token.text = _unescaped(source[1:-1])
             if tokens and token.token_type in _STRINGS and tokens[-1].token_type in _STRINGS:
                 _append_string(tokens[-1], token, sql, is_raw)
             else:
@@ -85,7 +97,35 @@ class Dialect(Spark):
         for token in tokens:
             if token.token_type is TokenType.RAW_STRING:
                 token.token_type = TokenType.STRING
+            elif token.token_type is TokenType.STRING and _SURROGATE.search(token.text):
+                token.text = _without_surrogates(token.text)
         return tokens
+
+
+def _unescaped(body: str) -> str:
+    """Return the value of what is between the quotes of a string literal, as Spark reads it.
+
+    It is in UTF-16, as in Java: a character may be two surrogates.
+    """
+    return _ESCAPE.sub(_unescape, body)
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    short, long, octal, character = escape.groups()
+    if character is not None:
+        return _ESCAPED.get(character, character)
+    code = int(octal, 8) if octal is not None else int(short or long, 16)
+    if code < 0x10000:
+        return chr(code)
+    # There are no characters above 0x10FFFF. Spark computes two surrogates, in 16 bits each.
+    high, low = divmod(code - 0x10000, 0x400)
+    return chr((high + 0xD800) & 0xFFFF) + chr(low + 0xDC00)
+
+
+def _without_surrogates(text: str) -> str:
+    """Return a text in UTF-16 with its characters whole, and `?` for halves, as Java has it."""
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _SURROGATE.sub("?", whole)
 
 
 def _append_string(first: Token, second: Token, text: str, is_raw: bool) -> None:

@@ -25,6 +25,7 @@ from relstate.storage import TableSchema
 from relstate.storage.errors import SchemaMismatchError, UnsupportedExpressionError
 from relstate.storage.predicate.predicate import Predicate
 from relstate.storage.schema.ddl import parse_columns
+from relstate.storage.syntax import parse_condition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -563,6 +564,26 @@ def test_what_belongs_together_is_what_spark_puts_together(rows: DataFrame, text
     except UnsupportedExpressionError:
         return
     assert [found] == kept_by_spark(rows, [text])
+
+
+# --- Text ----------------------------------------------------------------------------------------
+
+# How Spark reads escapes is the same for all positions in a condition.
+ESCAPES = [
+    r"'\u0041\U00000041\101\U0001F600\ud83d\ude00'", r"'\400\08\1\12\477\377'",
+    r"'\u00e \U0001F60 \ug'", r"'\n\t\r\b\0\Z\\\%\_\q\a\v\''", r"'\ud800'", r"'\ude00x'",
+    r"'\ud83d\U0000de00'", r"'\ud83d' '\ude00'", r"'\ud83d''\ude00'", r"'\U00110000'",
+    r"'\U80000000'", r"'\UFFFFFFFF'", r"'\ud83d\U00110000'", r"'\\U00110000'", r"r'\U00110000'",
+    r'"\U00110000"', "'\\\u0661\u0661\u0661'", "'a\\\nb'",
+]  # fmt: skip
+
+
+def test_a_text_has_the_characters_that_spark_reads(spark: SparkSession) -> None:
+    """Escapes of characters, of halves of them, and of numbers beyond all characters."""
+    (row,) = spark.sql(f"SELECT {', '.join(ESCAPES)}").collect()
+
+    texts = [parse_condition(f"s = {escape}").expression.name for escape in ESCAPES]
+    assert dict(zip(ESCAPES, texts, strict=True)) == dict(zip(ESCAPES, row, strict=True))
 
 
 # --- Random trees -------------------------------------------------------------------------------

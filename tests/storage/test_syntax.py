@@ -23,6 +23,10 @@ from relstate.storage.syntax import parse_condition
         (r"'\q'", "q"),
         (r"'\u00e9\141\U0001F600'", "éa😀"),
         (r"'\ud83d\ude00'", "😀"),
+        (r"'\ud83d' '\U0000de00'", "😀"),
+        (r"'\ud83d'", "?"),
+        (r"'a\U00110000b'", "a??b"),
+        (r"'\\U00110000'", r"\U00110000"),
         (r"r'\n'", r"\n"),
         (r'R"\d"', r"\d"),
         ("r'a''b'", "ab"),
@@ -53,6 +57,7 @@ def test_a_string_is_what_spark_reads(text: str, expected: str) -> None:
         "a = 1)",
         "SELEC",
         "a = `b",
+        "a = '\ud83d'",
     ],
 )
 def test_what_is_no_expression_is_refused(text: str) -> None:
