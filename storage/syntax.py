@@ -156,7 +156,7 @@ def parse_tokens(tokens: Sequence[Token], text: str) -> Tree:
 
 
 def parse_condition(text: str) -> Tree:
-    """Return the tree of one expression. UnsupportedExpressionError if it is none."""
+    """Return the tree of one expression. UnsupportedExpressionError for any other text."""
     try:
         tokens = tokenize(text)
         if any(token.token_type is TokenType.SEMICOLON for token in tokens):

@@ -72,19 +72,19 @@ def canonical_row(types: Sequence[pa.DataType]) -> Callable[[Sequence[Any]], lis
     if len(forms) == 1:
         (single,) = forms
 
-        def of_one(values: Sequence[Any]) -> list[Any]:
+        def form_single(values: Sequence[Any]) -> list[Any]:
             (value,) = values
             return [None if value is None else single(value)]
 
-        return of_one
+        return form_single
 
-    def of_several(values: Sequence[Any]) -> list[Any]:
+    def form_row(values: Sequence[Any]) -> list[Any]:
         return [
             None if value is None else form(value)
             for form, value in zip(forms, values, strict=True)
         ]
 
-    return of_several
+    return form_row
 
 
 def struct_values(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:

@@ -37,7 +37,7 @@ _UNITS = {pa.lib.Type_TIMESTAMP: "us", pa.lib.Type_DURATION: "us", pa.lib.Type_T
 def xxhash64(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
     """Return for every row what Spark's ``xxhash64(columns)`` returns.
 
-    The columns are Arrow arrays of one length, of the types Spark hands over: timestamps and
+    The columns are Arrow arrays of one length, of the types that Spark uses: timestamps and
     day-time intervals (durations) in microseconds, times in nanoseconds; a year-month interval
     is its number of months, int32. TypeError for a type that has no hash (maps, calendar
     intervals, unsigned integers, other units); ValueError without columns, or where their

@@ -20,7 +20,7 @@ from .group import check_vnode_count, even_ranges
 
 
 class Move(NamedTuple):
-    """One vnode that changes hands between two mappings."""
+    """One vnode whose owner differs between two mappings."""
 
     vnode: int
     origin: int
@@ -63,7 +63,7 @@ class VnodeMapping:
         return tuple(len(vnodes) for vnodes in self._vnodes_by_unit())
 
     def vnodes_of(self, unit: int) -> tuple[int, ...]:
-        """Return the vnodes that ``unit`` owns, ascending; ValueError where it is no unit."""
+        """Return the vnodes that ``unit`` owns, ascending; ValueError if there is no such unit."""
         self._check_unit(unit)
         return tuple(vnode for vnode, owner in enumerate(self.owners) if owner == unit)
 
@@ -84,14 +84,14 @@ class VnodeMapping:
         owned = self._vnodes_by_unit()
         remaining = owned[:units] + [[] for _ in range(units - self.units)]
         shares = _shares(self.vnode_count, [len(vnodes) for vnodes in remaining])
-        given_up = [vnodes[share:] for vnodes, share in zip(remaining, shares, strict=True)]
+        surrendered = [vnodes[share:] for vnodes, share in zip(remaining, shares, strict=True)]
         wanting = (
             unit
             for unit, (vnodes, share) in enumerate(zip(remaining, shares, strict=True))
             for _ in range(share - len(vnodes))
         )
         owners = list(self.owners)
-        surplus = sorted(chain(*given_up, *owned[units:]))
+        surplus = sorted(chain(*surrendered, *owned[units:]))
         for vnode, unit in zip(surplus, wanting, strict=True):
             owners[vnode] = unit
         return VnodeMapping(tuple(owners), units)

@@ -1,7 +1,7 @@
 """The hash of one row of Python values, for point lookups; `hash` has that of columns.
 
 Promises: `scalar_hasher` gives for a row what `hash.xxhash64` gives for the same row in columns.
-Does not know: the table, as `hash` does not; which values stand for a type (`canonical`).
+Does not know: the table; which Python values a type takes (`canonical`).
 """
 
 from __future__ import annotations

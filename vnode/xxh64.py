@@ -53,19 +53,19 @@ def hash_half_words(half_words: NDArray[np.integer], seeds: Words) -> Words:
 def hash_bytes(data: Buffer, starts: Positions, lengths: Positions, seeds: Words) -> Words:
     """Return the hash of ``data[starts[i]:starts[i] + lengths[i]]`` under ``seeds[i]``, each i.
 
-    ``data`` is contiguous. Rows may stand anywhere in ``data``, in any order, and may overlap.
+    ``data`` is contiguous. Rows may be anywhere in ``data``, in any order, and may overlap.
     """
     long_rows = np.flatnonzero(lengths > _LONG)
     if not len(long_rows):
         return _hash_short(data, starts, lengths, seeds)
     hashes = np.empty(len(starts), np.uint64)
     short_rows = np.flatnonzero(lengths <= _LONG)
-    for rows, hash_rows in ((short_rows, _hash_short), (long_rows, _hash_one_by_one)):
+    for rows, hash_rows in ((short_rows, _hash_short), (long_rows, _hash_singly)):
         hashes[rows] = hash_rows(data, starts[rows], lengths[rows], seeds[rows])
     return hashes
 
 
-def _hash_one_by_one(data: Buffer, starts: Positions, lengths: Positions, seeds: Words) -> Words:
+def _hash_singly(data: Buffer, starts: Positions, lengths: Positions, seeds: Words) -> Words:
     view = data.data
     rows = zip(starts.tolist(), (starts + lengths).tolist(), seeds.tolist(), strict=True)
     digests = [xxh64_intdigest(view[start:end], seed) for start, end, seed in rows]

@@ -25,7 +25,7 @@ text_of = syntax.text_of
 def parse_expression(text: str) -> Tree:
     """Return the tree of an expression over fields, in which no column has a qualifier.
 
-    UnsupportedStatementError if it is none.
+    UnsupportedStatementError for any other text.
     """
     select = f"SELECT {text}"
     try:

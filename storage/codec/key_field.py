@@ -252,17 +252,17 @@ class _ArrayField(Field):
 
     def read(self, keys: KeyBytes, starts: Positions) -> tuple[pa.Array, Positions]:
         """Read all first elements, then all second ones: as many rounds as the longest array."""
-        rows, places, ends = np.arange(len(starts)), starts, starts.copy()
+        rows, positions, ends = np.arange(len(starts)), starts, starts.copy()
         owners: list[Positions] = []
         elements: list[pa.Array] = []
         while len(rows):
-            marks = keys.data[places]
+            marks = keys.data[positions]
             more = marks == ELEMENT
             if (marks[~more] != END_OF_ARRAY).any():
-                raise ValueError("an array of a key neither goes on nor ends")
-            ends[rows[~more]] = places[~more] + 1
+                raise ValueError("an array in a key has an unknown mark")
+            ends[rows[~more]] = positions[~more] + 1
             rows = rows[more]
-            element, places = self._element.read(keys, places[more] + 1)
+            element, positions = self._element.read(keys, positions[more] + 1)
             owners.append(rows)
             elements.append(element)
         return self._assembled(elements, owners, len(starts)), ends

@@ -118,17 +118,17 @@ class KeyCodec:
         ValueError or IndexError if the bytes are not such keys.
         """
         offsets = parts_of(keys)[1]
-        places, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
+        starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
         ascending = KeyBytes(content_of(keys))
         columns = []
         for field, descending in zip(self._fields, self._descending, strict=True):
-            column, places = field.read(ascending.inverted if descending else ascending, places)
+            column, starts = field.read(ascending.inverted if descending else ascending, starts)
             columns.append(column)
-        if not np.array_equal(places, ends):
+        if not np.array_equal(starts, ends):
             raise ValueError("a key is longer or shorter than its columns")
         return columns
 
-    def encode_one(self, values: Sequence[object]) -> bytes:
+    def encode_key(self, values: Sequence[object]) -> bytes:
         """Return the key of one row, given as Python values; the same bytes as from `encode`.
 
         Errors as of `canonical`.

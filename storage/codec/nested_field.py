@@ -10,7 +10,7 @@ relative to the data, and the data, as in the variable area of a row. A map is a
 structs of key and value. All numbers are little endian. On disk: never change.
 
 Promises: recursion over types, never over rows: the elements of all rows are the rows of one
-array. No NULL stands where the type allows none, in what is written and in what is read.
+array. There is no NULL where the type allows none, neither in what is written nor in what is read.
 Does not know: which codec the fields within have.
 """
 
@@ -199,7 +199,7 @@ def _elements_of(array: pa.Array, nulls: Nulls) -> tuple[pa.Array, Positions]:
     else:
         elements = array.values
     if nulls is not None and counts[nulls].any():
-        # A NULL array may have elements in Arrow; nobody sees them.
+        # A NULL array may have elements in Arrow; they are not stored.
         counts = np.where(nulls, 0, counts)
         return elements.take(pa.array(expand(starts, counts))), _bounds_of(counts)
     return elements.slice(offsets[0], offsets[-1] - offsets[0]), _bounds_of(counts)
@@ -285,8 +285,8 @@ def _spread(present: pa.Array, mask: NDArray[np.bool_], codec: Field) -> pa.Arra
 
     Not NULLs: a field of a NULL struct may have a type that allows none.
     """
-    places = np.where(mask, np.cumsum(mask) - 1, len(present))
-    return pa.concat_arrays([present, _blank(codec)]).take(pa.array(places))
+    indices = np.where(mask, np.cumsum(mask) - 1, len(present))
+    return pa.concat_arrays([present, _blank(codec)]).take(pa.array(indices))
 
 
 def _blank(codec: Field) -> pa.Array:

@@ -7,7 +7,7 @@ UTC, or naive for a TIMESTAMP_NTZ), datetime.time, datetime.timedelta, str and b
 Does not know: rows, NULL.
 
 An encoder raises what the canonical form raises. A decoder raises OverflowError if Python's type
-cannot hold the value, ValueError if the bytes are none.
+cannot hold the value, ValueError if the bytes are not a value of the type.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _unpack_naive_timestamp(microseconds: int) -> dt.datetime:
 
 def _unpack_time(nanoseconds: int) -> dt.time:
     if not 0 <= nanoseconds < _DAY_MICROSECONDS * 1000:
-        raise ValueError(f"{nanoseconds} ns are no time of day")
+        raise ValueError(f"{nanoseconds} ns is not a time of day")
     return (_NAIVE_EPOCH + dt.timedelta(0, 0, nanoseconds // 1000)).time()
 
 

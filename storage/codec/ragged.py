@@ -23,9 +23,9 @@ Positions: TypeAlias = NDArray[np.int64]
 
 _EMPTY = pa.scalar(b"", pa.large_binary())
 _WORD = 8
-# Rows of up to so many bytes are short: the width of the copy matters less than their number.
+# Rows of up to this many bytes are short: the width of the copy matters less than their number.
 _SHORT = 256
-# So many words of a row are looked at as numbers; what is left of longer ones as bytes.
+# This many words of a row are compared as numbers; the rest of a longer row as bytes.
 _WORDS = 4
 
 
@@ -94,9 +94,9 @@ def matrix_of(array: Bytes, width: int) -> NDArray[np.uint8]:
 
 
 def padded(array: Bytes, width: int, filler: int = 0) -> NDArray[np.bytes_]:
-    """Return rows, none longer than ``width``, as numpy's texts of that width: they compare alike.
+    """Return rows, none longer than ``width``, as numpy's texts of that width: these compare alike.
 
-    ``filler`` stands behind the rows' ends.
+    ``filler``: the byte that follows the end of a shorter row.
     """
     lengths = lengths_of(array)
     offsets = parts_of(array)[1]
@@ -108,7 +108,7 @@ def padded(array: Bytes, width: int, filler: int = 0) -> NDArray[np.bytes_]:
 
 
 def texts_of(matrix: NDArray[np.uint8]) -> NDArray[np.bytes_]:
-    """Return the rows of a matrix, at least a byte wide, as numpy's texts: they compare alike."""
+    """Return the rows of a matrix, at least a byte wide, as numpy's texts: these compare alike."""
     rows, width = matrix.shape
     texts: NDArray[np.bytes_] = np.ascontiguousarray(matrix).view(f"S{width}").reshape(rows)
     return texts
@@ -140,7 +140,7 @@ def load_matrix(buffer: Buffer, positions: Positions, width: int) -> NDArray[np.
 def gather(buffer: Buffer, starts: Positions, lengths: Positions) -> Bytes:
     """Return the rows ``buffer[starts[i]:starts[i] + lengths[i]]``, in that order, as a copy.
 
-    Rows may stand anywhere in the buffer, in any order, and may overlap.
+    Rows may be anywhere in the buffer, in any order, and may overlap.
     """
     if not len(starts):
         return pa.array([], pa.large_binary())
@@ -201,7 +201,7 @@ def equal_neighbours(array: Bytes) -> NDArray[np.bool_]:
     """Return, for each row but the first, whether it equals the row before it."""
     width = common_length(lengths_of(array))
     if width is None or width > _WORDS * _WORD:
-        # Different tails or lengths tell most rows apart; Arrow compares the rest byte by byte.
+        # Most rows differ in their lengths or their last bytes; Arrow compares the others whole.
         return np.asarray(pc.equal(array.slice(1), array.slice(0, max(len(array) - 1, 0))))
     return _repeats(_words_of_matrix(matrix_of(array, width)))
 
@@ -219,7 +219,7 @@ def sort_order(array: Bytes) -> Positions:
     return order if is_whole else _settle_ties(array, words, order)
 
 
-def first_of_each(array: Bytes) -> Positions:
+def first_of_equal(array: Bytes) -> Positions:
     """Return the index of the first of each set of equal rows, in the order of the rows' bytes.
 
     Requires what `sort_order` requires.
@@ -228,8 +228,8 @@ def first_of_each(array: Bytes) -> Positions:
     return order if not repeats.any() else order[~np.append(False, repeats)]
 
 
-def last_of_each(array: Bytes) -> Positions:
-    """Return the index of the last of each set of equal rows, as `first_of_each` the first."""
+def last_of_equal(array: Bytes) -> Positions:
+    """Return the index of the last of each set of equal rows, as `first_of_equal` the first."""
     order, repeats = _order_and_repeats(array)
     return order if not repeats.any() else order[~np.append(repeats, False)]
 
@@ -314,8 +314,8 @@ def _order_by(words: Sequence[NDArray[np.uint64]]) -> Positions:
         packed |= numbers
         packed.sort()
         packed &= (1 << room) - 1
-        places = packed.view(np.int64)
-        order = places if order is None else order[places]
+        ranks = packed.view(np.int64)
+        order = ranks if order is None else order[ranks]
     return numbers.view(np.int64) if order is None else order
 
 
@@ -364,10 +364,10 @@ def _settle_ties(array: Bytes, words: Sequence[NDArray[np.uint64]], order: Posit
     if not tied.any():
         return order
     follows = np.concatenate([[False], tied])
-    places = np.flatnonzero(follows | np.concatenate([tied, [False]]))
-    groups = np.cumsum(~follows)[places]
-    table = pa.table({"group": groups, "row": array.take(pa.array(order[places]))})
+    unsettled = np.flatnonzero(follows | np.concatenate([tied, [False]]))
+    groups = np.cumsum(~follows)[unsettled]
+    table = pa.table({"group": groups, "row": array.take(pa.array(order[unsettled]))})
     settled = pc.sort_indices(table, [("group", "ascending"), ("row", "ascending")])
     result = order.copy()
-    result[places] = order[places][np.asarray(settled)]
+    result[unsettled] = order[unsettled][np.asarray(settled)]
     return result

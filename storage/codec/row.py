@@ -1,7 +1,7 @@
 """The codec of values: the columns of a row that are not in its key, to bytes and back.
 
 Promises: what is decoded equals what was encoded, to the last bit, for every type that Spark
-hands over, however nested; batches are encoded and decoded column by column, never row by row.
+passes to Python, however nested; batches are encoded and decoded column by column, not row by row.
 Does not know: keys, the header before a row, columns' names, versions.
 
 The format is in row_body.py (rows), value_field.py (plain values) and nested_field.py (structs,
@@ -34,7 +34,7 @@ class RowCodec:
     """The codec of rows whose columns have the given types. Immutable; safe between threads."""
 
     def __init__(self, types: Sequence[DataType]) -> None:
-        """Prepare the codec. UnsupportedTypeError for a type that Spark does not hand over."""
+        """Prepare the codec. UnsupportedTypeError for a type that Spark does not pass to Python."""
         arrow_types = [arrow_type(data_type) for data_type in types]
         self._body = RowBody([_field_of(arrow) for arrow in arrow_types])
         self._point = PointRow(arrow_types)
@@ -66,14 +66,14 @@ class RowCodec:
         """
         return self._body.decode(buffer, starts, lengths, indices)
 
-    def encode_one(self, values: Sequence[Any]) -> bytes:
+    def encode_row(self, values: Sequence[Any]) -> bytes:
         """Return the bytes of one row of Python values; None is NULL.
 
         SchemaMismatchError, NullValueError, ValueRangeError as for `encode`.
         """
         return self._point.encode(values)
 
-    def decode_one(self, data: bytes, start: int) -> tuple[Any, ...]:
+    def decode_row(self, data: bytes, start: int) -> tuple[Any, ...]:
         """Return the values of the row from ``start`` to the end of ``data``.
 
         ValueError if the bytes are not those of such a row. ValueRangeError if Python's type

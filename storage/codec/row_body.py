@@ -41,7 +41,7 @@ MAX_END = 2**32 - 1
 
 # Copying this many bytes too many is cheaper than going to every row a second time.
 _WORTHWHILE_GAP = 128
-# Rows of up to so many bytes are copied in any order as fast as in their own.
+# Rows of up to this many bytes are copied in any order as fast as in ascending order.
 _SHORT_ROW = 256
 
 
@@ -101,7 +101,7 @@ class RowBody:
     ) -> list[pa.Array]:
         """Return the fields, at ``indices``, in that order, of the rows at ``starts``.
 
-        Only the bytes of these fields are touched. ValueError if the rows do not lie within the
+        Only the bytes of these fields are touched. ValueError if the rows are not within the
         buffer, or their bytes do not fit the layout. OverflowError if a field of all rows
         together is too large for one array.
         """
@@ -116,9 +116,9 @@ class RowBody:
         ):
             # It is faster to fetch many bytes in the order of their positions, each once, and to
             # move them afterwards; but the moved array may not outgrow Arrow's offsets.
-            rows, places = _ascending(starts)
+            rows, ranks = _ascending(starts)
             arrays = self._decode(buffer, starts[rows], lengths[rows], indices)
-            return [array.take(pa.array(places)) for array in arrays]
+            return [array.take(pa.array(ranks)) for array in arrays]
         return self._decode(buffer, starts, lengths, indices)
 
     def _decode(
@@ -142,7 +142,7 @@ class RowBody:
                 f"a row has {shortest} to {longest} bytes; its fields take {self.fixed_width}"
             )
         if starts.min() < 0 or (starts > len(buffer) - lengths).any():
-            raise ValueError(f"a row reaches beyond the {len(buffer)} bytes it should stand in")
+            raise ValueError(f"a row ends after the {len(buffer)} bytes that hold it")
 
     def _touched(self, indices: Sequence[int]) -> Iterable[tuple[int, int]]:
         """Return (begin, end) of the bitmap and of every slot needed, in ascending order."""
@@ -208,13 +208,13 @@ class _FixedArea:
 
 
 def _ascending(starts: Positions) -> tuple[Positions, Positions]:
-    """Return the rows in the order of their starts, each once, and every row's place there."""
+    """Return the rows in the order of their starts, each once, and every row's rank there."""
     order = np.argsort(starts)
     in_order = starts[order]
     is_first = np.concatenate([[True], in_order[1:] != in_order[:-1]])
-    places = np.empty(len(starts), np.int64)
-    places[order] = np.cumsum(is_first) - 1
-    return order[is_first], places
+    ranks = np.empty(len(starts), np.int64)
+    ranks[order] = np.cumsum(is_first) - 1
+    return order[is_first], ranks
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -67,8 +67,8 @@ class VariableField(ABC):
     ) -> pa.Array:
         """Return the array whose rows are at ``starts`` in ``buffer``, NULL where ``nulls``.
 
-        Every run must lie within the buffer; those of NULL rows must be empty. ValueError if
-        the bytes are no value of the type. OverflowError if the array would be too large.
+        Every run must be within the buffer; those of NULL rows must be empty. ValueError if
+        the bytes are not values of the type. OverflowError if the array would be too large.
         """
 
 
@@ -81,7 +81,7 @@ class PlainField(FixedField):
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.arrow_type = arrow_type
         width = arrow_type.bit_width // 8
-        # Floats travel as integers and decimals as strings of bytes, lest a bit be changed.
+        # As integers and as strings of bytes, floats and decimals keep every bit.
         self.dtype = np.dtype(f"<u{width}" if width <= 8 else f"S{width}")
 
     def slots_of(self, array: pa.Array) -> Slots:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ..codec.ragged import Bytes, first_of_each
+from ..codec.ragged import Bytes, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..log.entry import Entry
@@ -111,7 +111,7 @@ def resolved(blocks: Sequence[Block], fold: Fold | None) -> Block:
         return NOTHING
     keys = entries.key_bytes()
     if fold is None:
-        return entries.take(first_of_each(keys))
+        return entries.take(first_of_equal(keys))
     return folded_by_key(fold, entries, keys)
 
 
@@ -120,4 +120,4 @@ def keys_in(blocks: Sequence[Block]) -> Bytes:
     if not blocks:
         return NOTHING.key_bytes()
     keys = pa.concat_arrays([block.key_bytes() for block in blocks])
-    return keys.take(pa.array(first_of_each(keys)))
+    return keys.take(pa.array(first_of_equal(keys)))

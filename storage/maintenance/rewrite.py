@@ -32,7 +32,7 @@ from ..segment.writer import SegmentWriter
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import FIXED, Headers
 from ..table.merge import merge
-from ..table.resolve import Resolver, everything
+from ..table.resolve import Resolver, keep_all
 from ..table.scan import Bounds
 from ..table.tablefiles import file_source
 from .layout import (
@@ -192,7 +192,7 @@ class Resolution:
 
         ``is_bottom``: no older file remains.
         """
-        keep = self._must_remain if is_bottom else everything
+        keep = self._must_remain if is_bottom else keep_all
         for window in merge(sources, Resolver(keep, self.encoding.fold)):
             blocks = window.blocks if is_bottom else [*map(self._with_deletes, window.blocks)]
             keys = pa.concat_arrays([block.key_bytes() for block in blocks])

@@ -26,13 +26,13 @@ from .condition import (
     Matches,
     Member,
     Truth,
-    every,
-    some,
-    unknown,
+    all_of,
+    any_of,
+    is_unknown,
 )
 from .constant import Constant, check_order, fit_to_column
 from .domain import Domain, domain_of
-from .operand import FUNCTIONS, KNOWN, VALUES, Operand, OperandReader, about, refused
+from .operand import FUNCTIONS, KNOWN, VALUES, Operand, OperandReader, refusal, refusal_about
 from .pattern import escape_regex, next_prefix, parse_pattern
 from .valueset import ValueSet
 
@@ -79,17 +79,17 @@ def _check_parts(tree: Tree) -> None:
     """UnsupportedExpressionError for what no read of one table can evaluate."""
     for node in tree.walk():
         if isinstance(node, _SUBQUERIES) or (isinstance(node, exp.In) and node.args.get("query")):
-            raise refused(node, "a subquery; ask Spark for its rows first")
+            raise refusal(node, "a subquery; ask Spark for its rows first")
         if isinstance(node, exp.Window):
-            raise refused(node, "a window function, which reads other rows")
+            raise refusal(node, "a window function, which reads other rows")
         if isinstance(node, exp.AggFunc):
-            raise refused(node, "an aggregate function, which reads other rows")
+            raise refusal(node, "an aggregate function, which reads other rows")
         if isinstance(node, _CHANGING) or (
             isinstance(node, exp.Anonymous) and node.name.lower() in _CHANGING_FUNCTIONS
         ):
-            raise refused(node, "not deterministic: it may differ from read to read")
+            raise refusal(node, "not deterministic: it may differ from read to read")
         if isinstance(node, exp.Placeholder | exp.Parameter):
-            raise refused(node, "a parameter; write its value")
+            raise refusal(node, "a parameter; write its value")
 
 
 class _Binder:
@@ -112,14 +112,14 @@ class _Binder:
         if isinstance(node, exp.Column | exp.Dot | exp.Cast):
             return self._boolean(node)
         if isinstance(node, VALUES):
-            raise refused(node, "not a condition; compare it with something")
-        raise refused(node, f"a condition that is not known here; {KNOWN}")
+            raise refusal(node, "not a condition; compare it with something")
+        raise refusal(node, f"a condition that is not known here; {KNOWN}")
 
     def _and(self, node: Tree) -> Condition:
-        return every([self.condition(part) for part in operands(node, exp.And)])
+        return all_of([self.condition(part) for part in operands(node, exp.And)])
 
     def _or(self, node: Tree) -> Condition:
-        return some([self.condition(part) for part in operands(node, exp.Or)])
+        return any_of([self.condition(part) for part in operands(node, exp.Or)])
 
     def _not(self, node: Tree) -> Condition:
         return self.condition(node.this).negated()
@@ -133,7 +133,7 @@ class _Binder:
     def _boolean(self, node: Tree) -> Condition:
         operand = self._operands.read(node)
         if isinstance(operand, Constant) or operand.type != t.Boolean():
-            raise refused(
+            raise refusal(
                 node, f"of type {operand.type}; a condition is a BOOLEAN, such as a comparison"
             )
         return self._compare_constant(operand, "=", Constant(True, t.Boolean()))
@@ -141,20 +141,20 @@ class _Binder:
     def _is(self, node: Tree) -> Condition:
         test = node.expression
         if isinstance(node.this, _UNFINISHED):
-            raise refused(node, "not Spark's SQL; put the expression before IS in parentheses")
+            raise refusal(node, "not Spark's SQL; put the expression before IS in parentheses")
         if isinstance(test, exp.Null):
             return self._is_null(node.this)
         if isinstance(test, exp.Boolean):
             # An unknown condition is neither true nor false, and this test is never unknown.
             condition = self.condition(node.this)
             return IsTrue(condition if test.this else condition.negated())
-        raise refused(node, "not known; IS takes NULL, TRUE or FALSE")
+        raise refusal(node, "not known; IS takes NULL, TRUE or FALSE")
 
     def _is_null(self, node: Tree) -> Condition:
         while isinstance(node, exp.Paren):
             node = node.this
         if not isinstance(node, VALUES):
-            return unknown(self.condition(node))
+            return is_unknown(self.condition(node))
         operand = self._operands.read(node)
         if isinstance(operand, Constant):
             return Truth(operand.value is None)
@@ -162,10 +162,10 @@ class _Binder:
 
     def _between(self, node: Tree) -> Condition:
         if node.args.get("symmetric"):
-            raise refused(node, "not Spark's SQL; write BETWEEN the lower AND the higher value")
+            raise refusal(node, "not Spark's SQL; write BETWEEN the lower AND the higher value")
         low = self._compare(node, ">=", node.this, node.args["low"])
         high = self._compare(node, "<=", node.this, node.args["high"])
-        return every([low, high])
+        return all_of([low, high])
 
     # Comparisons
 
@@ -185,7 +185,7 @@ class _Binder:
                 return self._compare_constant(second, _MIRRORED[operator], first, is_null_safe)
             return _compare_columns(first, operator, second, is_null_safe)
         except UnsupportedExpressionError as error:
-            raise about(node, error) from None
+            raise refusal_about(node, error) from None
 
     def _compare_constant(
         self, operand: Operand, operator: str, constant: Constant, is_null_safe: bool = False
@@ -200,7 +200,7 @@ class _Binder:
         if operator not in _EQUALITIES:
             check_order(fitted, operand.type)
         when_null = (operator == "<>") if is_null_safe else None
-        values = domain.compared(operator, fitted.value)
+        values = domain.set_where(operator, fitted.value)
         return Member(operand.path, operand.type, values, when_null)
 
     def _compare_constants(
@@ -215,23 +215,23 @@ class _Binder:
             raise UnsupportedExpressionError(
                 f"constants of types {first.type} and {second.type} are not compared here"
             )
-        return Truth(domain.compared(operator, second.value).holds(domain.ordinal(first.value)))
+        return Truth(domain.set_where(operator, second.value).holds(domain.ordinal(first.value)))
 
     # IN
 
     def _in(self, node: Tree) -> Condition:
         choices = node.expressions
         if not choices or node.args.get("unnest") or node.args.get("field"):
-            raise refused(node, "an IN without a list of values")
+            raise refusal(node, "an IN without a list of values")
         try:
             if _is_row(node.this):
-                return some([self._equal_rows(node, node.this, choice) for choice in choices])
+                return any_of([self._equal_rows(node, node.this, choice) for choice in choices])
             return self._in_list(node.this, choices)
         except UnsupportedExpressionError as error:
-            raise about(node, error) from None
+            raise refusal_about(node, error) from None
 
     def _in_list(self, value: Tree, choices: Sequence[Tree]) -> Condition:
-        """A NULL in the list makes unknown what is not in it."""
+        """Return the condition of an IN; a NULL in the list makes it unknown for other values."""
         operand = self._operands.read(value)
         listed = [self._operands.read(choice) for choice in choices]
         constants = [choice for choice in listed if isinstance(choice, Constant)]
@@ -240,9 +240,9 @@ class _Binder:
         domain = _ordered_domain(operand.type)
         known = [constant for constant in constants if constant.value is not None]
         fitted = fit_to_column(known, operand.type, self._operands.zone)
-        values = domain.one_of(constant.value for constant in fitted)
+        values = domain.set_of(constant.value for constant in fitted)
         member = Member(operand.path, operand.type, values)
-        return member if len(known) == len(constants) else some([member, Truth(None)])
+        return member if len(known) == len(constants) else any_of([member, Truth(None)])
 
     def _compare_rows(self, node: Tree, operator: str, left: Tree, right: Tree) -> Condition:
         if operator not in ("=", "<>"):
@@ -259,7 +259,7 @@ class _Binder:
         pairs = list(zip(left.expressions, right.expressions, strict=True))
         if any(isinstance(value, exp.Null) for pair in pairs for value in pair):
             raise UnsupportedExpressionError("a NULL in a row has no type; use IS NULL")
-        return every([self._compare(node, "=", *pair, is_null_safe=True) for pair in pairs])
+        return all_of([self._compare(node, "=", *pair, is_null_safe=True) for pair in pairs])
 
     # Text and functions
 
@@ -269,29 +269,29 @@ class _Binder:
         if isinstance(node, exp.Escape):
             like, escape = node.this, self._text(node.expression)
             if len(escape) != 1:
-                raise refused(node, "an ESCAPE that is not one character")
+                raise refusal(node, "an ESCAPE that is not one character")
         if not isinstance(like, exp.Like):
-            raise refused(node, "not known here; LIKE is")
+            raise refusal(node, "not known here; LIKE is")
         try:
             pattern = parse_pattern(self._text(like.expression), escape)
             operand = self._text_column(like.this)
         except UnsupportedExpressionError as error:
-            raise about(node, error) from None
+            raise refusal_about(node, error) from None
         condition: Condition
         if pattern.is_text:
-            values = _ordered_domain(_TEXT).compared("=", pattern.prefix)
+            values = _ordered_domain(_TEXT).set_where("=", pattern.prefix)
             condition = Member(operand.path, operand.type, values)
         elif pattern.is_prefix:
             condition = _prefix_test(operand, pattern.prefix)
         else:
             parts = [_prefix_test(operand, pattern.prefix)] if pattern.prefix else []
-            condition = every([*parts, _regex_test(node, operand, pattern.regex)])
+            condition = all_of([*parts, _regex_test(node, operand, pattern.regex)])
         return condition.negated() if like.args.get("negate") else condition
 
     def _function(self, node: Tree) -> Condition:
         name, arguments = node.name.lower(), node.expressions
         if name not in FUNCTIONS or len(arguments) != (1 if name.startswith("is") else 2):
-            raise refused(node, f"a function that is not known here; {KNOWN}")
+            raise refusal(node, f"a function that is not known here; {KNOWN}")
         if name == "isnan":
             return self._is_nan(node, arguments[0])
         if name in ("isnull", "isnotnull"):
@@ -306,21 +306,21 @@ class _Binder:
     def _is_nan(self, node: Tree, argument: Tree) -> Condition:
         operand = self._operands.read(argument)
         if isinstance(operand, Constant) or not isinstance(operand.type, t.Float | t.Double):
-            raise refused(node, f"a test of {operand.type}; isnan takes a FLOAT or DOUBLE column")
-        values = _ordered_domain(operand.type).compared("=", float("nan"))
+            raise refusal(node, f"a test of {operand.type}; isnan takes a FLOAT or DOUBLE column")
+        values = _ordered_domain(operand.type).set_where("=", float("nan"))
         return Member(operand.path, operand.type, values, when_null=False)
 
     def _text(self, node: Tree) -> str:
         operand = self._operands.read(node)
         if isinstance(operand, Constant) and isinstance(operand.value, str):
             return operand.value
-        raise refused(node, "not a constant text, which is needed here")
+        raise refusal(node, "not a constant text, which is needed here")
 
     def _text_column(self, node: Tree) -> Operand:
         operand = self._operands.read(node)
         if isinstance(operand, Operand) and operand.type == _TEXT:
             return operand
-        raise refused(node, f"not a column of type STRING, but {operand.type}")
+        raise refusal(node, f"not a column of type STRING, but {operand.type}")
 
 
 # After these, Spark's grammar takes nothing but the end of the value.
@@ -383,5 +383,5 @@ def _regex_test(node: Tree, operand: Operand, regex: str) -> Matches:
     try:
         pc.match_substring_regex(pa.array([""]), regex)
     except pa.ArrowInvalid:
-        raise refused(node, "a pattern that is too long") from None
+        raise refusal(node, "a pattern that is too long") from None
     return Matches(operand.path, regex)

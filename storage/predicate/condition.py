@@ -1,15 +1,15 @@
 """Conditions over the columns of a table, and which rows of a batch fulfil them.
 
     Truth                 true, false or unknown for every row
-    Member                a column's value is in a set; has an answer for NULL
-    Comparison            two columns compare so
+    Member                a column's value is in a set; NULL has an answer of its own
+    Comparison            a comparison of two columns
     Matches               a text matches a pattern
-    Every, Some           all of several conditions, any of them
+    And, Or               all of several conditions, any of them
     IsTrue                another condition is true, or it is not: never unknown
 
-There is no NOT: ``negated`` returns the condition that is true where this one is false. So a part
-only has to say where it is true, and three-valued logic needs two values: an unknown condition is
-not true, and neither is its negation.
+There is no NOT: ``negated`` returns the condition that is true where this one is false. So a
+condition only says for which rows it is true, and three-valued logic needs two values: an unknown
+condition is not true, and its negation is not true either.
 
 Does not know: SQL text, types' rules, keys.
 """
@@ -108,7 +108,7 @@ class Member(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Condition):
-    """Two columns of one type compare so.
+    """A comparison of two columns of one type.
 
     With ``null_safe``, NULL equals NULL and nothing else, and is never unknown.
     """
@@ -166,8 +166,8 @@ class Matches(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Every(Condition):
-    """All parts are true; `every` makes it."""
+class And(Condition):
+    """All parts are true; `all_of` makes it."""
 
     parts: tuple[Condition, ...]
 
@@ -177,7 +177,7 @@ class Every(Condition):
 
     def negated(self) -> Condition:
         """Return that some part is false."""
-        return some([part.negated() for part in self.parts])
+        return any_of([part.negated() for part in self.parts])
 
     def columns(self) -> Iterator[str]:
         """Yield those of the parts."""
@@ -186,8 +186,8 @@ class Every(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Some(Condition):
-    """Any part is true; `some` makes it."""
+class Or(Condition):
+    """Any part is true; `any_of` makes it."""
 
     parts: tuple[Condition, ...]
 
@@ -197,7 +197,7 @@ class Some(Condition):
 
     def negated(self) -> Condition:
         """Return that every part is false."""
-        return every([part.negated() for part in self.parts])
+        return all_of([part.negated() for part in self.parts])
 
     def columns(self) -> Iterator[str]:
         """Yield those of the parts."""
@@ -226,19 +226,19 @@ class IsTrue(Condition):
         return self.condition.columns()
 
 
-def unknown(condition: Condition) -> Condition:
+def is_unknown(condition: Condition) -> Condition:
     """Return the condition that another one is unknown."""
-    return Every((IsTrue(condition, False), IsTrue(condition.negated(), False)))
+    return And((IsTrue(condition, False), IsTrue(condition.negated(), False)))
 
 
-def every(parts: Sequence[Condition]) -> Condition:
+def all_of(parts: Sequence[Condition]) -> Condition:
     """Return the AND of some conditions, in which the sets of one column become one set."""
-    return _joined(parts, Every, intersection)
+    return _joined(parts, And, intersection)
 
 
-def some(parts: Sequence[Condition]) -> Condition:
+def any_of(parts: Sequence[Condition]) -> Condition:
     """Return the OR of some conditions, in which the sets of one column become one set."""
-    return _joined(parts, Some, union)
+    return _joined(parts, Or, union)
 
 
 def column_at(batch: pa.RecordBatch, path: Path) -> pa.Array:
@@ -259,7 +259,7 @@ def valid_rows(array: pa.Array) -> Flags:
 
 def _joined(
     parts: Sequence[Condition],
-    kind: type[Every] | type[Some],
+    kind: type[And] | type[Or],
     join: Callable[[Sequence[ValueSet]], ValueSet],
 ) -> Condition:
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, kind) else [part])]

@@ -19,14 +19,14 @@ from ..schema import types as t
 from ..schema.schema import TableSchema
 from .condition import (
     NEGATED,
+    And,
     Comparison,
     Condition,
-    Every,
     IsTrue,
     Matches,
     Member,
+    Or,
     Path,
-    Some,
     Truth,
 )
 from .domain import Domain, domain_of
@@ -68,10 +68,10 @@ def condition_to_json(condition: Condition) -> Json:
                 "pattern": pattern,
                 "expected": expected,
             }
-        case Every(parts):
-            return {"kind": "every", "parts": [condition_to_json(part) for part in parts]}
-        case Some(parts):
-            return {"kind": "some", "parts": [condition_to_json(part) for part in parts]}
+        case And(parts):
+            return {"kind": "and", "parts": [condition_to_json(part) for part in parts]}
+        case Or(parts):
+            return {"kind": "or", "parts": [condition_to_json(part) for part in parts]}
         case IsTrue(inner, expected):
             return {"kind": "is_true", "of": condition_to_json(inner), "expected": expected}
     raise AssertionError(f"unknown condition {condition!r}")
@@ -99,10 +99,10 @@ def condition_from_json(value: Json, schema: TableSchema, depth: int = 0) -> Con
             path, data_type = _column(value["column"], schema)
             _check_type(str(t.String()), data_type)
             return Matches(path, _regex(value["pattern"]), _flag(value["expected"]))
-        case "every":
-            return Every(_parts(value["parts"], schema, depth))
-        case "some":
-            return Some(_parts(value["parts"], schema, depth))
+        case "and":
+            return And(_parts(value["parts"], schema, depth))
+        case "or":
+            return Or(_parts(value["parts"], schema, depth))
         case "is_true":
             inner = condition_from_json(value["of"], schema, depth + 1)
             return IsTrue(inner, _flag(value["expected"]))

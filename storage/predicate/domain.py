@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ..codec.sortable import LONG_DECIMAL_PRECISION, sortable
 from ..schema import types as t
-from .valueset import Ordinal, ValueSet, toggled
+from .valueset import Ordinal, ValueSet, set_of_cuts
 
 _DAYS_OF_YEAR_ONE = datetime.date(1970, 1, 1).toordinal()
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -91,10 +91,10 @@ class Domain:
             cuts = []
         return ValueSet(self.least, tuple(cuts))
 
-    def compared(self, operator: str, value: Any) -> ValueSet:
+    def set_where(self, operator: str, value: Any) -> ValueSet:
         """Return the values that compare so (``= <> < <= > >=``) with one value.
 
-        That one need not be a value of the type itself: 1.5 is between two integers.
+        The value need not be one of the type: 1.5 is between two integers.
         """
         ordinal, is_exact = self._floor(value)
         above = self.after(ordinal)
@@ -113,7 +113,7 @@ class Domain:
         assert operator == ">=", operator
         return self.between(not_below, None)
 
-    def one_of(self, values: Iterable[Any]) -> ValueSet:
+    def set_of(self, values: Iterable[Any]) -> ValueSet:
         """Return the set of those of some values that the type has."""
         floors = [ordinal for ordinal, is_exact in map(self._floor, values) if is_exact]
         ordinals = sorted({ordinal for ordinal in floors if self._has(ordinal)})
@@ -121,7 +121,7 @@ class Domain:
         # After the last value of the type there is nothing to cut off.
         if self.most is not None and cuts and cuts[-1] == self.most + 1:
             cuts.pop()
-        return toggled(self.least, cuts)
+        return set_of_cuts(self.least, cuts)
 
     def _has(self, ordinal: Ordinal) -> bool:
         if not isinstance(ordinal, int) or not isinstance(self.least, int) or self.most is None:
@@ -133,7 +133,7 @@ class Domain:
     def sort_keys(self, array: pa.Array) -> NDArray[Any] | pa.Array:
         """Return numbers, or an Arrow array of bytes, that compare as the values do.
 
-        What is in the place of a NULL means nothing.
+        Those of NULLs are arbitrary.
         """
         form = sortable(self.type)
         if form is None:

@@ -18,12 +18,12 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from ..schema.schema import Column, KeyColumn, KeyRange, TableSchema
-from .condition import Condition, Every, Member, Some, Truth
+from .condition import And, Condition, Member, Or, Truth
 from .domain import domain_of
 from .valueset import Ordinal, ValueSet, intersection, union
 
 MOST_RANGES = 16_384
-# Up to so many values, a range in one key column is taken value by value.
+# A range in one key column of at most this many values is taken value by value.
 _FEW_VALUES = 64
 
 _Box: TypeAlias = tuple[ValueSet | None, ...]
@@ -63,9 +63,9 @@ def _boxes(condition: Condition, keys: Sequence[Column]) -> list[_Box]:
             is_free = values.is_everything or domain_of(condition.type) is None
             side = None if is_free else values
             return [tuple(side if index == position else None for index in range(len(names)))]
-        case Every(parts):
+        case And(parts):
             return _crossed([_boxes(part, keys) for part in parts], len(names))
-        case Some(parts):
+        case Or(parts):
             boxes = [box for part in parts for box in _boxes(part, keys)]
             return boxes if len(boxes) <= MOST_RANGES else [_hull(boxes)]
     return [(None,) * len(names)]
@@ -205,7 +205,7 @@ class _Key:
 
 
 def _bound(value: Any) -> tuple[Any, ...]:
-    # A value that Python does not have is no bound.
+    # A value that Python cannot hold is not used as a bound.
     return () if value is None else (value,)
 
 

@@ -40,12 +40,12 @@ class RefusalError(UnsupportedExpressionError):
     """A refusal that says which part of the expression it is about."""
 
 
-def refused(node: Tree, reason: str) -> RefusalError:
+def refusal(node: Tree, reason: str) -> RefusalError:
     """Return the refusal of a part; ``reason`` follows "is"."""
     return RefusalError(f"{shown(text_of(node))} is {reason}")
 
 
-def about(node: Tree, error: UnsupportedExpressionError) -> RefusalError:
+def refusal_about(node: Tree, error: UnsupportedExpressionError) -> RefusalError:
     """Return a refusal with the part it is about, unless it names a smaller one already."""
     if isinstance(error, RefusalError):
         return error
@@ -80,7 +80,7 @@ class OperandReader:
                 return self._cast(node)
             case exp.Literal() | exp.HexString() | exp.Boolean() | exp.Null():
                 return _literal(node)
-        raise refused(node, _reason(node))
+        raise refusal(node, _reason(node))
 
     def _column(self, node: exp.Column | exp.Dot) -> Operand:
         names = _names(node)
@@ -111,7 +111,7 @@ class OperandReader:
         literal = inner.this if isinstance(inner, exp.Cast) else inner
         is_number = isinstance(literal, exp.Literal) and not literal.is_string
         if not is_number and not _has_decimal_suffix(inner):
-            raise refused(node, "computed; a minus may be before a number only")
+            raise refusal(node, "computed; a minus may be before a number only")
         number = _number(node, f"-{literal.name}")
         if not isinstance(inner, exp.Cast):
             return number
@@ -121,17 +121,17 @@ class OperandReader:
         target = _target(node)
         value = self.read(node.this)
         if isinstance(value, Operand):
-            raise refused(node, "a cast of a column; compare the column itself")
+            raise refusal(node, "a cast of a column; compare the column itself")
         return self._cast_constant(node, value, target)
 
     def _cast_constant(self, node: Tree, constant: Constant, target: t.DataType) -> Constant:
         if isinstance(target, t.Float) and isinstance(constant.type, t.Double):
             # 1e-3F is the float nearest to the number, CAST(1e-3 AS FLOAT) that to a double.
-            raise refused(node, "a FLOAT with an exponent; write it without, or as a DOUBLE")
+            raise refusal(node, "a FLOAT with an exponent; write it without, or as a DOUBLE")
         try:
             return cast(constant, target, self.zone)
         except UnsupportedExpressionError as error:
-            raise about(node, error) from None
+            raise refusal_about(node, error) from None
 
 
 def _has_decimal_suffix(node: Tree) -> bool:
@@ -155,26 +155,26 @@ def _number(node: Tree, text: str) -> Constant:
     try:
         return number_constant(text)
     except UnsupportedExpressionError as error:
-        raise about(node, error) from None
+        raise refusal_about(node, error) from None
 
 
 def _names(node: exp.Column | exp.Dot) -> list[str]:
     parts = node.parts
     if not all(isinstance(part, exp.Identifier) for part in parts):
-        raise refused(node, "not the name of a column")
+        raise refusal(node, "not the name of a column")
     return [part.name for part in parts]
 
 
 def _target(node: exp.Cast) -> t.DataType:
     """Return the type that a cast names."""
     if node.args.get("format"):
-        raise refused(node, "a cast with a format; write the value in its own type")
+        raise refusal(node, "a cast with a format; write the value in its own type")
     if node.to.this in _INSTANTS:
         return t.Timestamp()
     try:
         return parse_type(text_of(node.to))
     except (SchemaError, UnsupportedTypeError) as error:
-        raise refused(node, f"a cast to an unknown type: {error}") from None
+        raise refusal(node, f"a cast to an unknown type: {error}") from None
 
 
 def _reason(node: Tree) -> str:

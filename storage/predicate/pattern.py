@@ -51,7 +51,7 @@ def parse_pattern(text: str, escape: str = "\\") -> Pattern:
             if escaped is None or escaped not in ("%", "_", escape):
                 raise UnsupportedExpressionError(
                     f"the pattern {text!r} has the escape character {escape!r} before "
-                    f"{'its end' if escaped is None else repr(escaped)}; it must stand before "
+                    f"{'its end' if escaped is None else repr(escaped)}; it must be before "
                     f"'%', '_' or itself"
                 )
             _append(parts, escaped)

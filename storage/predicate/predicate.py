@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..errors import OptionError, SchemaMismatchError, UnsupportedExpressionError
 from ..instant import zone_of
 from ..schema.schema import KeyRange, TableSchema
-from .condition import Condition, every
+from .condition import Condition, all_of
 from .condition_json import condition_from_json, condition_to_json
 from .keyspace import key_ranges
 
@@ -78,7 +78,7 @@ class Predicate:
     def all_of(cls, predicates: Sequence[Predicate]) -> Predicate:
         """Return the predicate that is true where all of several are; there must be one."""
         conditions = [predicate.condition for predicate in predicates]
-        return cls(predicates[0].schema, every(conditions))
+        return cls(predicates[0].schema, all_of(conditions))
 
     @cached_property
     def json(self) -> str:

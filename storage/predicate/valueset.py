@@ -83,7 +83,7 @@ def _steps(values: ValueSet) -> Iterator[tuple[Ordinal, int]]:
         yield cut, -1 if index % 2 else 1
 
 
-def toggled(least: Ordinal, cuts: Sequence[Ordinal]) -> ValueSet:
+def set_of_cuts(least: Ordinal, cuts: Sequence[Ordinal]) -> ValueSet:
     """Return the set with these cuts, which ascend; two that are equal cancel each other."""
     distinct: list[Ordinal] = []
     for cut in cuts:

@@ -125,12 +125,12 @@ def pack(keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     long = lengths_of(keys) >= _GROUP_KEY_BYTES
     if not long.any():
         return keys, values
-    places = np.flatnonzero(long)
+    indices = np.flatnonzero(long)
     group_keys, group_values, starts = _groups(
-        keys.take(pa.array(places)), values.take(pa.array(places))
+        keys.take(pa.array(indices)), values.take(pa.array(indices))
     )
     short = np.flatnonzero(~long)
-    order = pa.array(np.argsort(np.concatenate([short, places[starts]]), kind="stable"))
+    order = pa.array(np.argsort(np.concatenate([short, indices[starts]]), kind="stable"))
     rows = pa.array(short)
     return (
         pa.concat_arrays([keys.take(rows), group_keys]).take(order),

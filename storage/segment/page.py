@@ -91,7 +91,7 @@ class Pages:
         if root == _NO_PAGE:
             return np.empty(0, np.int64)
         if root >= len(self._buffer) // self._page_size:
-            raise ValueError("the root of the tree lies beyond the end of the file")
+            raise ValueError("the root of the tree is beyond the end of the file")
         pages = np.array([root], np.int64)
         for _ in range(depth - 1):
             nodes = self._branches = self._nodes(pages, _BRANCH_PAGE)

@@ -24,8 +24,8 @@ from ..log.entry import SegmentRecord
 from ..paths import segment_path
 from .segment import DescriptorShare, SegmentFile
 
-# Segments may use one in so many of the process's descriptors, and at most this number: the kernel
-# bounds the maps of a process too.
+# Segments use at most this share, 1 / _SHARE, of the descriptors of the process, and at most this
+# many: the kernel limits the maps of a process too.
 _SHARE = 4
 _MOST_KEPT = 8192
 
@@ -33,12 +33,12 @@ _MOST_KEPT = 8192
 class SegmentRegistry:
     """Open segments by path. Safe between threads and across ``fork``."""
 
-    def __init__(self, kept: int) -> None:
-        """``kept``: how many segments to keep open when nobody holds them, and how many
+    def __init__(self, capacity: int) -> None:
+        """``capacity``: how many unused segments to keep open, and how many
         descriptors all open ones may take together.
         """
-        self._kept = kept
-        self._share = DescriptorShare(kept)
+        self._capacity = capacity
+        self._share = DescriptorShare(capacity)
         self._lock = threading.Lock()
         self._open: weakref.WeakValueDictionary[str, SegmentFile] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, SegmentFile] = OrderedDict()
@@ -65,7 +65,7 @@ class SegmentRegistry:
                 self._check_once(segment, record)
             self._open[path] = self._recent[path] = segment
             self._recent.move_to_end(path)
-            while len(self._recent) > self._kept:
+            while len(self._recent) > self._capacity:
                 self._recent.popitem(last=False)
             return segment
 
@@ -132,7 +132,7 @@ def _missing_file_error(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise SegmentMissingError(
-            f"{path}: the log names this segment but the file is gone; if it was vacuumed "
+            f"{path}: the log names this segment, but the file is missing; if it was vacuumed "
             "under a long reader, read again, else restore it from a backup"
         ) from error
 

@@ -66,7 +66,7 @@ def find_prefixes(pages: Pages, prefixes: Bytes, most: Positions | None = None) 
     return _read(pages, (first, begins), (last, ends), counts, most)
 
 
-def reaches(pages: Pages, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
+def has_entries_between(pages: Pages, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
     """Return for each pair, low <= high, whether there is an entry from low to high.
 
     Entries whose keys begin with ``highs[i]`` count. ValueError or IndexError if a page is damaged.

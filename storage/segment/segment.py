@@ -31,7 +31,7 @@ from ..paths import segment_path
 from .block import Block
 from .key import successor
 from .page import LayoutError, Pages
-from .search import PrefixMatches, find_prefixes, reaches
+from .search import PrefixMatches, find_prefixes, has_entries_between
 
 _ROWS_A_CALL = 65_536
 _BYTES_A_CALL = 8 << 20
@@ -160,7 +160,9 @@ def _lmdb_errors(path: str) -> Iterator[None]:
                 "free some space and write again"
             ) from error
         if "data format" in text:
-            raise CorruptionError(f"{path}: the file is no segment, or damaged: {text}") from error
+            raise CorruptionError(
+                f"{path}: the file is not a segment, or is damaged: {text}"
+            ) from error
         raise FilesystemError(f"{path}: LMDB cannot use the file: {text}") from error
 
 
@@ -339,7 +341,7 @@ class SegmentFile:
         with self._reporting_damage():
             return find_prefixes(pages, prefixes, most)
 
-    def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
+    def has_entries_between(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
         """Return for each pair of keys whether there may be an entry between them: see `search`.
 
         CorruptionError, naming the file, if a page is damaged.
@@ -348,7 +350,7 @@ class SegmentFile:
         if pages is None:
             return np.ones(len(lows), np.bool_)
         with self._reporting_damage():
-            return reaches(pages, lows, highs)
+            return has_entries_between(pages, lows, highs)
 
     def _find_prefixes_by_cursor(self, prefixes: Bytes) -> PrefixMatches:
         """Return what `find_prefixes` does, all entries, through LMDB's own cursor."""

@@ -3,7 +3,7 @@
 Promises: segments are sorted and have at most about 64 MiB, with at most one entry per key; of two
 entries of one key in one segment the one added last remains. Memory is bounded by a few times a
 segment, whatever is written. Readers do not see a segment until a commit names it. A writer that
-failed once keeps failing, so that nobody commits without what it lost.
+failed once keeps failing, so that no commit lacks the rows that it lost.
 Does not know: epochs. Which of two segments wins is decided by their order in the commit.
 """
 
@@ -23,7 +23,7 @@ from relstate.vnode import shards_of
 from ..codec.ragged import (
     Bytes,
     Positions,
-    last_of_each,
+    last_of_equal,
     lengths_of,
     load,
     parts_of,
@@ -146,7 +146,7 @@ class SegmentWriter:
         self._pending, self._pending_bytes = [], 0
         if self._fold is not None:
             keys, values = self._fold(keys, values)
-        order = last_of_each(keys)
+        order = last_of_equal(keys)
         tables = statistics(keys, values, order, self._vnode_count, self._shards)
         if has_long(keys):
             keys, values = pack(keys.take(pa.array(order)), values.take(pa.array(order)))

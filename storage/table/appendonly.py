@@ -125,8 +125,8 @@ def _doubtful(older: StorageTable, keys: Bytes) -> Bytes:
     vnodes = vnodes_in(keys)
     starts = np.flatnonzero(np.append(True, vnodes[1:] != vnodes[:-1]))
     counts = np.diff(np.append(starts, len(keys)))
-    lows, highs = (keys.take(pa.array(places)) for places in (starts, starts + counts - 1))
-    is_met = older.reaches(lows, highs)
+    lows, highs = (keys.take(pa.array(indices)) for indices in (starts, starts + counts - 1))
+    is_met = older.has_entries_between(lows, highs)
     return keys if is_met.all() else keys.filter(pa.array(np.repeat(is_met, counts)))
 
 

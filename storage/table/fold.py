@@ -3,7 +3,7 @@
 Versions are applied in the order of the commits. One whose version column is lower than that of an
 earlier one is not applied (NULL is lowest, equal ones are); a put replaces the row, a delete
 removes it but keeps its version in force, a partial row gives it the columns that are not NULL, and
-a row of kind ignore counts only where there is none.
+a row of kind ignore becomes the row only if there is none.
 
 Promises: folding some neighbouring versions first, and the result with the others later, gives the
 same; for partial and ignore with a version column only if the earliest are among those folded
@@ -110,7 +110,8 @@ def _applied(versions: Bytes, groups: Positions) -> Flags:
     Entries are grouped by key, the newest of a group first.
     """
     ranks = _ranks(versions)
-    # Upside down the earliest come first; groups far apart keep the running maximum to their own.
+    # Reversed, the earliest come first. Ranks of a later group are higher than all of the groups
+    # before it, so that the running maximum starts again with each group.
     reach = int(ranks.max()) + 1
     upside_down = (groups[-1] - groups[::-1]) * reach + ranks[::-1]
     highest = np.maximum.accumulate(upside_down)

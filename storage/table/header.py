@@ -114,7 +114,7 @@ class Headers:
         return visible
 
 
-def headers(
+def encode_headers(
     kinds: NDArray[np.uint8] | int,
     schema_version: int,
     rows: int,

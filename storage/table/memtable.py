@@ -34,16 +34,16 @@ from ..segment.block import Block
 Flags = NDArray[np.bool_]
 _NO_BYTES = pa.array([], pa.large_binary())
 _NO_POSITIONS = np.empty(0, np.int64)
-# The position of the value that stands for an absent row.
+# The position of the value of an absent row.
 _ABSENT = 0
-# Single changes become arrays when they hold so many bytes: as Python objects they take twice the
-# memory, but are found faster.
+# Single changes become arrays when they hold this many bytes: as Python objects they take twice the
+# memory, but are looked up faster.
 _SINGLE_BYTES = 64 << 20
 # Smaller arrays of values are joined with the next.
 _SMALL_BYTES = 1 << 20
 # Values that no change refers to are dropped above this size, if they are most of the values.
 _COMPACT_BYTES = 64 << 20
-# What is handed out at once has about so many bytes.
+# A part of the changes has about this many bytes.
 _PART_BYTES = 8 << 20
 _COMPARED_ROWS = 65_536
 
@@ -210,7 +210,7 @@ class MemTable:
             return None
         return Transition(self._values.get(self._before[row]), self._values.get(self._after[row]))
 
-    def apply_one(self, key: bytes, change: Transition) -> None:
+    def apply_change(self, key: bytes, change: Transition) -> None:
         """Add the change of one row. ConsistencyError (strict) if it does not fit."""
         earlier = self.get(key)
         if earlier is not None:

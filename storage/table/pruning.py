@@ -24,7 +24,7 @@ from ..segment.key import PREFIX_BYTES, vnode_of
 from .encoding import Encoding
 from .scan import Bounds
 
-# Finding a range in one file costs about as much as reading so many rows (measured: 80 us).
+# Finding a range in one file costs about as much as reading this many rows (measured: 80 us).
 _ROWS_A_SEEK = 512
 _FEW_SEEKS = 1024
 
@@ -49,7 +49,7 @@ class Pruning:
 class Pruned:
     """The ``points``, distinct full keys, and the ``ranges`` of full keys, ascending.
 
-    No point lies in a range, and ranges do not overlap.
+    No point is in a range, and ranges do not overlap.
     """
 
     points: Bytes
@@ -69,8 +69,8 @@ def prune(
 ) -> Pruned:
     """Return what to read for some ranges of keys, which may overlap, in some vnodes.
 
-    Where they would lie in more than ``most_seeks`` places, the range around those that lie in
-    every vnode stands for them.
+    If there are more than ``most_seeks`` of them in all vnodes, those that are in every vnode are
+    replaced by the one range around them.
     """
     vnodes = {vnode for group in groups for vnode in group}
     points, everywhere, by_vnode = _sorted_out(encoding, keys, vnodes)
@@ -124,7 +124,7 @@ def worthwhile_seeks(rows: int, files: int) -> int:
     return max(_FEW_SEEKS, rows // _ROWS_A_SEEK) // max(files, 1)
 
 
-def spans(pruned: Pruned) -> list[Bounds]:
+def enclosing_ranges(pruned: Pruned) -> list[Bounds]:
     """Return for each vnode, ascending, the range that encloses all that is read of it."""
     ranges = [(low, high) for low, high in pruned.ranges]
     ranges += [(key, key + b"\0") for key in pruned.points.to_pylist()]
@@ -196,12 +196,12 @@ def _hull(bounds: Sequence[Bounds]) -> Bounds:
 
 
 def _outside(points: set[bytes], ranges: Sequence[Bounds]) -> list[bytes]:
-    """Return the full keys that lie in none of the ranges, ascending."""
+    """Return the full keys that are in none of the ranges, ascending."""
     starts = [low for low, _ in ranges]
     outside = []
     for key in sorted(points):
-        place = bisect_right(starts, key) - 1
-        high = ranges[place][1] if place >= 0 else key
+        index = bisect_right(starts, key) - 1
+        high = ranges[index][1] if index >= 0 else key
         if high is not None and key >= high:
             outside.append(key)
     return outside

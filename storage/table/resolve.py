@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, equal_neighbours, first_of_each, gather, sort_order
+from ..codec.ragged import Bytes, Positions, equal_neighbours, first_of_equal, gather, sort_order
 from ..segment.block import Block
 from .fold import Fold
 from .header import Headers
@@ -62,18 +62,18 @@ class Resolver:
         return self._folded(self.fold, blocks)
 
     def _newest(self, blocks: Sequence[Block]) -> Window:
-        winners = first_of_each(pa.concat_arrays([row_keys(block) for block in blocks]))
+        winners = first_of_equal(pa.concat_arrays([row_keys(block) for block in blocks]))
         bounds = np.cumsum([0, *(len(block) for block in blocks)])
-        is_kept = np.zeros(bounds[-1], np.bool_)
-        is_kept[winners] = True
-        is_kept &= np.concatenate([self.keep(block) for block in blocks])
-        ranks = np.cumsum(is_kept) - 1
+        is_chosen = np.zeros(bounds[-1], np.bool_)
+        is_chosen[winners] = True
+        is_chosen &= np.concatenate([self.keep(block) for block in blocks])
+        ranks = np.cumsum(is_chosen) - 1
         return Window(
             tuple(
-                _chosen(block, is_kept[start:stop])
+                _chosen(block, is_chosen[start:stop])
                 for block, (start, stop) in zip(blocks, itertools.pairwise(bounds), strict=True)
             ),
-            ranks[winners[is_kept[winners]]],
+            ranks[winners[is_chosen[winners]]],
         )
 
     def _folded(self, fold: Fold, blocks: Sequence[Block]) -> Window:
@@ -90,7 +90,7 @@ class Resolver:
 def folded_by_key(fold: Fold, entries: Block, keys: Bytes) -> Block:
     """Return some entries, at least one, the newest of a key first, folded to one per key.
 
-    ``keys`` are what tells their keys apart and orders them. The result is in that order.
+    ``keys``: bytes that compare as the keys of the entries do. The result is in their order.
     """
     order = sort_order(keys)
     repeats = np.append(False, equal_neighbours(keys.take(pa.array(order))))
@@ -105,12 +105,12 @@ def fold_entries(fold: Fold, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
     return folded.key_bytes(), folded.value_bytes()
 
 
-def everything(block: Block) -> Flags:
+def keep_all(block: Block) -> Flags:
     """Keep every entry."""
     return np.ones(len(block), np.bool_)
 
 
-def visible_at(time: Callable[[], int]) -> Callable[[Block], Flags]:
+def keep_visible(time: Callable[[], int]) -> Callable[[Block], Flags]:
     """Return what keeps the rows visible at a time; ``time`` is called if a row expires."""
 
     def keep(block: Block) -> Flags:

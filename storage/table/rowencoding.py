@@ -135,7 +135,7 @@ class RowEncoding:
         since 1970 (int64) a row, `NEVER` for none. Columns are matched by name and cast exactly; of
         a deleted row only the key, and the version column if there is one, are used.
         SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
-        the table, UnknownOperationError if a kind is none.
+        the table, UnknownOperationError for an unknown kind.
         """
         if kinds is None:
             rows = self.schema.conform(batch)
@@ -250,7 +250,7 @@ class RowEncoding:
                 f"table {self.name}: {len(values)} values where the primary key has "
                 f"{len(self.key_names)}, {', '.join(self.key_names)}"
             )
-        return self._prefix_codecs[len(values)].encode_one(values) if values else b""
+        return self._prefix_codecs[len(values)].encode_key(values) if values else b""
 
     # One row
 
@@ -291,7 +291,7 @@ class RowEncoding:
             if values[index] is None:
                 self._fail_null(index)
         body = [value for value, (in_key, _) in zip(values, self._order, strict=True) if not in_key]
-        return self._values.encode_one(body)
+        return self._values.encode_row(body)
 
     def _fail_null(self, index: int) -> NoReturn:
         kind = NullKeyError if self._order[index][0] else NullValueError
@@ -318,7 +318,7 @@ class RowEncoding:
 
         It has the visible columns.
         """
-        body = self._values.decode_one(value)
+        body = self._values.decode_row(value)
         return None if body is None else self._row_type(self._arranged((*key, *body)))
 
 

@@ -110,13 +110,13 @@ _LEAST_LEAVES, _MOST_LEAVES = 4, 512
 _LEAVES_ALL_VNODES = 8192
 # Up to this size a scan in key order sorts in memory; above it, it merges the vnodes.
 _SORTED = Limits(rows=262_144, size=64 << 20)
-# Blocks of small ranges are joined to about so many rows.
+# Blocks of small ranges are joined to about this many rows.
 _JOINED_ROWS = 16_384
-# Batches of matching rows are joined until they have so many.
+# Batches of matching rows are joined until they have this many.
 _LEAST_MATCHES = 8192
 
 Source = Callable[[Bounds, int, bool], Iterator[Block]]
-"""Reads one sorted run: blocks within bounds, of at most so many leaf pages, descending or not."""
+"""Reads one sorted run: blocks within bounds, with at most some leaf pages each, descending or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some ranges in the order of the primary key.
 
-        A range must lie within one vnode unless the scan `sorts_in_memory`.
+        A range must be within one vnode unless the scan `sorts_in_memory`.
         """
         if self.sorts_in_memory:
             yield from self._sorted_in_memory(ranges, descending)
@@ -229,7 +229,7 @@ def _share_buffers(left: Block, right: Block) -> bool:
     return left.keys is right.keys and left.values is right.values
 
 
-def matching(
+def matching_rows(
     batches: Iterable[pa.RecordBatch], where: Predicate, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns ``names`` of the rows that match a predicate, in their order."""

@@ -195,7 +195,7 @@ class StateTable:
                 f"table {self._encoding.name}: a strict delete needs the whole old row; use "
                 "delete(row)"
             )
-        self._apply_one(self._encoding.encode_key(key), Transition(None, None))
+        self._apply_change(self._encoding.encode_key(key), Transition(None, None))
 
     def update(self, old: Sequence[Any], new: Sequence[Any]) -> None:
         """Replace a row by another of the same key. ConsistencyError if the keys differ."""
@@ -289,9 +289,9 @@ class StateTable:
 
     def _apply(self, row: Sequence[Any], before: bytes | None, after: bytes | None) -> None:
         key = self._encoding.key_of(row)
-        self._apply_one(self._encoding.encode_key(key), Transition(before, after))
+        self._apply_change(self._encoding.encode_key(key), Transition(before, after))
 
-    def _apply_one(self, full_key: bytes, change: Transition) -> None:
+    def _apply_change(self, full_key: bytes, change: Transition) -> None:
         keys = pa.array([full_key], pa.large_binary())
         if self._owned is not None:
             self._check_owned(keys)
@@ -299,7 +299,7 @@ class StateTable:
             value = self._encoding.encode_delete() if change.after is None else change.after
             self._stream.add(keys, pa.array([value], pa.large_binary()))
         elif self._mem_table is not None:
-            self._mem_table.apply_one(full_key, change)
+            self._mem_table.apply_change(full_key, change)
 
     def _uncommitted(self) -> Block | None:
         return self._mem_table.changes().block() if self._mem_table else None
@@ -314,21 +314,21 @@ class StateTable:
     def _check_committed(self, changes: Transitions) -> None:
         """ConsistencyError unless the rows that changes expect to be committed are."""
         stored = self._committed.get_values(changes.keys)
-        places = np.asarray(
+        indices = np.asarray(
             pc.fill_null(pc.index_in(changes.keys, value_set=stored.key_bytes()), -1)
         )
-        had_row, has_row = changes.had_row, places >= 0
-        has_row[has_row] = stored.values[stored.value_starts[places[has_row]]] == Kind.PUT
+        had_row, has_row = changes.had_row, indices >= 0
+        has_row[has_row] = stored.values[stored.value_starts[indices[has_row]]] == Kind.PUT
         wrong = has_row != had_row
         both = np.flatnonzero(has_row & had_row)
-        values = stored.take(places[both]).value_bytes()
+        values = stored.take(indices[both]).value_bytes()
         expected = changes.values.take(changes.before[both])
         wrong[both[np.asarray(pc.not_equal(values, expected))]] = True
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             expected_row = "the old row it names" if had_row[row] else "no row"
-            found_row = "another row" if had_row[row] else "one"
-            committed_row = found_row if has_row[row] else "none"
+            actual_row = "another row" if had_row[row] else "one"
+            committed_row = actual_row if has_row[row] else "none"
             raise ConsistencyError(
                 f"{self._encoding.describe(changes.keys[row].as_py())}: the change expects "
                 f"{expected_row} to be committed, but there is {committed_row}; clear the state "

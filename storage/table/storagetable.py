@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, first_of_each
+from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError, SchemaMismatchError
 from ..log.entry import TableDefinition
@@ -36,10 +36,18 @@ from .encoding import Encoding
 from .fold import Fold
 from .header import expiry_of
 from .prefixes import PrefixReader
-from .pruning import Pruned, check_vnodes, prune, ranges_in, single_vnodes, spans, worthwhile_seeks
+from .pruning import (
+    Pruned,
+    check_vnodes,
+    enclosing_ranges,
+    prune,
+    ranges_in,
+    single_vnodes,
+    worthwhile_seeks,
+)
 from .record import Row
-from .resolve import Resolver, everything, visible_at
-from .scan import Bounds, Limits, Piece, Scan, joined_ranges, matching
+from .resolve import Resolver, keep_all, keep_visible
+from .scan import Bounds, Limits, Piece, Scan, joined_ranges, matching_rows
 from .tablefiles import TableFiles
 
 _POINTS_AT_ONCE = 4096
@@ -66,7 +74,7 @@ class StorageTable:
         self.encoding = encoding
         self._environment = environment
         self._time = time
-        self._resolver = Resolver(visible_at(time), encoding.fold)
+        self._resolver = Resolver(keep_visible(time), encoding.fold)
         self._files = TableFiles(environment, segments, encoding, verify, epoch)
 
     def reads(self, definition: TableDefinition, segments: Sequence[PlacedSegment]) -> bool:
@@ -188,8 +196,8 @@ class StorageTable:
         if newest is not None:
             entries = newest.followed_by(entries)
         # `index_in` returns the first of equal keys, which is the newest.
-        places = pc.index_in(full_keys, value_set=entries.key_bytes())
-        rows = np.asarray(pc.fill_null(places, -1)).astype(np.int64)
+        indices = pc.index_in(full_keys, value_set=entries.key_bytes())
+        rows = np.asarray(pc.fill_null(indices, -1)).astype(np.int64)
         live = rows >= 0
         live[live] = self._resolver.keep(entries.take(rows[live]))
         piece = Piece((entries.take(rows[live]),), None)
@@ -200,7 +208,7 @@ class StorageTable:
         if longkey.has_long(full_keys):
             values = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
             return Block.of_pairs([(key, value) for key, value in values if value is not None])
-        distinct_keys = full_keys.take(pa.array(first_of_each(full_keys)))
+        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
         if self.encoding.fold is not None:
             return self._get_values_folded(self.encoding.fold, distinct_keys)
         remaining = distinct_keys.to_pylist()
@@ -221,7 +229,7 @@ class StorageTable:
             if (candidates := _keys_within(keys, span))
         )
         blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
-        return Resolver(everything, fold).all_of(blocks)
+        return Resolver(keep_all, fold).all_of(blocks)
 
     # Scans
 
@@ -252,7 +260,7 @@ class StorageTable:
             batches = self._read_range(keys, groups, read_columns, newest)
         else:
             batches = self._read_pruned(pruned, read_columns, newest)
-        yield from matching(batches, where, [column.name for column in result_columns])
+        yield from matching_rows(batches, where, [column.name for column in result_columns])
 
     def scan_in_order(
         self,
@@ -275,13 +283,13 @@ class StorageTable:
         groups = self._groups(vnodes)
         pruned = None if where is None else self._pruned(where, groups, keys)
         if pruned is not None:
-            ranges = spans(pruned)
+            ranges = enclosing_ranges(pruned)
         else:
             cut = groups if scan.sorts_in_memory else single_vnodes(groups)
             ranges = ranges_in(self.encoding, cut, keys)
         batches = scan.sorted_batches(ranges, descending=descending)
         if where is not None:
-            yield from matching(batches, where, names)
+            yield from matching_rows(batches, where, names)
             return
         for batch in batches:
             yield batch.select(names)
@@ -293,14 +301,14 @@ class StorageTable:
             for block in run.source(bounds, _LEAVES_OF_KEYS, False):
                 yield block.key_bytes()
 
-    def reaches(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
+    def has_entries_between(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
         """Return for each pair of full keys, low <= high, whether there may be an entry between.
 
         Neither may be a long key.
         """
         reached = np.zeros(len(lows), np.bool_)
         for file in self._files.opened:
-            reached |= file.reaches(lows, highs)
+            reached |= file.has_entries_between(lows, highs)
         return reached
 
     def count(

@@ -87,7 +87,7 @@ class Table:
         return pa.Table.from_batches(reader.scan_in_order(columns), schema)
 
     def count(self, *, where: str | None = None, time_zone: str = "UTC") -> int:
-        """Return the number of rows, or of those that a SQL expression wants, as in `scan`."""
+        """Return the number of rows, or of those that match a SQL expression, as in `scan`."""
         reader = self._reader()
         return reader.count(where=_predicate(reader, where, time_zone))
 

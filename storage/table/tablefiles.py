@@ -114,7 +114,7 @@ class TableFiles:
     @property
     def runs(self) -> tuple[Run, ...]:
         """The files as sorted runs, the newest first."""
-        return runs(self.segments, self.opened, self._encoding.table_id)
+        return sorted_runs(self.segments, self.opened, self._encoding.table_id)
 
     @property
     def with_spans(self) -> tuple[tuple[SegmentFile, Span], ...]:
@@ -133,14 +133,14 @@ class TableFiles:
         return by_vnode[vnode_of(full_key)]
 
 
-def runs(
+def sorted_runs(
     segments: Sequence[PlacedSegment], files: Sequence[SegmentFile], table_id: int
 ) -> tuple[Run, ...]:
     """Return the runs of a table's segments, the newest first; ``files`` are theirs."""
     table_runs: list[Run] = []
     pairs = zip(segments, files, strict=True)
-    for _, same_place in groupby(pairs, lambda pair: (pair[0].epoch, pair[0].rank)):
-        spans = [(file, span_of(placed, table_id)) for placed, file in same_place]
+    for _, siblings in groupby(pairs, lambda pair: (pair[0].epoch, pair[0].rank)):
+        spans = [(file, span_of(placed, table_id)) for placed, file in siblings]
         spans.sort(key=itemgetter(1))
         if _overlap([span for _, span in spans]):
             table_runs += (Run((file_span,)) for file_span in spans)

@@ -29,7 +29,7 @@ from .encoding import Encoding, encoding_of
 from .header import NEVER
 from .resolve import fold_entries
 
-# About so much of a batch is encoded at once: that takes several times as much memory.
+# About this much of a batch is encoded at once, which takes several times as much memory.
 _BATCH_BYTES = 8 << 20
 _SECOND = 1_000_000
 _MOST_SECONDS = (int(NEVER) - 1) // _SECOND // 2
@@ -146,8 +146,8 @@ class Lifetime:
         """
         expiries = np.full(rows, self._row, np.int64)
         if ttls is not None:
-            places = np.flatnonzero(np.asarray(ttls.is_valid()))
-            expiries[places] = self._now + self._seconds(ttls.take(pa.array(places))) * _SECOND
+            indices = np.flatnonzero(np.asarray(ttls.is_valid()))
+            expiries[indices] = self._now + self._seconds(ttls.take(pa.array(indices))) * _SECOND
         if kinds is not None:
             expiries[kinds == Kind.DELETE] = self._delete
         return expiries if (expiries != NEVER).any() else None

@@ -29,7 +29,7 @@ from ..schema.schema import Column, KeyColumn, TableSchema
 from ..segment.block import Block
 from ..segment.key import Kind
 from .fold import Fold
-from .header import FIXED, Headers, body_start, headers, is_delete
+from .header import FIXED, Headers, body_start, encode_headers, is_delete
 
 UPSERTS = {"overwrite": Kind.PUT, "partial": Kind.PARTIAL, "ignore": Kind.IGNORE}
 """The kind of an entry that upserts a row, by the table's merge behaviour."""
@@ -46,9 +46,9 @@ class _Layout:
         return RowCodec([column.type for column in self.schema.value_columns])
 
     @cached_property
-    def places(self) -> dict[int, int]:
-        """The place of each column in a body, by the column's id."""
-        return {column.id: place for place, column in enumerate(self.schema.value_columns)}
+    def indices(self) -> dict[int, int]:
+        """The index of each column in a body, by the column's id."""
+        return {column.id: index for index, column in enumerate(self.schema.value_columns)}
 
 
 class ValueEncoding:
@@ -83,7 +83,7 @@ class ValueEncoding:
     ) -> Bytes:
         """Return the values of rows in the table's schema, none of them a delete.
 
-        ``kinds``: one `Kind` per row, None for upserts. ``expiries``: int64, see `headers`.
+        ``kinds``: one `Kind` per row, None for upserts. ``expiries``: int64, see `encode_headers`.
         """
         columns = [rows.column(name) for name in self.names]
         header = self._common_header(kinds, expiries)
@@ -92,7 +92,7 @@ class ValueEncoding:
                 return constant(header, rows.num_rows)
             return self._codec.encode(columns, header)
         versions = None if self._version is None else self._versions(rows)
-        row_headers = headers(
+        row_headers = encode_headers(
             self.upsert if kinds is None else kinds,
             self._schema.version,
             rows.num_rows,
@@ -111,7 +111,8 @@ class ValueEncoding:
             return self._header
         if not len(expiries) or (expiries != expiries[0]).any():
             return None
-        header: bytes = headers(self.upsert, self._schema.version, 1, expiries[:1])[0].as_py()
+        headers = encode_headers(self.upsert, self._schema.version, 1, expiries[:1])
+        header: bytes = headers[0].as_py()
         return header
 
     def encode_deletes(self, batch: pa.RecordBatch, expiries: Positions | None = None) -> Bytes:
@@ -121,7 +122,7 @@ class ValueEncoding:
         the lowest version.
         """
         versions = None if self._version is None else self._versions(batch)
-        return headers(Kind.DELETE, self._schema.version, batch.num_rows, expiries, versions)
+        return encode_headers(Kind.DELETE, self._schema.version, batch.num_rows, expiries, versions)
 
     def _versions(self, batch: pa.RecordBatch) -> Bytes:
         """Return the version column of a batch as bytes that compare as its values do."""
@@ -153,16 +154,16 @@ class ValueEncoding:
             return self._decode(self._layout, block, starts, lengths, columns)
         _check_headers(row_headers)
         versions = np.unique(row_headers.schema_versions).tolist()
-        parts, places = [], []
+        parts, row_indices = [], []
         for version in versions:
             rows = np.flatnonzero(row_headers.schema_versions == version)
             starts, lengths = row_headers.body_starts[rows], row_headers.body_lengths[rows]
             layout = self._layout_of(version)
             parts.append(self._decode(layout, block, starts, lengths, columns))
-            places.append(rows)
+            row_indices.append(rows)
         if len(parts) == 1:
             return parts[0]
-        order = pa.array(np.argsort(np.concatenate(places), kind="stable"))
+        order = pa.array(np.argsort(np.concatenate(row_indices), kind="stable"))
         return {
             column.name: pa.concat_arrays([part[column.name] for part in parts]).take(order)
             for column in columns
@@ -183,15 +184,15 @@ class ValueEncoding:
         columns: Sequence[Column],
     ) -> dict[str, pa.Array]:
         """Return columns of rows that are encoded under one schema."""
-        stored = [column for column in columns if column.id in layout.places]
-        places = [layout.places[column.id] for column in stored]
-        arrays = layout.codec.decode(block.values, starts, places, lengths) if places else []
+        stored = [column for column in columns if column.id in layout.indices]
+        indices = [layout.indices[column.id] for column in stored]
+        arrays = layout.codec.decode(block.values, starts, indices, lengths) if indices else []
         by_name = {
             column.name: _widened(array, arrow_type(column.type))
             for column, array in zip(stored, arrays, strict=True)
         }
         for column in columns:
-            if column.id not in layout.places:
+            if column.id not in layout.indices:
                 by_name[column.name] = pa.nulls(len(starts), arrow_type(column.type))
         return by_name
 
@@ -208,27 +209,27 @@ class ValueEncoding:
         versions = None
         if self._version is not None:
             versions = Headers(newest).versions
-        row_headers = headers(kinds, self._schema.version, len(firsts), None, versions)
+        row_headers = encode_headers(kinds, self._schema.version, len(firsts), None, versions)
         return concat([row_headers, self._codec.encode(columns, b"")]) if columns else row_headers
 
     # One row
 
-    def encode_one(self, values: Sequence[Any]) -> bytes:
+    def encode_row(self, values: Sequence[Any]) -> bytes:
         """Return the value (a put) of a row, given the values of the columns not in its key."""
-        return self._header + self._codec.encode_one(values)
+        return self._header + self._codec.encode_row(values)
 
-    def decode_one(self, value: bytes) -> tuple[Any, ...] | None:
+    def decode_row(self, value: bytes) -> tuple[Any, ...] | None:
         """Return the values of the columns not in the key; None if the value is a delete."""
         if value.startswith(self._header):
-            return self._codec.decode_one(value, FIXED.size)
+            return self._codec.decode_row(value, FIXED.size)
         if is_delete(value):
             return None
         block = Block.of_pairs([(b"", value)])
         if int(Headers(block).schema_versions[0]) == self._schema.version:
-            return self._codec.decode_one(value, body_start(value))
+            return self._codec.decode_row(value, body_start(value))
         columns = self.decode(block, self._schema.value_columns)
         body = self._codec.encode([columns[name] for name in self.names], b"")
-        return self._codec.decode_one(body[0].as_py(), 0)
+        return self._codec.decode_row(body[0].as_py(), 0)
 
 
 def _column_of(schema: TableSchema, column_id: int | None) -> Column | None:
@@ -249,5 +250,5 @@ def _first_valid(array: pa.Array, firsts: Positions) -> pa.Array:
     """Return of each group of values the first that is not NULL; NULL where all are."""
     count = len(array)
     valid = np.asarray(array.is_valid())
-    places = np.minimum.reduceat(np.where(valid, np.arange(count), count), firsts)
-    return array.take(pa.array(places, mask=places == count))
+    indices = np.minimum.reduceat(np.where(valid, np.arange(count), count), firsts)
+    return array.take(pa.array(indices, mask=indices == count))

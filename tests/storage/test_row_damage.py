@@ -39,7 +39,7 @@ def test_any_damage_is_an_error_or_other_values(data: DataObject, types: list[t.
         for array in batch_of(codec, damaged, len(types)):
             array.validate(full=True)
     with suppress(ValueError, ValueRangeError):
-        assert len(codec.decode_one(b"head" + damaged, 4)) == len(types)
+        assert len(codec.decode_row(b"head" + damaged, 4)) == len(types)
 
 
 TEXTS = [t.String(), t.Int(), t.String()]
@@ -93,7 +93,7 @@ def test_damage_is_told(types: list[t.DataType], damaged: str) -> None:
     with pytest.raises(ValueError, match=told):
         batch_of(codec, row, len(types))
     with pytest.raises(ValueError, match=told):
-        codec.decode_one(b"head" + row, 4)
+        codec.decode_row(b"head" + row, 4)
 
 
 def test_boolean_of_another_byte_is_told() -> None:
@@ -105,7 +105,7 @@ def test_boolean_of_another_byte_is_told() -> None:
 def test_time_after_midnight_is_told() -> None:
     """A time that no day has is not turned into one of another day."""
     with pytest.raises(ValueError, match="time of day"):
-        RowCodec([t.Time()]).decode_one(b"\x00" + (86_400 * 10**9).to_bytes(8, "little"), 0)
+        RowCodec([t.Time()]).decode_row(b"\x00" + (86_400 * 10**9).to_bytes(8, "little"), 0)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_time_after_midnight_is_told() -> None:
 def test_row_beyond_its_buffer_is_told(start: int, length: int, data_type: t.DataType) -> None:
     """Positions that leave the buffer are a ValueError; memory beyond it is never read."""
     codec = RowCodec([data_type])
-    row: Any = codec.encode_one([7] if data_type == t.BigInt() else [[]])
+    row: Any = codec.encode_row([7] if data_type == t.BigInt() else [[]])
     buffer = np.frombuffer(row.ljust(10, b"\0"), np.uint8)
     with pytest.raises(ValueError, match="a row"):
         codec.decode(buffer, np.array([0, start]), [0], np.array([len(row), length]))

@@ -31,7 +31,7 @@ def test_what_is_shown_is_read_back(case: tuple[types.DataType, Any]) -> None:
 
     read = parse_key([word], [types.Field("k", data_type)])
 
-    assert codec.encode_one(read) == codec.encode_one([value])
+    assert codec.encode_key(read) == codec.encode_key([value])
 
 
 @pytest.mark.parametrize(

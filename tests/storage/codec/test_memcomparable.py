@@ -181,7 +181,7 @@ def test_the_bytes_on_disk_never_change(
     encoded = codec.encode([array_of(data_type, [value])])
 
     assert encoded[0].as_py().hex() == expected.replace(" ", "")
-    assert codec.encode_one([value]) == bytes.fromhex(expected)
+    assert codec.encode_key([value]) == bytes.fromhex(expected)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_one_key_is_a_batch_of_one(case: Keys) -> None:
     """A key encoded by itself has the bytes that it has in a batch."""
     rows = zip(*[column.to_pylist() for column in case.columns], strict=True)
 
-    assert [case.codec.encode_one(row) for row in rows] == case.encoded()
+    assert [case.codec.encode_key(row) for row in rows] == case.encoded()
 
 
 @given(decimals().flatmap(lambda kind: st.tuples(st.just(kind), values_of(kind, False))))
@@ -287,7 +287,7 @@ def test_a_decimal_is_one_key_however_it_is_written(case: tuple[t.DataType, Deci
     data_type, value = case
     codec = KeyCodec([data_type], [KeyColumn(1)])
 
-    assert codec.encode_one([Context(prec=40).normalize(value)]) == codec.encode_one([value])
+    assert codec.encode_key([Context(prec=40).normalize(value)]) == codec.encode_key([value])
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_one_value_that_does_not_fit_is_refused(ddl: str, value: Any) -> None:
     codec = KeyCodec([parse_type(ddl)], [KeyColumn(1)])
 
     with pytest.raises(ValueRangeError, match="does not fit"):
-        codec.encode_one([value])
+        codec.encode_key([value])
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_one_value_of_another_type_is_refused(ddl: str, value: Any) -> None:
     codec = KeyCodec([parse_type(ddl)], [KeyColumn(1)])
 
     with pytest.raises(SchemaMismatchError, match="is not of"):
-        codec.encode_one([value])
+        codec.encode_key([value])
 
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
@@ -356,26 +356,26 @@ def test_a_key_of_too_few_or_many_values_is_refused(values: list[int]) -> None:
     codec = KeyCodec([t.Int(), t.Int()], [KeyColumn(1), KeyColumn(2)])
 
     with pytest.raises(SchemaMismatchError):
-        codec.encode_one(values)
+        codec.encode_key(values)
 
 
 def test_numpy_integers_are_integers() -> None:
     """A key taken from a numpy array encodes as the Python integer does."""
     codec = KeyCodec([t.BigInt(), t.Int()], [KeyColumn(1), KeyColumn(2, True, False)])
 
-    assert codec.encode_one([np.int64(-5), np.int32(7)]) == codec.encode_one([-5, 7])
+    assert codec.encode_key([np.int64(-5), np.int32(7)]) == codec.encode_key([-5, 7])
 
 
 def test_a_struct_may_be_a_tuple() -> None:
     """A struct's fields may be given by name or by place."""
     codec = KeyCodec([parse_type("STRUCT<a: INT, b: ARRAY<STRING>>")], [KeyColumn(1)])
 
-    assert codec.encode_one([(1, ("x",))]) == codec.encode_one([{"b": ["x"], "a": 1}])
+    assert codec.encode_key([(1, ("x",))]) == codec.encode_key([{"b": ["x"], "a": 1}])
 
 
 def test_a_float_is_looked_up_at_the_width_of_its_column() -> None:
     """A Python float is rounded to a FLOAT column's 32 bits first, and to 0 if it vanishes."""
     codec = KeyCodec([t.Float()], [KeyColumn(1)])
 
-    assert codec.encode_one([0.1]) == codec.encode_one([float(np.float32(0.1))])
-    assert codec.encode_one([-1e-50]) == codec.encode_one([0.0])
+    assert codec.encode_key([0.1]) == codec.encode_key([float(np.float32(0.1))])
+    assert codec.encode_key([-1e-50]) == codec.encode_key([0.0])

@@ -65,9 +65,9 @@ def test_single_rows_are_those_of_batches(
     for row, values in zip(
         encoded, zip(*(c.to_pylist() for c in columns), strict=True), strict=True
     ):
-        assert b"HEAD" + codec.encode_one(values) == row
+        assert b"HEAD" + codec.encode_row(values) == row
         expected = tuple(map(point_value, values, types))
-        assert comparable(codec.decode_one(row, 4)) == comparable(expected)
+        assert comparable(codec.decode_row(row, 4)) == comparable(expected)
 
 
 @pytest.mark.parametrize("data_type", PLAIN_TYPES, ids=str)
@@ -81,8 +81,8 @@ def test_each_plain_type(data_type: t.DataType, data: DataObject) -> None:
         for row, value in zip(
             codec.encode([column], b"").to_pylist(), column.to_pylist(), strict=True
         ):
-            assert codec.encode_one([value]) == row
-            assert comparable(codec.decode_one(row, 0)) == comparable((value,))
+            assert codec.encode_row([value]) == row
+            assert comparable(codec.decode_row(row, 0)) == comparable((value,))
 
 
 PAIR = t.Struct((t.Field("x", t.Int()), t.Field("y", t.String(), False)))
@@ -119,7 +119,7 @@ def test_what_is_taken_and_what_is_returned(
 ) -> None:
     """Every form in which a value may be given comes back in the one form of its type."""
     codec = RowCodec([data_type])
-    (found,) = codec.decode_one(codec.encode_one([given_value]), 0)
+    (found,) = codec.decode_row(codec.encode_row([given_value]), 0)
     assert repr(found) == repr(returned)
 
 
@@ -174,7 +174,7 @@ def test_value_that_does_not_fit_is_refused(
     """A value of another type, or beyond its type, is an error, never another value."""
     codec = RowCodec([t.Int(), data_type])
     with pytest.raises(error):
-        codec.encode_one([5, value])
+        codec.encode_row([5, value])
 
 
 def test_refusal_names_the_value_and_its_type() -> None:
@@ -183,7 +183,7 @@ def test_refusal_names_the_value_and_its_type() -> None:
     with pytest.raises(
         ValueRangeError, match=r"\[1, 9{20}.*\.\.\. is not a value of list<.*int64>"
     ):
-        codec.encode_one([1, [1, int("9" * 70)], "a"])
+        codec.encode_row([1, [1, int("9" * 70)], "a"])
 
 
 def test_wrong_number_of_values_is_refused() -> None:
@@ -191,7 +191,7 @@ def test_wrong_number_of_values_is_refused() -> None:
     codec = RowCodec([t.Int(), t.Int()])
     for values in ([], [1], [1, 2, 3]):
         with pytest.raises(SchemaMismatchError, match="2 values"):
-            codec.encode_one(values)
+            codec.encode_row(values)
 
 
 @pytest.mark.parametrize(
@@ -214,4 +214,4 @@ def test_dates_beyond_python_are_told(data_type: t.DataType, stored: int) -> Non
     codec = RowCodec([data_type])
     row = codec.encode([column], b"")[0].as_py()
     with pytest.raises(ValueRangeError, match="scan"):
-        codec.decode_one(row, 0)
+        codec.decode_row(row, 0)

@@ -46,7 +46,7 @@ def test_first_of_each_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
     """Of equal rows the first is named, and rows come in byte order."""
     rows = terminated(rows)
 
-    firsts = ragged.first_of_each(bytes_array(rows))
+    firsts = ragged.first_of_equal(bytes_array(rows))
 
     assert firsts.tolist() == [rows.index(row) for row in sorted(set(rows))]
 
@@ -56,7 +56,7 @@ def test_last_of_each_names_the_last_of_equal_rows(rows: list[bytes]) -> None:
     """Of equal rows the last is named, and rows come in byte order."""
     rows = terminated(rows)
 
-    lasts = ragged.last_of_each(bytes_array(rows))
+    lasts = ragged.last_of_equal(bytes_array(rows))
 
     assert lasts.tolist() == [len(rows) - 1 - rows[::-1].index(row) for row in sorted(set(rows))]
 

@@ -164,7 +164,7 @@ def test_many_columns() -> None:
     for wanted in ([400], [0, 400], [3, 2, 397, 1], [*range(401)]):
         for index, array in zip(wanted, decoded(codec, rows, wanted), strict=True):
             assert_same(columns[index], array)
-    assert codec.decode_one(rows[0], 0) == tuple(column[0].as_py() for column in columns)
+    assert codec.decode_row(rows[0], 0) == tuple(column[0].as_py() for column in columns)
 
 
 STRUCT = t.Struct((t.Field("a", t.SmallInt(), False), t.Field("b", t.String())))
@@ -253,7 +253,7 @@ def test_format(row: list[tuple[t.DataType, Any]], expected: str) -> None:
     columns = [pa.array([value], arrow_type(kind)) for kind, value in row]
     codec = RowCodec(types)
     assert codec.encode(columns, b"").to_pylist() == [golden]
-    assert codec.encode_one(values) == golden
+    assert codec.encode_row(values) == golden
     for column, found in zip(columns, decoded(codec, [golden], [*range(len(row))]), strict=True):
         assert_same(column, found)
 
@@ -271,8 +271,8 @@ def test_empty_batch() -> None:
 def test_rows_without_columns_have_a_body_of_no_bytes() -> None:
     """A codec of no columns decodes nothing from nothing."""
     codec = RowCodec([])
-    assert codec.encode_one([]) == b""
-    assert codec.decode_one(HEAD, 4) == ()
+    assert codec.encode_row([]) == b""
+    assert codec.decode_row(HEAD, 4) == ()
     assert decoded(codec, [b"", b""], []) == []
 
 
@@ -330,7 +330,7 @@ def test_null_within_a_value_that_allows_none_is_refused(
     with pytest.raises(NullValueError):
         codec.encode([pa.array(values, arrow_type(data_type))], b"")
     with pytest.raises(NullValueError):
-        codec.encode_one(values)
+        codec.encode_row(values)
 
 
 def test_row_of_more_than_4_gib_is_refused() -> None:
@@ -347,7 +347,7 @@ def test_row_of_more_than_4_gib_is_refused() -> None:
 def test_column_of_more_than_2_gib_is_refused() -> None:
     """Rows whose text one array of Arrow cannot hold are refused, and are not called damaged."""
     codec, size = RowCodec([t.Int(), t.Binary()]), 1_000_000_000
-    row = codec.encode_one([7, b""])
+    row = codec.encode_row([7, b""])
     buffer = np.zeros(len(row) + size, np.uint8)
     buffer[: len(row)] = np.frombuffer(row, np.uint8)
     buffer[5:9] = np.frombuffer(size.to_bytes(4, "little"), np.uint8)
@@ -360,7 +360,7 @@ def test_column_of_more_than_2_gib_is_refused() -> None:
 def test_columns_not_asked_for_are_not_touched() -> None:
     """A column that cannot be decoded does not hinder another one."""
     codec = RowCodec([t.String(), t.Int()])
-    row = codec.encode_one(["ab", 5]).replace(b"ab", b"\xff\xfe")
+    row = codec.encode_row(["ab", 5]).replace(b"ab", b"\xff\xfe")
     assert decoded(codec, [row], [1])[0].to_pylist() == [5]
     with pytest.raises(ValueError, match="UTF8"):
         decoded(codec, [row], [0])

@@ -8,7 +8,7 @@ import pyarrow as pa
 from relstate.storage import Kind
 from relstate.storage.feed.history import ABSENT, Changes, History
 from relstate.storage.segment.block import Block
-from relstate.storage.table.header import headers
+from relstate.storage.table.header import encode_headers
 
 Entry = tuple[str, str | None]
 
@@ -18,7 +18,7 @@ def block_of(*entries: Entry) -> Block:
     pairs = []
     for key, row in entries:
         kind = Kind.DELETE if row is None else Kind.PUT
-        header: bytes = headers(kind, 1, 1)[0].as_py()
+        header: bytes = encode_headers(kind, 1, 1)[0].as_py()
         pairs.append((key.encode(), header + (row or "").encode()))
     return Block.of_pairs(pairs)
 

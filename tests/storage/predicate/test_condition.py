@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from relstate.storage import types as t
 from relstate.storage.predicate.condition import (
+    And,
     Comparison,
     Condition,
-    Every,
     IsTrue,
     Matches,
     Member,
-    Some,
+    Or,
     Truth,
+    all_of,
+    any_of,
     column_at,
-    every,
-    some,
-    unknown,
+    is_unknown,
 )
 from relstate.storage.predicate.valueset import ValueSet
 
@@ -61,10 +61,10 @@ atoms = st.one_of(
 conditions = st.recursive(
     atoms,
     lambda inner: st.one_of(
-        st.builds(every, st.lists(inner, min_size=1, max_size=3)),
-        st.builds(some, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(all_of, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(any_of, st.lists(inner, min_size=1, max_size=3)),
         st.builds(IsTrue, inner, st.booleans()),
-        st.builds(unknown, inner),
+        st.builds(is_unknown, inner),
     ),
     max_leaves=6,
 )
@@ -82,9 +82,9 @@ def truths(condition: Condition) -> Truths:
             return [_compared(row[left], row[right], operator, null_safe) for row in ROWS]
         case Matches((name,), pattern, expected):
             return [_matched(row[name], pattern, expected) for row in ROWS]
-        case Every(parts):
+        case And(parts):
             return reduce(_and, map(truths, parts))
-        case Some(parts):
+        case Or(parts):
             return [*map(_not, reduce(_and, ([*map(_not, truths(part))] for part in parts)))]
         case IsTrue(inner, expected):
             return [(truth is True) == expected for truth in truths(inner)]
@@ -119,7 +119,7 @@ def test_a_condition_holds_where_it_is_true(condition: Condition) -> None:
 
     assert condition.holds(BATCH).tolist() == [truth is True for truth in expected]
     assert condition.negated().holds(BATCH).tolist() == [truth is False for truth in expected]
-    assert unknown(condition).holds(BATCH).tolist() == [truth is None for truth in expected]
+    assert is_unknown(condition).holds(BATCH).tolist() == [truth is None for truth in expected]
 
 
 @given(condition=conditions)
@@ -135,10 +135,10 @@ def test_sets_of_one_column_become_one() -> None:
     """So thousands of ORs are one search."""
     points = [Member(("a",), t.Int(), ValueSet(-9, (n, n + 1))) for n in range(0, 100, 2)]
 
-    condition = some([*points, Truth(None)])
-    assert isinstance(condition, Some)
+    condition = any_of([*points, Truth(None)])
+    assert isinstance(condition, Or)
     assert len(condition.parts) == 2
-    assert isinstance(some(points), Member)
+    assert isinstance(any_of(points), Member)
 
 
 def test_a_field_is_null_where_what_holds_it_is() -> None:

@@ -88,7 +88,7 @@ def test_a_batch_is_compared_as_its_ordinals(
     keys = ordinals(data_type, values)
     array = stored(data_type, values)
     for value, key in zip(constants(data_type, values), keys, strict=True):
-        chosen = domain.compared(operator, value)
+        chosen = domain.set_where(operator, value)
         expected = [_compare(one, operator, key) for one in keys]
         assert domain.contains(array.slice(1), chosen).tolist() == expected
         assert [chosen.holds(one) for one in keys] == expected
@@ -105,7 +105,7 @@ def test_many_values_are_found_at_once(chosen: list[int], values: list[int]) -> 
     """However many ranges they form."""
     domain = domain_of(t.Int())
     assert domain is not None
-    found = domain.contains(pa.array(values, pa.int32()), domain.one_of(list(chosen)))
+    found = domain.contains(pa.array(values, pa.int32()), domain.set_of(list(chosen)))
 
     assert found.tolist() == [value in chosen for value in values]
 
@@ -117,7 +117,7 @@ def test_minus_zero_and_nans_are_one() -> None:
     bits = np.array([0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64)
 
     assert domain.ordinal(-0.0) == domain.ordinal(0.0)
-    assert domain.contains(pa.array(bits), domain.compared("=", NAN)).all()
+    assert domain.contains(pa.array(bits), domain.set_where("=", NAN)).all()
 
 
 def test_what_has_no_order_has_no_domain() -> None:
@@ -154,11 +154,11 @@ def test_a_constant_between_two_values_equals_none(
     last = domain.ordinal(below)
     assert isinstance(last, int)
 
-    assert domain.compared("=", constant).is_empty
-    assert domain.compared("<>", constant).is_everything
-    assert domain.compared("<", constant) == domain.compared("<=", constant)
-    assert domain.compared(">", constant) == domain.compared(">=", constant)
-    assert domain.compared("<", constant).holds(last)
+    assert domain.set_where("=", constant).is_empty
+    assert domain.set_where("<>", constant).is_everything
+    assert domain.set_where("<", constant) == domain.set_where("<=", constant)
+    assert domain.set_where(">", constant) == domain.set_where(">=", constant)
+    assert domain.set_where("<", constant).holds(last)
     # No float has the ordinal before that of zero.
-    assert not domain.compared("<", constant).holds(last + 2)
-    assert domain.one_of([constant]).is_empty
+    assert not domain.set_where("<", constant).holds(last + 2)
+    assert domain.set_of([constant]).is_empty

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.storage.predicate.valueset import ValueSet, intersection, toggled, union
+from relstate.storage.predicate.valueset import ValueSet, intersection, set_of_cuts, union
 
 UNIVERSE = range(-5, 12)
 
@@ -50,6 +50,6 @@ def test_ranges_are_the_members(values: ValueSet) -> None:
 
 def test_two_turns_at_one_place_are_none() -> None:
     """Ranges that touch become one, and an empty range vanishes."""
-    assert toggled(0, [1, 3, 3, 5]).cuts == (1, 5)
-    assert toggled(0, [2, 2]).is_empty
+    assert set_of_cuts(0, [1, 3, 3, 5]).cuts == (1, 5)
+    assert set_of_cuts(0, [2, 2]).is_empty
     assert ValueSet(0, (0,)).is_everything

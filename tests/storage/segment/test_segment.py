@@ -93,8 +93,8 @@ def test_what_lies_between_keys(
     ]
     known, unknown = both_ways
 
-    assert known.reaches(lows, highs).tolist() == expected
-    assert unknown.reaches(lows, highs).all()
+    assert known.has_entries_between(lows, highs).tolist() == expected
+    assert unknown.has_entries_between(lows, highs).all()
 
 
 @pytest.mark.parametrize("descending", [False, True])

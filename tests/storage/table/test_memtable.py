@@ -79,7 +79,7 @@ def test_strict_follows_the_merge_table(
 
     def apply(change: Transition, single: bool) -> None:
         if single:
-            table.apply_one(key, change)
+            table.apply_change(key, change)
         else:
             apply_arrays(table, [(key, change)])
 
@@ -112,7 +112,7 @@ def test_blind_keeps_the_last_change_of_each_key(
     for single, changes in steps:
         if single:
             for key, change in changes:
-                table.apply_one(key, change)
+                table.apply_change(key, change)
         else:
             apply_arrays(table, changes)
         model |= {key: change.after for key, change in changes}
@@ -154,7 +154,7 @@ def test_strict_arrays_and_single_changes_agree(
             continue
         if single:
             for key, change in changes:
-                table.apply_one(key, change)
+                table.apply_change(key, change)
         else:
             apply_arrays(table, changes)
         model = expected

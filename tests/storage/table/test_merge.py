@@ -16,13 +16,13 @@ from relstate.storage.segment.block import Block
 from relstate.storage.segment.key import Kind
 from relstate.storage.table.header import FIXED
 from relstate.storage.table.merge import merge, merge_in_key_order
-from relstate.storage.table.resolve import Resolver, Window, visible_at
+from relstate.storage.table.resolve import Resolver, Window, keep_visible
 from support.segments import Pair, full_key
 from support.segments import pairs_of as entries_of
 
 # Entries of one source: a number as its key, and a value, None for a delete.
 Entries = dict[int, bytes | None]
-PLAIN = Resolver(visible_at(lambda: 0))
+PLAIN = Resolver(keep_visible(lambda: 0))
 _ENTRIES = st.dictionaries(st.integers(0, 60), st.none() | st.binary(max_size=2), max_size=40)
 # Of each source, its entries and the sizes of its blocks.
 _SOURCES = st.lists(st.tuples(_ENTRIES, st.lists(st.integers(1, 9), min_size=1)), max_size=5)

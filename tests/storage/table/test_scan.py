@@ -17,7 +17,7 @@ from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.key import Kind
 from relstate.storage.table.header import FIXED
-from relstate.storage.table.resolve import Resolver, Window, visible_at
+from relstate.storage.table.resolve import Resolver, Window, keep_visible
 from relstate.storage.table.scan import (
     Bounds,
     Limits,
@@ -25,7 +25,7 @@ from relstate.storage.table.scan import (
     Scan,
     joined_blocks,
     joined_ranges,
-    matching,
+    matching_rows,
     pieces,
     pieces_in_order,
 )
@@ -33,7 +33,7 @@ from support.segments import Pair, full_key, pairs_of
 
 _SMALL, _LARGE = Limits(rows=1000, size=1 << 20), Limits(rows=1 << 40, size=1 << 50)
 _VNODES = 5
-PLAIN = Resolver(visible_at(lambda: 0))
+PLAIN = Resolver(keep_visible(lambda: 0))
 _BOUNDS = [
     (full_key(b"", vnode=vnode)[:6], full_key(b"", vnode=vnode + 1)[:6]) for vnode in range(_VNODES)
 ]
@@ -197,20 +197,20 @@ def test_small_batches_come_together() -> None:
     """In their order, with the columns asked for only."""
     where = Predicate.parse("k >= 100", SCHEMA)
 
-    (found,) = matching(batches(300, 7), where, ["v", "k"])
+    (found,) = matching_rows(batches(300, 7), where, ["v", "k"])
     assert found.schema.names == ["v", "k"]
     assert found["k"].to_pylist() == list(range(100, 300))
 
 
 def test_what_is_not_wanted_leaves_no_batch() -> None:
     """Not even an empty one."""
-    assert list(matching(batches(300, 7), Predicate.parse("k < 0", SCHEMA), ["k"])) == []
-    assert list(matching([], Predicate.parse("k < 0", SCHEMA), ["k"])) == []
+    assert list(matching_rows(batches(300, 7), Predicate.parse("k < 0", SCHEMA), ["k"])) == []
+    assert list(matching_rows([], Predicate.parse("k < 0", SCHEMA), ["k"])) == []
 
 
 def test_large_batches_are_not_held_back() -> None:
     """Memory does not grow with what is kept."""
-    found = list(matching(batches(50_000, 10_000), Predicate.parse("TRUE", SCHEMA), ["k"]))
+    found = list(matching_rows(batches(50_000, 10_000), Predicate.parse("TRUE", SCHEMA), ["k"]))
 
     assert [batch.num_rows for batch in found] == [10_000] * 5
 

@@ -9,7 +9,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
-from relstate.storage.table.tablefiles import getters_by_vnode, runs
+from relstate.storage.table.tablefiles import getters_by_vnode, sorted_runs
 from support.stores import contents
 
 
@@ -31,7 +31,7 @@ def test_what_one_merge_made_is_one_run(compacted: Store) -> None:
     placed = compacted.state.segments_of(1)
     files = [registry.open(compacted.environment, one.record) for one in placed]
 
-    newest, merged = runs(placed, files, 1)
+    newest, merged = sorted_runs(placed, files, 1)
 
     assert len(newest.files) == 1
     assert len(merged.files) == len(placed) - 1 > 1
@@ -48,7 +48,7 @@ def test_a_run_gives_what_lies_within_bounds(compacted: Store, descending: bool)
     """From whichever end it is read, and from the files concerned only."""
     placed = compacted.state.segments_of(1)
     files = [registry.open(compacted.environment, one.record) for one in placed]
-    merged = runs(placed, files, 1)[-1]
+    merged = sorted_runs(placed, files, 1)[-1]
     encoding = encoding_of(compacted.state.table("t").definition, compacted.settings.vnode_count)
     every = [
         key
@@ -69,7 +69,7 @@ def test_files_that_overlap_are_runs_of_their_own(compacted: Store) -> None:
     placed = compacted.state.segments_of(1)[-1:] * 2
     files = [registry.open(compacted.environment, one.record) for one in placed]
 
-    assert [len(run.files) for run in runs(placed, files, 1)] == [1, 1]
+    assert [len(run.files) for run in sorted_runs(placed, files, 1)] == [1, 1]
 
 
 def test_a_lookup_asks_the_files_of_its_shard_only(compacted: Store) -> None:
