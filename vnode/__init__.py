@@ -1,43 +1,34 @@
 """Virtual nodes: which one a row belongs to, and which unit owns it.
 
 A row's distribution key hashes to a vnode: hash (columns), scalar (one row) over canonical (the
-forms of Python values), xxh64 (the algorithm). A mapping says which parallel unit owns each vnode;
-contiguous groups of vnodes are shards and partitions (group).
+forms of Python values), xxh64 (the algorithm). Ranges of vnodes are shards, and a mapping says
+which parallel unit owns each vnode (mapping).
 
 Promises: pure functions and values, the same answer everywhere and for ever.
 Does not know: tables, files, Spark; it does no I/O.
 """
 
 from .canonical import canonical_form, canonical_row, struct_values
-from .group import (
+from .hash import vnodes_of, xxhash64
+from .mapping import (
     DEFAULT_SHARDS,
     DEFAULT_VNODE_COUNT,
     MAX_VNODE_COUNT,
-    check_vnode_count,
-    even_ranges,
-    groups,
-    shard_of,
+    VnodeMapping,
     shard_ranges,
     shards_of,
 )
-from .hash import vnodes_of, xxhash64
-from .mapping import Move, VnodeMapping
 from .scalar import canonical_hasher, scalar_hasher
 
 __all__ = [
     "DEFAULT_SHARDS",
     "DEFAULT_VNODE_COUNT",
     "MAX_VNODE_COUNT",
-    "Move",
     "VnodeMapping",
     "canonical_form",
     "canonical_hasher",
     "canonical_row",
-    "check_vnode_count",
-    "even_ranges",
-    "groups",
     "scalar_hasher",
-    "shard_of",
     "shard_ranges",
     "shards_of",
     "struct_values",

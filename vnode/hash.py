@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .group import check_vnode_count
+from .mapping import check_vnode_count
 from .xxh64 import Buffer, Words, hash_bytes, hash_half_words, hash_words
 
 # On disk: the vnode of every row follows from it. Never change it.

@@ -1,11 +1,13 @@
-"""The vnode mapping: which parallel unit owns which virtual node.
+"""Which vnodes are together: shards, the units of files, and the mapping to parallel units.
 
-Rows hash to vnodes for ever; only the mapping changes when the parallelism does. That is
-RisingWave's consistent hash: https://github.com/risingwavelabs/risingwave, "Consistent Hash".
+A vnode is a number from 0 to ``vnode_count - 1``. A shard is a ``range`` of vnodes, fixed for ever:
+which shard a vnode belongs to is a fact about files that exist. Rows hash to vnodes for ever too;
+only the mapping changes when the parallelism does. That is RisingWave's consistent hash:
+https://github.com/risingwavelabs/risingwave, "Consistent Hash".
 
-Promises: a mapping is immutable; units' loads (the numbers of vnodes they own) differ by at most
-one in a balanced or rescaled mapping; a rescale moves the fewest vnodes that reach that, and the
-same ones every time.
+Promises: pure functions and immutable values. The numbers of vnodes that units own differ by at
+most one in a balanced or rescaled mapping; a rescale moves the fewest vnodes that reach that, and
+the same ones every time.
 Does not know: what a parallel unit is, where it runs, what a vnode weighs.
 """
 
@@ -13,18 +15,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain, groupby
-from typing import NamedTuple
+from itertools import chain, groupby, pairwise
 
-from .group import check_vnode_count, even_ranges
+import numpy as np
+from numpy.typing import NDArray
+
+DEFAULT_VNODE_COUNT = 256
+# On disk a vnode takes two bytes. Never raise it.
+MAX_VNODE_COUNT = 32768
+DEFAULT_SHARDS = 16
 
 
-class Move(NamedTuple):
-    """One vnode whose owner differs between two mappings."""
+def check_vnode_count(vnode_count: int) -> None:
+    """Raise ValueError unless there can be ``vnode_count`` vnodes: 1 to 32768."""
+    if not 1 <= vnode_count <= MAX_VNODE_COUNT:
+        raise ValueError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count}")
 
-    vnode: int
-    origin: int
-    destination: int
+
+def shard_ranges(vnode_count: int, shards: int) -> tuple[range, ...]:
+    """Return the vnodes of every shard: ranges of equal sizes, the first ones larger by one.
+
+    ValueError unless there are 1 to ``vnode_count`` shards.
+    """
+    # On disk: files are cut at these bounds. Never change them.
+    check_vnode_count(vnode_count)
+    if not 1 <= shards <= vnode_count:
+        raise ValueError(f"shards must be 1 to {vnode_count} (the vnode_count), not {shards}")
+    return _even_ranges(vnode_count, shards)
+
+
+def shards_of(vnodes: NDArray[np.integer], vnode_count: int, shards: int) -> NDArray[np.int64]:
+    """Return for every vnode the index in ``shard_ranges(vnode_count, shards)`` of its shard.
+
+    Requires: vnodes from 0 to ``vnode_count - 1``. ValueError as of `shard_ranges`.
+    """
+    starts = [shard.start for shard in shard_ranges(vnode_count, shards)]
+    return np.searchsorted(starts, vnodes, side="right") - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +75,13 @@ class VnodeMapping:
         """
         check_vnode_count(vnode_count)
         _check_units(units)
-        blocks = even_ranges(vnode_count, units)
+        blocks = _even_ranges(vnode_count, units)
         return cls(tuple(unit for unit, block in enumerate(blocks) for _ in block), units)
 
     @property
     def vnode_count(self) -> int:
         """The number of vnodes."""
         return len(self.owners)
-
-    @property
-    def loads(self) -> tuple[int, ...]:
-        """The number of vnodes that each unit owns."""
-        return tuple(len(vnodes) for vnodes in self._vnodes_by_unit())
-
-    def vnodes_of(self, unit: int) -> tuple[int, ...]:
-        """Return the vnodes that ``unit`` owns, ascending; ValueError if there is no such unit."""
-        self._check_unit(unit)
-        return tuple(vnode for vnode, owner in enumerate(self.owners) if owner == unit)
 
     def ranges_of(self, unit: int) -> tuple[range, ...]:
         """Return the vnodes of ``unit`` as the fewest ranges, ascending."""
@@ -84,29 +100,17 @@ class VnodeMapping:
         owned = self._vnodes_by_unit()
         remaining = owned[:units] + [[] for _ in range(units - self.units)]
         shares = _shares(self.vnode_count, [len(vnodes) for vnodes in remaining])
-        surrendered = [vnodes[share:] for vnodes, share in zip(remaining, shares, strict=True)]
-        wanting = (
+        surplus_by_unit = [vnodes[share:] for vnodes, share in zip(remaining, shares, strict=True)]
+        receivers = (
             unit
             for unit, (vnodes, share) in enumerate(zip(remaining, shares, strict=True))
             for _ in range(share - len(vnodes))
         )
         owners = list(self.owners)
-        surplus = sorted(chain(*surrendered, *owned[units:]))
-        for vnode, unit in zip(surplus, wanting, strict=True):
+        surplus = sorted(chain(*surplus_by_unit, *owned[units:]))
+        for vnode, unit in zip(surplus, receivers, strict=True):
             owners[vnode] = unit
         return VnodeMapping(tuple(owners), units)
-
-    def moves_to(self, target: VnodeMapping) -> tuple[Move, ...]:
-        """Return the vnodes whose owners differ, ascending.
-
-        ValueError where the mappings have different numbers of vnodes.
-        """
-        if target.vnode_count != self.vnode_count:
-            raise ValueError(
-                f"a mapping of {self.vnode_count} vnodes cannot become one of {target.vnode_count}"
-            )
-        pairs = enumerate(zip(self.owners, target.owners, strict=True))
-        return tuple(Move(vnode, old, new) for vnode, (old, new) in pairs if old != new)
 
     def to_json(self) -> dict[str, object]:
         """Return the mapping for JSON: the units, and runs of [owner, number of vnodes]."""
@@ -118,10 +122,10 @@ class VnodeMapping:
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> VnodeMapping:
-        """Return the mapping that ``to_json`` turned into ``value``; ValueError where none did."""
+        """Return the mapping that ``to_json`` turned into ``value``; ValueError for others."""
         match value:
             case {"units": int(units), "runs": list(runs)} if all(map(_is_run, runs)):
-                # Lengths are looked at before they are unrolled.
+                # Checked first: lengths from outside could need any amount of memory.
                 check_vnode_count(sum(length for _, length in runs))
                 owners = chain.from_iterable([owner] * length for owner, length in runs)
                 return cls(tuple(owners), units)
@@ -164,3 +168,10 @@ def _is_run(run: object) -> bool:
 def _check_units(units: int) -> None:
     if units < 1:
         raise ValueError(f"a mapping needs at least 1 unit, not {units}")
+
+
+def _even_ranges(vnode_count: int, count: int) -> tuple[range, ...]:
+    """Return ranges whose sizes differ by at most one, the larger ones first."""
+    size, larger = divmod(vnode_count, count)
+    ends = [size * index + min(index, larger) for index in range(count + 1)]
+    return tuple(range(start, end) for start, end in pairwise(ends))

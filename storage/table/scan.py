@@ -116,7 +116,7 @@ _JOINED_ROWS = 16_384
 _LEAST_MATCHES = 8192
 
 Source = Callable[[Bounds, int, bool], Iterator[Block]]
-"""Reads one sorted run: blocks within bounds, with at most some leaf pages each, descending or not."""
+"""Reads one sorted run: takes bounds, the most leaf pages of a block, and whether it descends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The vnode mapping: balance, the fewest moves, the same moves every time."""
+"""Shards, and the vnode mapping: balance, the fewest moves, the same moves every time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import json
 from collections import Counter
 from itertools import chain, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.vnode import MAX_VNODE_COUNT, Move, VnodeMapping
+from relstate.vnode import (
+    DEFAULT_SHARDS,
+    DEFAULT_VNODE_COUNT,
+    MAX_VNODE_COUNT,
+    VnodeMapping,
+    shard_ranges,
+    shards_of,
+)
 
 UNITS = st.integers(1, 40)
 
@@ -23,13 +31,59 @@ def mappings(draw: st.DrawFn) -> VnodeMapping:
     return VnodeMapping(tuple(owners), units)
 
 
+def loads_of(mapping: VnodeMapping) -> list[int]:
+    """Return the number of vnodes that each unit owns."""
+    counts = Counter(mapping.owners)
+    return [counts[unit] for unit in range(mapping.units)]
+
+
+def moves_between(before: VnodeMapping, after: VnodeMapping) -> list[tuple[int, int]]:
+    """Return (old owner, new owner) of each vnode whose owners differ."""
+    pairs = zip(before.owners, after.owners, strict=True)
+    return [(old, new) for old, new in pairs if old != new]
+
+
 def fewest_moves(mapping: VnodeMapping, units: int) -> int:
-    """The surplus: what units that go own, and what the others own beyond their share."""
+    """Return the surplus: the vnodes of units that are removed, and those beyond a unit's share."""
     share, larger = divmod(mapping.vnode_count, units)
-    staying = mapping.loads[:units]
-    kept = sum(min(load, share) for load in staying)
-    kept += min(larger, sum(load > share for load in staying))
-    return mapping.vnode_count - kept
+    staying = loads_of(mapping)[:units]
+    retained = sum(min(load, share) for load in staying)
+    retained += min(larger, sum(load > share for load in staying))
+    return mapping.vnode_count - retained
+
+
+@given(st.integers(1, MAX_VNODE_COUNT), st.data())
+def test_shards_hold_every_vnode_and_differ_by_one(vnode_count: int, data: st.DataObject) -> None:
+    """Each vnode is in the range of its shard; the larger shards come first."""
+    shards = data.draw(st.integers(1, vnode_count))
+    ranges = shard_ranges(vnode_count, shards)
+    sizes = [len(vnodes) for vnodes in ranges]
+
+    assert list(chain.from_iterable(ranges)) == list(range(vnode_count))
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) == shards
+    assert sizes[0] - sizes[-1] <= 1
+    vnodes = data.draw(st.lists(st.integers(0, vnode_count - 1), min_size=1))
+    owners = shards_of(np.array(vnodes, np.uint16), vnode_count, shards).tolist()
+    assert all(vnode in ranges[shard] for vnode, shard in zip(vnodes, owners, strict=True))
+
+
+def test_the_bounds_of_shards_never_change() -> None:
+    """Files are cut at them."""
+    starts = [shard.start for shard in shard_ranges(DEFAULT_VNODE_COUNT, DEFAULT_SHARDS)]
+
+    assert starts == list(range(0, 256, 16))
+    assert shard_ranges(10, 4) == (range(3), range(3, 6), range(6, 8), range(8, 10))
+
+
+def test_impossible_shards_are_refused() -> None:
+    """There is at least one shard, and at least one vnode in each."""
+    for shards in (0, 9):
+        with pytest.raises(ValueError, match="shards must be 1 to 8"):
+            shard_ranges(8, shards)
+    for vnode_count in (0, MAX_VNODE_COUNT + 1):
+        with pytest.raises(ValueError, match=f"1 to 32768, not {vnode_count}"):
+            shard_ranges(vnode_count, 1)
 
 
 @given(st.integers(1, MAX_VNODE_COUNT), st.integers(1, 2000))
@@ -39,7 +93,7 @@ def test_a_balanced_mapping_owns_blocks(vnode_count: int, units: int) -> None:
     share, larger = divmod(vnode_count, units)
 
     assert mapping.owners == tuple(sorted(mapping.owners))
-    assert mapping.loads == (share + 1,) * larger + (share,) * (units - larger)
+    assert loads_of(mapping) == [share + 1] * larger + [share] * (units - larger)
 
 
 @given(mappings(), UNITS)
@@ -48,8 +102,8 @@ def test_a_rescale_moves_the_surplus_and_never_more(mapping: VnodeMapping, units
     rescaled = mapping.rescale(units)
 
     assert rescaled.units == units
-    assert max(rescaled.loads) - min(rescaled.loads) <= 1
-    assert len(mapping.moves_to(rescaled)) == fewest_moves(mapping, units)
+    assert max(loads_of(rescaled)) - min(loads_of(rescaled)) <= 1
+    assert len(moves_between(mapping, rescaled)) == fewest_moves(mapping, units)
 
 
 @given(st.lists(UNITS, min_size=2, max_size=6), st.integers(1, 600))
@@ -58,17 +112,17 @@ def test_rescale_after_rescale_stays_balanced(steps: list[int], vnode_count: int
     mapping = VnodeMapping.balanced(vnode_count, steps[0])
     for units in steps[1:]:
         rescaled = mapping.rescale(units)
-        assert max(rescaled.loads) - min(rescaled.loads) <= 1
-        assert len(mapping.moves_to(rescaled)) == fewest_moves(mapping, units)
+        assert max(loads_of(rescaled)) - min(loads_of(rescaled)) <= 1
+        assert len(moves_between(mapping, rescaled)) == fewest_moves(mapping, units)
         mapping = rescaled
 
 
 @given(mappings(), UNITS)
 def test_a_survivor_gains_or_loses_but_not_both(mapping: VnodeMapping, units: int) -> None:
     """Surplus goes to deficit: no unit hands a vnode out and takes another in."""
-    moves = mapping.moves_to(mapping.rescale(units))
+    moves = moves_between(mapping, mapping.rescale(units))
 
-    assert not {move.origin for move in moves} & {move.destination for move in moves}
+    assert not {old for old, _ in moves} & {new for _, new in moves}
 
 
 @given(mappings(), UNITS)
@@ -97,35 +151,25 @@ def test_three_to_four_units_moves_a_quarter() -> None:
     """One vnode in four moves; the naive modulo would move three in four."""
     mapping = VnodeMapping.balanced(MAX_VNODE_COUNT, 3)
 
-    assert len(mapping.moves_to(mapping.rescale(4))) == MAX_VNODE_COUNT // 4
+    assert len(moves_between(mapping, mapping.rescale(4))) == MAX_VNODE_COUNT // 4
 
 
 def test_there_may_be_more_units_than_vnodes() -> None:
     """Units without a vnode are idle, not an error, and get theirs when there are fewer."""
     mapping = VnodeMapping.balanced(3, 5)
 
-    assert mapping.loads == (1, 1, 1, 0, 0)
-    assert mapping.rescale(2).loads == (2, 1)
+    assert loads_of(mapping) == [1, 1, 1, 0, 0]
+    assert loads_of(mapping.rescale(2)) == [2, 1]
 
 
 @given(mappings())
-def test_units_own_what_their_ranges_hold(mapping: VnodeMapping) -> None:
-    """A unit's ranges are its vnodes, in the fewest runs, and all units' are all vnodes."""
+def test_the_ranges_of_a_unit_are_its_vnodes(mapping: VnodeMapping) -> None:
+    """In the fewest ranges, ascending."""
     for unit in range(mapping.units):
         ranges = mapping.ranges_of(unit)
-        assert tuple(chain.from_iterable(ranges)) == mapping.vnodes_of(unit)
+        owned = [vnode for vnode, owner in enumerate(mapping.owners) if owner == unit]
+        assert list(chain.from_iterable(ranges)) == owned
         assert all(left.stop < right.start for left, right in pairwise(ranges))
-    counted = Counter(mapping.owners)
-    assert mapping.loads == tuple(counted[unit] for unit in range(mapping.units))
-
-
-def test_moves_name_both_owners() -> None:
-    """A move is a vnode, who had it and who gets it, ascending by vnode."""
-    mapping = VnodeMapping((0, 0, 1, 1), 2)
-
-    assert mapping.moves_to(VnodeMapping((0, 2, 1, 0), 3)) == (Move(1, 0, 2), Move(3, 1, 0))
-    with pytest.raises(ValueError, match="4 vnodes cannot become one of 3"):
-        mapping.moves_to(VnodeMapping((0, 0, 0), 1))
 
 
 @given(mappings())
@@ -178,7 +222,5 @@ def test_an_impossible_mapping_is_refused() -> None:
         with pytest.raises(ValueError, match="at least 1 unit"):
             VnodeMapping.balanced(8, 2).rescale(units)
     for unit in (-1, 2):
-        with pytest.raises(ValueError, match="unit must be 0 to 1"):
-            VnodeMapping.balanced(8, 2).vnodes_of(unit)
         with pytest.raises(ValueError, match="unit must be 0 to 1"):
             VnodeMapping.balanced(8, 2).ranges_of(unit)
