@@ -56,11 +56,6 @@ class Pages:
         self._branches: Positions | None = None
         self._leaves = self._find_leaves(root=meta[19], depth=meta[14])
 
-    @property
-    def leaf_count(self) -> int:
-        """The number of leaf pages."""
-        return len(self._leaves)
-
     def blocks(
         self, low: bytes | None, high: bytes | None, leaves: int, *, descending: bool = False
     ) -> Iterator[Block]:

@@ -48,7 +48,7 @@ def flip(environment: Environment, record: SegmentRecord) -> None:
 
 def test_a_file_is_open_once(environment: Environment, records: Iterator[SegmentRecord]) -> None:
     """Whoever opens it again gets the same."""
-    registry, record = SegmentRegistry(kept=4), next(records)
+    registry, record = SegmentRegistry(capacity=4), next(records)
 
     assert registry.open(environment, record) is registry.open(environment, record, "size")
 
@@ -58,7 +58,7 @@ def test_a_file_of_another_size_is_never_opened(
     environment: Environment, records: Iterator[SegmentRecord], verify: str
 ) -> None:
     """Reading beyond the end of a truncated map would kill the process."""
-    registry, record = SegmentRegistry(kept=4), next(records)
+    registry, record = SegmentRegistry(capacity=4), next(records)
     contents = path_of(environment, record).read_bytes()
     for other in (contents[:-1], contents + b"\0", b""):
         path_of(environment, record).write_bytes(other)
@@ -77,14 +77,14 @@ def test_a_file_that_is_gone_is_told(
     path_of(environment, record).unlink()
 
     with pytest.raises(SegmentMissingError, match=record.name):
-        SegmentRegistry(kept=4).open(environment, record, verify)
+        SegmentRegistry(capacity=4).open(environment, record, verify)
 
 
 def test_a_changed_file_is_found_before_it_is_read(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
     """By its hash, also where somebody who trusts the disk reads it already; he may go on."""
-    registry, record = SegmentRegistry(kept=4), next(records)
+    registry, record = SegmentRegistry(capacity=4), next(records)
     flip(environment, record)
 
     trusted = registry.open(environment, record, "size")
@@ -99,7 +99,7 @@ def test_the_hash_of_an_unchanged_file_is_verified_once(
     environment: Environment, records: Iterator[SegmentRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often it is opened; again once its inode, size or times are others."""
-    registry, record = SegmentRegistry(kept=0), next(records)
+    registry, record = SegmentRegistry(capacity=0), next(records)
     identity = environment.identity(segment_path(record.name))
     registry.open(environment, record)
     gc.collect()
@@ -120,7 +120,7 @@ def test_only_the_latest_files_are_kept_for_later(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
     """What nobody holds and has not been asked for lately closes; what is held stays."""
-    registry = SegmentRegistry(kept=2)
+    registry = SegmentRegistry(capacity=2)
     held, *others = (registry.open(environment, next(records)) for _ in range(2))
     names = [segment_path(f"s{number}") for number in range(4)]
     del others
@@ -135,7 +135,7 @@ def test_only_the_latest_files_are_kept_for_later(
 
 def test_a_store_lets_go_of_its_own_files_only(tmp_path: Path) -> None:
     """Folders whose names begin alike are two folders."""
-    registry = SegmentRegistry(kept=4)
+    registry = SegmentRegistry(capacity=4)
     environments = [folder_for_segments(tmp_path / name) for name in ("store", "store2")]
     for environment in environments:
         registry.open(environment, write_pairs(environment, [(b"key", b"value")], name="s0"))
@@ -151,7 +151,7 @@ def test_more_files_than_descriptors_can_be_read(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
     """Those LMDB has no descriptor left for answer all the same."""
-    registry = SegmentRegistry(kept=3)
+    registry = SegmentRegistry(capacity=3)
     files = [registry.open(environment, next(records)) for _ in range(8)]
     getters = [file.getter() for file in files]
 
@@ -162,7 +162,7 @@ def test_threads_that_open_and_let_go_never_meet_a_closed_file(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
     """With room for one file, three threads over four files open and close all the time."""
-    registry, some = SegmentRegistry(kept=1), [next(records) for _ in range(4)]
+    registry, some = SegmentRegistry(capacity=1), [next(records) for _ in range(4)]
     wrong: list[object] = []
 
     def read() -> None:
@@ -188,7 +188,7 @@ def test_locks_that_were_held_at_a_fork_are_renewed(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
     """Nobody in the child would ever release them."""
-    registry, record = SegmentRegistry(kept=4), next(records)
+    registry, record = SegmentRegistry(capacity=4), next(records)
     file = registry.open(environment, record)
     registry._lock.acquire()
     file._lock.acquire()
