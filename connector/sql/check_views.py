@@ -22,8 +22,9 @@ from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.types import struct_of
 from relstate.connector.views.lineage import view_ids
+from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import walk
-from relstate.connector.views.plan.stateful import Materialize, TopN
+from relstate.connector.views.plan.topn import TopN
 from relstate.connector.views.rebuild import TOLERANCE, differences
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.sessions import Sessions, batch_sessions, undisturbed

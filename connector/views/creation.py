@@ -20,7 +20,7 @@ from relstate.storage import (
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
-from .plan.stateful import Materialize
+from .plan.materialize import Materialize
 from .plan.stored import PlanError, read_plan
 from .planner.analysis import StoreTables
 from .planner.query import plan_view

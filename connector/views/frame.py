@@ -23,8 +23,9 @@ from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
 from .executor.step import SelectStep, Step
 from .job import ViewJob
+from .plan.join import Join
+from .plan.materialize import Materialize
 from .plan.node import Names, Node
-from .plan.stateful import Join, Materialize
 from .plan.stateless import Filter, Output, Project, Scan, Union
 from .scans import scan_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask

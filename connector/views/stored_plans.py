@@ -21,8 +21,8 @@ from sqlglot.errors import SqlglotError
 from relstate.connector.syntax.tree import Tree, columns_of, parse_expression, text_of
 from relstate.storage import CatalogView, StoreState, TableDefinition, TableSchema, errors, types
 
+from .plan.aggregate import Aggregate
 from .plan.node import Expression, Node, check_names, require, shown, walk
-from .plan.stateful import Aggregate
 from .plan.stateless import Scan
 from .planner.analysis import Analysis, StoreTables, as_nullable
 from .planner.expressions import check_expressions, check_resolved, check_time_independent

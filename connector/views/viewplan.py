@@ -21,8 +21,9 @@ from .executor.executor import Executor, StateTableSpec
 from .executor.join import JoinExecutor
 from .executor.materialize import MaterializeExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
+from .plan.join import Join
+from .plan.materialize import Materialize
 from .plan.node import Names, Node, Order, walk
-from .plan.stateful import Join, Materialize
 from .plan.stateless import Scan
 from .plan.stored import PlanError, read_plan
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from relstate.connector.views.plan.stateful import Aggregate, Call, Function
+from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
 from relstate.storage import KeyCodec, KeyColumn, types
 
 from .datatypes import array_of

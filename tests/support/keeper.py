@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from relstate.connector.views.executor.aggregate import AggregateExecutor
-from relstate.connector.views.plan.stateful import Aggregate, Call, Function
+from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
 from relstate.storage import arrow
 from relstate.storage import types as t
 

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from relstate.connector.views.plan.aggregate import Aggregate, Call
+from relstate.connector.views.plan.join import Join
+from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node, Order
-from relstate.connector.views.plan.stateful import Aggregate, Call, Join, Materialize, TopN
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
+from relstate.connector.views.plan.topn import TopN
 from relstate.connector.views.planner.analysis import Table
 from relstate.storage import types
 from relstate.storage.schema.ddl import parse_columns

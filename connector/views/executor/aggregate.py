@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from relstate.storage import KeyCodec, arrow, errors, types
 
+from ..plan.aggregate import Aggregate
 from ..plan.node import Node, Order
-from ..plan.stateful import Aggregate
 from .changes import chunk_schema, chunk_with, empty_chunk
 from .deltas import Deltas
 from .distinct import distinct_deltas

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from relstate.storage import errors, types
 
+from ..plan.join import Join, JoinKind
 from ..plan.node import Node, free_name
-from ..plan.stateful import Join, JoinKind
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, replacements
 from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, StateTableSpec, inserts_of
 from .join import key_fields, null_keys, row_keys, row_order

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from relstate.storage import errors, types
 
+from ..plan.aggregate import Aggregate
 from ..plan.node import Order, free_name
-from ..plan.stateful import Aggregate
 from .deltas import Deltas, passing
 from .executor import StateTableSpec
 from .group import Groups, grouped

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from relstate.storage import KeyCodec, errors, ragged, types
 
+from ..plan.aggregate import Aggregate
 from ..plan.node import Order
-from ..plan.stateful import Aggregate
 from .deltas import Deltas, Runs
 from .executor import StateTableSpec
 from .group import Groups

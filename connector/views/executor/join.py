@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from relstate.storage import types
 
+from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node, Order
-from ..plan.stateful import Join, JoinKey, JoinKind
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
 from .executor import (
     LEFT_ROW,

@@ -12,8 +12,8 @@ from functools import cached_property, partial
 
 from relstate.storage import errors, types
 
+from ..plan.aggregate import Aggregate, Call, Function
 from ..plan.node import Order
-from ..plan.stateful import Aggregate, Call, Function
 from .distinct import Distinct, distinct_table
 from .executor import StateTableSpec
 from .extreme import Extreme, extreme_table

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from relstate.storage import arrow
 
-from ..plan.stateful import Materialize
+from ..plan.materialize import Materialize
 from .changes import Changes, chunk_schema, empty_chunk
 from .executor import Executor, StateTableSpec, inserts_of
 from .rowkeys import RowKeys

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from relstate.storage import types
 
+from ..plan.aggregate import Aggregate
 from ..plan.node import Order
-from ..plan.stateful import Aggregate
 from .changes import chunk_schema, chunk_with
 from .deltas import Deltas, Runs, deltas_of
 from .executor import inserts_of

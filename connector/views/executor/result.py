@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from relstate.storage import arrow, errors, types
 
-from ..plan.stateful import Call, Function
+from ..plan.aggregate import Call, Function
 from . import doubledouble, exact
 from .doubledouble import Doubles, Pair
 from .extreme import Extreme

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from relstate.storage import RowCodec, arrow, errors
 
 from ..plan.node import Node, Order
-from ..plan.stateful import TopN
+from ..plan.topn import TopN
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
 from .executor import Executor, StateTableSpec, inserts_of
 from .matching import Codes, Rows, codes_of, firsts_of, marked, ranks_of

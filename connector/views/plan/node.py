@@ -1,9 +1,9 @@
 """The plan of a view: a tree of operators.
 
-    Scan                        a table or a view
+    Scan                        a table or a view (stateless)
     Project, Filter, Union      stateless: Spark evaluates their expressions (stateless)
-    Aggregate, Join, TopN       stateful: executors maintain them (stateful)
-    Materialize                 the root: the view's own table (stateful)
+    Aggregate, Join, TopN       stateful: executors maintain them (aggregate, join, topn)
+    Materialize                 the root: the view's own table (materialize)
 
 Every operator has *fields*, named uniquely among themselves; expressions are text in Spark's SQL
 over the fields of its input. It has a *key*: fields that together identify a row (their values may

@@ -11,9 +11,12 @@ from typing import Any
 
 from relstate.storage import errors
 
+from .aggregate import Aggregate
+from .join import Join
+from .materialize import Materialize
 from .node import Json, Node, require, shown
-from .stateful import Aggregate, Join, Materialize, TopN
 from .stateless import Filter, Project, Scan, Union
+from .topn import TopN
 
 OPERATORS: dict[str, type[Node]] = {
     kind.operator: kind

@@ -24,8 +24,8 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import types
 
 from ..plan.node import Node, Order
-from ..plan.stateful import TopN
 from ..plan.stateless import Filter, Output, Project
+from ..plan.topn import TopN
 from .analysis import Analysis
 from .expressions import unsupported_error
 from .rank_bound import apply_rank_bound

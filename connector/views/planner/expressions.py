@@ -16,8 +16,8 @@ from relstate.connector.syntax.tokens import shown
 from relstate.connector.syntax.tree import Tree, parse_expression, substituted, text_of
 from relstate.storage import errors, types
 
+from ..plan.aggregate import Function
 from ..plan.node import Node, walk
-from ..plan.stateful import Function
 from .analysis import Analysis
 
 AGGREGATES: dict[type[Tree], Function] = {

@@ -17,8 +17,8 @@ from relstate.connector.syntax.tokens import shown
 from relstate.connector.syntax.tree import Tree, column, conjuncts, text_of
 from relstate.storage import types
 
+from ..plan.join import JoinKind
 from ..plan.node import Node
-from ..plan.stateful import JoinKind
 from ..plan.stateless import Scan, ScanColumn
 from .analysis import Table, Tables, table_not_found_error
 from .builder import Builder, Item, Relation, reads_only

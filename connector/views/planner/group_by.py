@@ -23,8 +23,9 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
+from ..plan.aggregate import Aggregate, Call, Function
 from ..plan.node import Node
-from ..plan.stateful import UNBOUNDED, Aggregate, Call, Function, TopN
+from ..plan.topn import UNBOUNDED, TopN
 from .builder import Builder, check_keyable, title_of
 from .expressions import AGGREGATES, VARIANCE_FUNCTIONS, unsupported_error
 

@@ -14,8 +14,8 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import Tree, bare, column, conjunction, is_column, text_of
 from relstate.storage import types
 
+from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node
-from ..plan.stateful import Join, JoinKey, JoinKind
 from .builder import Builder, check_keyable, reads_only, title_of
 from .expressions import unsupported_error
 

@@ -31,8 +31,8 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import errors, types
 
+from ..plan.materialize import Materialize
 from ..plan.node import Node, Order
-from ..plan.stateful import Materialize
 from ..plan.stateless import Output, Project, Union
 from .analysis import Analysis, Tables, as_nullable, table_not_found_error
 from .builder import Builder, Item, Relation

@@ -13,8 +13,8 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import Tree, bare, is_column, whole_number
 
 from ..plan.node import Node
-from ..plan.stateful import UNBOUNDED, TopN
 from ..plan.stateless import Filter, Project
+from ..plan.topn import UNBOUNDED, TopN
 from .expressions import unsupported_error
 
 _FLIPPED: dict[type[Tree], type[Tree]] = {

@@ -22,8 +22,8 @@ from relstate.connector.syntax.tree import (
     text_of,
 )
 
+from ..plan.materialize import Materialize
 from ..plan.node import Node
-from ..plan.stateful import Materialize
 from ..plan.stateless import Filter, Output, Project
 
 

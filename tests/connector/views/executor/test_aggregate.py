@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.aggregate import AggregateExecutor
-from relstate.connector.views.plan.stateful import Function
+from relstate.connector.views.plan.aggregate import Function
 from support.changes import chunk_of, net_changes
 from support.keeper import (
     ARGUMENTS,

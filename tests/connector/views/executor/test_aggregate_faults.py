@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from relstate.connector.views.executor.aggregate import AggregateExecutor
-from relstate.connector.views.plan.stateful import Aggregate, Call, Function
+from relstate.connector.views.plan.aggregate import Aggregate, Call, Function
 from relstate.storage import Op
 from relstate.storage import types as t
 from relstate.storage.errors import ConsistencyError, UnsupportedTypeError, ValueRangeError

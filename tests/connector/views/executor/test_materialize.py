@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from relstate.connector.views.executor.materialize import MaterializeExecutor
+from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.stateful import Materialize
 from relstate.storage import Op, errors, types
 from support.changes import Row, chunk_of, epochs, scan, shown
 from support.memory_state import MemoryState

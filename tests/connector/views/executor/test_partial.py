@@ -12,7 +12,7 @@ import pytest
 from relstate.connector.views.executor.aggregate import MergingAggregateExecutor
 from relstate.connector.views.executor.layout import Layout
 from relstate.connector.views.executor.partial import combine
-from relstate.connector.views.plan.stateful import Function
+from relstate.connector.views.plan.aggregate import Function
 from relstate.storage import errors
 from support.changes import chunk_of, net_changes
 from support.keeper import FIELDS, UNIVERSE, Keeper, aggregate, call, drawn, next_rows

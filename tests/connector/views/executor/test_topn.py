@@ -12,7 +12,7 @@ import pytest
 
 from relstate.connector.views.executor.topn import TopNExecutor
 from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.stateful import TopN
+from relstate.connector.views.plan.topn import TopN
 from relstate.storage import Op, errors, types
 from support.bench import Bench
 from support.changes import (

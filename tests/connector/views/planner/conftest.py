@@ -15,7 +15,7 @@ from support.plans import FakeTables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from relstate.connector.views.plan.stateful import Materialize
+    from relstate.connector.views.plan.materialize import Materialize
 
 
 @pytest.fixture(scope="session")

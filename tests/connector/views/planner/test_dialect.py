@@ -19,7 +19,7 @@ from relstate.connector.syntax.tree import (
 from relstate.storage.schema.ddl import parse_type
 
 if TYPE_CHECKING:
-    from relstate.connector.views.plan.stateful import Materialize
+    from relstate.connector.views.plan.materialize import Materialize
 
 # Of many kinds: what has a syntax of its own, what other dialects call otherwise, literals.
 EXPRESSIONS = """

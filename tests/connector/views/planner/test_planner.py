@@ -15,7 +15,7 @@ from relstate.storage import Store, types
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from relstate.connector.views.plan.stateful import Materialize
+    from relstate.connector.views.plan.materialize import Materialize
 
 SHAPES = {
     "SELECT id, x+1 AS b, b*2 AS c FROM t WHERE x > 1 AND g = 'a'": """

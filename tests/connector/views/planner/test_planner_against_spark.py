@@ -15,7 +15,7 @@ from support.plans import evaluated
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from relstate.connector.views.plan.stateful import Materialize
+    from relstate.connector.views.plan.materialize import Materialize
 
 QUERIES = """
 SELECT * FROM t

@@ -12,7 +12,7 @@ from relstate.storage import errors
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from relstate.connector.views.plan.stateful import Materialize
+    from relstate.connector.views.plan.materialize import Materialize
     from support.plans import FakeTables
 
 _MOMENT = "read as the present moment"

@@ -1,0 +1,188 @@
+"""The aggregate operator: one row per group, with the outputs of aggregate calls.
+
+Does not know: how it is maintained (executor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from relstate.storage import types
+
+from .node import (
+    FieldsOf,
+    Json,
+    Names,
+    Node,
+    ReadNode,
+    Unary,
+    check_names,
+    field_json,
+    read_field,
+    read_flag,
+    read_list,
+    read_names,
+    read_text,
+    require,
+)
+
+
+class Function(StrEnum):
+    """An aggregate function that the aggregate executor maintains."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    STDDEV_POP = "stddev_pop"
+    STDDEV_SAMP = "stddev_samp"
+    VAR_POP = "var_pop"
+    VAR_SAMP = "var_samp"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One aggregate call.
+
+    ``argument``: a field of the child, None for count(*); for the functions of variance it is
+    DOUBLE. ``filter``: a BOOLEAN field of the child; only rows for which it is true are read.
+    ``output``: the field of the result, of the type that it has in Spark.
+    """
+
+    function: Function
+    argument: str | None
+    output: types.Field
+    is_distinct: bool = False
+    filter: str | None = None
+
+    def __str__(self) -> str:
+        argument = f"{'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'}"
+        condition = f" FILTER {self.filter}" if self.filter else ""
+        return f"{self.function}({argument}){condition} AS {self.output.name}"
+
+    @property
+    def sql(self) -> str:
+        """The call in Spark's SQL, without DISTINCT and FILTER: its type is that of the output."""
+        return f"{self.function}({'*' if self.argument is None else types.quoted(self.argument)})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the call as JSON values. On disk: never change a name."""
+        return {
+            "function": str(self.function),
+            "argument": self.argument,
+            "output": field_json(self.output),
+            "is_distinct": self.is_distinct,
+            "filter": self.filter,
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Call:
+        """Return the call that `to_json` described."""
+        argument, condition = value["argument"], value["filter"]
+        return cls(
+            Function(value["function"]),
+            None if argument is None else read_text(argument),
+            read_field(value["output"]),
+            read_flag(value["is_distinct"]),
+            None if condition is None else read_text(condition),
+        )
+
+    def check(self, child: Node) -> None:
+        """ValueError if the call does not fit the input of its aggregate."""
+        if self.argument is None:
+            is_count = self.function is Function.COUNT and not self.is_distinct
+            require(is_count, f"{self.function} has no argument")
+        else:
+            child.type_of(self.argument)
+        if self.filter is not None:
+            is_condition = child.type_of(self.filter) == types.Boolean()
+            require(is_condition, f"the filter {self.filter!r} is not a BOOLEAN")
+
+
+@dataclass(frozen=True)
+class Aggregate(Unary):
+    """One row per group: the group's fields, then the calls' outputs.
+
+    ``group``: fields of the child. ``is_global``: the aggregate of a SELECT without GROUP BY; its
+    only group field is a constant of the child, and it always has one row.
+    DISTINCT is an aggregate without calls.
+    """
+
+    operator = "aggregate"
+
+    group: Names
+    calls: tuple[Call, ...]
+    is_global: bool = False
+
+    @cached_property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The group's fields and the outputs of the calls."""
+        group = (types.Field(name, self.child.type_of(name)) for name in self.group)
+        return (*group, *(call.output for call in self.calls))
+
+    @property
+    def key(self) -> Names:
+        """The group."""
+        return self.group
+
+    @property
+    def distribution(self) -> Names | None:
+        """The group; a global aggregate is in vnode 0."""
+        return () if self.is_global else self.group
+
+    @property
+    def input_distribution(self) -> Names | None:
+        """The distribution of the output."""
+        return self.distribution
+
+    @property
+    def is_append_only(self) -> bool:
+        """True only for DISTINCT over rows that are only inserted: other groups change."""
+        return not self.calls and self.child.is_append_only
+
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the aggregate with the calls that are read; a global one keeps at least one."""
+        calls = tuple(call for call in self.calls if call.output.name in read)
+        if self.is_global and not calls:
+            calls = self.calls[:1]
+        inputs = {name for call in calls for name in (call.argument, call.filter) if name}
+        child = self.child.pruned({*self.group, *inputs}, fields_of)
+        return replace(self, child=child, calls=calls)
+
+    @property
+    def line(self) -> str:
+        """``Aggregate by [field] [call AS field]``, or ``Distinct by [field]``."""
+        group = "" if self.is_global else f" by [{', '.join(self.group)}]"
+        calls = ", ".join(map(str, self.calls))
+        return f"Aggregate{group} [{calls}]" if calls else f"Distinct{group}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values."""
+        return {
+            "operator": self.operator,
+            "child": self.child.to_json(),
+            "group": list(self.group),
+            "calls": [call.to_json() for call in self.calls],
+            "is_global": self.is_global,
+        }
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the aggregate that `to_json` described."""
+        group = read_names(value["group"])
+        calls = tuple(map(Call.from_json, read_list(value["calls"])))
+        return cls(read(value["child"]), group, calls, read_flag(value["is_global"]))
+
+    def check(self) -> None:
+        """ValueError, too, if the group or a call does not fit the input."""
+        require(bool(self.group), "an aggregate has no group")
+        check_names(self.group, self.child.names, "the group of an aggregate")
+        require(not self.is_global or len(self.group) == 1, "a global aggregate has several groups")
+        for call in self.calls:
+            call.check(self.child)
+        super().check()

@@ -1,0 +1,130 @@
+"""The root of a plan: the view's own table.
+
+Does not know: how it is maintained (executor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from relstate.storage import types
+
+from .node import (
+    FieldsOf,
+    Json,
+    Names,
+    Node,
+    Order,
+    ReadNode,
+    Unary,
+    check_names,
+    free_name,
+    read_list,
+    read_orders,
+    read_text,
+)
+
+
+@dataclass(frozen=True)
+class Materialize(Unary):
+    """The root: the rows of the child as the view's table holds them.
+
+    ``visible``: for each column of the SELECT its name and the child's field; the other
+    fields of the key are stored in hidden columns. ``order``: the order by which the table is
+    sorted before its key, if the SELECT ends in ORDER BY.
+    """
+
+    operator = "materialize"
+
+    visible: tuple[tuple[str, str], ...]
+    order: tuple[Order, ...] = ()
+
+    @cached_property
+    def stored(self) -> tuple[tuple[str, str], ...]:
+        """For each column of the table its name and the child's field, the visible ones first.
+
+        If several visible columns are the same field, the first is in the key.
+        """
+        seen = {field for _, field in self.visible}
+        needed = dict.fromkeys((*(order.name for order in self.order), *self.child.key))
+        taken = {name.lower() for name, _ in self.visible}
+        hidden = [(free_name(f"_{name}", taken), name) for name in needed if name not in seen]
+        return (*self.visible, *hidden)
+
+    @property
+    def hidden(self) -> Names:
+        """The names of the table's columns that the SELECT does not have."""
+        return tuple(name for name, _ in self.stored[len(self.visible) :])
+
+    @cached_property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The table's columns."""
+        return tuple(types.Field(name, self.child.type_of(field)) for name, field in self.stored)
+
+    @cached_property
+    def key(self) -> Names:
+        """The table's columns that hold the child's key."""
+        return tuple(self._column_of(name) for name in self.child.key)
+
+    @cached_property
+    def table_key(self) -> tuple[Order, ...]:
+        """The primary key of the table: the order, then the rest of the key."""
+        order = [Order(self._column_of(o.name), o.descending, o.nulls_first) for o in self.order]
+        sorted_by = {column.name for column in order}
+        return (*order, *(Order(name) for name in self.key if name not in sorted_by))
+
+    @cached_property
+    def distribution(self) -> Names | None:
+        """The table's columns that hold the child's distribution; the key if it has none."""
+        names = self.child.distribution
+        return self.key if names is None else tuple(map(self._column_of, names))
+
+    @property
+    def input_distribution(self) -> Names | None:
+        """The child's distribution; its key if it has none."""
+        names = self.child.distribution
+        return self.child.key if names is None else names
+
+    def _column_of(self, field: str) -> str:
+        return next(name for name, stored in self.stored if stored == field)
+
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the root over the fields that its table holds."""
+        needed = {field for _, field in self.stored}
+        return replace(self, child=self.child.pruned(needed, fields_of))
+
+    @property
+    def line(self) -> str:
+        """``Materialize [field AS column] key [column] hidden [column]``."""
+        columns = ", ".join(f if f == n else f"{f} AS {n}" for n, f in self.visible)
+        hidden = f" hidden [{', '.join(self.hidden)}]" if self.hidden else ""
+        return f"Materialize [{columns}] key [{', '.join(map(str, self.table_key))}]{hidden}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "operator": self.operator,
+            "child": self.child.to_json(),
+            "visible": [list(column) for column in self.visible],
+            "order": [order.to_json() for order in self.order],
+        }
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the root that `to_json` described."""
+        visible = tuple(_read_visible(column) for column in read_list(value["visible"]))
+        return cls(read(value["child"]), visible, read_orders(value["order"]))
+
+    def check(self) -> None:
+        """ValueError, too, if a column does not fit the input."""
+        check_names([field for _, field in self.visible], self.child.names, "the view")
+        check_names([order.name for order in self.order], self.child.names, "the view's order")
+        super().check()
+
+
+def _read_visible(value: Any) -> tuple[str, str]:
+    name, field = value
+    return read_text(name), read_text(field)

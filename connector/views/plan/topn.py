@@ -1,0 +1,130 @@
+"""The top n operator: the rows of each group at a range of positions in an order.
+
+Does not know: how it is maintained (executor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from relstate.storage import types
+
+from .node import (
+    FieldsOf,
+    Json,
+    Names,
+    Node,
+    Order,
+    ReadNode,
+    Unary,
+    check_names,
+    field_json,
+    read_field,
+    read_flag,
+    read_names,
+    read_number,
+    read_orders,
+    require,
+)
+
+UNBOUNDED = 1 << 62
+"""The limit of a `TopN` whose rank no condition above it bounds yet."""
+
+
+@dataclass(frozen=True)
+class TopN(Unary):
+    """The rows of every group at the positions ``offset`` to ``offset + limit`` of an order.
+
+    Rows that are equal in the order are sorted by their keys. ``group``: fields of the child;
+    ``is_global``: its only group field is a constant of the child. ``rank``: a further field with a
+    row's position in its group, from 1; None if nothing reads it.
+    """
+
+    operator = "top_n"
+
+    group: Names
+    order: tuple[Order, ...]
+    limit: int
+    offset: int = 0
+    rank: types.Field | None = None
+    is_global: bool = False
+
+    @cached_property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The child's fields and the rank."""
+        return (*self.child.fields, *(() if self.rank is None else (self.rank,)))
+
+    @cached_property
+    def key(self) -> Names:
+        """The group and the child's key."""
+        return (*self.group, *(name for name in self.child.key if name not in self.group))
+
+    @property
+    def distribution(self) -> Names | None:
+        """The group; a global top n is in vnode 0."""
+        return () if self.is_global else self.group
+
+    @property
+    def input_distribution(self) -> Names | None:
+        """The distribution of the output."""
+        return self.distribution
+
+    @property
+    def is_append_only(self) -> bool:
+        """False: an inserted row can push another one out of the window."""
+        return False
+
+    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the top n of the fields that are read or sorted by; drops an unread rank."""
+        needed = {*read, *self.key} & set(self.child.names)
+        needed |= {*self.group, *(order.name for order in self.order)}
+        rank = self.rank if self.rank is not None and self.rank.name in read else None
+        return replace(self, child=self.child.pruned(needed, fields_of), rank=rank)
+
+    @property
+    def line(self) -> str:
+        """``TopN limit after offset of each [group] by [order] place as rank``."""
+        group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
+        offset = f" after {self.offset}" if self.offset else ""
+        rank = f" place as {self.rank.name}" if self.rank else ""
+        return f"TopN {self.limit}{offset}{group} by [{', '.join(map(str, self.order))}]{rank}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values."""
+        return {
+            "operator": self.operator,
+            "child": self.child.to_json(),
+            "group": list(self.group),
+            "order": [order.to_json() for order in self.order],
+            "limit": self.limit,
+            "offset": self.offset,
+            "rank": None if self.rank is None else field_json(self.rank),
+            "is_global": self.is_global,
+        }
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the operator that `to_json` described."""
+        return cls(
+            read(value["child"]),
+            read_names(value["group"]),
+            read_orders(value["order"]),
+            read_number(value["limit"], UNBOUNDED),
+            read_number(value["offset"], UNBOUNDED),
+            None if value["rank"] is None else read_field(value["rank"]),
+            read_flag(value["is_global"]),
+        )
+
+    def check(self) -> None:
+        """ValueError, too, if the group, the order or the rank does not fit the input."""
+        require(bool(self.group), "the first rows of no group")
+        check_names(self.group, self.child.names, "the group of a top n")
+        check_names([order.name for order in self.order], self.child.names, "the order of a top n")
+        require(not self.is_global or len(self.group) == 1, "a global top n has several groups")
+        require(self.offset + self.limit < UNBOUNDED, "a top n has no bound")
+        is_int = self.rank is None or self.rank.type == types.Int()
+        require(is_int, "the rank of a top n is not an INT")
+        super().check()
