@@ -19,9 +19,9 @@ from relstate.connector.types import struct_of
 from relstate.storage import OP_COLUMN, types
 from relstate.vnode import VnodeMapping
 
+from .executor.changes import SelectStep, Step
 from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
-from .executor.step import SelectStep, Step
 from .job import ViewJob
 from .plan.join import Join
 from .plan.materialize import Materialize

@@ -15,7 +15,7 @@ from relstate.connector.task_report import TaskReport
 from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, placed_in
 from relstate.vnode import VnodeMapping
 
-from .executor.step import Step
+from .executor.changes import Step
 from .scans import ScanRead
 from .sessions import ANSI
 from .task import ExecutorStep, Target

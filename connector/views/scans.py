@@ -19,8 +19,7 @@ from relstate.connector.failure import strip_tracebacks
 from relstate.connector.types import passes_as_is, struct_of
 from relstate.storage import FeedPlan, Op, ReadPlan, adds_row, types
 
-from .executor.changes import chunk_schema
-from .executor.step import Step, run_steps
+from .executor.changes import Step, chunk_schema, run_steps
 from .plan.stateless import Scan
 from .sessions import parallelism
 from .wire import change_batches, control_rows, wire_fields, wire_schema

@@ -30,10 +30,9 @@ from relstate.storage import (
 )
 from relstate.vnode import VnodeMapping
 
-from .executor.changes import chunk_schema, empty_chunk
-from .executor.step import Step, run_steps
+from .executor.changes import Step, run_steps
 from .viewplan import Operator
-from .wire import change_batches, control_rows, wire_schema
+from .wire import Received, change_batches, control_rows, wire_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,44 +189,3 @@ class FragmentTask:
                 "nothing was committed: refresh again"
             )
         return targets.pop()
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """The input of a task: its changes, and the control rows, each a target and a message.
-
-    The control rows say which unit the task is: after a union its partition number does not.
-    """
-
-    chunk: pa.RecordBatch
-    control: tuple[tuple[int, bytes], ...]
-
-    @classmethod
-    def of(cls, batches: Iterator[pa.RecordBatch], fields: Sequence[types.Field]) -> Received:
-        """Return the input in rows of the wire that hold changes with these fields."""
-        schema = chunk_schema(fields)
-        control: list[tuple[int, bytes]] = []
-        chunks = [empty_chunk(schema)]
-        for batch in batches:
-            target, message = batch.columns[-2:]
-            if message.null_count < len(message):
-                targets, messages = target.drop_null(), message.drop_null()
-                control += zip(targets.to_pylist(), messages.to_pylist(), strict=True)
-                batch = batch.filter(message.is_null())
-            if batch.num_rows:
-                chunks.append(_in_schema(batch.select(range(len(schema))), schema))
-        return cls(pa.concat_batches(chunks), tuple(control))
-
-    @property
-    def messages(self) -> list[bytes]:
-        """The messages."""
-        return [message for _, message in self.control if message]
-
-
-def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of Spark's under our schema: timestamps come in the session's time zone."""
-    if batch.schema.equals(schema):
-        return batch
-    pairs = zip(batch.columns, schema, strict=True)
-    columns = [c if c.type.equals(field.type) else c.cast(field.type) for c, field in pairs]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

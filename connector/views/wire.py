@@ -12,17 +12,18 @@ Does not know: what reports say, or executors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from relstate.storage import OP_COLUMN, arrow, types
 
+from .executor.changes import chunk_schema, empty_chunk
+
 # Rows handed to Spark at once.
 _BATCH_ROWS = 65_536
-
 TARGET = "_target"
 MESSAGE = "_message"
-
 _OP = types.Field(OP_COLUMN, types.TinyInt())
 _CONTROL = (types.Field(TARGET, types.Int()), types.Field(MESSAGE, types.Binary()))
 
@@ -61,3 +62,44 @@ def guarded(expression: str) -> str:
 def passing(condition: str) -> str:
     """Return a condition in Spark's SQL that control rows meet."""
     return f"{MESSAGE} IS NOT NULL OR ({condition})"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The input of a task: its changes, and the control rows, each a target and a message.
+
+    The control rows say which unit the task is: after a union its partition number does not.
+    """
+
+    chunk: pa.RecordBatch
+    control: tuple[tuple[int, bytes], ...]
+
+    @classmethod
+    def of(cls, batches: Iterator[pa.RecordBatch], fields: Sequence[types.Field]) -> Received:
+        """Return the input in rows of the wire that hold changes with these fields."""
+        schema = chunk_schema(fields)
+        control: list[tuple[int, bytes]] = []
+        chunks = [empty_chunk(schema)]
+        for batch in batches:
+            target, message = batch.columns[-2:]
+            if message.null_count < len(message):
+                targets, messages = target.drop_null(), message.drop_null()
+                control += zip(targets.to_pylist(), messages.to_pylist(), strict=True)
+                batch = batch.filter(message.is_null())
+            if batch.num_rows:
+                chunks.append(_in_schema(batch.select(range(len(schema))), schema))
+        return cls(pa.concat_batches(chunks), tuple(control))
+
+    @property
+    def messages(self) -> list[bytes]:
+        """The messages."""
+        return [message for _, message in self.control if message]
+
+
+def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch of Spark's under our schema: timestamps come in the session's time zone."""
+    if batch.schema.equals(schema):
+        return batch
+    pairs = zip(batch.columns, schema, strict=True)
+    columns = [c if c.type.equals(field.type) else c.cast(field.type) for c, field in pairs]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from relstate.connector.views.executor.executor import inserts_of
+from relstate.connector.views.executor.changes import inserts_of
 from relstate.connector.views.plan.stateless import Scan, ScanColumn
 from relstate.storage import OP_COLUMN, Op, arrow, types
 

@@ -23,12 +23,11 @@ from relstate.storage import KeyCodec, arrow, errors, types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Node, Order
-from .changes import chunk_schema, chunk_with, empty_chunk
-from .deltas import Deltas
+from .changes import Step, chunk_schema, chunk_with, empty_chunk
+from .deltas import Deltas, Groups, grouped
 from .distinct import distinct_deltas
 from .executor import Executor, StateTableSpec
 from .extreme import Extreme, ExtremeTable
-from .group import Groups, grouped
 from .layout import Layout
 from .part import Columns, Source, numbers
 from .partial import (
@@ -43,7 +42,6 @@ from .partial import (
 )
 from .result import Overflow
 from .state import State
-from .step import Step
 
 Mask = NDArray[np.bool_]
 

@@ -1,13 +1,20 @@
-"""The changes of an epoch in the order of their keys.
+"""Chunks, which are the changes of an epoch: made, transformed by steps, and sorted by key.
 
-Promises: the same changes in another order give an equal object; changes are checked to be net.
-Does not know: which operator the changes are for.
+A *chunk* is an Arrow record batch of changes: `OP_COLUMN` (int8, see `Op`; odd codes insert, even
+ones delete) and the columns of the rows. A chunk is *net*: for one key of the input operator it has
+at most one delete, of the row before the epoch, and one insert, of the row after it. Rows come in
+any order; an update is its delete and its insert.
+
+Promises: the same changes in another order give equal `Changes`; these are checked to be net. The
+result of a step depends on the chunk alone.
+Does not know: which operator the changes are for; tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +22,7 @@ from numpy.typing import NDArray
 
 from relstate.storage import OP_COLUMN, Op, arrow, errors, ragged, types
 
-from .matching import Rows, firsts_of, ranks_of
-from .rowkeys import RowKeys
+from .rowkeys import RowKeys, Rows, firsts_of, ranks_of
 from .state import State
 
 Mask = NDArray[np.bool_]
@@ -132,3 +138,42 @@ def replacements(
     """Return the chunk that deletes some of ``rows`` and inserts others, by their positions."""
     changed_rows = rows.take(pa.array(np.concatenate([deletes, inserts])))
     return chunk_with(schema, changed_rows, np.arange(changed_rows.num_rows) >= len(deletes))
+
+
+def inserts_of(chunk: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Return for every row of a chunk whether it is inserted; the others are deleted."""
+    inserts: NDArray[np.bool_] = (np.asarray(chunk.column(OP_COLUMN)) & 1).astype(bool)
+    return inserts
+
+
+class Step(Protocol):
+    """A function from chunk to chunk."""
+
+    @property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The fields of the chunks that it returns."""
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the resulting chunk."""
+
+
+def run_steps(steps: Sequence[Step], chunk: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the chunk after all steps, applied in order."""
+    for step in steps:
+        chunk = step.run(chunk)
+    return chunk
+
+
+@dataclass(frozen=True, slots=True)
+class SelectStep:
+    """Selects, orders and renames columns: for each the source field and the new field."""
+
+    sources: tuple[str, ...]
+    fields: tuple[types.Field, ...]
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the chunk with these columns."""
+        columns = [chunk.column(source) for source in self.sources]
+        return pa.RecordBatch.from_arrays(
+            [chunk.column(0), *columns], schema=chunk_schema(self.fields)
+        )

@@ -22,10 +22,10 @@ from relstate.storage import errors, types
 
 from ..plan.join import Join, JoinKind
 from ..plan.node import Node, free_name
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, replacements
-from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, StateTableSpec, inserts_of
+from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, inserts_of, replacements
+from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, StateTableSpec
 from .join import key_fields, null_keys, row_keys, row_order
-from .matching import Rows, codes_of, marked, places_of
+from .rowkeys import Rows, codes_of, marked, places_of
 from .state import State
 
 

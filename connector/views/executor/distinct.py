@@ -18,9 +18,8 @@ from relstate.storage import errors, types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order, free_name
-from .deltas import Deltas, passing
+from .deltas import Deltas, Groups, grouped, passing
 from .executor import StateTableSpec
-from .group import Groups, grouped
 from .part import Source, numbers
 from .rowkeys import RowKeys
 from .state import State

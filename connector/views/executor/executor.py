@@ -1,11 +1,6 @@
 """The executor: one stateful operator of a plan in one parallel unit, for one epoch.
 
-A *chunk* is an Arrow record batch of changes: `OP_COLUMN` (int8, see `Op`; odd codes insert, even
-ones delete) and the columns of the rows. A chunk is *net*: for one key of the input operator it has
-at most one delete, of the row before the epoch, and one insert, of the row after it. Rows come in
-any order; an update is its delete and its insert.
-
-Promises: the output of an executor is net in the same sense, by the key of its node.
+Promises: if its chunk is net, so is its output, by the key of its node (changes).
 Does not know: Spark, where chunks come from, or who commits what it writes.
 """
 
@@ -16,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from relstate.storage import OP_COLUMN, types
+from relstate.storage import types
 
 from ..plan.node import Names, Node, Order
+from .changes import Step
 from .state import State
-from .step import Step
 
 NodeT = TypeVar("NodeT", bound=Node)
 
@@ -96,9 +89,3 @@ class Executor(ABC, Generic[NodeT]):
         It is called once per epoch, also without changes. ConsistencyError if a change does not
         fit the state.
         """
-
-
-def inserts_of(chunk: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return for every row of a chunk whether it is inserted; the others are deleted."""
-    inserts: NDArray[np.bool_] = (np.asarray(chunk.column(OP_COLUMN)) & 1).astype(bool)
-    return inserts

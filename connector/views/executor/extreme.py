@@ -21,12 +21,10 @@ from relstate.storage import KeyCodec, errors, ragged, types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order
-from .deltas import Deltas, Runs
+from .deltas import Deltas, Groups, Runs
 from .executor import StateTableSpec
-from .group import Groups
-from .matching import Codes, firsts_of
 from .part import Columns, Part
-from .rowkeys import RowKeys
+from .rowkeys import Codes, RowKeys, firsts_of
 from .state import Positions, State
 
 Mask = NDArray[np.bool_]

@@ -24,19 +24,9 @@ from relstate.storage import types
 
 from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node, Order
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
-from .executor import (
-    LEFT_ROW,
-    PAIR,
-    PART_COLUMN,
-    RIGHT_ROW,
-    SIDE_COLUMN,
-    Executor,
-    StateTableSpec,
-    inserts_of,
-)
-from .matching import Codes, Matches, codes_of, firsts_of, marked, ranks_of
-from .rowkeys import RowKeys
+from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, inserts_of, with_schema
+from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, SIDE_COLUMN, Executor, StateTableSpec
+from .rowkeys import Codes, Matches, RowKeys, codes_of, firsts_of, marked, ranks_of
 from .state import State
 
 KEYS_AT_ONCE = 65_536

@@ -13,8 +13,8 @@ import pyarrow as pa
 from relstate.storage import arrow
 
 from ..plan.materialize import Materialize
-from .changes import Changes, chunk_schema, empty_chunk
-from .executor import Executor, StateTableSpec, inserts_of
+from .changes import Changes, chunk_schema, empty_chunk, inserts_of
+from .executor import Executor, StateTableSpec
 from .rowkeys import RowKeys
 from .state import State
 

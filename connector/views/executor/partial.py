@@ -21,10 +21,8 @@ from relstate.storage import types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order
-from .changes import chunk_schema, chunk_with
-from .deltas import Deltas, Runs, deltas_of
-from .executor import inserts_of
-from .group import Groups, grouped
+from .changes import chunk_schema, chunk_with, inserts_of
+from .deltas import Deltas, Groups, Runs, deltas_of, grouped
 from .layout import Layout
 from .part import Columns, Source, numbers
 from .rowkeys import RowKeys

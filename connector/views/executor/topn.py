@@ -19,10 +19,9 @@ from relstate.storage import RowCodec, arrow, errors
 
 from ..plan.node import Node, Order
 from ..plan.topn import TopN
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, with_schema
-from .executor import Executor, StateTableSpec, inserts_of
-from .matching import Codes, Rows, codes_of, firsts_of, marked, ranks_of
-from .rowkeys import RowKeys
+from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, inserts_of, with_schema
+from .executor import Executor, StateTableSpec
+from .rowkeys import Codes, RowKeys, Rows, codes_of, firsts_of, marked, ranks_of
 from .state import State
 
 
