@@ -24,7 +24,12 @@ from support.sources import (
 MOST_LINES = 800
 SPARK_FOLDERS = ("connector", "package/relstate", "package/pyspark_relstate")
 # Plain Python over Arrow, tested without Spark.
-SPARKLESS = ("connector/views/executor/", "connector/views/plan/")
+SPARKLESS = (
+    "connector/views/executor/",
+    "connector/views/operators.py",
+    "connector/views/plan/",
+    "connector/views/viewplan.py",
+)
 LMDB_FILE = "storage/segment/segment.py"
 # What a store is made of has one door. What the command line finds around its own process (Spark
 # starts programs by it) is no part of a store, and has another.

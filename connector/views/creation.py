@@ -20,8 +20,8 @@ from relstate.storage import (
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
+from .operators import PlanError
 from .plan.materialize import Materialize
-from .plan.stored import PlanError, read_plan
 from .planner.analysis import StoreTables
 from .planner.query import plan_view
 from .sessions import Sessions, parallelism, remembered, undisturbed
@@ -65,7 +65,7 @@ def _readable(root: Materialize) -> ViewPlan:
     UnsupportedStatementError if it could not be read.
     """
     try:
-        return ViewPlan(read_plan(root.to_json()))
+        return ViewPlan.from_json(root.to_json())
     except PlanError as error:
         raise errors.UnsupportedStatementError(
             f"the plan of this query cannot be stored: {error}; split it into several views"

@@ -14,7 +14,6 @@ from relstate.vnode import VnodeMapping
 from .executor.executor import StateTableSpec
 from .plan.node import plan_lines
 from .plan.stateless import Scan
-from .plan.stored import read_plan
 from .stored_plans import read_stored
 from .viewplan import Fragment, Operator, ViewPlan, units_of
 
@@ -45,7 +44,8 @@ def explained(state: StoreState, view: CatalogView) -> list[str]:
 def explained_new(view: NewView) -> list[str]:
     """Return lines that show how a view would be maintained; its tables have no ids yet."""
     names = [table.name for table in (*view.internal, view.table)]
-    return _lines(ViewPlan(read_plan(view.plan)), view.mapping, _Tables(names, [None] * len(names)))
+    tables = _Tables(names, [None] * len(names))
+    return _lines(ViewPlan.from_json(view.plan), view.mapping, tables)
 
 
 def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: _Tables) -> list[str]:

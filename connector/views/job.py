@@ -16,10 +16,11 @@ from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, place
 from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step
+from .operators import ExecutorType
 from .scans import ScanRead
 from .sessions import ANSI
 from .task import ExecutorStep, Target
-from .viewplan import ExecutorType, Operator, ViewPlan
+from .viewplan import Operator, ViewPlan
 
 
 @dataclass(frozen=True, slots=True)

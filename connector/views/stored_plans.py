@@ -21,7 +21,6 @@ from sqlglot.errors import SqlglotError
 from relstate.connector.syntax.tree import Tree, columns_of, parse_expression, text_of
 from relstate.storage import CatalogView, StoreState, TableDefinition, TableSchema, errors, types
 
-from .plan.aggregate import Aggregate
 from .plan.node import Expression, Node, check_names, require, shown, walk
 from .plan.stateless import Scan
 from .planner.analysis import Analysis, StoreTables, as_nullable
@@ -142,9 +141,7 @@ def check_stored(root: Node, analysis: Analysis) -> None:
                 is_plain = tree.find(exp.AggFunc, exp.Window) is None
                 require(is_plain, f"{shown(expression.text)} takes more than one row")
             _check_types(node.input_fields, node.expressions, analysis)
-            if isinstance(node, Aggregate):
-                calls = [Expression(call.sql, call.output.type) for call in node.calls]
-                _check_types(node.input_fields, calls, analysis)
+            _check_types(node.input_fields, node.aggregate_expressions, analysis)
         check_time_independent(root, analysis)
     except errors.UnsupportedStatementError as error:
         raise ValueError(str(error)) from None

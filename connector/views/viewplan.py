@@ -10,34 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from relstate.storage import TableSchema, errors, types
 from relstate.vnode import VnodeMapping
 
-from .executor.aggregate import AggregateExecutor
-from .executor.degree import DegreeExecutor
-from .executor.executor import Executor, StateTableSpec
-from .executor.join import JoinExecutor
-from .executor.materialize import MaterializeExecutor
-from .executor.topn import GroupTopNExecutor, TopNExecutor
-from .plan.join import Join
+from .executor.executor import StateTableSpec
+from .operators import ExecutorType, PlanError, executors_of, plan_from_json
 from .plan.materialize import Materialize
 from .plan.node import Names, Node, Order, walk
 from .plan.stateless import Scan
-from .plan.stored import PlanError, read_plan
-
-ExecutorType: TypeAlias = type[Executor[Any]]
-
-EXECUTORS: tuple[ExecutorType, ...] = (
-    AggregateExecutor,
-    JoinExecutor,
-    DegreeExecutor,
-    TopNExecutor,
-    GroupTopNExecutor,
-    MaterializeExecutor,
-)
-"""All executors; those of one node in the order in which its rows pass them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +66,11 @@ class ViewPlan:
     """A plan and what is derived from it, each once."""
 
     root: Materialize
+
+    @classmethod
+    def from_json(cls, value: Any) -> ViewPlan:
+        """Return the plan that a JSON value describes. PlanError if it describes none."""
+        return cls(plan_from_json(value))
 
     @cached_property
     def scans(self) -> tuple[Scan, ...]:
@@ -169,7 +156,7 @@ class ViewPlan:
 def stored_plan(name: str, value: Any) -> ViewPlan:
     """Return the plan that the catalog holds for a view. CorruptionError if it holds none."""
     try:
-        plan = ViewPlan(read_plan(value))
+        plan = ViewPlan.from_json(value)
         # Impossible keys and executors are found here, and not by a task.
         schemas = (*plan.state_schemas, plan.table_schema)
         assert schemas
@@ -185,11 +172,6 @@ def damaged(name: str, problem: Exception) -> errors.CorruptionError:
     )
 
 
-def executors_of(node: Node) -> Sequence[ExecutorType]:
-    """Return the executors that maintain a node, in order; nothing if it is stateless."""
-    return [executor for executor in EXECUTORS if executor.maintains(node)]
-
-
 def distribution_of(node: Node) -> Names:
     """Return the fields by which a stateful node's executor needs its input distributed."""
     assert node.input_distribution is not None
@@ -202,11 +184,9 @@ def units_of(mapping: VnodeMapping, distribution: Names) -> int:
 
 
 def is_colocated(node: Node) -> bool:
-    """Return whether the rows of a stateful node's input are distributed as it needs them."""
-    if isinstance(node, Join):
-        return False
-    (child,) = node.children
-    return child.distribution == distribution_of(node)
+    """Return whether a stateful node has one input, distributed as its executor needs it."""
+    distributions = [child.distribution for child in node.children]
+    return distributions == [distribution_of(node)]
 
 
 def schema_of(spec: StateTableSpec, hidden: Sequence[str] = ()) -> TableSchema:

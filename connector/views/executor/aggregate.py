@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from relstate.storage import KeyCodec, arrow, errors, types
 
 from ..plan.aggregate import Aggregate
-from ..plan.node import Node, Order
+from ..plan.node import Order
 from .changes import Step, chunk_schema, chunk_with, empty_chunk
 from .deltas import Deltas, Groups, grouped
 from .distinct import distinct_deltas
@@ -54,7 +54,6 @@ class AggregateExecutor(Executor[Aggregate]):
     """
 
     label = "aggregate"
-    node_type = Aggregate
 
     def __init__(self, node: Aggregate, states: Sequence[State], is_ansi: bool = True) -> None:
         """``is_ansi``: a sum that does not fit its type is an error; otherwise as in Spark."""
@@ -209,12 +208,10 @@ class AggregateExecutor(Executor[Aggregate]):
 
 
 class MergingAggregateExecutor(AggregateExecutor):
-    """An aggregate over rows combined before the shuffle: chunks hold changes of groups."""
+    """An aggregate over rows combined before the shuffle: chunks hold changes of groups.
 
-    @classmethod
-    def maintains(cls, node: Node) -> bool:
-        """Return False: a plan uses it only in place of `AggregateExecutor`."""
-        return False
+    A job runs it in place of `AggregateExecutor`.
+    """
 
     @classmethod
     def rows_in(cls, node: Aggregate, chunk: pa.RecordBatch) -> int:

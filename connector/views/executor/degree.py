@@ -33,16 +33,15 @@ class DegreeExecutor(Executor[Join]):
     """The rows of a join of any kind but INNER, from its candidates."""
 
     label = "degree"
-    node_type = Join
 
     def __init__(self, node: Join, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)
         self._schema = chunk_schema(node.fields)
 
     @classmethod
-    def maintains(cls, node: Node) -> bool:
+    def maintains(cls, node: Join) -> bool:
         """Return whether a node is a join whose rows depend on how many matches they have."""
-        return isinstance(node, Join) and node.kind is not JoinKind.INNER
+        return node.kind is not JoinKind.INNER
 
     @classmethod
     def tables(cls, node: Join) -> tuple[StateTableSpec, ...]:

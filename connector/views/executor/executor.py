@@ -48,8 +48,6 @@ class Executor(ABC, Generic[NodeT]):
 
     label: ClassVar[str]
     """The executor's name in EXPLAIN and in the names of state tables."""
-    node_type: ClassVar[type[Node]]
-    """The operator that it maintains."""
 
     def __init__(self, node: NodeT, states: Sequence[State], is_ansi: bool = True) -> None:
         """``states``: the state tables that `tables` describes, in its order.
@@ -60,9 +58,9 @@ class Executor(ABC, Generic[NodeT]):
         self.states = tuple(states)
 
     @classmethod
-    def maintains(cls, node: Node) -> bool:
-        """Return whether a node needs this executor."""
-        return isinstance(node, cls.node_type)
+    def maintains(cls, node: NodeT) -> bool:
+        """Return whether this node needs the executor; by default every node of its type does."""
+        return True
 
     @classmethod
     @abstractmethod

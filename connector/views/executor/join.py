@@ -41,7 +41,6 @@ class JoinExecutor(Executor[Join]):
     """
 
     label = "hash_join"
-    node_type = Join
 
     def __init__(self, node: Join, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)

@@ -23,7 +23,6 @@ class MaterializeExecutor(Executor[Materialize]):
     """The root of a plan; its chunks have the fields of the child, under the child's names."""
 
     label = "materialize"
-    node_type = Materialize
 
     def __init__(self, node: Materialize, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from relstate.storage import RowCodec, arrow, errors
 
-from ..plan.node import Node, Order
+from ..plan.node import Order
 from ..plan.topn import TopN
 from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, inserts_of, with_schema
 from .executor import Executor, StateTableSpec
@@ -29,7 +29,6 @@ class TopNExecutor(Executor[TopN]):
     """The first rows of all rows or of each group; its chunks have the fields of the child."""
 
     label = "top_n"
-    node_type = TopN
 
     def __init__(self, node: TopN, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)
@@ -41,9 +40,9 @@ class TopNExecutor(Executor[TopN]):
         self._schema = chunk_schema(node.fields)
 
     @classmethod
-    def maintains(cls, node: Node) -> bool:
+    def maintains(cls, node: TopN) -> bool:
         """Return whether a node takes the first rows of all rows."""
-        return isinstance(node, TopN) and node.is_global
+        return node.is_global
 
     @classmethod
     def tables(cls, node: TopN) -> tuple[StateTableSpec, ...]:
@@ -170,9 +169,9 @@ class GroupTopNExecutor(TopNExecutor):
     label = "group_top_n"
 
     @classmethod
-    def maintains(cls, node: Node) -> bool:
+    def maintains(cls, node: TopN) -> bool:
         """Return whether a node takes the first rows of each group."""
-        return isinstance(node, TopN) and not node.is_global
+        return not node.is_global
 
 
 @dataclass(frozen=True, slots=True)

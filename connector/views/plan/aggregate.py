@@ -14,13 +14,13 @@ from typing import Any
 from relstate.storage import types
 
 from .node import (
+    Expression,
     FieldsOf,
+    Grouped,
     Json,
     Names,
     Node,
     ReadNode,
-    Unary,
-    check_names,
     field_json,
     read_field,
     read_flag,
@@ -105,19 +105,16 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Aggregate(Unary):
+class Aggregate(Grouped):
     """One row per group: the group's fields, then the calls' outputs.
 
-    ``group``: fields of the child. ``is_global``: the aggregate of a SELECT without GROUP BY; its
-    only group field is a constant of the child, and it always has one row.
-    DISTINCT is an aggregate without calls.
+    A global aggregate, that of a SELECT without GROUP BY, always has one row. DISTINCT is an
+    aggregate without calls.
     """
 
     operator = "aggregate"
 
-    group: Names
     calls: tuple[Call, ...]
-    is_global: bool = False
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
@@ -131,14 +128,9 @@ class Aggregate(Unary):
         return self.group
 
     @property
-    def distribution(self) -> Names | None:
-        """The group; a global aggregate is in vnode 0."""
-        return () if self.is_global else self.group
-
-    @property
-    def input_distribution(self) -> Names | None:
-        """The distribution of the output."""
-        return self.distribution
+    def aggregate_expressions(self) -> tuple[Expression, ...]:
+        """The calls."""
+        return tuple(Expression(call.sql, call.output.type) for call in self.calls)
 
     @property
     def is_append_only(self) -> bool:
@@ -176,13 +168,10 @@ class Aggregate(Unary):
         """Return the aggregate that `to_json` described."""
         group = read_names(value["group"])
         calls = tuple(map(Call.from_json, read_list(value["calls"])))
-        return cls(read(value["child"]), group, calls, read_flag(value["is_global"]))
+        return cls(read(value["child"]), group, calls, is_global=read_flag(value["is_global"]))
 
     def check(self) -> None:
-        """ValueError, too, if the group or a call does not fit the input."""
-        require(bool(self.group), "an aggregate has no group")
-        check_names(self.group, self.child.names, "the group of an aggregate")
-        require(not self.is_global or len(self.group) == 1, "a global aggregate has several groups")
+        """ValueError, too, if a call does not fit the input."""
+        super().check()
         for call in self.calls:
             call.check(self.child)
-        super().check()

@@ -12,7 +12,7 @@ distributed over the parallel units; ``()`` if all of them are in vnode 0; None 
 anywhere.
 
 All that is particular to an operator is in its class: its JSON, its line in EXPLAIN, the fields
-that it reads. Its executor, if it has one, is listed in ``operators``.
+that it reads. Its executors, if it has any, are listed in ``operators``.
 
 Promises: nodes are values.
 Does not know: SQL's queries (planner), executors, Spark.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
@@ -83,6 +83,11 @@ class Node(ABC):
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """What Spark evaluates over `input_fields`."""
+        return ()
+
+    @property
+    def aggregate_expressions(self) -> tuple[Expression, ...]:
+        """What an executor computes as Spark would over the `input_fields` of several rows."""
         return ()
 
     @property
@@ -167,6 +172,37 @@ class Unary(Node):
         """Return the operator over another child."""
         (child,) = children
         return replace(self, child=child)
+
+
+@dataclass(frozen=True)
+class Grouped(Unary):
+    """An operator that computes something of each group of rows; a group is in one unit.
+
+    ``group``: fields of the child, by whose values rows are grouped. ``is_global``: all rows are
+    one group; its only group field is a constant of the child, and it is in vnode 0.
+    """
+
+    group: Names
+    _: KW_ONLY
+    is_global: bool = False
+
+    @property
+    def distribution(self) -> Names | None:
+        """The group; nothing for a global operator, which is in vnode 0."""
+        return () if self.is_global else self.group
+
+    @property
+    def input_distribution(self) -> Names | None:
+        """The distribution of the output."""
+        return self.distribution
+
+    def check(self) -> None:
+        """ValueError, too, if the group does not fit the input."""
+        require(bool(self.group), f"{self.operator} has no group")
+        check_names(self.group, self.child.names, f"the group of {self.operator}")
+        is_one = not self.is_global or len(self.group) == 1
+        require(is_one, f"a global {self.operator} has several group fields")
+        super().check()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from relstate.storage import types
 
 from .node import (
     FieldsOf,
+    Grouped,
     Json,
     Names,
     Node,
     Order,
     ReadNode,
-    Unary,
     check_names,
     field_json,
     read_field,
@@ -35,22 +35,19 @@ UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True)
-class TopN(Unary):
+class TopN(Grouped):
     """The rows of every group at the positions ``offset`` to ``offset + limit`` of an order.
 
-    Rows that are equal in the order are sorted by their keys. ``group``: fields of the child;
-    ``is_global``: its only group field is a constant of the child. ``rank``: a further field with a
+    Rows that are equal in the order are sorted by their keys. ``rank``: a further field with a
     row's position in its group, from 1; None if nothing reads it.
     """
 
     operator = "top_n"
 
-    group: Names
     order: tuple[Order, ...]
     limit: int
     offset: int = 0
     rank: types.Field | None = None
-    is_global: bool = False
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
@@ -61,16 +58,6 @@ class TopN(Unary):
     def key(self) -> Names:
         """The group and the child's key."""
         return (*self.group, *(name for name in self.child.key if name not in self.group))
-
-    @property
-    def distribution(self) -> Names | None:
-        """The group; a global top n is in vnode 0."""
-        return () if self.is_global else self.group
-
-    @property
-    def input_distribution(self) -> Names | None:
-        """The distribution of the output."""
-        return self.distribution
 
     @property
     def is_append_only(self) -> bool:
@@ -115,16 +102,13 @@ class TopN(Unary):
             read_number(value["limit"], UNBOUNDED),
             read_number(value["offset"], UNBOUNDED),
             None if value["rank"] is None else read_field(value["rank"]),
-            read_flag(value["is_global"]),
+            is_global=read_flag(value["is_global"]),
         )
 
     def check(self) -> None:
-        """ValueError, too, if the group, the order or the rank does not fit the input."""
-        require(bool(self.group), "the first rows of no group")
-        check_names(self.group, self.child.names, "the group of a top n")
+        """ValueError, too, if the order or the rank does not fit the input."""
+        super().check()
         check_names([order.name for order in self.order], self.child.names, "the order of a top n")
-        require(not self.is_global or len(self.group) == 1, "a global top n has several groups")
         require(self.offset + self.limit < UNBOUNDED, "a top n has no bound")
         is_int = self.rank is None or self.rank.type == types.Int()
         require(is_int, "the rank of a top n is not an INT")
-        super().check()

@@ -15,8 +15,8 @@ from relstate.connector.views.executor import join as join_module
 from relstate.connector.views.executor.degree import DegreeExecutor
 from relstate.connector.views.executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from relstate.connector.views.executor.join import JoinExecutor
+from relstate.connector.views.operators import executors_of
 from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
-from relstate.connector.views.viewplan import executors_of
 from relstate.storage import Op, errors, types
 from support.bench import Bench
 from support.changes import (

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.executor import SIDE_COLUMN, StateTableSpec
+from relstate.connector.views.operators import executors_of
 from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.topn import TopN
-from relstate.connector.views.viewplan import executors_of
 from relstate.storage import NewTable, Proposal, StateTable, Store, TableSchema, types
 from support.bench import Bench
 from support.changes import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from relstate.connector.views.plan.stored import read_plan
+from relstate.connector.views.operators import plan_from_json
 from support.plans import evaluated
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_a_plan_run_as_a_batch_gives_the_rows_of_its_query(
     assert found.columns == wanted.columns
     assert _bag(found) == _bag(wanted)
     text: Any = json.dumps(plan.to_json())
-    assert read_plan(json.loads(text)) == plan
+    assert plan_from_json(json.loads(text)) == plan
 
 
 def test_inputs_of_a_union_are_cast_step_by_step(

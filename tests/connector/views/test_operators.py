@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from relstate.connector.views.operators import MAX_DEPTH, PlanError, plan_from_json
 from relstate.connector.views.plan.node import plan_lines, walk
-from relstate.connector.views.plan.stored import MAX_DEPTH, PlanError, read_plan
 from relstate.connector.views.viewplan import stored_plan
 from relstate.storage import errors
 
-FROZEN = sorted((Path(__file__).parents[1] / "frozen").glob("*.txt"))
+FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.txt"))
 
 
 def frozen_plan(path: Path) -> tuple[list[str], Any]:
@@ -33,7 +33,7 @@ def test_a_stored_plan_is_read_as_it_was_written(path: Path) -> None:
     """JSON and EXPLAIN's lines of every frozen plan survive a round trip."""
     lines, value = frozen_plan(path)
 
-    plan = read_plan(value)
+    plan = plan_from_json(value)
 
     assert plan.to_json() == value
     assert list(plan_lines(plan)) == lines[1 : lines.index("")]
@@ -88,7 +88,7 @@ def test_a_damaged_plan_is_refused_or_read_whole(path: Path) -> None:
         except errors.CorruptionError as error:
             refusals.append(str(error))
         else:
-            assert read_plan(plan.root.to_json()) == plan.root
+            assert plan_from_json(plan.root.to_json()) == plan.root
             assert plan.fragments
             assert plan.table_schema.columns
 
@@ -123,12 +123,14 @@ def test_the_error_says_what_is_wrong(damage: Callable[[Any], Any], problem: str
     _, value = frozen_plan(FROZEN[0])
 
     with pytest.raises(PlanError, match=problem):
-        read_plan(damage(value))
+        plan_from_json(damage(value))
 
 
 def test_all_operators_are_frozen() -> None:
     """The frozen plans have every operator, so that each one's JSON is held."""
-    names = {node.operator for path in FROZEN for node in walk(read_plan(frozen_plan(path)[1]))}
+    names = {
+        node.operator for path in FROZEN for node in walk(plan_from_json(frozen_plan(path)[1]))
+    }
 
     assert names == {
         "scan", "project", "filter", "union", "aggregate", "join", "top_n", "materialize",

@@ -1,0 +1,100 @@
+"""All operators: their executors, and how a stored plan is read.
+
+A new operator is a node (plan), its executor (executor), the clause of the planner that makes it,
+and a line in `EXECUTORS`.
+
+Promises: a plan that is read from JSON, which may be damaged or forged, has nodes that fit each
+other, or is an error; in time and memory bounded by its size.
+Does not know: the store's tables, or what expressions mean (stored_plans).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from relstate.storage import errors
+
+from .executor.aggregate import AggregateExecutor
+from .executor.degree import DegreeExecutor
+from .executor.executor import Executor
+from .executor.join import JoinExecutor
+from .executor.materialize import MaterializeExecutor
+from .executor.topn import GroupTopNExecutor, TopNExecutor
+from .plan.aggregate import Aggregate
+from .plan.join import Join
+from .plan.materialize import Materialize
+from .plan.node import Json, Node, require, shown
+from .plan.stateless import Filter, Project, Scan, Union
+from .plan.topn import TopN
+
+ExecutorType: TypeAlias = type[Executor[Any]]
+
+EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
+    Aggregate: (AggregateExecutor,),
+    Join: (JoinExecutor, DegreeExecutor),
+    TopN: (TopNExecutor, GroupTopNExecutor),
+    Materialize: (MaterializeExecutor,),
+}
+"""The stateful operators, and their executors in the order in which rows pass them."""
+
+MAX_DEPTH = 200
+"""How deep lists and objects may be nested in the JSON of a plan: far from Python's own limit."""
+
+_NODES: Mapping[str, type[Node]] = {
+    node.operator: node for node in (Scan, Project, Filter, Union, *EXECUTORS)
+}
+_LONGEST_PROBLEM = 200
+
+
+def executors_of(node: Node) -> list[ExecutorType]:
+    """Return the executors that maintain a node, in order; none if it is stateless."""
+    return [executor for executor in EXECUTORS.get(type(node), ()) if executor.maintains(node)]
+
+
+class PlanError(ValueError):
+    """A JSON value is not a plan, and why. Becomes the error of whoever reads it."""
+
+
+def plan_from_json(value: Any) -> Materialize:
+    """Return the plan that `Node.to_json` described. PlanError if the value describes none."""
+    try:
+        require(_is_shallow(value), f"it is nested more than {MAX_DEPTH} levels deep")
+        plan = _read_node(value)
+        require(isinstance(plan, Materialize), "its root does not materialize")
+    except KeyError as error:
+        raise PlanError(f"an operator has no {shown(error.args[0])}") from None
+    except (TypeError, ValueError, AttributeError, errors.RelstateError) as error:
+        raise PlanError(str(error)[:_LONGEST_PROBLEM]) from None
+    assert isinstance(plan, Materialize)
+    return plan
+
+
+def _read_node(value: Json) -> Node:
+    require(isinstance(value, dict), f"{shown(value)} is not an operator")
+    name = value["operator"]
+    require(isinstance(name, str) and name in _NODES, f"{shown(name)} is not an operator")
+    node = _NODES[name].from_json(value, _read_input)
+    node.check()
+    return node
+
+
+def _read_input(value: Any) -> Node:
+    node = _read_node(value)
+    require(not isinstance(node, Materialize), "an operator reads the root")
+    return node
+
+
+def _is_shallow(value: Any) -> bool:
+    """Return whether a JSON value is nested at most `MAX_DEPTH` deep, level by level."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return True
+    return False
