@@ -25,9 +25,9 @@ from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import walk
 from relstate.connector.views.plan.topn import TopN
-from relstate.connector.views.rebuild import TOLERANCE, differences
+from relstate.connector.views.rebuild import TOLERANCE, find_differences
 from relstate.connector.views.runner import JobRunner
-from relstate.connector.views.sessions import Sessions, batch_sessions, undisturbed
+from relstate.connector.views.sessions import Sessions, batch_sessions, keep_active_session
 from relstate.storage import (
     CatalogView,
     ReadPlan,
@@ -66,7 +66,7 @@ def check_views(
     """
     state = store.state
     runner, sessions = JobRunner(spark, store), batch_sessions(spark)
-    with undisturbed(spark):
+    with keep_active_session(spark):
         return tuple(
             _report(sessions, runner, state, state.views[view_id])
             for view_id in view_ids(state, names)
@@ -82,7 +82,7 @@ def _report(
     problems: list[str] = []
     try:
         problems += _against_select(sessions, runner, state, view)
-        problems += differences(runner, view.view_id)
+        problems += find_differences(runner, view.view_id)
     except errors.SessionError:
         raise
     except Exception as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from relstate.connector.views.backfill import Position
 from relstate.connector.views.creation import new_view
-from relstate.connector.views.explanation import explained, explained_new
+from relstate.connector.views.explanation import explain_new_view, explain_view
 from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
 from relstate.storage import CatalogView, ReadPlan, StoreState, errors
@@ -66,9 +66,9 @@ class ViewRunner:
     def _explained(self, view: str | CreateView) -> list[str]:
         state = self._store.state
         if isinstance(view, str):
-            return explained(state, state.view(view))
+            return explain_view(state, state.view(view))
         spark = self._views.spark
-        return explained_new(new_view(spark, state, view.name, view.query, view.parallelism))
+        return explain_new_view(new_view(spark, state, view.name, view.query, view.parallelism))
 
     def _create(self, statement: CreateView) -> int:
         try:

@@ -32,8 +32,8 @@ from relstate.storage import (
 from .lineage import upstream
 from .plan.node import read_list, read_number, require
 from .plan.stateless import Scan
-from .refresh import Round, failure_of
-from .runner import LASTING, MOVED, PART_ROWS, JobRunner
+from .refresh import Round, view_failure
+from .runner import LASTING_ERRORS, PART_ROWS, VIEW_CHANGED, JobRunner
 from .scans import ScanRead
 from .viewplan import ViewPlan
 
@@ -106,7 +106,7 @@ def populate(runner: JobRunner, view_id: int) -> None:
             while _populate_part(runner, view_id):
                 pass
             return
-        except MOVED:
+        except VIEW_CHANGED:
             # Do not give up while another process makes progress.
             view = runner.store.state.views.get(view_id)
             progress = None if view is None else view.progress
@@ -116,7 +116,7 @@ def populate(runner: JobRunner, view_id: int) -> None:
             state = runner.store.state
             if view_id not in state.views:
                 raise
-            raise failure_of(state.name_of(view_id), error) from None
+            raise view_failure(state.name_of(view_id), error) from None
     raise errors.ConflictError(
         f"{runner.store.path}: others altered the same view {_ATTEMPTS} times; let one process "
         "refresh it at a time"
@@ -143,7 +143,7 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
     part = _next_part(runner.store, plan, start, position, PART_ROWS)
     try:
         written = runner.run(runner.job(state, view_id, part.reads))
-    except LASTING:
+    except LASTING_ERRORS:
         raise
     except Exception as error:
         # A part of the rows can give values that all rows together do not, and on which the view's

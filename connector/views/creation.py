@@ -24,7 +24,7 @@ from .operators import PlanError
 from .plan.materialize import Materialize
 from .planner.analysis import StoreTables
 from .planner.query import plan_view
-from .sessions import Sessions, parallelism, remembered, undisturbed
+from .sessions import Sessions, keep_active_session, parallelism, stored_settings
 from .viewplan import Operator, ViewPlan, schema_of
 
 
@@ -42,8 +42,8 @@ def new_view(
         raise errors.TableExistsError(
             f"there is a table or view {name!r} already: drop it, or take another name"
         )
-    settings = remembered(spark)
-    with undisturbed(spark):
+    settings = stored_settings(spark)
+    with keep_active_session(spark):
         root = plan_view(Sessions(spark).of(settings), StoreTables(state), query)
     plan = _readable(root)
     vnode_count = state.settings.vnode_count

@@ -14,8 +14,8 @@ from relstate.vnode import VnodeMapping
 from .executor.executor import StateTableSpec
 from .plan.node import plan_lines
 from .plan.stateless import Scan
-from .stored_plans import read_stored
-from .viewplan import Fragment, Operator, ViewPlan, units_of
+from .stored_plans import read_stored_plan
+from .viewplan import Fragment, Operator, ViewPlan, unit_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class _Tables:
         ]
 
 
-def explained(state: StoreState, view: CatalogView) -> list[str]:
+def explain_view(state: StoreState, view: CatalogView) -> list[str]:
     """Return lines that show how a view is maintained. CorruptionError for a damaged plan."""
     ids = (*view.definition.internal, view.view_id)
     tables = _Tables([state.name_of(table_id) for table_id in ids], ids)
-    return _lines(read_stored(state, view), view.definition.mapping, tables)
+    return _lines(read_stored_plan(state, view), view.definition.mapping, tables)
 
 
-def explained_new(view: NewView) -> list[str]:
+def explain_new_view(view: NewView) -> list[str]:
     """Return lines that show how a view would be maintained; its tables have no ids yet."""
     names = [table.name for table in (*view.internal, view.table)]
     tables = _Tables(names, [None] * len(names))
@@ -61,7 +61,7 @@ def _fragment_lines(fragment: Fragment, mapping: VnodeMapping, tables: _Tables) 
         for source in fragment.inputs
     )
     where = ", ".join(map(types.quoted, fragment.distribution)) or "vnode 0 alone"
-    units = units_of(mapping, fragment.distribution)
+    units = unit_count(mapping, fragment.distribution)
     lines = [f"Fragment {fragment.number}: from {sources}; distributed by {where}; units {units}"]
     for operator in fragment.operators:
         lines.append(f"  Executor {operator.number}: {operator.executor.label}")

@@ -29,8 +29,8 @@ from .plan.node import Names, Node
 from .plan.stateless import Filter, Output, Project, Scan, Union
 from .scans import scan_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
-from .viewplan import distribution_of, is_colocated, units_of
-from .wire import MESSAGE, TARGET, guarded, passing, wire_fields
+from .viewplan import distribution_of, is_colocated, unit_count
+from .wire import MESSAGE, TARGET, null_for_control_rows, true_for_control_rows, wire_fields
 
 # From so many changes on it is worth a stage of its own to combine rows before a shuffle.
 MANY_ROWS = 1 << 16
@@ -91,7 +91,7 @@ class _FrameBuilder:
                 return self._project(node)
             case Filter():
                 flow = self._run(self.flow(node.child))
-                return replace(flow, rows=_frame(flow).where(passing(node.condition)))
+                return replace(flow, rows=_frame(flow).where(true_for_control_rows(node.condition)))
             case Union():
                 return self._union([self._run(self.flow(child)) for child in node.inputs])
             case Join():
@@ -137,7 +137,7 @@ class _FrameBuilder:
         flow = flow.executed(self._job.step(first), candidates)
         if node.condition is not None:
             flow = self._run(flow)
-            condition = passing(f"{PART_COLUMN} <> {PAIR} OR ({node.condition})")
+            condition = true_for_control_rows(f"{PART_COLUMN} <> {PAIR} OR ({node.condition})")
             flow = replace(flow, rows=_frame(flow).where(condition))
         (degree,) = rest
         return flow.executed(self._job.step(degree), node.fields)
@@ -178,7 +178,7 @@ class _FrameBuilder:
 
     def _shuffled(self, flow: _Flow, distribution: Names) -> _Flow:
         """Return the rows, each in the unit that owns its vnode."""
-        frame, units = _frame(flow), units_of(self._job.mapping, distribution)
+        frame, units = _frame(flow), unit_count(self._job.mapping, distribution)
         if units == 1:
             return replace(flow, rows=frame.repartition(1), units=1)
         owner = owner_expression(self._job.mapping, distribution)
@@ -234,7 +234,7 @@ def _projected(output: Output) -> str:
     name = types.quoted(output.field.name)
     if output.source is not None:
         return f"{types.quoted(output.source)} AS {name}"
-    return f"{guarded(output.expression)} AS {name}"
+    return f"{null_for_control_rows(output.expression)} AS {name}"
 
 
 def _null(field: types.Field) -> str:

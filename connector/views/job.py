@@ -24,7 +24,7 @@ from .viewplan import Operator, ViewPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class JobOutput:
     """What the tasks of a job wrote, when the first began, and how many changes they took in.
 
     ``started``: in microseconds since 1970.
@@ -34,9 +34,9 @@ class Written:
     started: int
     rows: int
 
-    def followed_by(self, later: Written) -> Written:
+    def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""
-        return Written(
+        return JobOutput(
             self.segments + later.segments,
             min(self.started, later.started),
             self.rows + later.rows,
@@ -82,7 +82,7 @@ class ViewJob:
         """Return what the scans read in one of ``count`` parts, each of some of the vnodes."""
         return tuple(read.part(number, count) for read in self.reads)
 
-    def after(self, written: Written, epoch: int) -> ViewJob:
+    def after(self, written: JobOutput, epoch: int) -> ViewJob:
         """Return the job that reads what was written, too, as if an epoch had committed it."""
         states = tuple(_with_segments(plan, written.segments, epoch) for plan in self.states)
         return replace(self, states=states)
@@ -96,7 +96,7 @@ class ViewJob:
         """Return how rows are combined before they are shuffled to an executor; None if not."""
         return operator.executor.combiner(operator.node)
 
-    def written(self, reports: Iterable[TaskReport]) -> Written:
+    def written(self, reports: Iterable[TaskReport]) -> JobOutput:
         """Return what tasks wrote, from their reports.
 
         LostMessageError unless each executor reported exactly once in each of its units.
@@ -104,7 +104,7 @@ class ViewJob:
         own = [report for report in reports if report.view_id == self.view_id]
         complete = complete_reports(self.name, own, self.plan.units(self.mapping))
         readers = self.plan.readers
-        return Written(
+        return JobOutput(
             tuple(segment for report in complete for segment in report.segments),
             min(report.started for report in complete),
             sum(report.rows for report in complete if readers.intersection(report.parts)),

@@ -53,12 +53,12 @@ def _depth(state: StoreState, view_id: int, views: Collection[int], depths: dict
     return depths[view_id]
 
 
-def has_more(state: StoreState, view_id: int) -> bool:
+def has_pending_changes(state: StoreState, view_id: int) -> bool:
     """Return whether a view is not populated, or has changes of its inputs to take in."""
     progress = state.views[view_id].progress
     return not progress.is_populated or any(state.has_changed(*read) for read in progress.inputs)
 
 
 def is_behind(state: StoreState, view_id: int) -> bool:
-    """Return whether a view, or one that it reads, directly or through others, `has_more`."""
-    return any(has_more(state, view) for view in upstream(state, [view_id]))
+    """Return whether a view or any view upstream of it `has_pending_changes`."""
+    return any(has_pending_changes(state, view) for view in upstream(state, [view_id]))

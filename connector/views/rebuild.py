@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from relstate.storage import CatalogView, ReadPlan, StoreState, without_expiry
 
 from .backfill import parts
-from .job import ViewJob, Written
-from .runner import LASTING, JobRunner
+from .job import JobOutput, ViewJob
+from .runner import LASTING_ERRORS, JobRunner
 
 # Sums of floats are compared at this share of the greatest magnitude.
 TOLERANCE = 1e-9
@@ -30,7 +30,7 @@ TOLERANCE = 1e-9
 _COMPARED_BYTES = 64 << 20
 
 
-def differences(runner: JobRunner, view_id: int) -> list[str]:
+def find_differences(runner: JobRunner, view_id: int) -> list[str]:
     """Return how a view's rows and state differ from what its inputs make."""
     store = runner.store
     state = store.state
@@ -48,11 +48,11 @@ def differences(runner: JobRunner, view_id: int) -> list[str]:
 
 def _rebuilt(
     runner: JobRunner, state: StoreState, view_id: int, empty: ViewJob
-) -> tuple[ViewJob, Written]:
+) -> tuple[ViewJob, JobOutput]:
     """Compute a view again in parts; at once if a part fails."""
     try:
         *_, last = runner.run_parts(empty, parts(runner, state, view_id))
-    except LASTING:
+    except LASTING_ERRORS:
         raise
     except Exception:
         *_, last = runner.run_parts(empty, parts(runner, state, view_id, at_once=True))

@@ -25,10 +25,10 @@ from relstate.storage import (
     errors,
 )
 
-from .job import ViewJob, Written
+from .job import JobOutput, ViewJob
 from .lineage import inputs_of, levels
 from .plan.stateless import Scan
-from .runner import LASTING, MOVED, JobRunner
+from .runner import LASTING_ERRORS, VIEW_CHANGED, JobRunner
 from .scans import ScanRead
 
 _logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Round:
     def __init__(self, runner: JobRunner, state: StoreState) -> None:
         self._runner = runner
         self._state = state
-        self._written: dict[int, Written] = {}
+        self._written: dict[int, JobOutput] = {}
         self._failed: set[int] = set()
         self._failures: list[Exception] = []
 
@@ -81,7 +81,7 @@ class Round:
 
     def _fail(self, view_id: int, error: Exception) -> None:
         self._failed.add(view_id)
-        self._failures.append(failure_of(self._state.name_of(view_id), error))
+        self._failures.append(view_failure(self._state.name_of(view_id), error))
 
     def _commit(self) -> int:
         if not self._written:
@@ -115,7 +115,7 @@ class Round:
             if all(read.plan is None for read in reads):
                 return None
             return self._runner.job(self._state, view_id, reads)
-        except MOVED:
+        except VIEW_CHANGED:
             raise
         except Exception as error:
             self._fail(view_id, error)
@@ -164,13 +164,13 @@ class Round:
         )
 
 
-def failure_of(view: str, error: Exception) -> Exception:
+def view_failure(view: str, error: Exception) -> Exception:
     """Return the error that says that a view could not be computed.
 
     Errors that have nothing to do with the view or its rows are returned as they are. Spark's
     stack is no part of it: the message has its one sentence, and the log the rest.
     """
-    if isinstance(error, (errors.ViewFailedError, *LASTING)):
+    if isinstance(error, (errors.ViewFailedError, *LASTING_ERRORS)):
         return error
     if isinstance(error, errors.RelstateError):
         return errors.ViewFailedError(f"view {view!r} could not be computed: {error}")

@@ -27,9 +27,9 @@ from relstate.storage import (
 )
 
 from .frame import report_frame
-from .job import ViewJob, Written
+from .job import JobOutput, ViewJob
 from .scans import ScanRead
-from .sessions import Sessions, parallelism, undisturbed
+from .sessions import Sessions, keep_active_session, parallelism
 from .stored_plans import StoredPlans
 from .task import Target
 from .viewplan import ViewPlan
@@ -37,9 +37,9 @@ from .viewplan import ViewPlan
 # Rows that one job takes in, about: what a few tasks hold in memory at once.
 PART_ROWS = 1 << 21
 # What does not succeed either if more rows come at once.
-LASTING = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
+LASTING_ERRORS = (errors.CommitError, errors.StorageError, errors.SessionError, errors.MissingError)
 # What a commit is refused with if a view was refreshed, altered or dropped meanwhile.
-MOVED = (errors.ConflictError, errors.TableNotFoundError)
+VIEW_CHANGED = (errors.ConflictError, errors.TableNotFoundError)
 
 _logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class JobRunner:
             tuple(reads),
         )
 
-    def run(self, job: ViewJob) -> Written:
+    def run(self, job: ViewJob) -> JobOutput:
         """Run a job and return what was written.
 
         Large change sets are processed in parts to bound the memory of tasks; each part reads the
@@ -91,7 +91,7 @@ class JobRunner:
             try:
                 *_, (_, written) = self.run_parts(job, (job.part(n, count) for n in range(count)))
                 return written
-            except LASTING:
+            except LASTING_ERRORS:
                 raise
             except Exception as error:
                 # Between two parts there may be rows that no epoch has, for which an expression of
@@ -105,12 +105,12 @@ class JobRunner:
 
     def run_parts(
         self, job: ViewJob, parts: Iterable[tuple[ScanRead, ...]]
-    ) -> Iterator[tuple[ViewJob, Written]]:
+    ) -> Iterator[tuple[ViewJob, JobOutput]]:
         """Run parts of a job one after the other, and yield after each all that they wrote.
 
         The job that is yielded reads it. If one fails, what was written is removed.
         """
-        total = Written((), self._store.environment.now(), 0)
+        total = JobOutput((), self._store.environment.now(), 0)
         try:
             for number, reads in enumerate(parts, 1):
                 written = self._run_once(replace(job, reads=reads))
@@ -121,25 +121,25 @@ class JobRunner:
             self._store.discard(total.segments)
             raise
 
-    def run_all(self, jobs: Sequence[ViewJob]) -> list[Written | Exception]:
+    def run_all(self, jobs: Sequence[ViewJob]) -> list[JobOutput | Exception]:
         """Run jobs of independent views at the same time; return for each its result or error."""
         if len(jobs) < 2:
             return [self._attempt(job) for job in jobs]
         return list(self._threads.map(self._attempt, jobs))
 
-    def _attempt(self, job: ViewJob) -> Written | Exception:
+    def _attempt(self, job: ViewJob) -> JobOutput | Exception:
         try:
             return self.run(job)
         except Exception as error:
             return error
 
-    def _run_once(self, job: ViewJob) -> Written:
+    def _run_once(self, job: ViewJob) -> JobOutput:
         session = self._sessions.of(job.view.definition.settings)
-        with unwrap_errors(), undisturbed(self._sessions.spark):
+        with unwrap_errors(), keep_active_session(self._sessions.spark):
             rows = report_frame(job, session).collect()
         return job.written(TaskReport.from_json(bytes(row[0])) for row in rows)
 
-    def commit(self, results: Sequence[Written], progress: Sequence[NewProgress]) -> CommitResult:
+    def commit(self, results: Sequence[JobOutput], progress: Sequence[NewProgress]) -> CommitResult:
         """Commit what jobs wrote, and how far views are then.
 
         ConflictError, TableNotFoundError if a view was dropped: what was written is removed.
@@ -154,6 +154,6 @@ class JobRunner:
         )
         try:
             return self._store.commit(proposal)
-        except MOVED:
+        except VIEW_CHANGED:
             self._store.discard(segments)
             raise

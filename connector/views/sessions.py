@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 # Settings on which the meaning of expressions depends: they are stored with a view.
 ANSI = "spark.sql.ansi.enabled"
-REMEMBERED = {
+STORED_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     ANSI: "true",
 }
@@ -29,9 +29,9 @@ _REFRESH = {
 }
 
 
-def remembered(spark: SparkSession) -> dict[str, str]:
+def stored_settings(spark: SparkSession) -> dict[str, str]:
     """Return the settings of a session that a view created in it keeps."""
-    return {name: str(spark.conf.get(name, default)) for name, default in REMEMBERED.items()}
+    return {name: str(spark.conf.get(name, default)) for name, default in STORED_SETTINGS.items()}
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -41,7 +41,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 @contextmanager
-def undisturbed(spark: SparkSession) -> Iterator[None]:
+def keep_active_session(spark: SparkSession) -> Iterator[None]:
     """Keep this thread's active session: Spark activates the session that makes a frame.
 
     ``spark``: the user's session, which is the active one for Python.

@@ -25,8 +25,8 @@ from .plan.node import Expression, Node, check_names, require, shown, walk
 from .plan.stateless import Scan
 from .planner.analysis import Analysis, StoreTables, as_nullable
 from .planner.expressions import check_expressions, check_resolved, check_time_independent
-from .sessions import REMEMBERED, Sessions, undisturbed
-from .viewplan import ViewPlan, damaged, stored_plan
+from .sessions import STORED_SETTINGS, Sessions, keep_active_session
+from .viewplan import ViewPlan, damaged_plan_error, parse_stored_plan
 
 
 class StoredPlans:
@@ -51,11 +51,11 @@ class StoredPlans:
         known = self._plans.get(view_id)
         if known is not None and (known[0] is value or known[0] == value):
             return known[1]
-        plan = read_stored(state, view)
+        plan = read_stored_plan(state, view)
         try:
             self._check_expressions(plan, state, view)
         except ValueError as error:
-            raise damaged(name, error) from None
+            raise damaged_plan_error(name, error) from None
         self._plans[view_id] = (value, plan)
         return plan
 
@@ -63,29 +63,31 @@ class StoredPlans:
         settings = view.definition.settings
         fingerprint = _fingerprint(view.definition.plan, settings)
         if fingerprint not in self._trusted:
-            with undisturbed(self._sessions.spark):
-                check_stored(plan.root, Analysis(self._sessions.of(settings), StoreTables(state)))
+            with keep_active_session(self._sessions.spark):
+                check_stored_expressions(
+                    plan.root, Analysis(self._sessions.of(settings), StoreTables(state))
+                )
             self._trusted.add(fingerprint)
 
 
-def read_stored(state: StoreState, view: CatalogView) -> ViewPlan:
+def read_stored_plan(state: StoreState, view: CatalogView) -> ViewPlan:
     """Return the plan of a view, checked but for its expressions.
 
     CorruptionError if the view, the tables that it reads and its state tables contradict it.
     """
     name = state.name_of(view.view_id)
-    plan = stored_plan(name, view.definition.plan)
+    plan = parse_stored_plan(name, view.definition.plan)
     try:
         _check_catalog(plan, state, view)
     except ValueError as error:
-        raise damaged(name, error) from None
+        raise damaged_plan_error(name, error) from None
     return plan
 
 
 def _check_catalog(plan: ViewPlan, state: StoreState, view: CatalogView) -> None:
     """ValueError unless a plan fits its view, the tables that it reads and its state tables."""
     definition = view.definition
-    is_known = definition.settings.keys() == REMEMBERED.keys()
+    is_known = definition.settings.keys() == STORED_SETTINGS.keys()
     require(is_known, "the settings of its session are not those that a view has")
     for scan in plan.scans:
         require(scan.table_id in state.tables, f"it reads table {scan.table_id}, which is missing")
@@ -126,7 +128,7 @@ def _fingerprint(plan: Any, settings: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_stored(root: Node, analysis: Analysis) -> None:
+def check_stored_expressions(root: Node, analysis: Analysis) -> None:
     """ValueError if a view with these expressions could not have been created."""
     builtin = analysis.functions()
     try:

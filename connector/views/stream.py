@@ -19,7 +19,7 @@ from typing import Any
 
 from relstate.storage import errors, iso_time
 
-from .lineage import has_more, upstream, view_ids
+from .lineage import has_pending_changes, upstream, view_ids
 from .views import Views
 
 _RECENT = 100
@@ -216,13 +216,13 @@ class ViewStream:
     def _is_behind(self) -> bool:
         state = self._views.store.state
         views = upstream(state, view_ids(state, self._names))
-        return any(has_more(state, view_id) for view_id in views)
+        return any(has_pending_changes(state, view_id) for view_id in views)
 
     def _is_behind_of(self, epoch: int) -> bool:
         """Return whether a view has not taken in all that had been committed by an epoch."""
         state = self._views.store.state
         views = upstream(state, view_ids(state, self._names))
         return any(
-            has_more(state, view_id) and state.views[view_id].progress.reflects < epoch
+            has_pending_changes(state, view_id) and state.views[view_id].progress.reflects < epoch
             for view_id in views
         )

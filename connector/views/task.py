@@ -98,9 +98,9 @@ class ExecutorStep:
         executor = self.operator.executor(self.operator.node, states, is_ansi=self.is_ansi)
         return executor.run(chunk)
 
-    def rows_in(self, chunk: pa.RecordBatch) -> int:
+    def count_rows(self, chunk: pa.RecordBatch) -> int:
         """Return how many changed rows an input chunk represents."""
-        return self.operator.executor.rows_in(self.operator.node, chunk)
+        return self.operator.executor.count_rows(self.operator.node, chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class FragmentTask:
         unit = self._unit({target for target, _ in received.control})
         first, chunk = self.steps[0], received.chunk
         assert isinstance(first, ExecutorStep)
-        rows = first.rows_in(chunk)
+        rows = first.count_rows(chunk)
         with Writers(self.target, self._vnodes(unit)) as writers:
             for step in self.steps:
                 if isinstance(step, ExecutorStep):

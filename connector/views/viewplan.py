@@ -150,10 +150,10 @@ class ViewPlan:
 
     def units(self, mapping: VnodeMapping) -> list[tuple[int, int]]:
         """Return for every executor its number and in how many units it runs."""
-        return [(op.number, units_of(mapping, distribution_of(op.node))) for op in self.operators]
+        return [(op.number, unit_count(mapping, distribution_of(op.node))) for op in self.operators]
 
 
-def stored_plan(name: str, value: Any) -> ViewPlan:
+def parse_stored_plan(name: str, value: Any) -> ViewPlan:
     """Return the plan that the catalog holds for a view. CorruptionError if it holds none."""
     try:
         plan = ViewPlan.from_json(value)
@@ -162,10 +162,10 @@ def stored_plan(name: str, value: Any) -> ViewPlan:
         assert schemas
         return plan
     except (PlanError, errors.SchemaError, errors.UnsupportedTypeError) as error:
-        raise damaged(name, error) from None
+        raise damaged_plan_error(name, error) from None
 
 
-def damaged(name: str, problem: Exception) -> errors.CorruptionError:
+def damaged_plan_error(name: str, problem: Exception) -> errors.CorruptionError:
     """Return the error for a view whose stored plan is not one."""
     return errors.CorruptionError(
         f"the stored plan of view {name!r} is damaged: {problem}; drop the view and create it again"
@@ -178,7 +178,7 @@ def distribution_of(node: Node) -> Names:
     return node.input_distribution
 
 
-def units_of(mapping: VnodeMapping, distribution: Names) -> int:
+def unit_count(mapping: VnodeMapping, distribution: Names) -> int:
     """Return in how many units rows with a distribution are: without one, all are in vnode 0."""
     return mapping.units if distribution else 1
 

@@ -19,7 +19,7 @@ from .backfill import populate
 from .creation import check_parallelism, new_view
 from .lineage import inputs_of, levels, upstream, view_ids
 from .refresh import Refreshed, Round
-from .runner import MOVED, JobRunner
+from .runner import VIEW_CHANGED, JobRunner
 
 # A conflict means that another process refreshes the same views; so many, that it never stops.
 _ATTEMPTS = 20
@@ -105,7 +105,7 @@ class Views:
             state = self._store.state
             try:
                 return Round(self._runner, state).run(upstream(state, view_ids(state, names)))
-            except MOVED as error:
+            except VIEW_CHANGED as error:
                 _logger.info("a refresh starts again: %s", error)
         raise errors.ConflictError(
             f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "

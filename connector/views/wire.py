@@ -54,12 +54,12 @@ def control_rows(targets: Sequence[int], message: bytes, schema: pa.Schema) -> p
     return pa.RecordBatch.from_arrays([*nulls, *control], schema=schema)
 
 
-def guarded(expression: str) -> str:
+def null_for_control_rows(expression: str) -> str:
     """Return an expression in Spark's SQL that is not evaluated for control rows."""
     return f"CASE WHEN {MESSAGE} IS NULL THEN {expression} END"
 
 
-def passing(condition: str) -> str:
+def true_for_control_rows(condition: str) -> str:
     """Return a condition in Spark's SQL that control rows meet."""
     return f"{MESSAGE} IS NOT NULL OR ({condition})"
 

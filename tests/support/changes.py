@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from relstate.connector.views.executor.changes import inserts_of
+from relstate.connector.views.executor.changes import insert_mask
 from relstate.connector.views.plan.stateless import Scan, ScanColumn
 from relstate.storage import OP_COLUMN, Op, arrow, types
 
@@ -48,7 +48,7 @@ class Mirror:
     def apply(self, chunk: pa.RecordBatch) -> None:
         """Apply a chunk: its deletes, then its inserts."""
         rows = chunk.drop_columns([OP_COLUMN]).to_pylist()
-        ops = inserts_of(chunk)
+        ops = insert_mask(chunk)
         for row in (row for row, inserted in zip(rows, ops, strict=True) if not inserted):
             assert shown(self.rows.pop(self._key_of(row))) == shown(row)
         for row in (row for row, inserted in zip(rows, ops, strict=True) if inserted):

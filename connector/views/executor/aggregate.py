@@ -23,22 +23,22 @@ from relstate.storage import KeyCodec, arrow, errors, types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order
-from .changes import Step, chunk_schema, chunk_with, empty_chunk
-from .deltas import Deltas, Groups, grouped
+from .changes import Step, chunk_schema, empty_chunk, make_chunk
+from .deltas import Deltas, Groups, group_rows
 from .distinct import distinct_deltas
 from .executor import Executor, StateTableSpec
 from .extreme import Extreme, ExtremeTable
 from .layout import Layout
-from .part import Columns, Source, numbers
+from .part import Columns, Source, to_counts
 from .partial import (
     CombineStep,
     GroupChanges,
-    changes_of,
+    count_rows,
+    group_changes,
     group_keys,
     merge,
-    rows_in,
+    row_weights,
     source_deltas,
-    weights_of,
 )
 from .result import Overflow
 from .state import State
@@ -99,7 +99,7 @@ class AggregateExecutor(Executor[Aggregate]):
 
     def _groups(self, chunk: pa.RecordBatch) -> Groups:
         if not self.node.is_global:
-            return grouped(chunk, self._row_keys)
+            return group_rows(chunk, self._row_keys)
         columns = [pa.array([0]).cast(field.type) for field in self._row_keys.schema]
         keys = pa.RecordBatch.from_arrays(columns, schema=self._row_keys.schema)
         # The row exists from the first epoch on, even if that epoch has no changes.
@@ -121,14 +121,14 @@ class AggregateExecutor(Executor[Aggregate]):
 
     def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
         """Return the change of each group; write the counts of the distinct values."""
-        weights = weights_of(chunk)
+        weights = row_weights(chunk)
         deltas: dict[Source, Deltas] = {}
         distincts = self._layout.distincts
         for table, state in zip(distincts, self.states[-len(distincts) :], strict=False):
             deltas |= distinct_deltas(table, state, chunk, groups, weights)
         for source in self._layout.sources:
             deltas[source] = source_deltas(chunk, groups, weights, source)
-        return changes_of(self._layout, deltas)
+        return group_changes(self._layout, deltas)
 
     def _lives(self, groups: Groups, before: Columns, changes: GroupChanges) -> Mask:
         """Return which groups have a row after the epoch."""
@@ -155,14 +155,14 @@ class AggregateExecutor(Executor[Aggregate]):
     def _check_counts(self, groups: Groups, after: Columns) -> None:
         rows = self._layout.row_count.of(after)
         for name in (name for part in self._layout.parts for name in part.counts):
-            count = numbers(after[name])
+            count = to_counts(after[name])
             is_invalid = (count < 0) | (count > rows)
             if is_invalid.any():
                 group = int(np.flatnonzero(is_invalid)[0])
                 self._fail(groups, group, f"has {rows[group]} rows, but {name} is {count[group]}")
 
     def _fail(self, groups: Groups, group: int, problem: str) -> NoReturn:
-        group_key = f" with {self._row_keys.described(groups.keys, group)}"
+        group_key = f" with {self._row_keys.describe(groups.keys, group)}"
         raise errors.ConsistencyError(
             f"in the state table {self._layout.groups.role} of an aggregate, the group"
             f"{'' if self.node.is_global else group_key} {problem}; the state does not fit the "
@@ -197,10 +197,10 @@ class AggregateExecutor(Executor[Aggregate]):
                 _rows(groups, new, fields).take(pa.array(inserts)),
             ]
         )
-        return chunk_with(self._schema, rows, np.arange(rows.num_rows) >= len(deletes))
+        return make_chunk(self._schema, rows, np.arange(rows.num_rows) >= len(deletes))
 
     def _outputs(self, groups: Groups, columns: Columns, is_ansi: bool) -> Columns:
-        describe = None if self.node.is_global else partial(self._row_keys.described, groups.keys)
+        describe = None if self.node.is_global else partial(self._row_keys.describe, groups.keys)
         overflow = Overflow(is_ansi, describe)
         return {
             result.call.output.name: result.of(columns, overflow) for result in self._layout.results
@@ -214,9 +214,9 @@ class MergingAggregateExecutor(AggregateExecutor):
     """
 
     @classmethod
-    def rows_in(cls, node: Aggregate, chunk: pa.RecordBatch) -> int:
+    def count_rows(cls, node: Aggregate, chunk: pa.RecordBatch) -> int:
         """Return how many changed rows were combined."""
-        return rows_in(node, chunk)
+        return count_rows(node, chunk)
 
     def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
         return merge(self._layout, chunk, groups)

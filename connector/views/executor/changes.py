@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from relstate.storage import OP_COLUMN, Op, arrow, errors, ragged, types
 
-from .rowkeys import RowKeys, Rows, firsts_of, ranks_of
+from .rowkeys import RowKeys, Rows, first_positions, number_sorted_keys
 from .state import State
 
 Mask = NDArray[np.bool_]
@@ -42,7 +42,7 @@ class Changes:
 
         ConsistencyError, which names ``where``, if a key is inserted or deleted twice.
         """
-        rows = row_keys.normal(rows)
+        rows = row_keys.normalize(rows)
         keys = row_keys.encode(rows)
         # The sort below is stable: deletes stay first.
         by_op = np.concatenate([np.flatnonzero(~inserts), np.flatnonzero(inserts)])
@@ -78,7 +78,7 @@ class Changes:
         """Put inserted rows, delete keys without an insert; ``names``: the state's columns."""
         if not len(self):
             return
-        starts = firsts_of(ranks_of(self.keys))
+        starts = first_positions(number_sorted_keys(self.keys))
         lasts = np.append(starts[1:], len(self)) - 1
         rows = self.rows.select(list(names))
         if len(lasts) < len(self):
@@ -97,7 +97,7 @@ def _check_net(
         row = int(np.flatnonzero(is_repeated)[0]) + 1
         verb = "inserted" if inserts[row] else "deleted"
         raise errors.ConsistencyError(
-            f"{where}: the row with {row_keys.described(rows, row)} is {verb} twice in one epoch; "
+            f"{where}: the row with {row_keys.describe(rows, row)} is {verb} twice in one epoch; "
             "the key of the operator's input does not identify its rows: "
             "drop the view and create it again"
         )
@@ -108,7 +108,7 @@ def chunk_schema(fields: Sequence[types.Field]) -> pa.Schema:
     return pa.schema([pa.field(OP_COLUMN, pa.int8(), nullable=False), *arrow.arrow_schema(fields)])
 
 
-def chunk_with(schema: pa.Schema, rows: pa.RecordBatch, inserts: Mask) -> pa.RecordBatch:
+def make_chunk(schema: pa.Schema, rows: pa.RecordBatch, inserts: Mask) -> pa.RecordBatch:
     """Return the chunk of ``rows``, which have the columns of ``schema`` except the op.
 
     A column that is missing in ``rows`` is NULL.
@@ -132,15 +132,15 @@ def empty_chunk(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 
 
-def replacements(
+def replacement_chunk(
     schema: pa.Schema, rows: pa.RecordBatch, deletes: Rows, inserts: Rows
 ) -> pa.RecordBatch:
     """Return the chunk that deletes some of ``rows`` and inserts others, by their positions."""
     changed_rows = rows.take(pa.array(np.concatenate([deletes, inserts])))
-    return chunk_with(schema, changed_rows, np.arange(changed_rows.num_rows) >= len(deletes))
+    return make_chunk(schema, changed_rows, np.arange(changed_rows.num_rows) >= len(deletes))
 
 
-def inserts_of(chunk: pa.RecordBatch) -> NDArray[np.bool_]:
+def insert_mask(chunk: pa.RecordBatch) -> NDArray[np.bool_]:
     """Return for every row of a chunk whether it is inserted; the others are deleted."""
     inserts: NDArray[np.bool_] = (np.asarray(chunk.column(OP_COLUMN)) & 1).astype(bool)
     return inserts

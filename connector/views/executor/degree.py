@@ -22,10 +22,18 @@ from relstate.storage import errors, types
 
 from ..plan.join import Join, JoinKind
 from ..plan.node import Node, free_name
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, inserts_of, replacements
+from .changes import (
+    Changes,
+    Mask,
+    chunk_schema,
+    empty_chunk,
+    insert_mask,
+    make_chunk,
+    replacement_chunk,
+)
 from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, StateTableSpec
 from .join import key_fields, null_keys, row_keys, row_order
-from .rowkeys import Rows, codes_of, marked, places_of
+from .rowkeys import Rows, first_row_per_code, mark_codes, number_keys
 from .state import State
 
 
@@ -53,7 +61,7 @@ class DegreeExecutor(Executor[Join]):
         pairs = _part(chunk, PAIR)
         chunks = [empty_chunk(self._schema)]
         if self.node.kind.gives_pairs:
-            chunks.append(chunk_with(self._schema, pairs, inserts_of(pairs)))
+            chunks.append(make_chunk(self._schema, pairs, insert_mask(pairs)))
         kept_sides = _kept_sides(self.node)
         for (role, side, part), state in zip(kept_sides, self.states, strict=True):
             changed, name = _part(chunk, part), _degree_name(self.node, side)
@@ -95,7 +103,7 @@ class _KeptSide:
     def run(
         self, changed: pa.RecordBatch, pairs: pa.RecordBatch, schema: pa.Schema
     ) -> list[pa.RecordBatch]:
-        rows, inserts = changed.select(self._names), inserts_of(changed)
+        rows, inserts = changed.select(self._names), insert_mask(changed)
         has_null_key = null_keys(rows, self._node.keys)
         own = Changes.of(
             rows.filter(pa.array(~has_null_key)), inserts[~has_null_key], self._keys, self._role
@@ -108,24 +116,24 @@ class _KeptSide:
         chunks = [self._output(subjects, self._is_output(old), self._is_output(new), schema)]
         if self._node.kind is not JoinKind.SEMI:
             chunks.append(
-                chunk_with(schema, rows.filter(pa.array(has_null_key)), inserts[has_null_key])
+                make_chunk(schema, rows.filter(pa.array(has_null_key)), inserts[has_null_key])
             )
         return chunks
 
     def _subjects(self, own: Changes, pairs: pa.RecordBatch) -> _Subjects:
         pair_rows = pairs.select(self._names)  # normalized by the join
-        (own_codes, pair_codes), count = codes_of([own.keys, self._keys.encode(pair_rows)])
-        is_insert = inserts_of(pairs)
+        (own_codes, pair_codes), count = number_keys([own.keys, self._keys.encode(pair_rows)])
+        is_insert = insert_mask(pairs)
         delta = np.bincount(pair_codes[is_insert], minlength=count)
         delta -= np.bincount(pair_codes[~is_insert], minlength=count)
-        changed = marked(own_codes, count)
-        example_pairs = places_of(pair_codes, np.arange(len(pair_codes)), count)
+        changed = mark_codes(own_codes, count)
+        example_pairs = first_row_per_code(pair_codes, np.arange(len(pair_codes)), count)
         # A row that did not change itself is read from any of its pairs.
         unchanged = np.flatnonzero(~changed)
         unchanged_rows = pair_rows.take(pa.array(example_pairs[unchanged]))
         positions = np.arange(len(own))
-        before = places_of(own_codes[~own.inserts], positions[~own.inserts], count)
-        after = places_of(own_codes[own.inserts], positions[own.inserts], count)
+        before = first_row_per_code(own_codes[~own.inserts], positions[~own.inserts], count)
+        after = first_row_per_code(own_codes[own.inserts], positions[own.inserts], count)
         before[unchanged] = after[unchanged] = len(own) + np.arange(len(unchanged))
         return _Subjects(
             pa.concat_batches([own.rows, unchanged_rows]),
@@ -153,7 +161,7 @@ class _KeptSide:
             row = int(subjects.either[code])
             state = "is there" if subjects.after[code] >= 0 else "is deleted"
             raise errors.ConsistencyError(
-                f"{self._role}: the row with {self._keys.described(subjects.rows, row)} {state} "
+                f"{self._role}: the row with {self._keys.describe(subjects.rows, row)} {state} "
                 f"and has {degrees[code]} partners; the state of the view is not that of its "
                 "inputs: drop it and create it again"
             )
@@ -176,7 +184,7 @@ class _KeptSide:
         before, after = was_output & (subjects.before >= 0), is_output & (subjects.after >= 0)
         deletes = subjects.before[before & (~after | subjects.changed)]
         inserts = subjects.after[after & (~before | subjects.changed)]
-        return replacements(schema, subjects.rows, deletes, inserts)
+        return replacement_chunk(schema, subjects.rows, deletes, inserts)
 
 
 def _part(chunk: pa.RecordBatch, part: int) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from relstate.storage import ragged
 
-from .rowkeys import Codes, RowKeys, firsts_of, ranks_of
+from .rowkeys import Codes, RowKeys, first_positions, number_sorted_keys
 from .state import Positions
 
 
@@ -40,7 +40,7 @@ class Groups:
     @property
     def firsts(self) -> Positions:
         """The first row of each group."""
-        return self.order[firsts_of(self.codes)]
+        return self.order[first_positions(self.codes)]
 
     @property
     def code_of_rows(self) -> Codes:
@@ -50,13 +50,13 @@ class Groups:
         return codes
 
 
-def grouped(rows: pa.RecordBatch, row_keys: RowKeys) -> Groups:
+def group_rows(rows: pa.RecordBatch, row_keys: RowKeys) -> Groups:
     """Return rows grouped by the values of the key's columns."""
     encoded = row_keys.encode(rows)
     order = ragged.sort_order(encoded)
-    codes = ranks_of(encoded.take(pa.array(order)))
-    firsts = pa.array(order[firsts_of(codes)])
-    keys = row_keys.normal(rows.select(list(row_keys.names)).take(firsts))
+    codes = number_sorted_keys(encoded.take(pa.array(order)))
+    firsts = pa.array(order[first_positions(codes)])
+    keys = row_keys.normalize(rows.select(list(row_keys.names)).take(firsts))
     return Groups(keys, order, codes)
 
 
@@ -80,7 +80,7 @@ class Runs:
 
     @cached_property
     def _starts(self) -> Positions:
-        return firsts_of(self.codes)
+        return first_positions(self.codes)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Deltas(Runs):
         return -self.totals(np.minimum(self.weights, 0))
 
 
-def deltas_of(
+def group_deltas(
     chunk: pa.RecordBatch,
     groups: Groups,
     weights: NDArray[np.int64],
@@ -115,7 +115,7 @@ def deltas_of(
 ) -> Deltas:
     """Return the changes in a chunk; ``weights``: 1 for inserted rows, -1 for deleted ones."""
     rows, codes = groups.order, groups.codes
-    is_passing = passing(chunk, argument, condition)
+    is_passing = passing_rows(chunk, argument, condition)
     if is_passing is not None:
         mask = is_passing[rows]
         rows, codes = rows[mask], codes[mask]
@@ -123,7 +123,7 @@ def deltas_of(
     return Deltas(len(groups), codes, weights[rows], rows, values)
 
 
-def passing(
+def passing_rows(
     chunk: pa.RecordBatch, argument: str | None, condition: str | None
 ) -> NDArray[np.bool_] | None:
     """Return which rows pass the filter and have a non-NULL argument; None if all do."""

@@ -18,9 +18,9 @@ from relstate.storage import errors, types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order, free_name
-from .deltas import Deltas, Groups, grouped, passing
+from .deltas import Deltas, Groups, group_rows, passing_rows
 from .executor import StateTableSpec
-from .part import Source, numbers
+from .part import Source, to_counts
 from .rowkeys import RowKeys
 from .state import State
 
@@ -66,11 +66,11 @@ def distinct_deltas(
 
     ConsistencyError if more rows with a value are deleted than there are.
     """
-    masks = [passing(chunk, table.argument, condition) for condition, _ in table.filters]
+    masks = [passing_rows(chunk, table.argument, condition) for condition, _ in table.filters]
     is_counted = np.logical_or.reduce([_mask_or_all(mask, chunk.num_rows) for mask in masks])
     rows = np.flatnonzero(is_counted)
     row_keys = RowKeys(table.spec.fields, table.spec.primary_key)
-    pairs = grouped(chunk.select(list(row_keys.names)).take(pa.array(rows)), row_keys)
+    pairs = group_rows(chunk.select(list(row_keys.names)).take(pa.array(rows)), row_keys)
     chunk_rows = rows[pairs.order]
     before = _counts_before(table, state, pairs.keys)
     deltas, after = {}, []
@@ -108,7 +108,7 @@ def _counts_before(table: Distinct, state: State, keys: pa.RecordBatch) -> list[
     if keys.num_rows and not state.is_empty:
         indices, rows = state.get_rows(keys, names)
         for count, name in zip(counts, names, strict=True):
-            count[indices] = numbers(rows.column(name))
+            count[indices] = to_counts(rows.column(name))
     return counts
 
 
@@ -136,7 +136,7 @@ def _check(
         row = int(np.flatnonzero(counts < 0)[0])
         raise errors.ConsistencyError(
             f"in the state table {table.spec.role} of an aggregate, {-counts[row]} more rows with "
-            f"{row_keys.described(keys, row)} are deleted than there are; the state does not fit "
+            f"{row_keys.describe(keys, row)} are deleted than there are; the state does not fit "
             "the view's inputs: drop the view and create it again"
         )
 

@@ -45,7 +45,7 @@ def totals(runs: Runs, values: pa.Array, weights: NDArray[np.int64] | None = Non
     sums = np.zeros(runs.groups, object)
     for limb in reversed(limbs):
         sums = (sums << _LIMB) + runs.totals(limb * signs).astype(object)
-    return narrowed(sums)
+    return narrow(sums)
 
 
 def add(left: Exact, right: Exact) -> Exact:
@@ -53,17 +53,17 @@ def add(left: Exact, right: Exact) -> Exact:
     if left.dtype == right.dtype == np.int64:
         total = left + right
         return total if _magnitude(total) < _SAFE else total.astype(object)
-    return narrowed(left.astype(object) + right.astype(object))
+    return narrow(left.astype(object) + right.astype(object))
 
 
-def narrowed(numbers: Exact) -> Exact:
+def narrow(numbers: Exact) -> Exact:
     """Return Python's integers as int64 if all are below 2**62, else unchanged."""
     if not len(numbers) or max(numbers.max(), -numbers.min()) < _SAFE:
         return numbers.astype(np.int64)
     return numbers
 
 
-def half_up(numerators: Exact, denominators: Exact) -> Exact:
+def divide_half_up(numerators: Exact, denominators: Exact) -> Exact:
     """Return quotients of Python's integers rounded to the nearest, halves away from 0.
 
     Denominators are positive.
@@ -83,7 +83,7 @@ def from_arrow(column: pa.Array) -> Exact:
         high = None if high is None else np.where(is_valid, high, 0)
     if high is None:
         return low if _magnitude(low) < _SAFE else low.astype(object)
-    return narrowed((high.astype(object) << _WORD) + low.view(np.uint64).astype(object))
+    return narrow((high.astype(object) << _WORD) + low.view(np.uint64).astype(object))
 
 
 def to_arrow(numbers: Exact, arrow: pa.DataType, is_null: NDArray[np.bool_]) -> pa.Array:

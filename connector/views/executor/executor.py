@@ -76,7 +76,7 @@ class Executor(ABC, Generic[NodeT]):
         return None
 
     @classmethod
-    def rows_in(cls, node: NodeT, chunk: pa.RecordBatch) -> int:
+    def count_rows(cls, node: NodeT, chunk: pa.RecordBatch) -> int:
         """Return how many changed rows an input chunk of `run` represents."""
         return int(chunk.num_rows)
 

@@ -24,7 +24,7 @@ from ..plan.node import Order
 from .deltas import Deltas, Groups, Runs
 from .executor import StateTableSpec
 from .part import Columns, Part
-from .rowkeys import Codes, RowKeys, firsts_of
+from .rowkeys import Codes, RowKeys, first_positions
 from .state import Positions, State
 
 Mask = NDArray[np.bool_]
@@ -90,7 +90,7 @@ class Extreme(Part):
         codes = deltas.codes[is_inserted]
         keys = self.encode(deltas.values.filter(pa.array(is_inserted)))
         order = ragged.sort_order(_prefix_with_groups(codes, keys))
-        firsts = order[firsts_of(codes)]
+        firsts = order[first_positions(codes)]
         return _spread(keys.take(pa.array(firsts)), codes[firsts], deltas.groups)
 
     def encode(self, values: pa.Array) -> ragged.Bytes:
@@ -193,7 +193,7 @@ class ExtremeTable:
             )
             raise errors.ConsistencyError(
                 f"in the state table {self._spec.role} of an aggregate, the group with "
-                f"{row_keys.described(groups.keys, int(group))} loses a value that it does not "
+                f"{row_keys.describe(groups.keys, int(group))} loses a value that it does not "
                 "have; the state does not fit the view's inputs: drop the view and create it again"
             )
         lost_extreme = np.zeros(len(groups), np.bool_)
@@ -207,7 +207,7 @@ class ExtremeTable:
         indices, rows = self._state.first_per_prefix(prefixes, counts)
         remains = ~np.asarray(pc.is_in(self._row_keys.encode(rows), value_set=removed_keys))
         indices = indices[remains]
-        firsts = firsts_of(indices)
+        firsts = first_positions(indices)
         values = rows.column(self._extreme.argument).filter(pa.array(remains))
         return indices[firsts], self._extreme.encode(values.take(pa.array(firsts)))
 

@@ -24,7 +24,7 @@ from relstate.storage import ragged, types
 from . import doubledouble
 from .deltas import Deltas, Runs
 from .doubledouble import Doubles, Pair
-from .part import Columns, Mask, Part, numbers
+from .part import Columns, Mask, Part, to_counts
 
 # The state's columns hold values divided by the scale: never change either number.
 _LARGE = 2.0**480
@@ -101,7 +101,7 @@ class _Floats(Part):
 
     def kinds(self, columns: Columns) -> tuple[NDArray[np.int64], ...]:
         """Return the counts."""
-        return tuple(numbers(columns[name]) for name in self.counts)
+        return tuple(to_counts(columns[name]) for name in self.counts)
 
 
 class FloatSum(_Floats):

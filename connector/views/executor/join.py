@@ -24,9 +24,17 @@ from relstate.storage import types
 
 from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node, Order
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, inserts_of, with_schema
+from .changes import Changes, Mask, chunk_schema, empty_chunk, insert_mask, make_chunk, with_schema
 from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, SIDE_COLUMN, Executor, StateTableSpec
-from .rowkeys import Codes, Matches, RowKeys, codes_of, firsts_of, marked, ranks_of
+from .rowkeys import (
+    Codes,
+    Matches,
+    RowKeys,
+    first_positions,
+    mark_codes,
+    number_keys,
+    number_sorted_keys,
+)
 from .state import State
 
 KEYS_AT_ONCE = 65_536
@@ -76,20 +84,20 @@ class JoinExecutor(Executor[Join]):
     def _changes(self, chunk: pa.RecordBatch, side: int) -> Changes:
         names = [field.name for field in (*self._keys, *self.node.children[side].fields)]
         own = np.asarray(chunk.column(SIDE_COLUMN)) == side
-        rows, inserts = chunk.select(names), inserts_of(chunk)
+        rows, inserts = chunk.select(names), insert_mask(chunk)
         if not own.all():
             rows, inserts = rows.filter(pa.array(own)), inserts[own]
         where = f"the {('left', 'right')[side]} side of {self.label}"
         return Changes.of(rows, inserts, self._row_keys[side], where)
 
     def _pairs(self, sides: Sequence[Changes]) -> Iterator[pa.RecordBatch]:
-        ranks = [ranks_of(self._join_keys.encode(side.rows)) for side in sides]
-        firsts = [firsts_of(side_ranks) for side_ranks in ranks]
+        ranks = [number_sorted_keys(self._join_keys.encode(side.rows)) for side in sides]
+        firsts = [first_positions(side_ranks) for side_ranks in ranks]
         distinct_keys = [
             side.rows.take(pa.array(side_firsts)).select(self._join_keys.names)
             for side, side_firsts in zip(sides, firsts, strict=True)
         ]
-        key_codes, count = codes_of([self._join_keys.encode(rows) for rows in distinct_keys])
+        key_codes, count = number_keys([self._join_keys.encode(rows) for rows in distinct_keys])
         codes = [
             side_key_codes[side_ranks]
             for side_key_codes, side_ranks in zip(key_codes, ranks, strict=True)
@@ -122,7 +130,7 @@ class JoinExecutor(Executor[Join]):
         names = own.changes.rows.schema.names
         if not len(opposite.codes) or state.is_empty:
             return _Rows.of(own, own.changes.rows.slice(0, 0), np.empty(0, np.int64), None)
-        firsts = firsts_of(opposite.codes)
+        firsts = first_positions(opposite.codes)
         prefixes = opposite.changes.rows.take(pa.array(firsts)).select(self._join_keys.names)
         indices, stored = state.prefix_scan(prefixes, names)
         codes = opposite.codes[firsts][indices]
@@ -135,14 +143,14 @@ class JoinExecutor(Executor[Join]):
     ) -> Mask | None:
         """Return which of the stored rows are deleted; None if none is."""
         deletes = ~own.changes.inserts
-        is_candidate = marked(own.codes[deletes], count)[codes]
+        is_candidate = mark_codes(own.codes[deletes], count)[codes]
         if not is_candidate.any():
             return None
         deleted_keys = own.changes.keys.filter(pa.array(deletes))
         stored_keys = keys.encode(stored.filter(pa.array(is_candidate)))
-        (stored_codes, deleted_codes), key_count = codes_of([stored_keys, deleted_keys])
+        (stored_codes, deleted_codes), key_count = number_keys([stored_keys, deleted_keys])
         is_deleted = np.zeros(len(codes), np.bool_)
-        is_deleted[is_candidate] = marked(deleted_codes, key_count)[stored_codes]
+        is_deleted[is_candidate] = mark_codes(deleted_codes, key_count)[stored_codes]
         return is_deleted
 
     def _slices(
@@ -170,7 +178,7 @@ class JoinExecutor(Executor[Join]):
         if self.node.kind is not JoinKind.INNER:
             parts = pa.array(np.full(len(inserts), part, np.int8))
             rows = rows.append_column(PART_COLUMN, parts)
-        return chunk_with(self._schema, rows, inserts)
+        return make_chunk(self._schema, rows, inserts)
 
     def _output_schema(self) -> pa.Schema:
         fields = (*self._keys, *self.node.left.fields, *self.node.right.fields)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from relstate.storage import arrow
 
 from ..plan.materialize import Materialize
-from .changes import Changes, chunk_schema, empty_chunk, inserts_of
+from .changes import Changes, chunk_schema, empty_chunk, insert_mask
 from .executor import Executor, StateTableSpec
 from .rowkeys import RowKeys
 from .state import State
@@ -38,6 +38,6 @@ class MaterializeExecutor(Executor[Materialize]):
         schema = arrow.arrow_schema(self.node.fields)
         columns = [chunk.column(field) for _, field in self.node.stored]
         rows = pa.RecordBatch.from_arrays(columns, schema=schema)
-        changes = Changes.of(rows, inserts_of(chunk), self._keys, self.label)
+        changes = Changes.of(rows, insert_mask(chunk), self._keys, self.label)
         changes.write_to(self.states[0], self.node.names)
         return empty_chunk(chunk_schema(self.node.fields))

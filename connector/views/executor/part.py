@@ -123,7 +123,7 @@ class Count(Part):
 
     def of(self, columns: Columns) -> NDArray[np.int64]:
         """Return the counts."""
-        return numbers(columns[self.column("count")])
+        return to_counts(columns[self.column("count")])
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ class WholeSum(Part):
         """Return the sums."""
         total = exact.totals(runs, changes[self.column("sum")])
         if self.is_long:
-            high = runs.totals(numbers(changes[self.column("sum_high")]))
-            total = _joined(total, high)
+            high = runs.totals(to_counts(changes[self.column("sum_high")]))
+            total = _join_digits(total, high)
         return self._columns(total)
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
@@ -157,10 +157,14 @@ class WholeSum(Part):
     def of(self, columns: Columns) -> exact.Exact:
         """Return the sums; 0 where there are no values."""
         low = exact.from_arrow(columns[self.column("sum")])
-        return low if not self.is_long else _joined(low, numbers(columns[self.column("sum_high")]))
+        return (
+            low
+            if not self.is_long
+            else _join_digits(low, to_counts(columns[self.column("sum_high")]))
+        )
 
     def _columns(self, total: exact.Exact) -> list[pa.Array]:
-        low, high = (total, None) if not self.is_long else _divided(total)
+        low, high = (total, None) if not self.is_long else _split_digits(total)
         never_null = np.zeros(len(total), np.bool_)
         columns = [exact.to_arrow(low, pa.decimal128(exact.DIGITS, 0), never_null)]
         return columns if high is None else [*columns, pa.array(high)]
@@ -172,19 +176,19 @@ def whole_sum(source: Source, name: str, data_type: types.DataType) -> WholeSum:
     return WholeSum(source, name, is_long)
 
 
-def numbers(column: pa.Array) -> NDArray[np.int64]:
+def to_counts(column: pa.Array) -> NDArray[np.int64]:
     """Return a column of counts as numbers; NULL is 0."""
     return np.asarray(pc.fill_null(column, 0))
 
 
-def _divided(total: exact.Exact) -> tuple[exact.Exact, NDArray[np.int64]]:
+def _split_digits(total: exact.Exact) -> tuple[exact.Exact, NDArray[np.int64]]:
     if total.dtype == np.int64:
         return total, np.zeros(len(total), np.int64)
     high = total // 10**exact.DIGITS
-    return exact.narrowed(total - high * 10**exact.DIGITS), high.astype(np.int64)
+    return exact.narrow(total - high * 10**exact.DIGITS), high.astype(np.int64)
 
 
-def _joined(low: exact.Exact, high: NDArray[np.int64]) -> exact.Exact:
+def _join_digits(low: exact.Exact, high: NDArray[np.int64]) -> exact.Exact:
     if not high.any():
         return low
     whole: exact.Exact = low.astype(object) + high.astype(object) * 10**exact.DIGITS

@@ -21,10 +21,10 @@ from relstate.storage import types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order
-from .changes import chunk_schema, chunk_with, inserts_of
-from .deltas import Deltas, Groups, Runs, deltas_of, grouped
+from .changes import chunk_schema, insert_mask, make_chunk
+from .deltas import Deltas, Groups, Runs, group_deltas, group_rows
 from .layout import Layout
-from .part import Columns, Source, numbers
+from .part import Columns, Source, to_counts
 from .rowkeys import RowKeys
 
 DELETED = "_deleted"
@@ -52,16 +52,16 @@ def partial_fields(node: Aggregate) -> tuple[types.Field, ...]:
 def combine(node: Aggregate, chunk: pa.RecordBatch) -> pa.RecordBatch:
     """Return the change of each group by the rows of a chunk, as a chunk of inserts."""
     layout = Layout(node)
-    groups = grouped(chunk, group_keys(node))
-    weights = weights_of(chunk)
-    changes = changes_of(
+    groups = group_rows(chunk, group_keys(node))
+    weights = row_weights(chunk)
+    changes = group_changes(
         layout, {source: source_deltas(chunk, groups, weights, source) for source in layout.sources}
     )
     columns = {**dict(zip(node.group, groups.keys.columns, strict=True)), **changes.columns}
     columns[DELETED] = pa.array(changes.deleted)
     rows = pa.RecordBatch.from_pydict(columns)
     schema = chunk_schema(partial_fields(node))
-    return chunk_with(schema, rows, np.ones(rows.num_rows, np.bool_))
+    return make_chunk(schema, rows, np.ones(rows.num_rows, np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ def merge(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges
     for part in layout.parts:
         names = (field.name for field in part.fields)
         sums |= zip(names, part.summed(columns, runs), strict=True)
-    return GroupChanges(sums, runs.totals(numbers(columns[DELETED])), {})
+    return GroupChanges(sums, runs.totals(to_counts(columns[DELETED])), {})
 
 
-def changes_of(layout: Layout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
+def group_changes(layout: Layout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
     """Return the change of each group by inserted and deleted values."""
     columns: dict[str, pa.Array] = {}
     for part in layout.adding:
@@ -105,19 +105,19 @@ def source_deltas(
     chunk: pa.RecordBatch, groups: Groups, weights: NDArray[np.int64], source: Source
 ) -> Deltas:
     """Return the changes of a source's values in a chunk; the source is not distinct."""
-    return deltas_of(chunk, groups, weights, source.argument, source.filter)
+    return group_deltas(chunk, groups, weights, source.argument, source.filter)
 
 
-def weights_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
+def row_weights(chunk: pa.RecordBatch) -> NDArray[np.int64]:
     """Return for every row 1 if it is inserted, -1 if it is deleted."""
-    return np.where(inserts_of(chunk), 1, -1)
+    return np.where(insert_mask(chunk), 1, -1)
 
 
-def rows_in(node: Aggregate, chunk: pa.RecordBatch) -> int:
+def count_rows(node: Aggregate, chunk: pa.RecordBatch) -> int:
     """Return how many changed rows the rows of `combine` represent."""
     columns = {name: chunk.column(name) for name in chunk.schema.names}
     added = Layout(node).row_count.of(columns)
-    return int(added.sum() + 2 * numbers(columns[DELETED]).sum())
+    return int(added.sum() + 2 * to_counts(columns[DELETED]).sum())
 
 
 def group_keys(node: Aggregate) -> RowKeys:

@@ -84,10 +84,12 @@ class Result:
         count = np.maximum(count, 1).astype(object)
         total = total.astype(object)
         if not isinstance(output, types.Decimal):
-            return exact.to_arrow(exact.half_up(total, count), arrow.arrow_type(output), is_null)
+            return exact.to_arrow(
+                exact.divide_half_up(total, count), arrow.arrow_type(output), is_null
+            )
         assert isinstance(self.argument, types.Decimal)
         sum_precision = min(self.argument.precision + 10, exact.DIGITS)
-        quotient = exact.half_up(total * 10 ** (output.scale - self.argument.scale), count)
+        quotient = exact.divide_half_up(total * 10 ** (output.scale - self.argument.scale), count)
         too_large = (abs(total) >= 10**sum_precision) | (abs(quotient) >= 10**output.precision)
         too_large = too_large.astype(np.bool_)
         overflow.check(self.call, too_large)

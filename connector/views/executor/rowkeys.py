@@ -41,7 +41,7 @@ class RowKeys:
         """Return the key of every row."""
         return self._codec.encode([rows.column(name) for name in self.names])
 
-    def normal(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def normalize(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows with the key's values as a state table returns them.
 
         Equal floats become one value: -0 becomes 0, and every NaN the same NaN.
@@ -56,7 +56,7 @@ class RowKeys:
             rows = rows.set_column(index, rows.schema.field(index), column)
         return rows
 
-    def described(self, rows: pa.RecordBatch, row: int) -> str:
+    def describe(self, rows: pa.RecordBatch, row: int) -> str:
         """Return a row's key as text for an error message."""
         return ", ".join(f"{name} = {_show_value(rows.column(name), row)}" for name in self.names)
 
@@ -87,18 +87,18 @@ def _show_value(column: pa.Array, row: int) -> str:
         return " ".join(column.slice(row, 1).to_string().split())
 
 
-def codes_of(keys: Sequence[ragged.Bytes]) -> tuple[list[Codes], int]:
+def number_keys(keys: Sequence[ragged.Bytes]) -> tuple[list[Codes], int]:
     """Return (the codes of each array of keys, the number of different keys in all of them)."""
     all_keys = pa.concat_arrays(keys)
     order = ragged.sort_order(all_keys)
-    ranks = ranks_of(all_keys.take(pa.array(order)))
+    ranks = number_sorted_keys(all_keys.take(pa.array(order)))
     codes = np.empty(len(all_keys), np.int64)
     codes[order] = ranks
     ends = np.cumsum([len(array) for array in keys])
     return np.split(codes, ends[:-1]), int(ranks[-1]) + 1 if len(ranks) else 0
 
 
-def ranks_of(keys: ragged.Bytes) -> Codes:
+def number_sorted_keys(keys: ragged.Bytes) -> Codes:
     """Return the codes of sorted keys."""
     ranks = np.zeros(len(keys), np.int64)
     if len(keys):
@@ -106,20 +106,20 @@ def ranks_of(keys: ragged.Bytes) -> Codes:
     return ranks
 
 
-def firsts_of(codes: Codes) -> Rows:
+def first_positions(codes: Codes) -> Rows:
     """Return the first position of each code; ``codes`` ascend."""
     later_firsts: Rows = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     return np.append(np.zeros(min(len(codes), 1), np.int64), later_firsts)
 
 
-def marked(codes: Codes, count: int) -> NDArray[np.bool_]:
+def mark_codes(codes: Codes, count: int) -> NDArray[np.bool_]:
     """Return for each of ``count`` codes whether ``codes`` has it."""
     is_marked = np.zeros(count, np.bool_)
     is_marked[codes] = True
     return is_marked
 
 
-def places_of(codes: Codes, rows: Rows, count: int) -> Rows:
+def first_row_per_code(codes: Codes, rows: Rows, count: int) -> Rows:
     """Return for each of ``count`` codes the first of ``rows`` with it, -1 if there is none."""
     first_rows = np.full(count, -1, np.int64)
     first_rows[codes[::-1]] = rows[::-1]

@@ -19,9 +19,17 @@ from relstate.storage import RowCodec, arrow, errors
 
 from ..plan.node import Order
 from ..plan.topn import TopN
-from .changes import Changes, Mask, chunk_schema, chunk_with, empty_chunk, inserts_of, with_schema
+from .changes import Changes, Mask, chunk_schema, empty_chunk, insert_mask, make_chunk, with_schema
 from .executor import Executor, StateTableSpec
-from .rowkeys import Codes, RowKeys, Rows, codes_of, firsts_of, marked, ranks_of
+from .rowkeys import (
+    Codes,
+    RowKeys,
+    Rows,
+    first_positions,
+    mark_codes,
+    number_keys,
+    number_sorted_keys,
+)
 from .state import State
 
 
@@ -60,12 +68,12 @@ class TopNExecutor(Executor[TopN]):
         one already exists.
         """
         rows = chunk.select(list(self.node.child.names))
-        changes = Changes.of(rows, inserts_of(chunk), self._keys, self.label)
+        changes = Changes.of(rows, insert_mask(chunk), self._keys, self.label)
         if not self.node.limit or not len(changes):
             return empty_chunk(self._schema)
-        ranks = ranks_of(self._groups.encode(changes.rows))
+        ranks = number_sorted_keys(self._groups.encode(changes.rows))
         head, head_groups, is_whole = self._stored_head(changes, ranks)
-        (head_codes, codes), count = codes_of([self._keys.encode(head), changes.keys])
+        (head_codes, codes), count = number_keys([self._keys.encode(head), changes.keys])
         touched = _Touched(changes, codes, ranks, head_codes, head_groups, is_whole, count)
         self._check(touched)
         subjects = pa.concat_batches([head, changes.rows])
@@ -75,7 +83,7 @@ class TopNExecutor(Executor[TopN]):
 
     def _stored_head(self, changes: Changes, ranks: Codes) -> tuple[pa.RecordBatch, Codes, Mask]:
         """Return (first rows, their groups, for each group whether these are all of its rows)."""
-        firsts = firsts_of(ranks)
+        firsts = first_positions(ranks)
         (state,) = self.states
         if state.is_empty:
             whole = np.ones(len(firsts), np.bool_)
@@ -98,7 +106,7 @@ class TopNExecutor(Executor[TopN]):
             row = int(np.flatnonzero(is_invalid)[0])
             state = "is deleted but not there" if missing[row] else "is inserted but already there"
             raise errors.ConsistencyError(
-                f"{self.label}: the row with {self._keys.described(touched.changes.rows, row)} "
+                f"{self.label}: the row with {self._keys.describe(touched.changes.rows, row)} "
                 f"{state}; the state of the view is not that of its inputs: "
                 "drop it and create it again"
             )
@@ -141,7 +149,7 @@ class TopNExecutor(Executor[TopN]):
             )
             rank_type = arrow.arrow_type(self.node.rank.type)
             changed_rows = changed_rows.append_column(self.node.rank.name, ranks.cast(rank_type))
-        return chunk_with(
+        return make_chunk(
             self._schema, changed_rows, np.arange(changed_rows.num_rows) >= is_deleted.sum()
         )
 
@@ -185,7 +193,7 @@ class _Positions:
     @classmethod
     def of(cls, rows: Rows, codes: Codes, groups: Codes) -> _Positions:
         """Return the positions of sorted rows."""
-        firsts = firsts_of(groups)
+        firsts = first_positions(groups)
         sizes = np.diff(np.append(firsts, len(rows)))
         return cls(rows, codes, np.arange(len(rows)) - np.repeat(firsts, sizes))
 
@@ -223,12 +231,12 @@ class _Touched:
         last = np.full(len(self.is_whole), -1, np.int64)
         last[self.head_groups] = self.head_codes  # they ascend: the last code of a group wins
         known = self.is_whole[self.groups] | (self.codes <= last[self.groups])
-        return ~self.inserts & ~marked(self.head_codes, self.count)[self.codes] & known
+        return ~self.inserts & ~mark_codes(self.head_codes, self.count)[self.codes] & known
 
     @property
     def repeated(self) -> Mask:
         """For each change whether it inserts a row that the head has and no change deletes."""
-        remains = marked(self.head_codes, self.count)
+        remains = mark_codes(self.head_codes, self.count)
         remains[self.codes[~self.inserts]] = False
         return self.inserts & remains[self.codes]
 
@@ -238,7 +246,7 @@ class _Touched:
 
     def after(self) -> _Positions:
         """Return the heads after the epoch, with all inserted rows."""
-        deleted = marked(self.codes[~self.inserts], self.count)
+        deleted = mark_codes(self.codes[~self.inserts], self.count)
         remaining = np.flatnonzero(~deleted[self.head_codes])
         inserted = np.flatnonzero(self.inserts)
         rows = np.concatenate([remaining, inserted + len(self.head_codes)])

@@ -137,17 +137,17 @@ class Aggregate(Grouped):
         """True only for DISTINCT over rows that are only inserted: other groups change."""
         return not self.calls and self.child.is_append_only
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the aggregate with the calls that are read; a global one keeps at least one."""
         calls = tuple(call for call in self.calls if call.output.name in read)
         if self.is_global and not calls:
             calls = self.calls[:1]
         inputs = {name for call in calls for name in (call.argument, call.filter) if name}
-        child = self.child.pruned({*self.group, *inputs}, fields_of)
+        child = self.child.prune({*self.group, *inputs}, fields_of)
         return replace(self, child=child, calls=calls)
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``Aggregate by [field] [call AS field]``, or ``Distinct by [field]``."""
         group = "" if self.is_global else f" by [{', '.join(self.group)}]"
         calls = ", ".join(map(str, self.calls))

@@ -176,7 +176,7 @@ class Join(Node):
         left, right = children
         return replace(self, left=left, right=right)
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the join of the fields that are read of each side, by the join or above it."""
         needed = {*read, *self.key}
         if self.condition is not None:
@@ -184,11 +184,11 @@ class Join(Node):
         left = needed & set(self.left.names) | {key.left for key in self.keys}
         right = needed & set(self.right.names) | {key.right for key in self.keys}
         return self.with_children(
-            [self.left.pruned(left, fields_of), self.right.pruned(right, fields_of)]
+            [self.left.prune(left, fields_of), self.right.prune(right, fields_of)]
         )
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``Join kind ON a = b AND (condition)``."""
         keys = " AND ".join(map(str, self.keys))
         condition = "" if self.condition is None else f" AND ({self.condition})"

@@ -91,13 +91,13 @@ class Materialize(Unary):
     def _column_of(self, field: str) -> str:
         return next(name for name, stored in self.stored if stored == field)
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the root over the fields that its table holds."""
         needed = {field for _, field in self.stored}
-        return replace(self, child=self.child.pruned(needed, fields_of))
+        return replace(self, child=self.child.prune(needed, fields_of))
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``Materialize [field AS column] key [column] hidden [column]``."""
         columns = ", ".join(f if f == n else f"{f} AS {n}" for n, f in self.visible)
         hidden = f" hidden [{', '.join(self.hidden)}]" if self.hidden else ""

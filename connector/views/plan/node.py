@@ -112,12 +112,12 @@ class Node(ABC):
         """Return the operator over other inputs with the same fields."""
 
     @abstractmethod
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the operator without those fields that are neither ``read`` nor needed."""
 
     @property
     @abstractmethod
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """What EXPLAIN shows for it."""
 
     @abstractmethod
@@ -246,7 +246,7 @@ def _collect(node: Node, nodes: list[Node]) -> None:
 def plan_lines(node: Node) -> tuple[str, ...]:
     """Return a line of text for each operator; inputs are indented by two spaces more."""
     inputs = [f"  {line}" for child in node.children for line in plan_lines(child)]
-    return (node.line, *inputs)
+    return (node.explain_line, *inputs)
 
 
 def free_name(name: str, taken: set[str]) -> str:

@@ -91,14 +91,14 @@ class Scan(Node):
         """Return the scan: it has no inputs."""
         return self
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the scan of the columns that are read or in the key."""
         needed = {*read, *self.key}
         columns = tuple(column for column in self.columns if column.field.name in needed)
         return replace(self, columns=columns)
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``Scan t [column, column AS field] key [field]``."""
         columns = ", ".join(_renamed(column.column, column.field.name) for column in self.columns)
         return f"Scan {self.table} [{columns}] key [{', '.join(self.key)}]"
@@ -189,31 +189,31 @@ class Project(Unary):
         passed = [(o.source, o.field.name) for o in self.outputs if o.source is not None]
         return dict(reversed(passed))
 
-    def unless_identity(self) -> Node:
+    def drop_identity(self) -> Node:
         """Return the projection; its child if it changes nothing."""
         passed = tuple(output.field.name for output in self.outputs)
         is_same = all(output.source == output.field.name for output in self.outputs)
         return self.child if is_same and passed == self.child.names else self
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the projection to the fields that are read or in the key."""
         needed = {*read, *self.key}
         outputs = [output for output in self.outputs if output.field.name in needed]
         passed = {output.source for output in outputs}
         outputs += [o for o in self.outputs if o.source in set(self.child.key) - passed]
-        return self._over_pruned(outputs, fields_of).unless_identity()
+        return self._over_pruned(outputs, fields_of).drop_identity()
 
-    def chosen(self, names: Sequence[str], fields_of: FieldsOf) -> Project:
+    def select(self, names: Sequence[str], fields_of: FieldsOf) -> Project:
         """Return the projection to these of its fields, in this order, over a pruned child."""
         by_name = {output.field.name: output for output in self.outputs}
         return self._over_pruned([by_name[name] for name in names], fields_of)
 
     def _over_pruned(self, outputs: Sequence[Output], fields_of: FieldsOf) -> Project:
         read = {name for output in outputs for name in fields_of(output.expression)}
-        return Project(self.child.pruned(read, fields_of), tuple(outputs))
+        return Project(self.child.prune(read, fields_of), tuple(outputs))
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``Project [field, expression AS field]``."""
         outputs = (
             o.field.name if o.source == o.field.name else f"{o.expression} AS {o.field.name}"
@@ -267,13 +267,13 @@ class Filter(Unary):
         """The condition."""
         return (Expression(self.condition, types.Boolean()),)
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the filter over what is read by it or above it."""
         needed = {*read, *self.key, *fields_of(self.condition)}
-        return Filter(self.child.pruned(needed, fields_of), self.condition)
+        return Filter(self.child.prune(needed, fields_of), self.condition)
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``Filter condition``."""
         return f"Filter {self.condition}"
 
@@ -329,14 +329,14 @@ class Union(Node):
         """Return the union of other inputs."""
         return replace(self, inputs=tuple(children))
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the union of what is read, or in the key, of every input."""
         names = [name for name in self.names if name in {*read, *self.key}]
-        inputs = tuple(_chosen(child, names, fields_of) for child in self.inputs)
+        inputs = tuple(_select(child, names, fields_of) for child in self.inputs)
         return replace(self, inputs=inputs)
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``Union key [field]``."""
         return f"Union key [{', '.join(self.key)}]"
 
@@ -359,9 +359,9 @@ class Union(Node):
         require(is_same, "the inputs of a union have different fields")
 
 
-def _chosen(child: Node, names: Collection[str], fields_of: FieldsOf) -> Node:
+def _select(child: Node, names: Collection[str], fields_of: FieldsOf) -> Node:
     assert isinstance(child, Project), "the field that identifies an input is computed"
-    return child.chosen(tuple(names), fields_of)
+    return child.select(tuple(names), fields_of)
 
 
 def _renamed(name: str, alias: str) -> str:

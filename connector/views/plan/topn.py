@@ -64,15 +64,15 @@ class TopN(Grouped):
         """False: an inserted row can push another one out of the window."""
         return False
 
-    def pruned(self, read: Set[str], fields_of: FieldsOf) -> Node:
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the top n of the fields that are read or sorted by; drops an unread rank."""
         needed = {*read, *self.key} & set(self.child.names)
         needed |= {*self.group, *(order.name for order in self.order)}
         rank = self.rank if self.rank is not None and self.rank.name in read else None
-        return replace(self, child=self.child.pruned(needed, fields_of), rank=rank)
+        return replace(self, child=self.child.prune(needed, fields_of), rank=rank)
 
     @property
-    def line(self) -> str:
+    def explain_line(self) -> str:
         """``TopN limit after offset of each [group] by [order] place as rank``."""
         group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
         offset = f" after {self.offset}" if self.offset else ""

@@ -30,7 +30,7 @@ from ..plan.stateless import Filter, Output, Project
 def simplify_plan(root: Materialize) -> Materialize:
     """Return an equivalent plan with fewer operators and fields."""
     merged = root.with_children([_merge(root.child)])
-    pruned = merged.pruned(frozenset(), _fields_of)
+    pruned = merged.prune(frozenset(), _fields_of)
     (child,) = pruned.children
     return replace(root, child=_merge(child))
 
@@ -67,7 +67,7 @@ def _merge_project(child: Node, outputs: tuple[Output, ...]) -> Node:
         inner_outputs = {output.field.name: output for output in child.outputs}
         merged = tuple(_compose_output(output, inner_outputs) for output in outputs)
         return _merge_project(child.child, merged)
-    return Project(child, outputs).unless_identity()
+    return Project(child, outputs).drop_identity()
 
 
 def _can_merge(child: Project, outputs: Iterable[Output]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill, runner
-from relstate.connector.views.job import Written
+from relstate.connector.views.job import JobOutput
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import Store, errors
 from support.multisets import difference, rows_of_table
@@ -71,7 +71,7 @@ def interrupted(db: Database, at: int, statement: str) -> None:
     """Run a statement whose part ``at`` is not to end."""
     real, count = JobRunner.run, 0
 
-    def failing(self: JobRunner, *args: Any) -> Written:
+    def failing(self: JobRunner, *args: Any) -> JobOutput:
         nonlocal count
         count += 1
         if count == at:

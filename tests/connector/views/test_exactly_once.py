@@ -16,7 +16,7 @@ from relstate.connector.sql import Database
 from relstate.connector.task_report import TaskReport
 from relstate.connector.views import runner
 from relstate.connector.views.job import complete_reports
-from relstate.connector.views.rebuild import differences
+from relstate.connector.views.rebuild import find_differences
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.views import Views
 from relstate.storage import Store, errors
@@ -72,7 +72,7 @@ def hold(db: Database, views: Sequence[str] = tuple(VIEWS)) -> None:
         expected = db.sql(VIEWS[name]).toArrow()
         found = rows_of_table(table.select(expected.column_names))
         assert difference(found, rows_of_table(expected)) == ([], []), name
-        assert differences(db._views.runner, state.view(name).view_id) == []
+        assert find_differences(db._views.runner, state.view(name).view_id) == []
     assert db.store.check().problems == ()
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from relstate.connector.views.operators import MAX_DEPTH, PlanError, plan_from_json
 from relstate.connector.views.plan.node import plan_lines, walk
-from relstate.connector.views.viewplan import stored_plan
+from relstate.connector.views.viewplan import parse_stored_plan
 from relstate.storage import errors
 
 FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.txt"))
@@ -84,7 +84,7 @@ def test_a_damaged_plan_is_refused_or_read_whole(path: Path) -> None:
     for _ in range(150):
         changed = mutated(value, random)
         try:
-            plan = stored_plan("v", changed)
+            plan = parse_stored_plan("v", changed)
         except errors.CorruptionError as error:
             refusals.append(str(error))
         else:

@@ -11,8 +11,8 @@ import pytest
 from relstate.connector.sql import Database
 from relstate.connector.views import views
 from relstate.connector.views.creation import new_view
-from relstate.connector.views.rebuild import differences
-from relstate.connector.views.refresh import failure_of
+from relstate.connector.views.rebuild import find_differences
+from relstate.connector.views.refresh import view_failure
 from relstate.storage import NewView, Store, errors
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
@@ -59,7 +59,7 @@ def hold(db: Database, views: Mapping[str, str]) -> None:
         expected = db.sql(query).toArrow()
         found = db.store.table(name).to_arrow().select(expected.column_names)
         assert difference(rows_of_table(found), rows_of_table(expected)) == ([], []), name
-        assert differences(db._views.runner, db.store.state.view(name).view_id) == []
+        assert find_differences(db._views.runner, db.store.state.view(name).view_id) == []
 
 
 def test_one_commit_moves_all_and_nothing_to_do_is_none(db: Database) -> None:
@@ -139,16 +139,16 @@ def test_a_view_that_fails_holds_nobody_else(query: str, problem: str, db: Datab
 def test_a_failure_tells_what_was_raised_and_no_more() -> None:
     """It names the view; of what is not relstate's only a guess at the reason is made."""
     own = errors.ValueRangeError("too large")
-    assert str(failure_of("v", own)) == "view 'v' could not be computed: too large"
+    assert str(view_failure("v", own)) == "view 'v' could not be computed: too large"
 
     raised = OSError("no space left")
-    failure = failure_of("v", raised)
+    failure = view_failure("v", raised)
 
     assert isinstance(failure, errors.ViewFailedError)
     assert str(failure).startswith("view 'v' could not be computed; if an expression")
     assert str(failure).endswith("OSError: no space left")
     assert failure.__cause__ is None
-    assert failure_of("over", failure) is failure
+    assert view_failure("over", failure) is failure
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_failure_tells_what_was_raised_and_no_more() -> None:
 )
 def test_what_is_no_views_fault_stays_what_it_is(error: errors.RelstateError) -> None:
     """Who waits for a conflict, a damaged file or a missing package finds it by its class."""
-    assert failure_of("v", error) is error
+    assert view_failure("v", error) is error
 
 
 def test_a_failure_is_short_and_names_the_view(db: Database) -> None:

@@ -77,7 +77,7 @@ def test_totals_of_decimals_are_exact(rows: list[tuple[int, int, int]], cut: int
 def test_exact_numbers_are_read_as_they_were_written(values: list[int | None]) -> None:
     """A column of decimals comes back, NULL as 0."""
     is_null = np.array([value is None for value in values], np.bool_)
-    numbers = exact.narrowed(np.array([value or 0 for value in values], object))
+    numbers = exact.narrow(np.array([value or 0 for value in values], object))
 
     column = exact.to_arrow(numbers, pa.decimal128(38, 0), is_null)
 
@@ -90,7 +90,7 @@ def test_quotients_are_rounded_half_up(pairs: list[tuple[int, int]]) -> None:
     """To the nearest, halves away from 0, as Spark rounds decimals."""
     numerators, denominators = (np.array(column, object) for column in zip(*pairs, strict=True))
 
-    found = exact.half_up(numerators, denominators)
+    found = exact.divide_half_up(numerators, denominators)
 
     context = Context(prec=100)
     assert found.tolist() == [

@@ -11,11 +11,11 @@ import pytest
 from relstate.connector.views.executor.rowkeys import (
     Matches,
     RowKeys,
-    codes_of,
-    firsts_of,
-    marked,
-    places_of,
-    ranks_of,
+    first_positions,
+    first_row_per_code,
+    mark_codes,
+    number_keys,
+    number_sorted_keys,
 )
 from relstate.connector.views.plan.node import Order
 from relstate.storage import arrow, types
@@ -49,12 +49,12 @@ def test_equal_keys_are_equal_bytes() -> None:
 
 def test_normal_rows_are_as_a_state_gives_them_back() -> None:
     """Floats of the key, in arrays and structs too, lose what the key loses; values do not."""
-    normal = RowKeys(FIELDS, [Order("f", True), Order("a"), Order("p")]).normal(ROWS)
+    normalize = RowKeys(FIELDS, [Order("f", True), Order("a"), Order("p")]).normalize(ROWS)
 
-    assert normal.schema == ROWS.schema
-    assert "-0.0" not in repr(normal.select(["f", "a", "p"]).to_pylist())
-    assert repr(normal.column("v").to_pylist()) == repr(ROWS.column("v").to_pylist())
-    assert normal.column("f").to_pylist() == [0.0, 0.0, None]
+    assert normalize.schema == ROWS.schema
+    assert "-0.0" not in repr(normalize.select(["f", "a", "p"]).to_pylist())
+    assert repr(normalize.column("v").to_pylist()) == repr(ROWS.column("v").to_pylist())
+    assert normalize.column("f").to_pylist() == [0.0, 0.0, None]
 
 
 def test_a_key_is_described_whatever_it_holds() -> None:
@@ -62,7 +62,7 @@ def test_a_key_is_described_whatever_it_holds() -> None:
     late = pa.array([5_000_000], pa.int32()).cast(pa.date32())
     rows = pa.RecordBatch.from_arrays([late], names=["d"])
 
-    assert RowKeys(FIELDS, [Order("d")]).described(rows, 0).startswith("d = ")
+    assert RowKeys(FIELDS, [Order("d")]).describe(rows, 0).startswith("d = ")
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -75,21 +75,21 @@ def test_codes_are_those_of_the_sorted_keys(seed: int) -> None:
     ]
     different = sorted({key for array in arrays for key in array})
 
-    codes, count = codes_of([pa.array(array, pa.large_binary()) for array in arrays])
+    codes, count = number_keys([pa.array(array, pa.large_binary()) for array in arrays])
 
     assert count == len(different)
     assert [list(found) for found in codes] == [[*map(different.index, keys)] for keys in arrays]
     ranked = sorted(arrays[0])
-    ranks = ranks_of(pa.array(ranked, pa.large_binary()))
-    assert [ranked[first] for first in firsts_of(ranks)] == sorted(set(ranked))
+    ranks = number_sorted_keys(pa.array(ranked, pa.large_binary()))
+    assert [ranked[first] for first in first_positions(ranks)] == sorted(set(ranked))
 
 
 def test_codes_are_found_again() -> None:
     """Codes are marked, and the first row of each is named."""
     codes = np.array([3, 1, 3])
 
-    assert marked(codes, 5).tolist() == [False, True, False, True, False]
-    assert places_of(codes, np.array([7, 8, 9]), 5).tolist() == [-1, 8, -1, 7, -1]
+    assert mark_codes(codes, 5).tolist() == [False, True, False, True, False]
+    assert first_row_per_code(codes, np.array([7, 8, 9]), 5).tolist() == [-1, 8, -1, 7, -1]
 
 
 @pytest.mark.parametrize("seed", range(50))

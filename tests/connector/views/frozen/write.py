@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from relstate.connector.views.creation import new_view
-from relstate.connector.views.explanation import explained_new
+from relstate.connector.views.explanation import explain_new_view
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS
 from support.moving import TABLES
@@ -35,7 +35,7 @@ def frozen_views(spark: SparkSession, store: Store) -> Iterator[tuple[str, str]]
     for name, query in {**CATALOGUE, **OVER_VIEWS}.items():
         state = store.state
         view = new_view(spark, state, f"v_{name}", query.format(v="v_"), 2)
-        yield name, text_of(view.plan, explained_new(view))
+        yield name, text_of(view.plan, explain_new_view(view))
         store.create_view(view, [state.tables[one.table_id].definition for one in view.inputs])
 
 
