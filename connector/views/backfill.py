@@ -29,6 +29,7 @@ from relstate.storage import (
     errors,
 )
 
+from .job import JobOutput
 from .lineage import upstream
 from .plan.node import read_list, read_number, require
 from .plan.stateless import Scan
@@ -38,21 +39,21 @@ from .scans import ScanRead
 from .viewplan import ViewPlan
 
 _ATTEMPTS = 20
-_MOST = (1 << 63) - 1
+_MAX_NUMBER = (1 << 63) - 1
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The progress of a backfill: the next vnode is ``vnode`` of the scan ``order[place]``.
+    """The progress of a backfill: the next vnode is ``vnode`` of the scan ``order[index]``.
 
     ``order``: the scans, by their numbers in the plan, in the order in which they are read.
     ``rows`` of about ``total`` have been read.
     """
 
     order: tuple[int, ...]
-    place: int = 0
+    index: int = 0
     vnode: int = 0
     rows: int = 0
     total: int = 0
@@ -65,13 +66,13 @@ class Position:
     @property
     def is_end(self) -> bool:
         """Whether all has been read."""
-        return self.place == len(self.order)
+        return self.index == len(self.order)
 
     def to_json(self) -> dict[str, Any]:
         """Return the position as JSON values. On disk, in the log: never change a name."""
         return {
             "order": list(self.order),
-            "place": self.place,
+            "place": self.index,
             "vnode": self.vnode,
             "rows": self.rows,
             "total": self.total,
@@ -81,12 +82,12 @@ class Position:
     def from_json(cls, value: Any) -> Position:
         """Return the position that `to_json` described. CorruptionError for an invalid value."""
         try:
-            order = tuple(read_number(number, _MOST) for number in read_list(value["order"]))
+            order = tuple(read_number(number, _MAX_NUMBER) for number in read_list(value["order"]))
             require(sorted(order) == list(range(len(order))), "its order leaves out a scan")
             names = ("place", "vnode", "rows", "total")
-            place, vnode, rows, total = (read_number(value[name], _MOST) for name in names)
-            require(place < len(order), "it is after the last scan")
-            return cls(order, place, vnode, rows, total)
+            index, vnode, rows, total = (read_number(value[name], _MAX_NUMBER) for name in names)
+            require(index < len(order), "it is after the last scan")
+            return cls(order, index, vnode, rows, total)
         except (KeyError, TypeError, ValueError) as error:
             raise errors.CorruptionError(
                 f"the position of a view's backfill in the log is damaged: {error}; drop the view "
@@ -137,12 +138,24 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
     else:
         start = _choose_start(runner, view)
         position = _first_position(runner.store, plan, start)
-        state = runner.store.state
+        state = runner.store.state  # views that it reads may have been refreshed
         if view_id not in state.views:
             return False
+    part, output = _run_part(runner, state, view_id, start, position)
+    backfill = None if part.after.is_end else part.after.to_json()
+    progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill)
+    runner.commit([output], [progress])
+    return True
+
+
+def _run_part(
+    runner: JobRunner, state: StoreState, view_id: int, start: _Start, position: Position
+) -> tuple[_Part, JobOutput]:
+    """Run the next part, or all that remains if that part alone fails."""
+    plan = runner.plan_of(state, view_id)
     part = _next_part(runner.store, plan, start, position, PART_ROWS)
     try:
-        written = runner.run(runner.job(state, view_id, part.reads))
+        return part, runner.run(runner.job(state, view_id, part.reads))
     except LASTING_ERRORS:
         raise
     except Exception as error:
@@ -154,12 +167,7 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
         _logger.warning(
             "a part of a backfill failed and is tried with the rest: %s", describe_error(error)
         )
-        part = rest
-        written = runner.run(runner.job(state, view_id, part.reads))
-    backfill = None if part.after.is_end else part.after.to_json()
-    progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill)
-    runner.commit([written], [progress])
-    return True
+    return rest, runner.run(runner.job(state, view_id, rest.reads))
 
 
 def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> None:
@@ -172,7 +180,7 @@ def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> No
         )
 
 
-def parts(
+def backfill_parts(
     runner: JobRunner, state: StoreState, view_id: int, *, at_once: bool = False
 ) -> Iterator[tuple[ScanRead, ...]]:
     """Yield the parts that would populate a view again, as of the epochs of its progress."""
@@ -240,7 +248,7 @@ def _next_part(store: Store, plan: ViewPlan, start: _Start, position: Position, 
     vnode_count = store.settings.vnode_count
     reads = [ScanRead(scan, None, range(vnode_count)) for scan in plan.scans]
     while not position.is_end and rows > 0:
-        number = position.order[position.place]
+        number = position.order[position.index]
         scan = plan.scans[number]
         snapshot = _plan_scan(store, scan, start.epochs[scan.table_id])
         vnodes, vnode_rows = _vnodes_within(snapshot, position.vnode, rows)
@@ -264,7 +272,7 @@ def _advance(position: Position, vnodes: range, rows: int, vnode_count: int) -> 
     rows += position.rows
     if vnodes.stop < vnode_count:
         return replace(position, vnode=vnodes.stop, rows=rows)
-    return replace(position, place=position.place + 1, vnode=0, rows=rows)
+    return replace(position, index=position.index + 1, vnode=0, rows=rows)
 
 
 def _plan_scan(store: Store, scan: Scan, epoch: int) -> ReadPlan:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from relstate.storage import CatalogView, ReadPlan, StoreState, without_expiry
 
-from .backfill import parts
+from .backfill import backfill_parts
 from .job import JobOutput, ViewJob
 from .runner import LASTING_ERRORS, JobRunner
 
@@ -51,11 +51,11 @@ def _rebuilt(
 ) -> tuple[ViewJob, JobOutput]:
     """Compute a view again in parts; at once if a part fails."""
     try:
-        *_, last = runner.run_parts(empty, parts(runner, state, view_id))
+        *_, last = runner.run_parts(empty, backfill_parts(runner, state, view_id))
     except LASTING_ERRORS:
         raise
     except Exception:
-        *_, last = runner.run_parts(empty, parts(runner, state, view_id, at_once=True))
+        *_, last = runner.run_parts(empty, backfill_parts(runner, state, view_id, at_once=True))
     return last
 
 

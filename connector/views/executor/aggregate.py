@@ -87,15 +87,15 @@ class AggregateExecutor(Executor[Aggregate]):
             return empty_chunk(self._schema)
         before, existed = self._before(groups)
         changes = self._changes(chunk, groups)
-        lives = self._lives(groups, before, changes)
+        exists = self._find_existing(groups, before, changes)
         after = self._after(before, changes)
         for part, spec, state in self._extremes:
             table, deltas = ExtremeTable(part, spec, state), changes.deltas[part.source]
             column = part.column(part.suffix)
-            after[column] = table.advance(before, deltas, chunk, groups, lives)
+            after[column] = table.advance(before, deltas, chunk, groups, exists)
         self._check_counts(groups, after)
-        self._write(groups, before, after, existed, lives)
-        return self._output(groups, before, after, existed, lives)
+        self._write(groups, before, after, existed, exists)
+        return self._output(groups, before, after, existed, exists)
 
     def _groups(self, chunk: pa.RecordBatch) -> Groups:
         if not self.node.is_global:
@@ -130,15 +130,15 @@ class AggregateExecutor(Executor[Aggregate]):
             deltas[source] = source_deltas(chunk, groups, weights, source)
         return group_changes(self._layout, deltas)
 
-    def _lives(self, groups: Groups, before: Columns, changes: GroupChanges) -> Mask:
+    def _find_existing(self, groups: Groups, before: Columns, changes: GroupChanges) -> Mask:
         """Return which groups have a row after the epoch."""
         row_count, deleted = self._layout.row_count, changes.deleted
         count = row_count.of(before)
         if (deleted > count).any():
             group = int(np.flatnonzero(deleted > count)[0])
             self._fail(groups, group, f"has {count[group]} rows, but {deleted[group]} are deleted")
-        lives: Mask = (count + row_count.of(changes.columns) > 0) | self.node.is_global
-        return lives
+        exists: Mask = (count + row_count.of(changes.columns) > 0) | self.node.is_global
+        return exists
 
     def _after(self, before: Columns, changes: GroupChanges) -> dict[str, pa.Array]:
         columns: dict[str, pa.Array] = {}
@@ -170,27 +170,27 @@ class AggregateExecutor(Executor[Aggregate]):
         )
 
     def _write(
-        self, groups: Groups, before: Columns, after: Columns, existed: Mask, lives: Mask
+        self, groups: Groups, before: Columns, after: Columns, existed: Mask, exists: Mask
     ) -> None:
         fields = [field for part in self._layout.parts for field in part.fields]
-        changed = (existed != lives) | existed & lives & _differ(fields, before, after, existed)
+        changed = (existed != exists) | existed & exists & _differ(fields, before, after, existed)
         if not changed.any():
             return
         names = [*self._row_keys.names, *(field.name for field in fields)]
         columns = [*groups.keys.columns, *(after[field.name] for field in fields)]
         rows = pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(changed))
-        deleted = ~lives[changed]
+        deleted = ~exists[changed]
         self.states[0].write(rows, deleted if deleted.any() else None)
 
     def _output(
-        self, groups: Groups, before: Columns, after: Columns, existed: Mask, lives: Mask
+        self, groups: Groups, before: Columns, after: Columns, existed: Mask, exists: Mask
     ) -> pa.RecordBatch:
         new = self._outputs(groups, after, self._is_ansi)
         old = self._outputs(groups, before, False) if existed.any() else new
         fields = [call.output for call in self.node.calls]
         differ = _differ(fields, old, new, existed)
-        deletes = np.flatnonzero(existed & (~lives | differ))
-        inserts = np.flatnonzero(lives & (~existed | differ))
+        deletes = np.flatnonzero(existed & (~exists | differ))
+        inserts = np.flatnonzero(exists & (~existed | differ))
         rows = pa.concat_batches(
             [
                 _rows(groups, old, fields).take(pa.array(deletes)),

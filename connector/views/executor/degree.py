@@ -72,8 +72,8 @@ class DegreeExecutor(Executor[Join]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Subjects:
-    """The rows of a side that an epoch changes or pairs, one per code, before and after it.
+class _AffectedRows:
+    """The rows of a side that an epoch changes, or whose pairs it changes; one per code.
 
     ``before``, ``after``: for each code the row's position in ``rows``; -1 if it does not exist.
     ``changed``: whether the row itself changed. ``delta``: the change of its degree.
@@ -86,12 +86,14 @@ class _Subjects:
     delta: NDArray[np.int64]
 
     @property
-    def either(self) -> Rows:
+    def latest(self) -> Rows:
         """For each code the row after the epoch, or before it if it was deleted."""
         return np.where(self.after >= 0, self.after, self.before)
 
 
 class _KeptSide:
+    """One kept side: maintains the degrees of its rows, and returns the output they decide."""
+
     def __init__(self, node: Join, side: Node, state: State, role: str, degree: str) -> None:
         self._node = node
         self._state = state
@@ -108,19 +110,19 @@ class _KeptSide:
         own = Changes.of(
             rows.filter(pa.array(~has_null_key)), inserts[~has_null_key], self._keys, self._role
         )
-        subjects = self._subjects(own, pairs)
-        old = self._stored(subjects)
-        new = old + subjects.delta
-        self._check(subjects, new)
-        self._write(subjects, old, new)
-        chunks = [self._output(subjects, self._is_output(old), self._is_output(new), schema)]
+        affected = self._find_affected(own, pairs)
+        old = self._read_degrees(affected)
+        new = old + affected.delta
+        self._check(affected, new)
+        self._write(affected, old, new)
+        chunks = [self._output(affected, self._is_output(old), self._is_output(new), schema)]
         if self._node.kind is not JoinKind.SEMI:
             chunks.append(
                 make_chunk(schema, rows.filter(pa.array(has_null_key)), inserts[has_null_key])
             )
         return chunks
 
-    def _subjects(self, own: Changes, pairs: pa.RecordBatch) -> _Subjects:
+    def _find_affected(self, own: Changes, pairs: pa.RecordBatch) -> _AffectedRows:
         pair_rows = pairs.select(self._names)  # normalized by the join
         (own_codes, pair_codes), count = number_keys([own.keys, self._keys.encode(pair_rows)])
         is_insert = insert_mask(pairs)
@@ -135,7 +137,7 @@ class _KeptSide:
         before = first_row_per_code(own_codes[~own.inserts], positions[~own.inserts], count)
         after = first_row_per_code(own_codes[own.inserts], positions[own.inserts], count)
         before[unchanged] = after[unchanged] = len(own) + np.arange(len(unchanged))
-        return _Subjects(
+        return _AffectedRows(
             pa.concat_batches([own.rows, unchanged_rows]),
             before,
             after,
@@ -143,35 +145,37 @@ class _KeptSide:
             delta,
         )
 
-    def _stored(self, subjects: _Subjects) -> NDArray[np.int64]:
+    def _read_degrees(self, affected: _AffectedRows) -> NDArray[np.int64]:
         """Return the degrees before the epoch, 0 for rows that did not exist."""
-        degrees = np.zeros(len(subjects.before), np.int64)
-        existing = np.flatnonzero(subjects.before >= 0)
+        degrees = np.zeros(len(affected.before), np.int64)
+        existing = np.flatnonzero(affected.before >= 0)
         if len(existing) and not self._state.is_empty:
-            positions = pa.array(subjects.before[existing])
-            keys = subjects.rows.select(self._keys.names).take(positions)
+            positions = pa.array(affected.before[existing])
+            keys = affected.rows.select(self._keys.names).take(positions)
             indices, rows = self._state.get_rows(keys, [self._degree])
             degrees[existing[indices]] = np.asarray(rows.column(self._degree))
         return degrees
 
-    def _check(self, subjects: _Subjects, degrees: NDArray[np.int64]) -> None:
-        is_invalid = (degrees < 0) | ((subjects.after < 0) & (degrees != 0))
+    def _check(self, affected: _AffectedRows, degrees: NDArray[np.int64]) -> None:
+        is_invalid = (degrees < 0) | ((affected.after < 0) & (degrees != 0))
         if is_invalid.any():
             code = int(np.flatnonzero(is_invalid)[0])
-            row = int(subjects.either[code])
-            state = "is there" if subjects.after[code] >= 0 else "is deleted"
+            row = int(affected.latest[code])
+            state = "exists" if affected.after[code] >= 0 else "is deleted"
             raise errors.ConsistencyError(
-                f"{self._role}: the row with {self._keys.describe(subjects.rows, row)} {state} "
-                f"and has {degrees[code]} partners; the state of the view is not that of its "
+                f"{self._role}: the row with {self._keys.describe(affected.rows, row)} {state} "
+                f"and has {degrees[code]} matches; the state of the view is not that of its "
                 "inputs: drop it and create it again"
             )
 
-    def _write(self, subjects: _Subjects, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
+    def _write(
+        self, affected: _AffectedRows, old: NDArray[np.int64], new: NDArray[np.int64]
+    ) -> None:
         changed = np.flatnonzero(old != new)
         if not len(changed):
             return
-        rows = subjects.rows.select(self._keys.names)
-        rows = rows.take(pa.array(subjects.either[changed]))
+        rows = affected.rows.select(self._keys.names)
+        rows = rows.take(pa.array(affected.latest[changed]))
         rows = rows.append_column(self._degree, pa.array(new[changed]))
         self._state.write(rows, new[changed] == 0)
 
@@ -179,12 +183,12 @@ class _KeptSide:
         return degrees > 0 if self._node.kind is JoinKind.SEMI else degrees == 0
 
     def _output(
-        self, subjects: _Subjects, was_output: Mask, is_output: Mask, schema: pa.Schema
+        self, affected: _AffectedRows, was_output: Mask, is_output: Mask, schema: pa.Schema
     ) -> pa.RecordBatch:
-        before, after = was_output & (subjects.before >= 0), is_output & (subjects.after >= 0)
-        deletes = subjects.before[before & (~after | subjects.changed)]
-        inserts = subjects.after[after & (~before | subjects.changed)]
-        return replacement_chunk(schema, subjects.rows, deletes, inserts)
+        before, after = was_output & (affected.before >= 0), is_output & (affected.after >= 0)
+        deletes = affected.before[before & (~after | affected.changed)]
+        inserts = affected.after[after & (~before | affected.changed)]
+        return replacement_chunk(schema, affected.rows, deletes, inserts)
 
 
 def _part(chunk: pa.RecordBatch, part: int) -> pa.RecordBatch:

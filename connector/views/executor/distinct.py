@@ -123,10 +123,10 @@ def _write(
     changed = np.logical_or.reduce([old != new for old, new in counts])
     if not changed.any():
         return
-    lives = np.logical_or.reduce([new > 0 for new in after])
+    exists = np.logical_or.reduce([new > 0 for new in after])
     columns = [*keys.columns, *map(pa.array, after)]
     rows = pa.RecordBatch.from_arrays(columns, names=[field.name for field in table.spec.fields])
-    state.write(rows.filter(pa.array(changed)), ~lives[changed])
+    state.write(rows.filter(pa.array(changed)), ~exists[changed])
 
 
 def _check(

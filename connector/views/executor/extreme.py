@@ -71,7 +71,7 @@ class Extreme(Part):
 
     def advance(self, before: Columns, change: Columns) -> list[pa.Array]:
         """Return the better of the old value and the inserted one."""
-        return [self.decode(_better(self.encoded(before), self.encoded(change)))]
+        return [self.decode(_lesser_keys(self.encoded(before), self.encoded(change)))]
 
     def of(self, columns: Columns) -> pa.Array:
         """Return the values."""
@@ -80,7 +80,7 @@ class Extreme(Part):
     def encoded(self, columns: Columns) -> ragged.Bytes:
         """Return the values as `encode` does; NULL where there are none."""
         values = self.of(columns)
-        return _where(np.asarray(values.is_valid()), self.encode(values))
+        return _null_unless(np.asarray(values.is_valid()), self.encode(values))
 
     def best(self, deltas: Deltas) -> ragged.Bytes:
         """Return the best inserted value of each group, as bytes."""
@@ -91,7 +91,7 @@ class Extreme(Part):
         keys = self.encode(deltas.values.filter(pa.array(is_inserted)))
         order = ragged.sort_order(_prefix_with_groups(codes, keys))
         firsts = order[first_positions(codes)]
-        return _spread(keys.take(pa.array(firsts)), codes[firsts], deltas.groups)
+        return _key_per_group(keys.take(pa.array(firsts)), codes[firsts], deltas.groups)
 
     def encode(self, values: pa.Array) -> ragged.Bytes:
         """Return values as bytes that sort from the best value to the worst."""
@@ -139,11 +139,11 @@ class ExtremeTable:
         deltas: Deltas,
         chunk: pa.RecordBatch,
         groups: Groups,
-        lives: Mask,
+        exists: Mask,
     ) -> pa.Array:
         """Write the changes of the values; return the extreme of each group.
 
-        ``lives``: which groups still have rows. ConsistencyError if a deleted value is better than
+        ``exists``: which groups still have rows. ConsistencyError if a deleted value is better than
         the extreme, so that it cannot have existed.
         """
         rows = chunk.select(list(self._row_keys.names)).take(pa.array(deltas.rows))
@@ -151,27 +151,28 @@ class ExtremeTable:
         if (deltas.weights > 0).all():
             # As in a backfill: no change cancels another, and the extreme can only improve.
             self._write(rows, deltas.weights, np.ones(len(rows), np.bool_))
-            return self._extreme.decode(_better(extremes, self._extreme.best(deltas)))
+            return self._extreme.decode(_lesser_keys(extremes, self._extreme.best(deltas)))
         keys = self._row_keys.encode(rows)
         changed = _is_unpaired(keys)
         self._write(rows, deltas.weights, changed)
         is_removed = (deltas.weights < 0) & changed
         codes, values = deltas.codes[is_removed], deltas.values.filter(pa.array(is_removed))
         lost_extreme = self._lost_extremes(extremes, codes, self._extreme.encode(values), groups)
-        new_extremes = _better(
-            _where(~lost_extreme, extremes), self._extreme.best(_filter_deltas(deltas, changed))
+        new_extremes = _lesser_keys(
+            _null_unless(~lost_extreme, extremes),
+            self._extreme.best(_filter_deltas(deltas, changed)),
         )
         # If a value as good as the deleted one was inserted, no stored value is better.
         is_better = np.asarray(pc.fill_null(pc.less_equal(new_extremes, extremes), False))
-        to_read = np.flatnonzero(lost_extreme & lives & ~is_better)
+        to_read = np.flatnonzero(lost_extreme & exists & ~is_better)
         if len(to_read):
             removed_keys = keys.filter(pa.array(is_removed))
             counts = np.bincount(codes, minlength=len(groups))[to_read]
             indices, best_values = self._best_stored(
                 groups.keys.take(pa.array(to_read)), counts + 1, removed_keys
             )
-            new_extremes = _better(
-                new_extremes, _spread(best_values, to_read[indices], len(groups))
+            new_extremes = _lesser_keys(
+                new_extremes, _key_per_group(best_values, to_read[indices], len(groups))
             )
         return self._extreme.decode(new_extremes)
 
@@ -236,14 +237,14 @@ def _prefix_with_groups(codes: Codes, keys: ragged.Bytes) -> ragged.Bytes:
     return ragged.concat([prefixes, keys])
 
 
-def _spread(keys: ragged.Bytes, codes: Codes, groups: int) -> ragged.Bytes:
+def _key_per_group(keys: ragged.Bytes, codes: Codes, groups: int) -> ragged.Bytes:
     """Return the key of each group, NULL where it has none."""
     positions = np.full(groups, -1, np.int64)
     positions[codes] = np.arange(len(codes))
     return keys.take(pa.array(positions, mask=positions < 0))
 
 
-def _better(left: ragged.Bytes, right: ragged.Bytes) -> ragged.Bytes:
+def _lesser_keys(left: ragged.Bytes, right: ragged.Bytes) -> ragged.Bytes:
     """Return the lesser of two keys; the key if one of them is NULL."""
     takes_right = np.asarray(pc.fill_null(pc.less(right, left), False)) | ~np.asarray(
         left.is_valid()
@@ -251,5 +252,5 @@ def _better(left: ragged.Bytes, right: ragged.Bytes) -> ragged.Bytes:
     return pc.if_else(pa.array(takes_right), right, left)
 
 
-def _where(mask: Mask, keys: ragged.Bytes) -> ragged.Bytes:
+def _null_unless(mask: Mask, keys: ragged.Bytes) -> ragged.Bytes:
     return pc.if_else(pa.array(mask), keys, pa.scalar(None, pa.large_binary()))

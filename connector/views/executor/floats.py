@@ -63,7 +63,7 @@ class _Floats(Part):
 
     def changed(self, deltas: Deltas) -> list[pa.Array]:
         """Return the sums of inserted values minus those of deleted ones, and the counts."""
-        values = doubles(deltas.values)
+        values = to_doubles(deltas.values)
         kinds = self._kinds_of(values)
         columns: list[NDArray[Any]] = []
         for kind, scale in zip(kinds, (1.0, SCALE), strict=False):
@@ -94,7 +94,10 @@ class _Floats(Part):
     def pairs(self, columns: Columns) -> tuple[Pair, Pair]:
         """Return the sum over the finite values, and over the large ones divided by `SCALE`."""
         ordinary, large = (
-            (_or_zero(columns[self.column(name)]), _or_zero(columns[self.column(f"{name}_rest")]))
+            (
+                _zero_if_null(columns[self.column(name)]),
+                _zero_if_null(columns[self.column(f"{name}_rest")]),
+            )
             for name in self.pair_names
         )
         return ordinary, large
@@ -114,7 +117,7 @@ class FloatSum(_Floats):
         return (*_finite(values), np.isnan(values), values == np.inf, values == -np.inf)
 
     def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
-        signed = in_order(values * weights, runs.codes)
+        signed = sort_within_groups(values * weights, runs.codes)
         return doubledouble.totals((signed, np.zeros_like(signed)), runs.codes, runs.groups)
 
 
@@ -128,23 +131,23 @@ class SquareSum(_Floats):
         return _finite(values)
 
     def _total_of(self, values: Doubles, runs: Runs, weights: NDArray[np.int64]) -> Pair:
-        # Sorted by weight, then size: the weight is the sign that `in_order` sees.
-        sized = in_order(np.copysign(values, weights), runs.codes)
+        # Sorted by weight, then size: the weight is the sign that `sort_within_groups` sees.
+        sized = sort_within_groups(np.copysign(values, weights), runs.codes)
         high, low = doubledouble.product(sized, sized)
         signs = np.copysign(1.0, sized)
         return doubledouble.totals((high * signs, low * signs), runs.codes, runs.groups)
 
 
-def doubles(column: pa.Array) -> Doubles:
+def to_doubles(column: pa.Array) -> Doubles:
     """Return a column of floats without NULLs as doubles."""
     return np.asarray(column).astype(np.float64, copy=False)
 
 
-def _or_zero(column: pa.Array) -> Doubles:
+def _zero_if_null(column: pa.Array) -> Doubles:
     return np.asarray(pc.fill_null(column, 0.0))
 
 
-def in_order(values: Doubles, codes: NDArray[np.int64]) -> Doubles:
+def sort_within_groups(values: Doubles, codes: NDArray[np.int64]) -> Doubles:
     """Return values sorted within their groups, so that equal sets of values give equal sums."""
     if not len(values):
         return values

@@ -72,16 +72,18 @@ class TopNExecutor(Executor[TopN]):
         if not self.node.limit or not len(changes):
             return empty_chunk(self._schema)
         ranks = number_sorted_keys(self._groups.encode(changes.rows))
-        head, head_groups, is_whole = self._stored_head(changes, ranks)
-        (head_codes, codes), count = number_keys([self._keys.encode(head), changes.keys])
-        touched = _Touched(changes, codes, ranks, head_codes, head_groups, is_whole, count)
-        self._check(touched)
-        subjects = pa.concat_batches([head, changes.rows])
-        old, new = touched.before(), touched.after()
-        self._write(touched, new, subjects)
-        return self._difference(old, new, subjects)
+        first_rows, first_groups, is_whole = self._read_first_rows(changes, ranks)
+        (first_codes, codes), count = number_keys([self._keys.encode(first_rows), changes.keys])
+        changed = _ChangedGroups(changes, codes, ranks, first_codes, first_groups, is_whole, count)
+        self._check(changed)
+        rows = pa.concat_batches([first_rows, changes.rows])
+        old, new = changed.before(), changed.after()
+        self._write(changed, new, rows)
+        return self._difference(old, new, rows)
 
-    def _stored_head(self, changes: Changes, ranks: Codes) -> tuple[pa.RecordBatch, Codes, Mask]:
+    def _read_first_rows(
+        self, changes: Changes, ranks: Codes
+    ) -> tuple[pa.RecordBatch, Codes, Mask]:
         """Return (first rows, their groups, for each group whether these are all of its rows)."""
         firsts = first_positions(ranks)
         (state,) = self.states
@@ -91,40 +93,40 @@ class TopNExecutor(Executor[TopN]):
         groups = changes.rows.take(pa.array(firsts)).select(list(self._groups.names))
         counts = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
         schema = changes.rows.schema
-        indices, head = state.first_per_prefix(groups, counts, schema.names)
+        indices, first_rows = state.first_per_prefix(groups, counts, schema.names)
         return (
-            with_schema(head, schema),
+            with_schema(first_rows, schema),
             indices,
             np.bincount(indices, minlength=len(firsts)) < counts,
         )
 
-    def _check(self, touched: _Touched) -> None:
-        # Rows after an incomplete head are unknown; if rows are only inserted, they are not stored.
-        missing = touched.missing if not self.node.child.is_append_only else ~touched.inserts
-        is_invalid = missing | touched.repeated
+    def _check(self, changed: _ChangedGroups) -> None:
+        # Rows after the first ones are unknown; if rows are only inserted, they are not stored.
+        missing = changed.missing if not self.node.child.is_append_only else ~changed.inserts
+        is_invalid = missing | changed.repeated
         if is_invalid.any():
             row = int(np.flatnonzero(is_invalid)[0])
-            state = "is deleted but not there" if missing[row] else "is inserted but already there"
+            change, fact = ("deleted", "does not exist") if missing[row] else ("inserted", "exists")
             raise errors.ConsistencyError(
-                f"{self.label}: the row with {self._keys.describe(touched.changes.rows, row)} "
-                f"{state}; the state of the view is not that of its inputs: "
+                f"{self.label}: the row with {self._keys.describe(changed.changes.rows, row)} "
+                f"is {change} but {fact}; the state of the view is not that of its inputs: "
                 "drop it and create it again"
             )
 
-    def _write(self, touched: _Touched, new: _Positions, subjects: pa.RecordBatch) -> None:
+    def _write(self, changed: _ChangedGroups, new: _Positions, rows: pa.RecordBatch) -> None:
         names = [*self._keys.names, *(field.name for field in self._values)]
         if not self.node.child.is_append_only:
-            touched.changes.write_to(self.states[0], names)
+            changed.changes.write_to(self.states[0], names)
             return
         # If rows are only inserted, a row after the window never enters it.
-        head_size = len(touched.head_codes)
+        first_count = len(changed.first_codes)
         is_inside = new.positions < self._end
         entering, leaving = (
-            new.rows[is_inside & (new.rows >= head_size)],
-            new.rows[~is_inside & (new.rows < head_size)],
+            new.rows[is_inside & (new.rows >= first_count)],
+            new.rows[~is_inside & (new.rows < first_count)],
         )
         if len(entering) or len(leaving):
-            rows = subjects.take(pa.array(np.concatenate([entering, leaving])))
+            rows = rows.take(pa.array(np.concatenate([entering, leaving])))
             self.states[0].write(rows.select(names), np.arange(rows.num_rows) >= len(entering))
 
     def _difference(self, old: _Positions, new: _Positions, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -204,19 +206,19 @@ class _Positions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Touched:
-    """Changes and the heads of their groups, as row numbers and codes.
+class _ChangedGroups:
+    """Changes and the first stored rows of their groups, as row numbers and codes.
 
-    The rows of the heads are numbered first, then the changes. ``codes``, ``head_codes``:
-    codes below ``count`` of their keys; ``groups``, ``head_groups``: their groups; ``is_whole``:
-    for each group whether its head has all of its rows.
+    The first rows are numbered before the changes. ``codes``, ``first_codes``: codes below
+    ``count`` of their keys; ``groups``, ``first_groups``: their groups; ``is_whole``: for each
+    group whether its first rows are all that it has.
     """
 
     changes: Changes
     codes: Codes
     groups: Codes
-    head_codes: Codes
-    head_groups: Codes
+    first_codes: Codes
+    first_groups: Codes
     is_whole: Mask
     count: int
 
@@ -227,31 +229,31 @@ class _Touched:
 
     @property
     def missing(self) -> Mask:
-        """For each change whether it deletes a row that is missing in its group's head."""
+        """For each change whether it deletes a row that is missing among the first of its group."""
         last = np.full(len(self.is_whole), -1, np.int64)
-        last[self.head_groups] = self.head_codes  # they ascend: the last code of a group wins
+        last[self.first_groups] = self.first_codes  # they ascend: the last code of a group wins
         known = self.is_whole[self.groups] | (self.codes <= last[self.groups])
-        return ~self.inserts & ~mark_codes(self.head_codes, self.count)[self.codes] & known
+        return ~self.inserts & ~mark_codes(self.first_codes, self.count)[self.codes] & known
 
     @property
     def repeated(self) -> Mask:
-        """For each change whether it inserts a row that the head has and no change deletes."""
-        remains = mark_codes(self.head_codes, self.count)
+        """For each change whether it inserts a row that is among the first and is not deleted."""
+        remains = mark_codes(self.first_codes, self.count)
         remains[self.codes[~self.inserts]] = False
         return self.inserts & remains[self.codes]
 
     def before(self) -> _Positions:
-        """Return the heads before the epoch."""
-        return _Positions.of(np.arange(len(self.head_codes)), self.head_codes, self.head_groups)
+        """Return the first rows before the epoch."""
+        return _Positions.of(np.arange(len(self.first_codes)), self.first_codes, self.first_groups)
 
     def after(self) -> _Positions:
-        """Return the heads after the epoch, with all inserted rows."""
+        """Return the first rows after the epoch, with all inserted rows."""
         deleted = mark_codes(self.codes[~self.inserts], self.count)
-        remaining = np.flatnonzero(~deleted[self.head_codes])
+        remaining = np.flatnonzero(~deleted[self.first_codes])
         inserted = np.flatnonzero(self.inserts)
-        rows = np.concatenate([remaining, inserted + len(self.head_codes)])
-        codes = np.concatenate([self.head_codes[remaining], self.codes[inserted]])
-        groups = np.concatenate([self.head_groups[remaining], self.groups[inserted]])
+        rows = np.concatenate([remaining, inserted + len(self.first_codes)])
+        codes = np.concatenate([self.first_codes[remaining], self.codes[inserted]])
+        groups = np.concatenate([self.first_groups[remaining], self.groups[inserted]])
         order = np.argsort(codes, kind="stable")
         return _Positions.of(rows[order], codes[order], groups[order])
 

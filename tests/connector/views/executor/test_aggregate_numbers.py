@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from relstate.connector.views.executor import doubledouble, exact
 from relstate.connector.views.executor.deltas import Deltas
 from relstate.connector.views.executor.extreme import Extreme
-from relstate.connector.views.executor.floats import in_order
+from relstate.connector.views.executor.floats import sort_within_groups
 from relstate.connector.views.executor.part import Source
 from relstate.storage import types as t
 from support.aggregates import key_of
@@ -147,13 +147,15 @@ def test_a_sum_too_large_for_a_double_is_infinite() -> None:
 
 @given(st.lists(st.floats(allow_nan=False)), st.randoms())
 def test_equal_values_are_summed_in_one_order(values: list[float], source: Any) -> None:
-    """However they come, they stand in the same order within their group."""
+    """Whatever the order they come in, they are sorted in the same order within their group."""
     codes = np.zeros(len(values), np.int64)
     shuffled = source.sample(values, len(values))
 
-    one, other = (in_order(np.array(rows, np.float64), codes) for rows in (values, shuffled))
+    expected, actual = (
+        sort_within_groups(np.array(rows, np.float64), codes) for rows in (values, shuffled)
+    )
 
-    assert one.tobytes() == other.tobytes()
+    assert actual.tobytes() == expected.tobytes()
 
 
 @given(st.data(), key_types(), st.booleans())

@@ -308,9 +308,9 @@ def test_degrees_that_do_not_add_up_are_refused() -> None:
     run(degree_chunk(node, [(Op.INSERT, 1, row), (Op.INSERT, PAIR, pair)]))
     states[0].commit()
 
-    with pytest.raises(errors.ConsistencyError, match="l_id = 1 is deleted and has 1 partners"):
+    with pytest.raises(errors.ConsistencyError, match="l_id = 1 is deleted and has 1 matches"):
         run(degree_chunk(node, [(Op.DELETE, 1, row)]))
-    with pytest.raises(errors.ConsistencyError, match="l_id = 1 is there and has -1 partners"):
+    with pytest.raises(errors.ConsistencyError, match="l_id = 1 exists and has -1 matches"):
         run(degree_chunk(node, [(Op.DELETE, PAIR, pair), (Op.DELETE, PAIR, {**pair, "r_id": "b"})]))
 
 

@@ -219,7 +219,7 @@ def test_a_row_that_is_missing_within_a_head_is_told_of() -> None:
     rows = {i: {"id": i, "g": "x", "o": float(i), "p": 0, "v": None} for i in range(9)}
     bench.step(chunk(net_changes({}, rows)))
 
-    with pytest.raises(errors.ConsistencyError, match="id = 9 is deleted but not there"):
+    with pytest.raises(errors.ConsistencyError, match="id = 9 is deleted but does not exist"):
         bench.run(chunk([(Op.DELETE, {**rows[1], "id": 9})]))
 
 
@@ -227,14 +227,14 @@ def test_what_does_not_fit_is_refused() -> None:
     """A delete of no row, an insert over one, and a delete where rows only come."""
     row = {"id": 1, "g": "x", "o": 0.0, "p": 0, "v": None}
     bench, growing = TopBench(CASES["plain"]), TopBench(only_growing(CASES["plain"]))
-    with pytest.raises(errors.ConsistencyError, match="id = 1 is deleted but not there"):
+    with pytest.raises(errors.ConsistencyError, match="id = 1 is deleted but does not exist"):
         bench.run(chunk([(Op.DELETE, row)]))
     bench.step(chunk([(Op.INSERT, row)]))
     growing.step(chunk([(Op.INSERT, row)]))
 
-    with pytest.raises(errors.ConsistencyError, match="id = 1 is inserted but already there"):
+    with pytest.raises(errors.ConsistencyError, match="id = 1 is inserted but exists"):
         bench.run(chunk([(Op.INSERT, row)]))
-    with pytest.raises(errors.ConsistencyError, match="id = 1 is deleted but not there"):
+    with pytest.raises(errors.ConsistencyError, match="id = 1 is deleted but does not exist"):
         growing.run(chunk([(Op.DELETE, row)]))
     with pytest.raises(errors.ConsistencyError, match="id = 2 is inserted twice"):
         bench.run(chunk([(Op.INSERT, {**row, "id": 2}), (Op.INSERT, {**row, "id": 2})]))
