@@ -64,11 +64,11 @@ class _Flow:
         """Whether a task of relstate has the rows, so that one more step costs no stage."""
         return bool(self.steps) or isinstance(self.rows, Scan)
 
-    def then(self, step: Step) -> _Flow:
+    def with_step(self, step: Step) -> _Flow:
         """Return the rows after a step."""
         return replace(self, steps=(*self.steps, step), result=step.fields)
 
-    def executed(self, step: ExecutorStep, result: tuple[types.Field, ...]) -> _Flow:
+    def with_executor(self, step: ExecutorStep, result: tuple[types.Field, ...]) -> _Flow:
         """Return the rows after an executor."""
         return replace(self, steps=(*self.steps, step), result=result)
 
@@ -103,8 +103,8 @@ class _FrameBuilder:
         flow = self.flow(node.child)
         if node.is_selection and flow.is_in_task:
             sources = tuple(str(output.source) for output in node.outputs)
-            return flow.then(SelectStep(sources, node.fields))
-        columns = [_projected(output) for output in node.outputs]
+            return flow.with_step(SelectStep(sources, node.fields))
+        columns = [_projection(output) for output in node.outputs]
         return self._selected(self._run(flow), columns, node.fields)
 
     def _executed(self, node: Node) -> _Flow:
@@ -116,11 +116,11 @@ class _FrameBuilder:
             combiner = self._job.combiner(operator)
             if combiner is not None and (flow.is_in_task or self._has_many_rows):
                 step, executor = combiner
-                flow = flow.then(step)
+                flow = flow.with_step(step)
                 operator = replace(operator, executor=executor)
             flow = self._shuffled(self._run(flow), distribution_of(node))
         result = () if isinstance(node, Materialize) else node.fields
-        flow = flow.executed(self._job.step(operator), result)
+        flow = flow.with_executor(self._job.step(operator), result)
         return self._run(flow) if isinstance(node, Materialize) else flow
 
     # Joins
@@ -131,16 +131,16 @@ class _FrameBuilder:
         first, *rest = self._job.plan.operators_of(node)
         assert issubclass(first.executor, JoinExecutor)
         if not rest:
-            return flow.executed(self._job.step(first), node.fields)
+            return flow.with_executor(self._job.step(first), node.fields)
         keys = tuple(key.field for key in node.keys)
         candidates = (_PART, *keys, *node.left.fields, *node.right.fields)
-        flow = flow.executed(self._job.step(first), candidates)
+        flow = flow.with_executor(self._job.step(first), candidates)
         if node.condition is not None:
             flow = self._run(flow)
             condition = true_for_control_rows(f"{PART_COLUMN} <> {PAIR} OR ({node.condition})")
             flow = replace(flow, rows=_frame(flow).where(condition))
         (degree,) = rest
-        return flow.executed(self._job.step(degree), node.fields)
+        return flow.with_executor(self._job.step(degree), node.fields)
 
     def _side(self, node: Join, number: int) -> _Flow:
         """Return the rows of an input of a join with the columns of both."""
@@ -154,7 +154,7 @@ class _FrameBuilder:
         ]
         for side, side_node in enumerate(node.children):
             columns += [
-                types.quoted(field.name) if side == number else _null(field)
+                types.quoted(field.name) if side == number else _null_column(field)
                 for field in side_node.fields
             ]
         keys = tuple(key.field for key in node.keys)
@@ -230,12 +230,12 @@ def owner_expression(mapping: VnodeMapping, columns: Sequence[str]) -> str:
     return f"CAST(split('{owners}', ',')[CAST({vnode} AS INT)] AS INT)"
 
 
-def _projected(output: Output) -> str:
+def _projection(output: Output) -> str:
     name = types.quoted(output.field.name)
     if output.source is not None:
         return f"{types.quoted(output.source)} AS {name}"
     return f"{null_for_control_rows(output.expression)} AS {name}"
 
 
-def _null(field: types.Field) -> str:
+def _null_column(field: types.Field) -> str:
     return f"CAST(NULL AS {field.type}) AS {types.quoted(field.name)}"

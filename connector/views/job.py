@@ -96,7 +96,7 @@ class ViewJob:
         """Return how rows are combined before they are shuffled to an executor; None if not."""
         return operator.executor.combiner(operator.node)
 
-    def written(self, reports: Iterable[TaskReport]) -> JobOutput:
+    def collect_output(self, reports: Iterable[TaskReport]) -> JobOutput:
         """Return what tasks wrote, from their reports.
 
         LostMessageError unless each executor reported exactly once in each of its units.

@@ -36,17 +36,17 @@ def find_differences(runner: JobRunner, view_id: int) -> list[str]:
     state = store.state
     job = runner.job(state, view_id, ())
     empty = replace(job, states=tuple(replace(plan, segments=()) for plan in job.states))
-    rebuilt, written = _rebuilt(runner, state, view_id, empty)
+    rebuilt, written = _rebuild(runner, state, view_id, empty)
     try:
         problems = [*_expiring_inputs(state, job.view)]
         for stored, expected in zip(job.states, rebuilt.states, strict=True):
-            problems += _compared(stored, expected)
+            problems += _compare_table(stored, expected)
         return problems
     finally:
         store.discard(written.segments)
 
 
-def _rebuilt(
+def _rebuild(
     runner: JobRunner, state: StoreState, view_id: int, empty: ViewJob
 ) -> tuple[ViewJob, JobOutput]:
     """Compute a view again in parts; at once if a part fails."""
@@ -71,7 +71,7 @@ def _expiring_inputs(state: StoreState, view: CatalogView) -> Iterator[str]:
             )
 
 
-def _compared(stored: ReadPlan, expected: ReadPlan) -> Iterator[str]:
+def _compare_table(stored: ReadPlan, expected: ReadPlan) -> Iterator[str]:
     name = stored.definition.name
     size = max(stored.stored_bytes, expected.stored_bytes, 1)
     step = max(stored.vnode_count * _COMPARED_BYTES // size, 1)

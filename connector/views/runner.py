@@ -137,7 +137,7 @@ class JobRunner:
         session = self._sessions.of(job.view.definition.settings)
         with unwrap_errors(), keep_active_session(self._sessions.spark):
             rows = report_frame(job, session).collect()
-        return job.written(TaskReport.from_json(bytes(row[0])) for row in rows)
+        return job.collect_output(TaskReport.from_json(bytes(row[0])) for row in rows)
 
     def commit(self, results: Sequence[JobOutput], progress: Sequence[NewProgress]) -> CommitResult:
         """Commit what jobs wrote, and how far views are then.

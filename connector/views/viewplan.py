@@ -106,14 +106,16 @@ class ViewPlan:
     def fragments(self) -> tuple[Fragment, ...]:
         """The fragments, those of inputs first, numbered from 1."""
         fragments: list[Fragment] = []
-        self._cut(self.root, fragments)
+        self._add_fragments(self.root, fragments)
         return tuple(fragments)
 
-    def _cut(self, node: Node, fragments: list[Fragment]) -> tuple[int | Scan, ...]:
+    def _add_fragments(self, node: Node, fragments: list[Fragment]) -> tuple[int | Scan, ...]:
         """Cut a subtree, and return where its rows come from: fragments and scans."""
         if isinstance(node, Scan):
             return (node,)
-        sources = [source for child in node.children for source in self._cut(child, fragments)]
+        sources = [
+            source for child in node.children for source in self._add_fragments(child, fragments)
+        ]
         operators = self.operators_of(node)
         if not operators:
             return tuple(sources)
@@ -191,11 +193,11 @@ def is_colocated(node: Node) -> bool:
 
 def schema_of(spec: StateTableSpec, hidden: Sequence[str] = ()) -> TableSchema:
     """Return the schema of a state table."""
-    key = [_key_part(order) for order in spec.primary_key]
+    key = [_key_column(order) for order in spec.primary_key]
     return TableSchema.build(spec.fields, key, spec.distribution, nullable_key=True, hidden=hidden)
 
 
-def _key_part(order: Order) -> str:
+def _key_column(order: Order) -> str:
     direction = "DESC" if order.descending else "ASC"
     return (
         f"{types.quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"

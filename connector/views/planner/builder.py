@@ -194,7 +194,7 @@ def pass_through_output(input_field: types.Field, name: str | None = None) -> Ou
     )
 
 
-def title_of(tree: Tree) -> str:
+def field_title(tree: Tree) -> str:
     """Return a name for a field that holds an expression, from the fields that it reads."""
     tree = bare(tree)
     return tree.name if is_column(tree) else "_".join(sorted(columns_of(tree)))[:30] or "value"

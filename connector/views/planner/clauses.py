@@ -60,11 +60,11 @@ def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
             raise unsupported_error("several names for one expression", "give it one", expression)
         resolved = Scope(scope.items, alias_values(columns)).resolve(value)
         # Remove parentheses, so that ORDER BY 1 sees that a SELECT column is a constant.
-        columns.append(SelectColumn(_name(expression), bare(resolved)))
+        columns.append(SelectColumn(_column_name(expression), bare(resolved)))
     return columns
 
 
-def _name(tree: Tree) -> str | None:
+def _column_name(tree: Tree) -> str | None:
     if isinstance(tree, exp.Alias):
         return tree.alias
     return tree.name or None if isinstance(tree, exp.Column | exp.Dot) else None
@@ -169,15 +169,15 @@ def limit_and_offset(tree: Tree) -> tuple[int | None, int]:
         raise unsupported_error("FETCH", "write LIMIT", tree)
     count = None
     if limit is not None and not _is_all(limit.expression):
-        count = _constant(limit.expression)
-    return count, 0 if offset is None else _constant(offset.expression)
+        count = _row_count(limit.expression)
+    return count, 0 if offset is None else _row_count(offset.expression)
 
 
 def _is_all(tree: Tree) -> bool:
     return isinstance(tree, exp.Var | exp.Column) and tree.name.upper() == "ALL"
 
 
-def _constant(tree: Tree) -> int:
+def _row_count(tree: Tree) -> int:
     number = whole_number(tree)
     if number is None:
         raise unsupported_error(f"LIMIT {text_of(tree)}", "write a number")

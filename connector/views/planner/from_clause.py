@@ -50,7 +50,7 @@ PlanQuery: TypeAlias = Callable[[Tree, CommonTables], Relation]
 
 
 @dataclass
-class SourcePlanner:
+class FromPlanner:
     """Plans the FROM of queries. ``query``: the whole query; ``plan``: plans a nested query."""
 
     builder: Builder
@@ -78,7 +78,7 @@ class SourcePlanner:
         all_joins = (*_joins_of(first), *joins)
         _check_commas(all_joins)
         steps = [self._plan_step(join, common_tables) for join in all_joins]
-        return Chain(self.builder, relation, steps).plan(where)
+        return JoinChain(self.builder, relation, steps).plan(where)
 
     def _plan_input(self, tree: Tree, common_tables: CommonTables) -> Relation:
         """Return one input of FROM, without the joins that sqlglot nests in it."""
@@ -137,7 +137,7 @@ class SourcePlanner:
             self._read_columns[key] = self.query.columns_read(names)
         return self._read_columns[key]
 
-    def _plan_step(self, join: Tree, common_tables: CommonTables) -> Step:
+    def _plan_step(self, join: Tree, common_tables: CommonTables) -> JoinStep:
         method, side, kind = (str(join.args.get(part) or "").upper() for part in _JOIN_PARTS)
         join_kind = _KINDS.get((side, kind))
         if join_kind is None or method not in ("", "NATURAL"):
@@ -147,7 +147,7 @@ class SourcePlanner:
         relation = self._plan_joins(join.this, (), (), common_tables)
         on = join.args.get("on")
         using = tuple(name.name for name in join.args.get("using") or ()) or None
-        return Step(
+        return JoinStep(
             relation,
             join_kind,
             () if on is None else tuple(conjuncts(on)),
@@ -209,7 +209,7 @@ _KEEPS_RIGHT_ROWS = (JoinKind.RIGHT, JoinKind.FULL)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JoinStep:
     """One more input, its kind of join, and its conditions over names of the query.
 
     ``using``: column names; empty for all names that both sides have; None without USING.
@@ -223,12 +223,12 @@ class Step:
 
 
 @dataclass
-class Chain:
+class JoinChain:
     """The inputs of one FROM, joined from left to right."""
 
     builder: Builder
     first: Relation
-    steps: Sequence[Step]
+    steps: Sequence[JoinStep]
 
     def plan(self, where: Sequence[Tree]) -> Relation:
         """Return the joined rows of all inputs for which all conditions are true."""
@@ -272,7 +272,7 @@ class Chain:
         ]
 
     def _join_step(
-        self, left: Relation, step: Step, pending: Sequence[Tree]
+        self, left: Relation, step: JoinStep, pending: Sequence[Tree]
     ) -> tuple[Relation, list[Tree]]:
         """Return the join with one more input, and the conditions of WHERE that it has used."""
         items, equalities = _join_items(left.items, step)
@@ -305,7 +305,7 @@ class Chain:
         return Relation(result, items), used
 
 
-def _join_items(left: tuple[Item, ...], step: Step) -> tuple[tuple[Item, ...], list[Tree]]:
+def _join_items(left: tuple[Item, ...], step: JoinStep) -> tuple[tuple[Item, ...], list[Tree]]:
     """Return the columns of a join in the order of ``*``, and the equalities of its USING."""
     right = step.relation.items
     pairs = step.kind.gives_pairs

@@ -26,7 +26,7 @@ from relstate.storage import types
 from ..plan.aggregate import Aggregate, Call, Function
 from ..plan.node import Node
 from ..plan.topn import UNBOUNDED, TopN
-from .builder import Builder, check_keyable, title_of
+from .builder import Builder, check_keyable, field_title
 from .expressions import AGGREGATES, VARIANCE_FUNCTIONS, unsupported_error
 
 _NUMBERS = (
@@ -91,7 +91,7 @@ def plan_distinct(node: Node, fields: Sequence[str]) -> Node:
 def _compute_groups(
     builder: Builder, node: Node, group: Sequence[Tree]
 ) -> tuple[Node, tuple[str, ...]]:
-    node, groups = builder.compute(node, group, [title_of(tree) for tree in group])
+    node, groups = builder.compute(node, group, [field_title(tree) for tree in group])
     for name in groups:
         check_keyable(node.type_of(name), "GROUP BY")
     return node, groups
@@ -106,7 +106,7 @@ def _compute_calls(
         for argument in (parsed_call.argument, parsed_call.filter)
         if argument is not None
     ]
-    node, names = builder.compute(node, inputs, [title_of(tree) for tree in inputs])
+    node, names = builder.compute(node, inputs, [field_title(tree) for tree in inputs])
     fields = {meaning(tree): name for tree, name in zip(inputs, names, strict=True)}
     resolved_calls = [
         (
@@ -179,15 +179,17 @@ def _parse_call(call: Tree) -> _ParsedCall:
     title = (
         str(function)
         if isinstance(bare(arguments[0]), exp.Star)
-        else (f"{function}_{title_of(arguments[0])}")
+        else (f"{function}_{field_title(arguments[0])}")
     )
-    argument = _argument(function, arguments, is_distinct)
+    argument = _parse_argument(function, arguments, is_distinct)
     if function in (Function.MIN, Function.MAX):
         is_distinct = False
     return _ParsedCall(function, argument, is_distinct, condition, title)
 
 
-def _argument(function: Function, arguments: Sequence[Tree], is_distinct: bool) -> Tree | None:
+def _parse_argument(
+    function: Function, arguments: Sequence[Tree], is_distinct: bool
+) -> Tree | None:
     value = bare(arguments[0])
     if len(arguments) > 1:
         if function is not Function.COUNT:

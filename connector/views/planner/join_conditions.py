@@ -16,7 +16,7 @@ from relstate.storage import types
 
 from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node
-from .builder import Builder, check_keyable, reads_only, title_of
+from .builder import Builder, check_keyable, field_title, reads_only
 from .expressions import unsupported_error
 
 
@@ -120,7 +120,7 @@ def _compute_keys(
 
 def _key_title(equality: _Equality) -> str:
     sides = equality.left, equality.right
-    return title_of(next(filter(is_column, sides), equality.left))
+    return field_title(next(filter(is_column, sides), equality.left))
 
 
 def _common_type(

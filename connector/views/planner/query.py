@@ -12,7 +12,7 @@ Does not know: state tables, or how a plan is run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ from .clauses import (
     select_columns,
 )
 from .expressions import check_expressions, check_moments, check_time_independent, unsupported_error
-from .from_clause import CommonTables, SourcePlanner, visible_common_tables
+from .from_clause import CommonTables, FromPlanner, visible_common_tables
 from .group_by import find_windows, has_aggregates, plan_aggregate, plan_distinct, plan_rank
 from .rank_bound import check_rank_bounds
 from .scope import Scope, having_conditions
@@ -117,12 +117,33 @@ def _check_names(items: Sequence[Item], columns: Sequence[types.Field]) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Clauses:
+    """The expressions of one SELECT by clause, all over the fields of one operator."""
+
+    select: Sequence[Tree]
+    having: Sequence[Tree]
+    qualify: Sequence[Tree]
+    order_by: Sequence[Tree]
+
+    @property
+    def expressions(self) -> list[Tree]:
+        """All expressions, clause by clause."""
+        return [*self.select, *self.having, *self.qualify, *self.order_by]
+
+    def with_expressions(self, expressions: Sequence[Tree]) -> _Clauses:
+        """Return the clauses with other expressions, which come as `expressions` returns them."""
+        remaining = iter(expressions)
+        clauses = (self.select, self.having, self.qualify, self.order_by)
+        return _Clauses(*([next(remaining) for _ in clause] for clause in clauses))
+
+
 class QueryPlanner:
     """Plans one query and its nested queries."""
 
     def __init__(self, builder: Builder, tables: Tables, query: ParsedQuery) -> None:
         self._builder = builder
-        self._sources = SourcePlanner(builder, tables, query, self.plan)
+        self._from = FromPlanner(builder, tables, query, self.plan)
 
     def plan(self, tree: Tree, common_tables: CommonTables) -> Relation:
         """Return the plan of a query. UnsupportedStatementError if it cannot be maintained."""
@@ -146,48 +167,55 @@ class QueryPlanner:
 
     def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
         check_clauses(tree)
-        relation = self._sources.plan_from(tree, common_tables)
+        relation = self._from.plan_from(tree, common_tables)
         columns = select_columns(tree, Scope(relation.items))
-        aliases = alias_values(columns)
-        scope = Scope(relation.items, aliases)
-        values = [column.value for column in columns]
+        scope = Scope(relation.items, alias_values(columns))
         group = group_expressions(tree, columns, scope)
-        having: list[Tree] = []
-        if (clause := tree.args.get("having")) is not None:
+        if tree.args.get("having") is not None:
             group = group or []
-            is_same = partial(self._builder.is_same, relation.node)
-            having = having_conditions(clause, scope, [*group, *values], is_same)
-        qualify = qualify_conditions(tree, scope, bool(find_windows(values)))
-        keys = order_keys(tree, columns, scope.with_aliases_first())
-        parts = [values, having, qualify, [key for key, _, _ in keys]]
+        clauses, keys = self._resolve_clauses(tree, relation.node, columns, scope, group)
         node = relation.node
-        if group is not None or has_aggregates([tree for part in parts for tree in part]):
-            node, parts = self._plan_aggregate(node, group or [], parts)
-        node = self._builder.filter(node, parts[1])
-        node, parts = self._plan_rank(node, columns, parts)
-        node = self._builder.filter(node, parts[2])
+        if group is not None or has_aggregates(clauses.expressions):
+            node, outputs = plan_aggregate(self._builder, node, group or [], clauses.expressions)
+            clauses = clauses.with_expressions(outputs)
+        node = self._builder.filter(node, clauses.having)
+        node, clauses = self._plan_rank(node, columns, clauses)
+        node = self._builder.filter(node, clauses.qualify)
         names = [column.name for column in columns]
-        node, fields = self._builder.compute(node, parts[0], names)
-        sorts = [_replace_values(value, parts[0], fields) for value in parts[3]]
+        node, fields = self._builder.compute(node, clauses.select, names)
+        order = [
+            (_replace_values(value, clauses.select, fields), descending, nulls_first)
+            for value, (_, descending, nulls_first) in zip(clauses.order_by, keys, strict=True)
+        ]
         if tree.args.get("distinct"):
             if tree.args["distinct"].args.get("on"):
                 raise unsupported_error("DISTINCT ON", "Spark has none", tree)
             node = plan_distinct(node, fields)
         items = tuple(map(Item, names, fields))
-        order = [(value, *key[1:]) for value, key in zip(sorts, keys, strict=True)]
         return self._plan_sort(tree, Relation(node, items), order)
 
-    def _plan_aggregate(
-        self, node: Node, group: Sequence[Tree], parts: Sequence[Sequence[Tree]]
-    ) -> tuple[Node, list[list[Tree]]]:
-        values = [value for part in parts for value in part]
-        node, output_expressions = plan_aggregate(self._builder, node, group, values)
-        return node, _split_like(output_expressions, parts)
+    def _resolve_clauses(
+        self,
+        tree: exp.Select,
+        node: Node,
+        columns: Sequence[SelectColumn],
+        scope: Scope,
+        group: Sequence[Tree] | None,
+    ) -> tuple[_Clauses, list[tuple[Tree, bool, bool]]]:
+        """Return the expressions of a SELECT over the fields of its FROM, and its sort keys."""
+        values = [column.value for column in columns]
+        having: list[Tree] = []
+        if (clause := tree.args.get("having")) is not None:
+            is_same = partial(self._builder.is_same, node)
+            having = having_conditions(clause, scope, [*(group or []), *values], is_same)
+        qualify = qualify_conditions(tree, scope, bool(find_windows(values)))
+        keys = order_keys(tree, columns, scope.with_aliases_first())
+        return _Clauses(values, having, qualify, [expression for expression, _, _ in keys]), keys
 
     def _plan_rank(
-        self, node: Node, columns: Sequence[SelectColumn], parts: Sequence[Sequence[Tree]]
-    ) -> tuple[Node, list[list[Tree]]]:
-        values = [value for part in parts for value in part]
+        self, node: Node, columns: Sequence[SelectColumn], clauses: _Clauses
+    ) -> tuple[Node, _Clauses]:
+        values = clauses.expressions
         windows = find_windows(values)
         if len(windows) > 1:
             raise unsupported_error(
@@ -196,13 +224,13 @@ class QueryPlanner:
         for window in windows:
             names = (
                 column.name
-                for column, value in zip(columns, parts[0], strict=True)
+                for column, value in zip(columns, clauses.select, strict=True)
                 if bare(value) is window
             )
             title = next(names, None) or "place"
             node, field = plan_rank(self._builder, node, window, title)
             values = [_replace_values(value, [window], [field]) for value in values]
-        return node, _split_like(values, parts)
+        return node, clauses.with_expressions(values)
 
     # ORDER BY and LIMIT
 
@@ -267,12 +295,6 @@ def _replace_values(expression: Tree, values: Sequence[Tree], fields: Sequence[s
         if isinstance(value, exp.Window) or (columns_of(value) and not is_column(value))
     }
     return with_fields(expression, names) if names else expression
-
-
-def _split_like(values: Sequence[Tree], parts: Sequence[Sequence[Tree]]) -> list[list[Tree]]:
-    """Return values split into parts of the same sizes as ``parts``."""
-    remaining = iter(values)
-    return [[next(remaining) for _ in part] for part in parts]
 
 
 _CastSteps = Sequence[Sequence[types.DataType]]
