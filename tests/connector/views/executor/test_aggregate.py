@@ -1,4 +1,4 @@
-"""The law of the aggregate: after every epoch its groups are those of the rows that are there."""
+"""The law of the aggregate: after every epoch its groups are those of the rows that exist."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from support.keeper import (
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("group", [("g",), ("h", "g"), ()], ids=["text", "floats", "global"])
 def test_the_groups_are_those_of_the_rows(seed: int, group: tuple[str, ...]) -> None:
-    """After every epoch the outputs, and the state, are what the live rows make."""
+    """After every epoch the outputs and the state are what the existing rows make."""
     source = random.Random(f"{seed} {group}")
     picked = source.sample(UNIVERSE, source.randrange(1, 9))
-    calls = [call(number, *one) for number, one in enumerate(picked)]
+    calls = [call(number, *signature) for number, signature in enumerate(picked)]
     keeper = Keeper(aggregate([*calls, call(99, Function.COUNT, None, False, None)], group))
     for _ in range(8):
         keeper.move(next_rows(source, keeper.live))
@@ -40,11 +40,11 @@ def test_the_groups_are_those_of_the_rows(seed: int, group: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_over_rows_that_only_come(seed: int) -> None:
-    """The same holds where least and greatest values are kept without a table of their own."""
+def test_rows_that_are_only_inserted(seed: int) -> None:
+    """The same holds where least and greatest values are stored without a table of their own."""
     source = random.Random(seed)
     picked = source.sample(UNIVERSE, source.randrange(1, 9))
-    calls = [call(number, *one) for number, one in enumerate(picked)]
+    calls = [call(number, *signature) for number, signature in enumerate(picked)]
     keeper = Keeper(aggregate(calls, grows_only=True))
     for _ in range(6):
         keeper.move(next_rows(source, keeper.live, grows_only=True))
@@ -55,30 +55,31 @@ def test_over_rows_that_only_come(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_rows_in_another_order_give_equal_bits(seed: int) -> None:
-    """Two attempts over equal changes write and give the same, floats to the last bit."""
+    """Two attempts over equal changes write and return the same, floats to the last bit."""
     source = random.Random(seed)
-    picked = [one for one in UNIVERSE if one[1] in (*FLOATS, "s")]
-    calls = [call(number, *one) for number, one in enumerate(source.sample(picked, 6))]
+    picked = [signature for signature in UNIVERSE if signature[1] in (*FLOATS, "s")]
+    calls = [call(number, *signature) for number, signature in enumerate(source.sample(picked, 6))]
     keeper = Keeper(aggregate(calls))
     keeper.move(next_rows(source, {}))
     for _ in range(4):
         new = next_rows(source, keeper.live)
         changes = net_changes(keeper.live, new)
-        found = []
+        results = []
         for _ in range(2):
             source.shuffle(changes)
-            other = Keeper(keeper.node)
-            other.states = keeper.states
-            rows = other.run(chunk_of(FIELDS, changes))
-            found.append((repr(rows.to_pylist()), [repr(state.written) for state in other.states]))
+            attempt = Keeper(keeper.node)
+            attempt.states = keeper.states
+            rows = attempt.run(chunk_of(FIELDS, changes))
+            written = [repr(state.written) for state in attempt.states]
+            results.append((repr(rows.to_pylist()), written))
             for state in keeper.states:
                 state.forget()
-        assert found[0] == found[1]
+        assert results[0] == results[1]
         keeper.move(new)
 
 
 def test_distinct_rows() -> None:
-    """Without calls there is one row a group, and only its coming and going is told of."""
+    """Without calls there is one row per group, and only new and removed groups are emitted."""
     keeper = Keeper(aggregate([], ("g", "p")))
     source = random.Random(1)
     for _ in range(20):
@@ -89,12 +90,12 @@ def test_distinct_rows() -> None:
 
 
 def test_a_global_aggregate_always_has_its_row() -> None:
-    """It is told of in the first epoch, rows or none, and in no idle one after that."""
+    """The row is emitted in the first epoch, even without input, and in no later idle epoch."""
     calls = [call(number, function, "x", False, None) for number, function in enumerate(ARGUMENTS)]
     keeper = Keeper(aggregate(calls, ()))
     first = keeper.move({})
     assert first.to_pylist() == [
-        {"_op": 1, "one": 0, **{one.output.name: None for one in calls}, "o0": 0}
+        {"_op": 1, "one": 0, **{call.output.name: None for call in keeper.node.calls}, "o0": 0}
     ]
     assert keeper.move({}).num_rows == 0
     keeper.move({1: drawn(random.Random(1), 1)})
@@ -103,8 +104,8 @@ def test_a_global_aggregate_always_has_its_row() -> None:
     assert len(keeper.states[0].rows) == 1
 
 
-def test_what_does_not_change_a_result_is_not_told_of() -> None:
-    """A row that goes and an equal one that comes give nothing; neither does a NaN for a NaN."""
+def test_unchanged_results_are_not_emitted() -> None:
+    """Replacing a row by an equal one emits nothing; neither does replacing NaN by NaN."""
     calls = [call(0, Function.SUM, "x", False, None), call(1, Function.MIN, "i", False, None)]
     keeper = Keeper(aggregate(calls))
     row = drawn(random.Random(2), 1) | {"g": "a", "x": math.nan, "i": 5}
@@ -119,14 +120,14 @@ def test_what_does_not_change_a_result_is_not_told_of() -> None:
 
 
 @pytest.mark.parametrize("function", [Function.SUM, Function.VAR_POP])
-def test_no_rounding_outlives_the_values(function: Function) -> None:
-    """Where the last finite value went, the sum is 0 again, though others kept the group."""
+def test_no_rounding_error_remains_after_the_values(function: Function) -> None:
+    """When the last finite value is deleted the sum is 0 again, though the group has other rows."""
     keeper = Keeper(aggregate([call(0, function, "x", False, None)]))
     blank = drawn(random.Random(4), 0) | {"g": "a"}
     values = {1: 1e100, 2: 0.1, 3: math.inf}
     rows = {key: {**blank, "k": key, "x": x} for key, x in values.items()}
-    for kept in ([1, 3], [1, 2, 3], [2, 3], [3]):
-        keeper.move({key: rows[key] for key in kept})
+    for keys in ([1, 3], [1, 2, 3], [2, 3], [3]):
+        keeper.move({key: rows[key] for key in keys})
     state = keeper.states[0].rows[0]
     assert {state[name] for name in state if "_sum" in name or "squares" in name} == {0}
     keeper.move({4: {**blank, "k": 4, "x": 5.0}, 5: {**blank, "k": 5, "x": 7.0}})
@@ -134,10 +135,12 @@ def test_no_rounding_outlives_the_values(function: Function) -> None:
 
 
 @pytest.mark.parametrize("large", [[1e200], [1.7e308] * 2, [1e145, -1e200, 1.7e308, -1.7e308]])
-def test_what_overflows_leaves_nothing_behind(large: list[float]) -> None:
-    """Values whose sums or squares no double holds: infinite while they are there, then gone."""
+def test_overflow_is_undone_by_deletes(large: list[float]) -> None:
+    """Values whose sums or squares overflow give infinity while they exist, and no trace
+    afterwards.
+    """
     functions = (Function.SUM, Function.AVG, Function.STDDEV_POP, Function.VAR_SAMP)
-    calls = [call(number, one, "x", False, None) for number, one in enumerate(functions)]
+    calls = [call(number, function, "x", False, None) for number, function in enumerate(functions)]
     keeper = Keeper(aggregate(calls))
     blank = drawn(random.Random(4), 0) | {"g": "a"}
     few = {key: {**blank, "k": key, "x": x} for key, x in enumerate([1.0, 2.0, 4.5])}
@@ -149,14 +152,14 @@ def test_what_overflows_leaves_nothing_behind(large: list[float]) -> None:
     assert (row["o2"], row["o3"]) == (math.inf, math.inf)
     assert row["o0"] == (math.inf if math.fsum(x / 2 for x in large) > 1e308 else math.fsum(large))
     for key in more:
-        keeper.move({other: row for other, row in keeper.live.items() if other != key})
+        keeper.move({live: row for live, row in keeper.live.items() if live != key})
     assert list(keeper.rows.values()) == [before]
     keeper.move(more)
     assert len(keeper.rows) == 1
 
 
 def test_large_values_have_a_variance() -> None:
-    """Where it fits a double: that of equal values is none, of one there is none."""
+    """It is finite where it fits a double: 0 for equal values, NULL for a sample of one."""
     calls = [
         call(0, Function.VAR_POP, "x", False, None),
         call(1, Function.STDDEV_SAMP, "x", False, None),
@@ -175,7 +178,7 @@ def test_large_values_have_a_variance() -> None:
 
 
 def test_the_zero_of_a_sum_has_no_sign_and_one_value_no_variance() -> None:
-    """As in Spark, whatever was in the group before."""
+    """As in Spark, whatever values the group had before."""
     calls = [
         call(0, Function.SUM, "x", False, None),
         call(1, Function.STDDEV_POP, "x", False, None),
@@ -186,12 +189,12 @@ def test_the_zero_of_a_sum_has_no_sign_and_one_value_no_variance() -> None:
     big = {**blank, "g": "b", "k": 3, "x": 123456789012.3}
     keeper.move({**keeper.live, 3: big})
     keeper.move({key: row for key, row in keeper.live.items() if key != 3})
-    found = {row["g"]: (repr(row["o0"]), repr(row["o1"])) for row in keeper.rows.values()}
-    assert found == {"a": ("0.0", "0.0"), "b": ("0.1", "0.0")}
+    results = {row["g"]: (repr(row["o0"]), repr(row["o1"])) for row in keeper.rows.values()}
+    assert results == {"a": ("0.0", "0.0"), "b": ("0.1", "0.0")}
 
 
-def test_an_extreme_is_looked_up_only_where_it_went() -> None:
-    """The table of the values is not read for groups whose extreme stayed, or was bettered."""
+def test_an_extreme_is_looked_up_only_where_it_is_deleted() -> None:
+    """The table of values is not read for groups that keep their extreme or get a better one."""
     keeper = Keeper(aggregate([call(0, Function.MAX, "i", False, None)]))
     blank = drawn(random.Random(3), 0) | {"g": "a"}
     rows = {key: {**blank, "k": key, "i": key} for key in range(100)}
@@ -203,13 +206,13 @@ def test_an_extreme_is_looked_up_only_where_it_went() -> None:
     assert table.reads == 0
     keeper.move({key: row for key, row in rows.items() if key < 90})
     keeper.check()
-    assert table.reads == 1 + 10, "the next one, and as many as go"
+    assert table.reads == 1 + 10, "the next value, and as many as are deleted"
     keeper.move({})
-    assert table.reads == 1 + 10, "a group that goes has no extreme to look for"
+    assert table.reads == 1 + 10, "a deleted group has no extreme"
 
 
 def test_tables_are_named_for_what_they_hold() -> None:
-    """One row a group for all calls; a table an extreme, and one a distinct argument."""
+    """One row per group for all calls; one table per extreme, and one per distinct argument."""
     node = aggregate(
         [
             call(0, Function.SUM, "x", False, None),
@@ -252,7 +255,7 @@ def test_tables_are_named_for_what_they_hold() -> None:
 
 
 def test_large_groups_are_summed_exactly() -> None:
-    """Whole numbers beyond 64 bits, and floats that lie close together, lose nothing."""
+    """Whole numbers beyond 64 bits, and floats of nearly equal size, lose no precision."""
     count = 100_000
     source = np.random.default_rng(1)
     whole, floats = source.integers(-(2**62), 2**62, count), source.normal(1e8, 1, count)
@@ -268,7 +271,9 @@ def test_large_groups_are_summed_exactly() -> None:
         pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(count, f.type)
         for f in empty.schema
     ]
-    found = Keeper(node).run(pa.RecordBatch.from_arrays(arrays, schema=empty.schema)).to_pylist()[0]
-    assert found["o0"] == sum(whole.tolist()) / count
-    assert found["o1"] == math.fsum(floats)
-    assert found["o2"] == pytest.approx(np.var(floats - 1e8), rel=1e-9)
+    result = (
+        Keeper(node).run(pa.RecordBatch.from_arrays(arrays, schema=empty.schema)).to_pylist()[0]
+    )
+    assert result["o0"] == sum(whole.tolist()) / count
+    assert result["o1"] == math.fsum(floats)
+    assert result["o2"] == pytest.approx(np.var(floats - 1e8), rel=1e-9)

@@ -29,19 +29,19 @@ FIELDS = (
 BIGGEST = {"i": Decimal(2**63 - 1), "d": Decimal("9" * 38)}
 
 
-def node_of(function: Function, argument: str, output: t.DataType, **other: Any) -> Aggregate:
+def node_of(function: Function, argument: str, output: t.DataType, **options: Any) -> Aggregate:
     """Return an aggregate of one call by g."""
-    call = Call(function, argument, t.Field("found", output), **other)
+    call = Call(function, argument, t.Field("result", output), **options)
     return Aggregate(scan(FIELDS, ["k"]), ("g",), (call,))
 
 
 def run(node: Aggregate, states: list[MemoryState], *changes: Change, is_ansi: bool = True) -> Any:
-    """Run and commit an epoch; return what came out."""
+    """Run and commit an epoch; return the output."""
     chunk = chunk_of(FIELDS, changes)
-    found = AggregateExecutor(node, states, is_ansi=is_ansi).run(chunk).to_pylist()
+    output = AggregateExecutor(node, states, is_ansi=is_ansi).run(chunk).to_pylist()
     for state in states:
         state.commit()
-    return found
+    return output
 
 
 def states_of(node: Aggregate) -> list[MemoryState]:
@@ -57,38 +57,38 @@ def row(key: int, **values: Any) -> dict[str, Any]:
 COUNTS = node_of(Function.COUNT, "i", t.BigInt())
 
 
-def test_a_delete_from_a_group_that_is_not_there() -> None:
-    """It names the group and the table."""
+def test_a_delete_from_a_missing_group() -> None:
+    """The error names the group and the table."""
     with pytest.raises(
         ConsistencyError, match=r"table groups .* g = 'a' has 0 rows, but 1 are del"
     ):
         run(COUNTS, states_of(COUNTS), (Op.DELETE, row(1)))
 
 
-def test_a_delete_is_of_what_was_there_before() -> None:
-    """What comes in the same epoch does not make up for it."""
+def test_a_delete_needs_a_row_of_an_earlier_epoch() -> None:
+    """A row that is inserted in the same epoch does not make up for it."""
     with pytest.raises(ConsistencyError, match="has 0 rows, but 1 are deleted"):
         run(COUNTS, states_of(COUNTS), (Op.INSERT, row(1)), (Op.DELETE, row(2)))
 
 
-def test_more_values_go_than_there_were() -> None:
-    """A count that would fall below 0 is found though there are rows enough."""
+def test_more_values_are_deleted_than_exist() -> None:
+    """A count that would fall below 0 is an error though there are enough rows."""
     states = states_of(COUNTS)
     run(COUNTS, states, (Op.INSERT, row(1)), (Op.INSERT, row(2)))
-    with pytest.raises(ConsistencyError, match="has 1 rows, but found_count is -1"):
+    with pytest.raises(ConsistencyError, match="has 1 rows, but result_count is -1"):
         run(COUNTS, states, (Op.DELETE, row(1, i=5)))
 
 
-def test_more_values_stay_than_rows() -> None:
-    """A count of values above that of rows is found."""
+def test_more_values_remain_than_rows() -> None:
+    """A count of values above that of rows is an error."""
     states = states_of(COUNTS)
     run(COUNTS, states, (Op.INSERT, row(1, i=5)), (Op.INSERT, row(2, i=5)))
-    with pytest.raises(ConsistencyError, match="has 1 rows, but found_count is 2"):
+    with pytest.raises(ConsistencyError, match="has 1 rows, but result_count is 2"):
         run(COUNTS, states, (Op.DELETE, row(1)))
 
 
-def test_a_distinct_value_that_was_never_there() -> None:
-    """It names the value and the table."""
+def test_deleting_a_missing_distinct_value() -> None:
+    """The error names the value and the table."""
     node = node_of(Function.COUNT, "s", t.BigInt(), is_distinct=True)
     states = states_of(node)
     run(node, states, (Op.INSERT, row(1, s="x")))
@@ -97,8 +97,8 @@ def test_a_distinct_value_that_was_never_there() -> None:
 
 
 @pytest.mark.parametrize("stored", [5, None])
-def test_an_extreme_below_the_least(stored: int | None) -> None:
-    """A value that goes though the least one is greater is found."""
+def test_deleting_a_value_below_the_least(stored: int | None) -> None:
+    """Deleting a value that is less than the stored least one is an error."""
     node = node_of(Function.MIN, "i", t.BigInt())
     states = states_of(node)
     run(node, states, (Op.INSERT, row(1, i=stored)))
@@ -117,23 +117,23 @@ def test_an_extreme_below_the_least(stored: int | None) -> None:
 def test_a_sum_that_does_not_fit(
     function: Function, argument: str, output: t.DataType, without_ansi: int | None
 ) -> None:
-    """With ANSI it is an error, without it what Spark makes of it; once it fits it is right."""
+    """In ANSI mode it is an error, otherwise Spark's result; it is right again once it fits."""
     node = node_of(function, argument, output)
     changes = [(Op.INSERT, row(key, **{argument: BIGGEST[argument]})) for key in range(2)]
-    wanted = rf"^{function}\({argument}\) overflows {re.escape(str(output))} in .* g = 'a'; "
-    with pytest.raises(ValueRangeError, match=wanted):
+    message = rf"^{function}\({argument}\) overflows {re.escape(str(output))} in .* g = 'a'; "
+    with pytest.raises(ValueRangeError, match=message):
         run(node, states_of(node), *changes)
 
     states = states_of(node)
-    assert run(node, states, *changes, is_ansi=False)[0]["found"] == without_ansi
+    assert run(node, states, *changes, is_ansi=False)[0]["result"] == without_ansi
     small = (Op.INSERT, row(3, **{argument: 6}))
-    deletes = [(Op.DELETE, one) for _, one in changes]
-    (_, found) = run(node, states, *deletes, small)
-    assert found["found"] == 6
+    deletes = [(Op.DELETE, deleted) for _, deleted in changes]
+    (_, inserted) = run(node, states, *deletes, small)
+    assert inserted["result"] == 6
 
 
 def test_the_one_group_of_a_global_aggregate_has_no_name() -> None:
-    """Its constant is nothing that a user knows."""
+    """Errors do not show its constant, which no user knows."""
     node = replace(node_of(Function.SUM, "i", t.BigInt(), is_distinct=True), is_global=True)
     changes = [(Op.INSERT, row(key, i=2**63 - key)) for key in (1, 2)]
     with pytest.raises(ValueRangeError, match=r"^sum\(DISTINCT i\) overflows BIGINT; "):
@@ -144,15 +144,15 @@ def test_the_one_group_of_a_global_aggregate_has_no_name() -> None:
 
 
 def test_sums_of_decimals_keep_more_digits_than_38() -> None:
-    """A sum of many that go again leaves what was there, whatever it was between."""
+    """Deleting many values leaves the exact sum, however large it was in between."""
     node = node_of(Function.SUM, "d", t.Decimal(38, 0))
     states = states_of(node)
     least = BIGGEST["d"].copy_negate()
     rows = [row(key, d=least) for key in range(1000)]
-    run(node, states, *((Op.INSERT, one) for one in rows), is_ansi=False)
-    assert states[0].rows[0]["found_sum_high"] == -1000
-    found = run(node, states, *((Op.DELETE, one) for one in rows[1:]), is_ansi=False)
-    assert [one["found"] for one in found] == [None, least]
+    run(node, states, *((Op.INSERT, inserted) for inserted in rows), is_ansi=False)
+    assert states[0].rows[0]["result_sum_high"] == -1000
+    output = run(node, states, *((Op.DELETE, deleted) for deleted in rows[1:]), is_ansi=False)
+    assert [change["result"] for change in output] == [None, least]
 
 
 def test_intervals() -> None:
@@ -163,8 +163,8 @@ def test_intervals() -> None:
         changes = [
             (Op.INSERT, row(key, e=np.timedelta64(us, "us"))) for key, us in enumerate((-2, -3))
         ]
-        (found,) = run(node, states_of(node), *changes)
-        assert found["found"] == np.timedelta64(expected, "us").item()
+        (inserted,) = run(node, states_of(node), *changes)
+        assert inserted["result"] == np.timedelta64(expected, "us").item()
     node = node_of(Function.SUM, "e", whole)
     huge = np.timedelta64(2**62, "us")
     changes = [(Op.INSERT, row(key, e=huge)) for key in range(2)]
@@ -173,6 +173,6 @@ def test_intervals() -> None:
 
 
 def test_a_function_over_a_type_that_is_not_summed() -> None:
-    """It is refused when the tables are laid out, before there is any state."""
+    """It is refused when the tables are laid out, before any state exists."""
     with pytest.raises(UnsupportedTypeError, match="sum of s, which is STRING"):
         AggregateExecutor.tables(node_of(Function.SUM, "s", t.Double()))

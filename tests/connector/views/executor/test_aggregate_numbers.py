@@ -39,7 +39,7 @@ def deltas(
 def exact_totals(
     values: pa.Array, codes: list[int], groups: int, weights: list[int]
 ) -> exact.Exact:
-    """Return the exact sums of values, some of them taken away."""
+    """Return the exact sums of values, some of them subtracted."""
     found = deltas(values, codes, groups, weights)
     return exact.totals(found, found.values, found.weights)
 
@@ -63,7 +63,7 @@ def test_totals_of_integers_are_exact(rows: list[tuple[int, int, int]]) -> None:
 
 @given(grouped_values(_DECIMALS), st.integers(0, 3))
 def test_totals_of_decimals_are_exact(rows: list[tuple[int, int, int]], cut: int) -> None:
-    """Each group's sum is that of the unscaled values, in slices of arrays too."""
+    """Each group's sum is that of the unscaled values, also in slices of arrays."""
     rows = rows[cut:]
     codes, weights, values = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
     column = pa.array([Decimal(0), *map(Decimal, values)], pa.decimal128(38, 0)).slice(1)
@@ -75,7 +75,7 @@ def test_totals_of_decimals_are_exact(rows: list[tuple[int, int, int]], cut: int
 
 @given(st.lists(st.none() | _DECIMALS))
 def test_exact_numbers_are_read_as_they_were_written(values: list[int | None]) -> None:
-    """A column of decimals comes back, NULL as 0."""
+    """A column of decimals is read back equal, NULL as 0."""
     is_null = np.array([value is None for value in values], np.bool_)
     numbers = exact.narrow(np.array([value or 0 for value in values], object))
 
@@ -137,7 +137,7 @@ def test_sums_and_products_of_pairs(a: float, b: float, c: float, d: float) -> N
 
 
 def test_a_sum_too_large_for_a_double_is_infinite() -> None:
-    """As Spark has it; its low part is no NaN."""
+    """As in Spark; its low part is not NaN."""
     values = np.array([1.7e308, 1.7e308])
 
     high, low = doubledouble.totals((values, np.zeros(2)), np.zeros(2, np.int64), 1)

@@ -1,4 +1,4 @@
-"""The executors of a join give what the join of both inputs is, whatever changed."""
+"""After every epoch the executors of a join have emitted the join of both inputs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def join_of(kind: JoinKind, *, is_null_safe: bool = False, is_conditional: bool 
 
 
 class JoinBench(Bench):
-    """The executors of a join; where it has a condition, Spark tells it between them."""
+    """The executors of a join; between them it evaluates the condition, as Spark does."""
 
     def __init__(self, node: Join) -> None:
         super().__init__(node, *executors_of(node))
@@ -70,8 +70,8 @@ class JoinBench(Bench):
         """Return the candidates without the pairs that the condition refuses."""
         if self.node.condition is None:
             return chunk
-        kept = [row[PART_COLUMN] != PAIR or condition(row) for row in chunk.to_pylist()]
-        return chunk.filter(pa.array(kept, pa.bool_()))
+        passes = [row[PART_COLUMN] != PAIR or condition(row) for row in chunk.to_pylist()]
+        return chunk.filter(pa.array(passes, pa.bool_()))
 
 
 def join_chunk(node: Join, lefts: list[Change], rights: list[Change]) -> pa.RecordBatch:
@@ -84,25 +84,25 @@ def join_chunk(node: Join, lefts: list[Change], rights: list[Change]) -> pa.Reco
 
 
 def with_keys(node: Join, row: Row, side: int) -> Row:
-    """Return a row of a side as the join's chunks have it."""
+    """Return a row of a side as it is in the join's chunks."""
     return {SIDE_COLUMN: side, **keys_of(node, row, side), **row}
 
 
 def keys_of(node: Join, row: Row, side: int) -> Row:
-    """Return the keys' fields of a row."""
+    """Return the key fields of a row."""
     return {key.field.name: row[(key.left, key.right)[side]] for key in node.keys}
 
 
 def condition(row: Row) -> bool:
-    """Return whether a pair passes; NULL is not true."""
+    """Return whether the condition is true for a pair; NULL is not true."""
     return None not in (row["l_v"], row["r_w"]) and len(row["l_v"]) != row["r_w"]
 
 
 def matches(node: Join, left: Row, right: Row) -> bool:
-    """Return whether two rows are partners."""
+    """Return whether two rows match."""
     for key in node.keys:
-        mine, other = left[key.left], right[key.right]
-        if mine != other or (mine is None and not key.is_null_safe):
+        left_value, right_value = left[key.left], right[key.right]
+        if left_value != right_value or (left_value is None and not key.is_null_safe):
             return False
     return node.condition is None or condition({**left, **right})
 
@@ -111,18 +111,22 @@ def model(node: Join, lefts: Rows, rights: Rows) -> list[Row]:
     """Return the rows of a join, by nested loops."""
     no_left, no_right = (dict.fromkeys(side.names) for side in node.children)
     pairs = [(x, y) for x, y in product(lefts.values(), rights.values()) if matches(node, x, y)]
-    single = [x for x in lefts.values() if not any(matches(node, x, y) for y in rights.values())]
-    lonely = [y for y in rights.values() if not any(matches(node, x, y) for x in lefts.values())]
+    unmatched_left = [
+        x for x in lefts.values() if not any(matches(node, x, y) for y in rights.values())
+    ]
+    unmatched_right = [
+        y for y in rights.values() if not any(matches(node, x, y) for x in lefts.values())
+    ]
     if node.kind is JoinKind.SEMI:
-        return [{**keys_of(node, x, 0), **x} for x in lefts.values() if x not in single]
+        return [{**keys_of(node, x, 0), **x} for x in lefts.values() if x not in unmatched_left]
     if node.kind is JoinKind.ANTI:
-        return [{**keys_of(node, x, 0), **x} for x in single]
-    found = [{**keys_of(node, x, 0), **x, **y} for x, y in pairs]
+        return [{**keys_of(node, x, 0), **x} for x in unmatched_left]
+    rows = [{**keys_of(node, x, 0), **x, **y} for x, y in pairs]
     if node.kind.keeps_left:
-        found += [{**keys_of(node, x, 0), **x, **no_right} for x in single]
+        rows += [{**keys_of(node, x, 0), **x, **no_right} for x in unmatched_left]
     if node.kind.keeps_right:
-        found += [{**keys_of(node, y, 1), **no_left, **y} for y in lonely]
-    return found
+        rows += [{**keys_of(node, y, 1), **no_left, **y} for y in unmatched_right]
+    return rows
 
 
 def left_row(chance: random.Random, key: Any) -> Row:
@@ -139,12 +143,12 @@ def right_row(chance: random.Random, key: Any) -> Row:
 
 @pytest.mark.parametrize("is_null_safe", [False, True])
 @pytest.mark.parametrize(("kind", "is_conditional"), CASES)
-def test_what_it_gave_is_the_join(
+def test_the_output_is_the_join(
     kind: JoinKind, is_null_safe: bool, is_conditional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After every epoch the chunks applied are the join of the inputs, and the states the inputs'.
+    """The applied chunks are the join of the inputs, and the states hold the inputs.
 
-    Rows of both sides come, go and change, their keys too, in one epoch.
+    In one epoch rows of both sides are inserted, deleted and changed, also in their keys.
     """
     node = join_of(kind, is_null_safe=is_null_safe, is_conditional=is_conditional)
     for seed in range(25):
@@ -178,10 +182,10 @@ def check_states(bench: JoinBench, lefts: Rows, rights: Rows) -> None:
     node = bench.node
     for side, (rows, state) in enumerate(zip((lefts, rights), bench.states[0], strict=True)):
         keyed = [{**keys_of(node, row, side), **row} for row in rows.values()]
-        kept = [row for row in keyed if can_match(node, row)]
-        assert sorted(map(shown, state.rows)) == sorted(map(shown, kept))
+        expected = [row for row in keyed if can_match(node, row)]
+        assert sorted(map(shown, state.rows)) == sorted(map(shown, expected))
     kept_sides = [
-        side for side, kept in ((0, node.kind.keeps_left), (1, node.kind.keeps_right)) if kept
+        side for side, is_kept in ((0, node.kind.keeps_left), (1, node.kind.keeps_right)) if is_kept
     ]
     degree_states = bench.states[1] if kept_sides else ()
     for side, state in zip(kept_sides, degree_states, strict=True):
@@ -194,55 +198,55 @@ def can_match(node: Join, row: Row) -> bool:
 
 
 def degrees(node: Join, side: int, lefts: Rows, rights: Rows) -> list[str]:
-    """Return the degrees above 0 of a side's rows, as its state has them."""
-    rows, others = ((lefts, rights), (rights, lefts))[side]
-    found = []
+    """Return the degrees above 0 of a side's rows, as its state holds them."""
+    rows, opposite = ((lefts, rights), (rights, lefts))[side]
+    result = []
     for row in rows.values():
-        pairs = [(row, other) if side == 0 else (other, row) for other in others.values()]
+        pairs = [(row, match) if side == 0 else (match, row) for match in opposite.values()]
         degree = sum(matches(node, *pair) for pair in pairs)
         (key,) = node.children[side].key
         if degree:
-            found.append(shown({**keys_of(node, row, side), key: row[key], "degree": degree}))
-    return found
+            result.append(shown({**keys_of(node, row, side), key: row[key], "degree": degree}))
+    return result
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_order_of_changes_says_nothing(kind: JoinKind) -> None:
-    """Two attempts whose rows come in other orders give the same rows and write the same state."""
+def test_the_order_of_changes_does_not_matter(kind: JoinKind) -> None:
+    """Attempts over the same changes in other orders return equal rows and write equal state."""
     node = join_of(kind, is_null_safe=True)
     for seed in range(20):
         chance = random.Random(seed)
-        bench, other = JoinBench(node), JoinBench(node)
+        attempts = JoinBench(node), JoinBench(node)
         lefts, rights = follow(chance, {}, {})
-        for attempt in (bench, other):
+        for attempt in attempts:
             attempt.step(join_chunk(node, net_changes({}, lefts), net_changes({}, rights)))
         more = follow(chance, lefts, rights)
         changes = net_changes(lefts, more[0]), net_changes(rights, more[1])
         results = []
-        for attempt in (bench, other):
-            given = attempt.run(join_chunk(node, *(shuffled(chance, side) for side in changes)))
+        for attempt in attempts:
+            output = attempt.run(join_chunk(node, *(shuffled(chance, side) for side in changes)))
             attempt.commit()
             states = [state.rows for own in attempt.states for state in own]
-            results.append((sorted(map(shown, given.to_pylist())), states))
+            results.append((sorted(map(shown, output.to_pylist())), states))
 
         assert results[0] == results[1]
 
 
 def test_equal_floats_are_one_value() -> None:
-    """-0 and 0 are partners, and what comes with either is given and stored as 0."""
+    """-0 and 0 match; the key's field holds 0, other fields the value of the input."""
     node = join_of(JoinKind.LEFT)
     left = {"l_id": 1, "l_a": 1, "l_b": -0.0, "l_v": None}
     right = {"r_id": "a", "r_a": 1, "r_b": 0.0, "r_w": None}
 
-    given = JoinBench(node).run(join_chunk(node, [(Op.INSERT, left)], [(Op.INSERT, right)]))
+    output = JoinBench(node).run(join_chunk(node, [(Op.INSERT, left)], [(Op.INSERT, right)]))
 
-    assert given.column("f").to_pylist() == [0.0]
-    assert str(given.column("f")[0].as_py()) == "0.0"
-    assert str(given.column("l_b")[0].as_py()) == "-0.0"
+    assert output.column("f").to_pylist() == [0.0]
+    assert str(output.column("f")[0].as_py()) == "0.0"
+    assert str(output.column("l_b")[0].as_py()) == "-0.0"
 
 
-def test_only_the_partners_of_what_changed_are_read() -> None:
-    """An epoch reads as many rows as its pairs need, not those beneath other keys."""
+def test_only_matches_of_changes_are_read() -> None:
+    """An epoch reads as many rows as its pairs need, none with other keys."""
     node = join_of(JoinKind.INNER)
     bench = JoinBench(node)
     lefts = {i: {"l_id": i, "l_a": i, "l_b": 0.0, "l_v": None} for i in range(100)}
@@ -255,7 +259,7 @@ def test_only_the_partners_of_what_changed_are_read() -> None:
 
 
 def test_pairs_come_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many partners a row has, no chunk of `batches` has more pairs than allowed."""
+    """However many matches a row has, no chunk of `batches` has more pairs than allowed."""
     monkeypatch.setattr(join_module, "PAIRS_AT_ONCE", 7)
     node = join_of(JoinKind.INNER)
     bench = JoinBench(node)
@@ -263,26 +267,26 @@ def test_pairs_come_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     rights = {str(i): {"r_id": str(i), "r_a": 1, "r_b": 0.0, "r_w": i} for i in range(10)}
     chunk = join_chunk(node, net_changes({}, lefts), net_changes({}, rights))
 
-    found = list(JoinExecutor(node, bench.states[0]).batches(chunk))
+    batches = list(JoinExecutor(node, bench.states[0]).batches(chunk))
 
-    assert [batch.num_rows for batch in found] == [7] * 14 + [2]
-    assert len({shown(row) for batch in found for row in batch.to_pylist()}) == 100
+    assert [batch.num_rows for batch in batches] == [7] * 14 + [2]
+    assert len({shown(row) for batch in batches for row in batch.to_pylist()}) == 100
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_changes_give_no_rows(kind: JoinKind) -> None:
-    """An empty chunk gives an empty one with the columns of the node."""
+    """For an empty chunk the output is empty and has the columns of the node."""
     node = join_of(kind)
 
-    given = JoinBench(node).run(join_chunk(node, [], []))
+    output = JoinBench(node).run(join_chunk(node, [], []))
 
-    assert given.num_rows == 0
-    assert given.schema.names == ["_op", *node.names]
+    assert output.num_rows == 0
+    assert output.schema.names == ["_op", *node.names]
 
 
 @pytest.mark.parametrize("op", [Op.INSERT, Op.DELETE])
 def test_a_chunk_that_is_not_net_is_refused(op: Op) -> None:
-    """Two inserts, or deletes, of one row's key say that the plan beneath has the wrong key."""
+    """Two inserts, or two deletes, of one key mean that the input's key is wrong."""
     node = join_of(JoinKind.INNER)
     row = {"l_id": 1, "l_a": 1, "l_b": 0.0, "l_v": None}
     chunk = join_chunk(node, [(op, row), (op, {**row, "l_v": "x"})], [])
@@ -299,7 +303,7 @@ def degree_chunk(node: Join, rows: list[tuple[Op, int, Row]]) -> pa.RecordBatch:
 
 
 def test_degrees_that_do_not_add_up_are_refused() -> None:
-    """A row cannot lose more partners than it had, nor go and keep one."""
+    """A row cannot lose more matches than it had, nor be deleted and have one."""
     node = join_of(JoinKind.LEFT)
     states = [MemoryState(spec) for spec in DegreeExecutor.tables(node)]
     row = {"k": 1, "f": 0.0, "l_id": 1, "l_a": 1, "l_b": 0.0}
@@ -315,7 +319,7 @@ def test_degrees_that_do_not_add_up_are_refused() -> None:
 
 
 def test_a_key_may_be_named_as_the_degree_is() -> None:
-    """The column of the degrees gives way to one of the key, whatever its case."""
+    """The degree's column is renamed if a key column has its name, whatever the case."""
     left = (types.Field("Degree", types.Int()), types.Field("v", types.Int()))
     key = JoinKey("v", "r_a", types.Field("k", types.Int()))
     node = Join(scan(left, ["Degree"]), scan(RIGHT, ["r_id"]), JoinKind.LEFT, (key,))
@@ -325,8 +329,8 @@ def test_a_key_may_be_named_as_the_degree_is() -> None:
     assert [field.name for field in spec.fields] == ["k", "Degree", "degree_2"]
 
 
-def test_a_row_with_many_partners_costs_what_it_gives() -> None:
-    """One changed dimension row meets its hundred thousand facts once each."""
+def test_a_row_with_many_matches() -> None:
+    """One inserted dimension row is paired once with each of its hundred thousand facts."""
     node = join_of(JoinKind.INNER)
     bench = JoinBench(node)
     count = 100_000
@@ -344,6 +348,6 @@ def test_a_row_with_many_partners_costs_what_it_gives() -> None:
     bench.commit()
     right = {"r_id": "a", "r_a": 1, "r_b": 0.0, "r_w": None}
 
-    given = bench.run(join_chunk(node, [], [(Op.INSERT, right)]))
+    output = bench.run(join_chunk(node, [], [(Op.INSERT, right)]))
 
-    assert np.array_equal(np.sort(np.asarray(given.column("l_id"))), np.arange(count))
+    assert np.array_equal(np.sort(np.asarray(output.column("l_id"))), np.arange(count))

@@ -30,12 +30,12 @@ def row_of(chance: random.Random, key: Any) -> Row:
 
 
 def stored(row: Row) -> Row:
-    """Return a row of the child as the table has it."""
+    """Return a row of the child as the table stores it."""
     return {name: row[field] for name, field in NODE.stored}
 
 
 def test_the_table_holds_the_rows_of_the_root() -> None:
-    """Columns are named as the view names them, those its key needs are hidden behind them."""
+    """Columns have the view's names; further columns of the key follow, hidden."""
     (spec,) = MaterializeExecutor.tables(NODE)
     assert spec.role == "view"
     assert [field.name for field in spec.fields] == ["Name", "again", "_o", "_id"]
@@ -43,17 +43,17 @@ def test_the_table_holds_the_rows_of_the_root() -> None:
     for seed in range(50):
         state = MemoryState(spec)
         for rows, changes in epochs(random.Random(seed), 5, range(8), row_of):
-            given = MaterializeExecutor(NODE, [state]).run(chunk_of(FIELDS, changes))
+            output = MaterializeExecutor(NODE, [state]).run(chunk_of(FIELDS, changes))
             state.commit()
 
-            assert given.num_rows == 0
-            assert given.schema.names == ["_op", *NODE.names]
-            wanted = sorted(shown(stored(row)) for row in rows.values())
-            assert sorted(map(shown, state.rows)) == wanted
+            assert output.num_rows == 0
+            assert output.schema.names == ["_op", *NODE.names]
+            expected = sorted(shown(stored(row)) for row in rows.values())
+            assert sorted(map(shown, state.rows)) == expected
 
 
 def test_hidden_columns_have_names_of_their_own() -> None:
-    """Where the SELECT names a column as a hidden one would be named, the hidden one gives way."""
+    """A hidden column is renamed if the SELECT has a column of its name."""
     fields = (types.Field("Id", types.Int()), *FIELDS[1:])
     node = Materialize(scan(fields, ["Id"]), (("_ID", "v"), ("_id_2", "o")))
 
@@ -62,7 +62,7 @@ def test_hidden_columns_have_names_of_their_own() -> None:
 
 
 def test_two_rows_of_one_key_are_refused() -> None:
-    """What tells rows apart beneath the root must do so in the table."""
+    """Rows that the root tells apart must have different keys in the table."""
     (spec,) = MaterializeExecutor.tables(NODE)
     row = {"id": 1, "o": 1.0, "v": "a"}
     chunk = chunk_of(FIELDS, [(Op.INSERT, row), (Op.INSERT, {**row, "v": "b"})])

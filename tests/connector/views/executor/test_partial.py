@@ -1,4 +1,4 @@
-"""The law of rows that are added up before they come: it makes no difference to the groups."""
+"""Aggregates over rows that tasks have added up before the shuffle equal those over the rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from support.changes import chunk_of, net_changes
 from support.keeper import FIELDS, UNIVERSE, Keeper, aggregate, call, drawn, next_rows
 
 EXTREMES = (Function.MIN, Function.MAX)
-ADDING = [one for one in UNIVERSE if not one[2] and one[0] not in EXTREMES]
-ONLY_COMING = [one for one in UNIVERSE if not one[2] or one[0] in EXTREMES]
+ADDING = [call for call in UNIVERSE if not call[2] and call[0] not in EXTREMES]
+INSERT_ONLY = [call for call in UNIVERSE if not call[2] or call[0] in EXTREMES]
 
 
 class MergingKeeper(Keeper):
-    """A keeper whose rows come from three tasks, which add them up; their order is random."""
+    """A keeper whose rows are added up by three tasks, and arrive in random order."""
 
     def __init__(self, node: Any, *, is_ansi: bool = False) -> None:
         super().__init__(node, is_ansi=is_ansi)
@@ -33,8 +33,8 @@ class MergingKeeper(Keeper):
         """Run an epoch; nothing is committed."""
         tasks = [self._source.randrange(3) for _ in range(chunk.num_rows)]
         parts = [
-            combine(self.node, chunk.filter(pa.array([task == one for task in tasks], pa.bool_())))
-            for one in range(3)
+            combine(self.node, chunk.filter(pa.array([t == task for t in tasks], pa.bool_())))
+            for task in range(3)
         ]
         merging = MergingAggregateExecutor(self.node, self.states, is_ansi=self.is_ansi)
         whole = pa.concat_batches(parts)
@@ -46,9 +46,9 @@ class MergingKeeper(Keeper):
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("group", [("g",), ("h", "g"), ()], ids=["text", "floats", "global"])
 def test_groups_of_rows_that_were_added_up(seed: int, group: tuple[str, ...]) -> None:
-    """After every epoch the outputs, and the state, are what the live rows make."""
+    """After every epoch the outputs and the state are what the existing rows make."""
     source = random.Random(f"{seed} {group}")
-    calls = [call(number, *one) for number, one in enumerate(source.sample(ADDING, 6))]
+    calls = [call(number, *signature) for number, signature in enumerate(source.sample(ADDING, 6))]
     keeper = MergingKeeper(aggregate([*calls, call(99, Function.COUNT, None, False, None)], group))
     assert Layout(keeper.node).adds_up
     for _ in range(8):
@@ -58,12 +58,12 @@ def test_groups_of_rows_that_were_added_up(seed: int, group: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_extremes_of_rows_that_only_come(seed: int) -> None:
-    """The least and the greatest values add up, too, where none goes."""
+def test_extremes_of_rows_that_are_only_inserted(seed: int) -> None:
+    """Least and greatest values add up, too, if no row is deleted."""
     source = random.Random(seed)
-    extremes = [one for one in ONLY_COMING if one[0] in EXTREMES]
-    picked = [*source.sample(ONLY_COMING, 3), *source.sample(extremes, 3)]
-    calls = [call(number, *one) for number, one in enumerate(picked)]
+    extremes = [signature for signature in INSERT_ONLY if signature[0] in EXTREMES]
+    picked = [*source.sample(INSERT_ONLY, 3), *source.sample(extremes, 3)]
+    calls = [call(number, *signature) for number, signature in enumerate(picked)]
     keeper = MergingKeeper(aggregate(calls, grows_only=True))
     assert Layout(keeper.node).adds_up
     for _ in range(6):
@@ -72,14 +72,14 @@ def test_extremes_of_rows_that_only_come(seed: int) -> None:
     keeper.check_state()
 
 
-def test_what_tables_keep_one_by_one_does_not_add_up() -> None:
-    """Distinct values, and extremes that may go, have to be seen."""
+def test_values_that_are_stored_singly_do_not_add_up() -> None:
+    """Distinct values, and extremes that may be deleted, need the single rows."""
     for function, is_distinct in [(Function.COUNT, True), (Function.MIN, False)]:
         assert not Layout(aggregate([call(0, function, "i", is_distinct, None)])).adds_up
 
 
-def test_the_order_of_tasks_makes_no_difference_to_a_bit() -> None:
-    """Sums of floats, too, are the same whichever task comes first."""
+def test_the_order_of_tasks_does_not_matter() -> None:
+    """Sums of floats are the same to the last bit whichever task comes first."""
     source = random.Random(3)
     calls = [call(0, Function.SUM, "x", False, None), call(1, Function.VAR_POP, "x", False, None)]
     node = aggregate(calls)
@@ -87,17 +87,17 @@ def test_the_order_of_tasks_makes_no_difference_to_a_bit() -> None:
     rows = [drawn(source, key) | {"g": "a", "x": x} for key, x in enumerate(numbers)]
     chunk = chunk_of(FIELDS, net_changes({}, {row["k"]: row for row in rows}))
     parts = [combine(node, chunk.slice(start, 30)) for start in (0, 30, 60)]
-    found = set()
+    results = set()
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0], [2, 1, 0]):
         keeper = Keeper(node)
         merging = MergingAggregateExecutor(node, keeper.states, is_ansi=False)
         merging.run(pa.concat_batches([parts[number] for number in order]))
-        found.add(repr([state.written for state in keeper.states]))
-    assert len(found) == 1
+        results.add(repr([state.written for state in keeper.states]))
+    assert len(results) == 1
 
 
 def test_sums_keep_their_digits_on_the_way() -> None:
-    """Tasks' sums beyond 38 digits, of either sign, come to what the values are."""
+    """Sums of tasks may exceed 38 digits, with either sign; the total is exact."""
     node = aggregate([call(0, Function.SUM, "w", False, None)])
     blank = drawn(random.Random(1), 0) | {"g": "a"}
     most, least = Decimal("9" * 34 + ".9999"), Decimal("-" + "9" * 34 + ".9999")
@@ -111,8 +111,8 @@ def test_sums_keep_their_digits_on_the_way() -> None:
     assert row["o0"] == Decimal("0.0003")
 
 
-def test_more_rows_that_go_than_there_were_are_found() -> None:
-    """They are counted by the tasks, and told where the group lives."""
+def test_more_rows_are_deleted_than_exist() -> None:
+    """Tasks count the deleted rows; the unit of the group raises the error."""
     keeper = MergingKeeper(aggregate([call(0, Function.SUM, "i", False, None)]))
     row = drawn(random.Random(1), 1) | {"g": "a", "i": 1}
     keeper.move({1: row})

@@ -47,8 +47,8 @@ def test_equal_keys_are_equal_bytes() -> None:
     assert keys[0] != keys[2]
 
 
-def test_normal_rows_are_as_a_state_gives_them_back() -> None:
-    """Floats of the key, in arrays and structs too, lose what the key loses; values do not."""
+def test_normalized_rows_are_as_a_state_returns_them() -> None:
+    """Floats of the key, also in arrays and structs, lose what the key loses; values do not."""
     normalize = RowKeys(FIELDS, [Order("f", True), Order("a"), Order("p")]).normalize(ROWS)
 
     assert normalize.schema == ROWS.schema
@@ -58,7 +58,7 @@ def test_normal_rows_are_as_a_state_gives_them_back() -> None:
 
 
 def test_a_key_is_described_whatever_it_holds() -> None:
-    """An error can name a date that Python has not."""
+    """An error can name a date that Python cannot represent."""
     late = pa.array([5_000_000], pa.int32()).cast(pa.date32())
     rows = pa.RecordBatch.from_arrays([late], names=["d"])
 
@@ -78,14 +78,16 @@ def test_codes_are_those_of_the_sorted_keys(seed: int) -> None:
     codes, count = number_keys([pa.array(array, pa.large_binary()) for array in arrays])
 
     assert count == len(different)
-    assert [list(found) for found in codes] == [[*map(different.index, keys)] for keys in arrays]
+    assert [list(array_codes) for array_codes in codes] == [
+        [*map(different.index, keys)] for keys in arrays
+    ]
     ranked = sorted(arrays[0])
     ranks = number_sorted_keys(pa.array(ranked, pa.large_binary()))
     assert [ranked[first] for first in first_positions(ranks)] == sorted(set(ranked))
 
 
-def test_codes_are_found_again() -> None:
-    """Codes are marked, and the first row of each is named."""
+def test_codes_are_marked() -> None:
+    """Codes are marked, and the first row of each is returned."""
     codes = np.array([3, 1, 3])
 
     assert mark_codes(codes, 5).tolist() == [False, True, False, True, False]
@@ -102,12 +104,12 @@ def test_every_pair_comes_once(seed: int) -> None:
         left_rows, np.array(lefts, np.int64), right_rows, np.array(rights, np.int64), 4
     )
     step = chance.randint(1, 5)
-    found = []
+    pairs = []
     for start in range(0, matches.total, step):
-        pairs = matches.pairs(start, min(start + step, matches.total))
-        found += list(zip(*(side.tolist() for side in pairs), strict=True))
+        sides = matches.pairs(start, min(start + step, matches.total))
+        pairs += list(zip(*(side.tolist() for side in sides), strict=True))
 
-    wanted = [
+    expected = [
         (x + 100, y + 200) for x, a in enumerate(lefts) for y, b in enumerate(rights) if a == b
     ]
-    assert found == wanted
+    assert pairs == expected

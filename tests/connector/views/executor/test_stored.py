@@ -1,4 +1,4 @@
-"""Executors over the tables of a store give what they give over tables in memory."""
+"""Executors over the tables of a store return what they do over tables in memory."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _renamed(row: Row) -> Row:
 
 @pytest.mark.parametrize("kind", list(JoinKind))
 def test_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
-    """Rows beneath a key, and degrees, are found again, with keys longer than LMDB's too."""
+    """Rows of a key, and degrees, are found again, also with keys longer than LMDB's limit."""
     bench = StoredBench(any_store, Join(LEFTS, RIGHTS, kind, (KEY,)))
     chance = random.Random(kind.value)
     contents: list[dict[Any, Row]] = [{}, {}]
@@ -145,8 +145,8 @@ def test_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
 
 
 @pytest.mark.parametrize("node", [TOP, Materialize(LEFTS, (("x", "v"),), (Order("v", True),))])
-def test_others_over_a_store(any_store: Store, node: Any) -> None:
-    """The first rows of a group are found in their order; the view's table has the root's rows."""
+def test_other_executors_over_a_store(any_store: Store, node: Any) -> None:
+    """The first rows of a group are read in order; the view's table has the root's rows."""
     bench = StoredBench(any_store, node)
     for _, changes in epochs(random.Random(7), 10, range(20), row_of):
         over_memory, over_store = bench.run(chunk_of(LEFT, changes))

@@ -1,4 +1,4 @@
-"""The top n executor gives the windows of its groups, whatever changed."""
+"""The top n executor emits the windows of its groups, whatever changes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CASES = {
 
 
 def row_of(chance: random.Random, key: Any) -> Row:
-    """Return a row with many equals in what orders it."""
+    """Return a row that ties with many others in the order."""
     return {
         "id": key,
         "g": chance.choice(["x", "x", "y", None]),
@@ -74,36 +74,36 @@ def model(node: TopN, rows: Rows) -> list[Row]:
     groups: dict[str, list[Row]] = {}
     for row in rows.values():
         groups.setdefault(repr([row[name] for name in node.group]), []).append(row)
-    found = []
+    windows = []
     for members in groups.values():
         members.sort(key=cmp_to_key(lambda left, right: compared(node, left, right)))
-        for place, row in enumerate(members):
-            if node.offset <= place < node.offset + node.limit:
-                rank = {} if node.rank is None else {node.rank.name: place + 1}
-                found.append({**row, **rank})
-    return found
+        for position, row in enumerate(members):
+            if node.offset <= position < node.offset + node.limit:
+                rank = {} if node.rank is None else {node.rank.name: position + 1}
+                windows.append({**row, **rank})
+    return windows
 
 
 def compared(node: TopN, left: Row, right: Row) -> int:
     """Return the order of two rows of one group: -1, 0 or 1."""
     for order in (*node.order, *map(Order, node.child.key)):
-        mine, other = (sortable(row[order.name]) for row in (left, right))
-        if (mine is None) != (other is None):
-            return -1 if (mine is None) == order.nulls_first else 1
-        if mine is not None and mine != other:
-            return -1 if (mine < other) != order.descending else 1
+        first, second = (sortable(row[order.name]) for row in (left, right))
+        if (first is None) != (second is None):
+            return -1 if (first is None) == order.nulls_first else 1
+        if first is not None and first != second:
+            return -1 if (first < second) != order.descending else 1
     return 0
 
 
 def sortable(value: Any) -> Any:
-    """Return a value as Python sorts it like Spark: NaN is the greatest number."""
+    """Return a value that Python sorts as Spark does: NaN is the greatest number."""
     if isinstance(value, float):
         return (1, 0.0) if value != value else (0, value)
     return value
 
 
 def only_growing(node: TopN) -> TopN:
-    """Return the node over a table to which rows are only added."""
+    """Return the node over a table into which rows are only inserted."""
     return replace(node, child=scan(FIELDS, node.child.key, grows_only=True))
 
 
@@ -121,10 +121,10 @@ def chunk(changes: list[Change]) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_it_gave_is_the_windows(case: str) -> None:
-    """After every epoch the chunks applied are the windows, and the state all rows.
+def test_the_output_is_the_windows(case: str) -> None:
+    """The applied chunks are the windows, and the state holds all rows.
 
-    Rows tie, hold NULLs and NaNs, move between groups, and go, so that others move up.
+    Rows tie, hold NULLs and NaNs, move between groups, and are deleted, so that others move up.
     """
     node = CASES[case]
     for seed in range(40):
@@ -138,8 +138,8 @@ def test_what_it_gave_is_the_windows(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_over_rows_that_only_come_it_keeps_the_first(case: str) -> None:
-    """The windows are the same, and the state holds no row behind one."""
+def test_only_first_rows_are_stored_if_rows_are_only_inserted(case: str) -> None:
+    """The windows are the same, and the state holds no row after a window."""
     node = only_growing(CASES[case])
     until_end = replace(node, limit=node.offset + node.limit, offset=0, rank=None)
     for seed in range(25):
@@ -152,12 +152,12 @@ def test_over_rows_that_only_come_it_keeps_the_first(case: str) -> None:
             bench.step(chunk(shuffled(chance, net_changes(old, rows))))
 
             assert bench.mirror.content() == sorted(map(shown, model(node, rows)))
-            kept = model(until_end, rows) if node.limit else []
-            assert sorted(map(shown, bench.state.rows)) == sorted(map(shown, kept))
+            stored = model(until_end, rows) if node.limit else []
+            assert sorted(map(shown, bench.state.rows)) == sorted(map(shown, stored))
 
 
-def test_one_group_for_all_lies_in_vnode_0() -> None:
-    """A global top n has a constant group, and no distribution."""
+def test_one_group_for_all_rows_is_in_vnode_0() -> None:
+    """A global top n has a constant group and no distribution."""
     fields = (types.Field("one", types.TinyInt()), *FIELDS)
     node = TopN(scan(fields, ["one", "id"]), ("one",), (Order("o"),), 1, is_global=True)
 
@@ -167,8 +167,8 @@ def test_one_group_for_all_lies_in_vnode_0() -> None:
     assert [order.name for order in spec.primary_key] == ["one", "o", "id"]
 
 
-def test_what_stays_is_silent() -> None:
-    """A row whose values and place stay is not told of, nor one that was written anew as it was."""
+def test_unchanged_rows_are_not_emitted() -> None:
+    """A row with the same values and position is not emitted, even if it was written again."""
     bench = TopBench(CASES["rank"])
     rows = {i: {"id": i, "g": "x", "o": 0.0, "p": i, "v": [NAN]} for i in range(4)}
     bench.step(chunk(net_changes({}, rows)))
@@ -179,8 +179,8 @@ def test_what_stays_is_silent() -> None:
     assert [row["id"] for row in changed.to_pylist()] == [1, 1]
 
 
-def test_it_reads_heads_only() -> None:
-    """Of a large group no more is read than the window and one row for each that goes."""
+def test_only_first_rows_are_read() -> None:
+    """Of a large group only the window is read, and one more row per deleted row."""
     bench = TopBench(CASES["plain"])
     rows = {i: {"id": i, "g": "x", "o": float(i), "p": 0, "v": None} for i in range(200)}
     bench.step(chunk(net_changes({}, rows)))
@@ -190,20 +190,20 @@ def test_it_reads_heads_only() -> None:
     assert bench.state.reads == 3 + 2
 
 
-def test_the_order_of_changes_says_nothing() -> None:
-    """Two attempts whose rows come in other orders give the same chunk."""
+def test_the_order_of_changes_does_not_matter() -> None:
+    """Two attempts over the same changes in another order return equal chunks."""
     bench, chance = TopBench(CASES["rank"]), random.Random(1)
     rows = {key: row_of(chance, key) for key in IDS}
     bench.step(chunk(net_changes({}, rows)))
     changes = net_changes(rows, {key: row_of(chance, key) for key in IDS})
 
-    given = [repr(bench.run(chunk(shuffled(chance, changes))).to_pylist()) for _ in range(5)]
+    outputs = [repr(bench.run(chunk(shuffled(chance, changes))).to_pylist()) for _ in range(5)]
 
-    assert len(set(given)) == 1
+    assert len(set(outputs)) == 1
 
 
-def test_floats_go_as_they_came() -> None:
-    """-0 comes back from the state as 0, so it is given as 0 in the first place."""
+def test_floats_are_deleted_as_they_were_emitted() -> None:
+    """The state returns -0 as 0, so the insert emits 0 already."""
     bench = TopBench(CASES["plain"])
     row = {"id": 1, "g": "x", "o": -0.0, "p": 0, "v": None}
     bench.step(chunk([(Op.INSERT, row)]))
@@ -213,8 +213,8 @@ def test_floats_go_as_they_came() -> None:
     assert bench.mirror.rows == {}
 
 
-def test_a_row_that_is_missing_within_a_head_is_told_of() -> None:
-    """Where a group goes on behind its head, a delete before the head's end must find its row."""
+def test_deleting_a_missing_first_row_is_refused() -> None:
+    """If a group has more rows than are read, a deleted row that would be read must exist."""
     bench = TopBench(CASES["plain"])
     rows = {i: {"id": i, "g": "x", "o": float(i), "p": 0, "v": None} for i in range(9)}
     bench.step(chunk(net_changes({}, rows)))
@@ -224,7 +224,7 @@ def test_a_row_that_is_missing_within_a_head_is_told_of() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    """A delete of no row, an insert over one, and a delete where rows only come."""
+    """Deleting a missing row, inserting an existing one, deleting where rows are only inserted."""
     row = {"id": 1, "g": "x", "o": 0.0, "p": 0, "v": None}
     bench, growing = TopBench(CASES["plain"]), TopBench(only_growing(CASES["plain"]))
     with pytest.raises(errors.ConsistencyError, match="id = 1 is deleted but does not exist"):
