@@ -271,9 +271,8 @@ def test_large_groups_are_summed_exactly() -> None:
         pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(count, f.type)
         for f in empty.schema
     ]
-    result = (
-        Keeper(node).run(pa.RecordBatch.from_arrays(arrays, schema=empty.schema)).to_pylist()[0]
-    )
+    chunk = pa.RecordBatch.from_arrays(arrays, schema=empty.schema)
+    (result,) = Keeper(node).run(chunk).to_pylist()
     assert result["o0"] == sum(whole.tolist()) / count
     assert result["o1"] == math.fsum(floats)
     assert result["o2"] == pytest.approx(np.var(floats - 1e8), rel=1e-9)

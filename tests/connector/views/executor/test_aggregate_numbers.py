@@ -40,15 +40,15 @@ def exact_totals(
     values: pa.Array, codes: list[int], groups: int, weights: list[int]
 ) -> exact.Exact:
     """Return the exact sums of values, some of them subtracted."""
-    found = deltas(values, codes, groups, weights)
-    return exact.totals(found, found.values, found.weights)
+    changes = deltas(values, codes, groups, weights)
+    return exact.totals(changes, changes.values, changes.weights)
 
 
 @st.composite
 def grouped_values(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> Any:
     """Return (group, weight, value) of some rows, by group."""
     row = st.tuples(st.integers(0, 3), st.sampled_from([1, -1]), values)
-    return sorted(draw(st.lists(row, max_size=40)), key=lambda one: one[0])
+    return sorted(draw(st.lists(row, max_size=40)), key=lambda entry: entry[0])
 
 
 @given(grouped_values(_INTEGERS))
@@ -56,9 +56,9 @@ def test_totals_of_integers_are_exact(rows: list[tuple[int, int, int]]) -> None:
     """Each group's sum is Python's, beyond 64 bits too."""
     codes, weights, values = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
 
-    found = exact_totals(pa.array(values, pa.int64()), codes, 4, weights)
+    totals = exact_totals(pa.array(values, pa.int64()), codes, 4, weights)
 
-    assert found.tolist() == [sum(w * v for c, w, v in rows if c == code) for code in range(4)]
+    assert totals.tolist() == [sum(w * v for c, w, v in rows if c == code) for code in range(4)]
 
 
 @given(grouped_values(_DECIMALS), st.integers(0, 3))
@@ -68,9 +68,9 @@ def test_totals_of_decimals_are_exact(rows: list[tuple[int, int, int]], cut: int
     codes, weights, values = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
     column = pa.array([Decimal(0), *map(Decimal, values)], pa.decimal128(38, 0)).slice(1)
 
-    found = exact_totals(column, codes, 4, weights)
+    totals = exact_totals(column, codes, 4, weights)
 
-    assert found.tolist() == [sum(w * v for c, w, v in rows if c == code) for code in range(4)]
+    assert totals.tolist() == [sum(w * v for c, w, v in rows if c == code) for code in range(4)]
 
 
 @given(st.lists(st.none() | _DECIMALS))
@@ -90,10 +90,10 @@ def test_quotients_are_rounded_half_up(pairs: list[tuple[int, int]]) -> None:
     """To the nearest, halves away from 0, as Spark rounds decimals."""
     numerators, denominators = (np.array(column, object) for column in zip(*pairs, strict=True))
 
-    found = exact.divide_half_up(numerators, denominators)
+    quotients = exact.divide_half_up(numerators, denominators)
 
     context = Context(prec=100)
-    assert found.tolist() == [
+    assert quotients.tolist() == [
         int(context.divide(Decimal(n), Decimal(d)).quantize(Decimal(1), ROUND_HALF_UP, context))
         for n, d in pairs
     ]
@@ -114,22 +114,22 @@ def test_totals_of_floats_have_106_bits(rows: list[tuple[int, int, float]]) -> N
 
 
 @given(_MODERATE, _MODERATE)
-def test_products_are_exact(one: float, other: float) -> None:
+def test_products_are_exact(left: float, right: float) -> None:
     """High and low together are the product."""
-    high, low = doubledouble.product(np.array([one]), np.array([other]))
+    high, low = doubledouble.product(np.array([left]), np.array([right]))
 
-    assert Fraction(high[0]) + Fraction(low[0]) == Fraction(one) * Fraction(other)
+    assert Fraction(high[0]) + Fraction(low[0]) == Fraction(left) * Fraction(right)
 
 
 @given(_MODERATE, _MODERATE, _MODERATE, _MODERATE)
 def test_sums_and_products_of_pairs(a: float, b: float, c: float, d: float) -> None:
     """They are right to 2^-98 of the magnitudes."""
-    one, other = (doubledouble.add(_pair(x), _pair(y * 1e-17)) for x, y in ((a, b), (c, d)))
-    first, second = _exact(one), _exact(other)
+    left, right = (doubledouble.add(_pair(x), _pair(y * 1e-17)) for x, y in ((a, b), (c, d)))
+    first, second = _exact(left), _exact(right)
     room = Fraction(2) ** -98
 
-    total, difference = doubledouble.add(one, other), doubledouble.subtract(one, other)
-    product = doubledouble.multiply(one, other)
+    total, difference = doubledouble.add(left, right), doubledouble.subtract(left, right)
+    product = doubledouble.multiply(left, right)
 
     assert abs(_exact(total) - first - second) <= (abs(first) + abs(second)) * room
     assert abs(_exact(difference) - first + second) <= (abs(first) + abs(second)) * room
@@ -162,28 +162,28 @@ def test_equal_values_are_summed_in_one_order(values: list[float], source: Any) 
 def test_extremes_of_every_type(data: st.DataObject, kind: t.DataType, is_greatest: bool) -> None:
     """The best value of each group is the one that sorts first, as Spark sorts."""
     row = st.tuples(st.integers(0, 2), values_of(kind, nullable=False))
-    rows = sorted(data.draw(st.lists(row, max_size=12)), key=lambda one: one[0])
+    rows = sorted(data.draw(st.lists(row, max_size=12)), key=lambda entry: entry[0])
     extreme = Extreme(Source("v", None, False), "o", kind, is_greatest, True)
     column = array_of(kind, [value for _, value in rows])
     before = {extreme.fields[0].name: pa.nulls(3, column.type)}
 
     (best,) = extreme.changed(deltas(column, [code for code, _ in rows], 3))
-    (found,) = extreme.advance(before, {extreme.fields[0].name: best})
+    (extremes,) = extreme.advance(before, {extreme.fields[0].name: best})
 
     choose = max if is_greatest else min
     for code in range(3):
         keys = [key_of(kind, value) for c, value in rows if c == code]
-        assert found[code].is_valid == bool(keys)
+        assert extremes[code].is_valid == bool(keys)
         if keys:
             assert (
-                extreme.encode(found.slice(code, 1))[0]
+                extreme.encode(extremes.slice(code, 1))[0]
                 == (extreme.encode(column)[_place(rows, code, choose, kind)])
             )
 
 
 def _place(rows: list[tuple[int, Any]], code: int, choose: Any, kind: t.DataType) -> int:
-    places = [place for place, (c, _) in enumerate(rows) if c == code]
-    best: int = choose(places, key=lambda place: key_of(kind, rows[place][1]))
+    positions = [position for position, (c, _) in enumerate(rows) if c == code]
+    best: int = choose(positions, key=lambda position: key_of(kind, rows[position][1]))
     return best
 
 

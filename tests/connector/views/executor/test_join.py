@@ -111,12 +111,8 @@ def model(node: Join, lefts: Rows, rights: Rows) -> list[Row]:
     """Return the rows of a join, by nested loops."""
     no_left, no_right = (dict.fromkeys(side.names) for side in node.children)
     pairs = [(x, y) for x, y in product(lefts.values(), rights.values()) if matches(node, x, y)]
-    unmatched_left = [
-        x for x in lefts.values() if not any(matches(node, x, y) for y in rights.values())
-    ]
-    unmatched_right = [
-        y for y in rights.values() if not any(matches(node, x, y) for x in lefts.values())
-    ]
+    unmatched_left = [x for x in lefts.values() if not any(pair[0] is x for pair in pairs)]
+    unmatched_right = [y for y in rights.values() if not any(pair[1] is y for pair in pairs)]
     if node.kind is JoinKind.SEMI:
         return [{**keys_of(node, x, 0), **x} for x in lefts.values() if x not in unmatched_left]
     if node.kind is JoinKind.ANTI:

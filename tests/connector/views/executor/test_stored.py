@@ -51,9 +51,9 @@ class StoredBench:
         self.memory = Bench(node, *executors_of(node))
         self.specs = [kind.tables(node) for kind in self.memory.executors]
         tables = tuple(
-            NewTable(_name(executor, place), _schema(spec))
+            NewTable(_name(executor, position), _schema(spec))
             for executor, specs in enumerate(self.specs)
-            for place, spec in enumerate(specs)
+            for position, spec in enumerate(specs)
         )
         store.commit(
             Proposal(operation="create", started=store.environment.now(), created_tables=tables)
@@ -64,8 +64,8 @@ class StoredBench:
         writer = self.store.segment_writer()
         stored = [
             [
-                StateTable.streaming(self.store.read_plan(_name(executor, place)).open(), writer)
-                for place in range(len(specs))
+                StateTable.streaming(self.store.read_plan(_name(executor, position)).open(), writer)
+                for position in range(len(specs))
             ]
             for executor, specs in enumerate(self.specs)
         ]
@@ -83,16 +83,16 @@ class StoredBench:
         stored = [
             sorted(
                 shown(row)
-                for row in self.store.table(_name(executor, place)).to_arrow().to_pylist()
+                for row in self.store.table(_name(executor, position)).to_arrow().to_pylist()
             )
             for executor, specs in enumerate(self.specs)
-            for place in range(len(specs))
+            for position in range(len(specs))
         ]
         return memory, stored
 
 
-def _name(executor: int, place: int) -> str:
-    return f"state_{executor}_{place}"
+def _name(executor: int, position: int) -> str:
+    return f"state_{executor}_{position}"
 
 
 def _schema(spec: StateTableSpec) -> TableSchema:
