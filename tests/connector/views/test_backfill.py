@@ -1,4 +1,4 @@
-"""A view over what was there before it: filled in parts, by whoever comes, then it follows."""
+"""A view over rows that exist is populated in parts, by whichever process; then it follows."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PAIRS = "SELECT t.k, d.name FROM t FULL JOIN d ON t.g = d.g AND t.v > d.least"
 
 
 class Interrupted(BaseException):
-    """As a KeyboardInterrupt, which pytest would take for its own."""
+    """Like a KeyboardInterrupt, which pytest would take for its own."""
 
 
 @pytest.fixture
 def db(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """A store of 16 vnodes and two tables, whose views are filled by parts of few rows."""
+    """A store of 16 vnodes and two tables, whose views are populated in parts of few rows."""
     for module in (backfill, runner):
         monkeypatch.setattr(module, "PART_ROWS", ROWS // 4)
     path = str(tmp_path / "store")
@@ -59,16 +59,16 @@ def refreshes(store: Store) -> int:
 
 
 def hold(db: Database, name: str, query: str) -> None:
-    """Fail unless a view is its SELECT over the latest rows, and its state theirs."""
+    """Fail unless a view equals its SELECT over the latest rows, and its state is theirs."""
     expected = db.sql(query).toArrow()
-    found = db.store.table(name).to_arrow().select(expected.column_names)
-    assert difference(rows_of_table(found), rows_of_table(expected)) == ([], [])
+    rows = db.store.table(name).to_arrow().select(expected.column_names)
+    assert difference(rows_of_table(rows), rows_of_table(expected)) == ([], [])
     (report,) = db.check_views(name)
     assert report.ok, report
 
 
 def interrupted(db: Database, at: int, statement: str) -> None:
-    """Run a statement whose part ``at`` is not to end."""
+    """Run a statement that is interrupted in part ``at`` of its backfill."""
     real, count = JobRunner.run, 0
 
     def failing(self: JobRunner, *args: Any) -> JobOutput:
@@ -85,8 +85,8 @@ def interrupted(db: Database, at: int, statement: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "query"), [("totals", TOTALS), ("pairs", PAIRS)])
-def test_a_view_is_filled_in_parts(name: str, query: str, db: Database) -> None:
-    """Each part is a commit; in the end the view is its SELECT, and follows."""
+def test_a_view_is_populated_in_parts(name: str, query: str, db: Database) -> None:
+    """Each part is a commit; afterwards the view equals its SELECT, and follows its tables."""
     db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
 
     assert refreshes(db.store) in (4, 5)
@@ -96,8 +96,8 @@ def test_a_view_is_filled_in_parts(name: str, query: str, db: Database) -> None:
     hold(db, name, query)
 
 
-def test_who_is_interrupted_goes_on_where_he_was(db: Database) -> None:
-    """Parts that are in stay in; what was written meanwhile comes after them, once."""
+def test_an_interrupted_backfill_continues(db: Database) -> None:
+    """Committed parts remain; rows written in between are taken in after them, once."""
     interrupted(db, 3, f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
 
     assert refreshes(db.store) == 2
@@ -128,26 +128,26 @@ def test_who_is_interrupted_goes_on_where_he_was(db: Database) -> None:
         db.table("totals", version=before)
 
 
-def test_another_database_may_go_on(db: Database) -> None:
-    """It is the store that knows how far a view is; its parallelism may change on the way."""
+def test_another_database_may_continue(db: Database) -> None:
+    """The store knows how far a backfill is; the parallelism may change in between."""
     interrupted(db, 2, f"CREATE MATERIALIZED VIEW pairs AS {PAIRS}")
 
     with Store.open(db.store.path) as store:
-        other = Database(db.spark, store)
-        other.sql("ALTER MATERIALIZED VIEW pairs SET PARALLELISM 3")
-        other.refresh("pairs")
-        hold(other, "pairs", PAIRS)
+        second = Database(db.spark, store)
+        second.sql("ALTER MATERIALIZED VIEW pairs SET PARALLELISM 3")
+        second.refresh("pairs")
+        hold(second, "pairs", PAIRS)
 
 
-def test_two_who_fill_a_view_get_along(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is beaten to every part goes on, too: the view is filled once, and stays."""
+def test_two_processes_may_populate_one_view(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that loses the race for every part goes on; the view is populated once."""
     monkeypatch.setattr(backfill, "_ATTEMPTS", 2)
     with Store.open(db.store.path) as store:
-        other, real = JobRunner(db.spark, store), JobRunner.commit
+        competitor, real = JobRunner(db.spark, store), JobRunner.commit
 
         def beaten(self: JobRunner, *args: Any) -> Any:
-            if self is not other:
-                backfill._populate_part(other, store.view("totals").view_id)
+            if self is not competitor:
+                backfill._populate_part(competitor, store.view("totals").view_id)
             return real(self, *args)
 
         monkeypatch.setattr(JobRunner, "commit", beaten)
@@ -157,8 +157,8 @@ def test_two_who_fill_a_view_get_along(db: Database, monkeypatch: pytest.MonkeyP
         hold(db, "totals", TOTALS)
 
 
-def test_a_view_over_views_fills_them_first(db: Database) -> None:
-    """Neither of two is filled: a refresh of the upper one fills both, the lower one first."""
+def test_a_view_over_views_populates_them_first(db: Database) -> None:
+    """If neither is populated, creating the upper one populates the lower one first."""
     interrupted(db, 2, f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
     query = "SELECT c, count(*) AS n, max(g) AS g FROM totals GROUP BY c"
     put(db.store, *range(5), factor=11)
@@ -169,8 +169,8 @@ def test_a_view_over_views_fills_them_first(db: Database) -> None:
     hold(db, "totals", TOTALS)
 
 
-def test_a_first_fill_that_fails_leaves_no_view(db: Database) -> None:
-    """Rows that the SELECT cannot compute are told of, and there is no view, and no table of it."""
+def test_a_backfill_that_fails_leaves_no_view(db: Database) -> None:
+    """The error names what the SELECT cannot compute; neither the view nor its tables remain."""
     tables = set(db.store.state.tables)
 
     with pytest.raises(errors.RelstateError, match="DIVIDE_BY_ZERO"):
@@ -183,8 +183,8 @@ def test_a_first_fill_that_fails_leaves_no_view(db: Database) -> None:
     hold(db, "v", "SELECT k, 10 / (v + 33) AS q FROM t")
 
 
-def test_a_part_may_have_values_that_all_rows_have_not(db: Database) -> None:
-    """An expression over groups that fails for half of one is computed over all of them."""
+def test_a_part_may_have_values_that_all_rows_do_not(db: Database) -> None:
+    """An expression that fails over part of a group is computed over all rows at once."""
     query = f"SELECT 1000 DIV (count(*) - {ROWS // 4}) AS q FROM t"
 
     db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
@@ -193,8 +193,8 @@ def test_a_part_may_have_values_that_all_rows_have_not(db: Database) -> None:
     assert [report.problems for report in db.check_views("v")] == [()]
 
 
-def test_who_cannot_be_filled_is_the_one_that_is_named(db: Database) -> None:
-    """A view over one whose fill was cut short, and now fails, is not what has to be put right."""
+def test_the_error_names_the_view_that_cannot_be_populated(db: Database) -> None:
+    """It is the view that fails, not the new view that reads it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JobRunner, "commit", _interrupted)
         with pytest.raises(Interrupted):
@@ -213,8 +213,8 @@ def _interrupted(*_: Any) -> Any:
     raise Interrupted
 
 
-def test_nothing_is_there_to_be_filled_from(db: Database) -> None:
-    """A view over empty tables is filled at once: a global aggregate has its row."""
+def test_a_view_over_empty_tables_is_populated_at_once(db: Database) -> None:
+    """A global aggregate has its row."""
     db.store.create_table("e", "k INT, v INT", primary_key=["k"])
     for name, query in {
         "one": "SELECT count(*) AS c, max(v) AS m FROM e",

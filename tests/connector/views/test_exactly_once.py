@@ -1,4 +1,4 @@
-"""State, rows and progress of views move together, once, whatever fails and whoever is there."""
+"""State, rows and progress of views are committed together, once, whatever fails or races."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def followed(path: str, spark: SparkSession) -> Iterator[Database]:
-    """The store with its views, behind by some changes."""
+    """The store with its views, which have changes to take in."""
     with Store.open(path, environment=unsynced(path)) as store:
         db = Database(spark, store)
         for name, query in VIEWS.items():
@@ -65,18 +65,18 @@ def followed(path: str, spark: SparkSession) -> Iterator[Database]:
 
 
 def hold(db: Database, views: Sequence[str] = tuple(VIEWS)) -> None:
-    """Fail unless views are their SELECTs over the latest rows, and their state and store whole."""
+    """Fail unless views equal their SELECTs over the latest rows, and state and store are sound."""
     state = db.store.state
     for name in views:
         table = db.store.table(name).to_arrow()
         expected = db.sql(VIEWS[name]).toArrow()
-        found = rows_of_table(table.select(expected.column_names))
-        assert difference(found, rows_of_table(expected)) == ([], []), name
+        rows = rows_of_table(table.select(expected.column_names))
+        assert difference(rows, rows_of_table(expected)) == ([], []), name
         assert find_differences(db._views.runner, state.view(name).view_id) == []
     assert db.store.check().problems == ()
 
 
-# Messages
+# Reports
 
 
 def report(executors: tuple[int, ...], unit: int, started: int = 1) -> TaskReport:
@@ -84,17 +84,17 @@ def report(executors: tuple[int, ...], unit: int, started: int = 1) -> TaskRepor
     return TaskReport(started, (), parts=executors, view_id=7, unit=unit)
 
 
-def test_every_task_is_heard_once() -> None:
-    """One message of each executor in each unit is what is wanted; the same one twice is one."""
-    heard = [report((2,), 0), report((1,), 1), report((1,), 0), report((1,), 1)]
+def test_every_report_counts_once() -> None:
+    """Each executor reports once from each unit; the same report twice counts as one."""
+    reports = [report((2,), 0), report((1,), 1), report((1,), 0), report((1,), 1)]
 
-    found = complete_reports("v", heard, [(1, 2), (2, 1)])
+    complete = complete_reports("v", reports, [(1, 2), (2, 1)])
 
-    assert [(one.parts, one.unit) for one in found] == [((1,), 0), ((1,), 1), ((2,), 0)]
+    assert [(report.parts, report.unit) for report in complete] == [((1,), 0), ((1,), 1), ((2,), 0)]
 
 
 @pytest.mark.parametrize(
-    "heard",
+    "reports",
     [
         [],
         [report((1,), 0)],
@@ -104,28 +104,28 @@ def test_every_task_is_heard_once() -> None:
         [report((1,), 0), report((1, 1), 1)],
     ],
 )
-def test_lost_and_doubled_messages_are_refused(heard: list[TaskReport]) -> None:
-    """A task that nobody heard of, that said two things, or that there should not be."""
+def test_lost_and_doubled_reports_are_refused(reports: list[TaskReport]) -> None:
+    """A missing report, two different ones of one task, or one of a task that does not exist."""
     with pytest.raises(errors.LostMessageError, match=r"executor (1|2) in unit"):
-        complete_reports("v", heard, [(1, 2)])
+        complete_reports("v", reports, [(1, 2)])
 
 
 @pytest.mark.parametrize("accident", ["lost", "twice"])
 def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
     accident: str, followed: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refresh fails, nothing is committed, and the next one is right."""
+    """The refresh fails, nothing is committed, and the next refresh is right."""
     before = followed.store.epoch
     real = runner.report_frame
 
     class Unlucky:
-        """The frame of messages, as it is after an accident."""
+        """The frame of reports after an accident."""
 
         def __init__(self, frame: Any) -> None:
             self._frame = frame
 
         def collect(self) -> list[Any]:
-            """Return what is left of the messages, or one more."""
+            """Return the reports that are left, or one more."""
             rows = self._frame.collect()
             if accident == "lost":
                 return list(rows[1:])
@@ -158,7 +158,7 @@ def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
 def test_a_commit_that_fails_is_whole_or_nothing(
     fault: str, at: str, moves: bool, followed: Database, spark: SparkSession
 ) -> None:
-    """After a crash or an error in the commit of a refresh, all of it is there or nothing is."""
+    """After a crash or an error in the commit of a refresh, all of it is committed or nothing."""
     store = followed.store
     before = {name: rows_of_table(store.table(name).to_arrow()) for name in VIEWS}
     epoch = store.epoch
@@ -183,10 +183,10 @@ def test_a_commit_that_fails_is_whole_or_nothing(
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
-def test_who_dies_while_creating_a_view_leaves_all_of_it_or_none(
+def test_a_crash_in_create_leaves_a_whole_view_or_none(
     at: int, path: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dead right before and right after each commit of CREATE, the next refresh completes it."""
+    """After a crash just before or after each commit of CREATE, the next refresh completes it."""
     count = 0
 
     def count_touches(touch: str) -> None:
@@ -209,11 +209,11 @@ def test_who_dies_while_creating_a_view_leaves_all_of_it_or_none(
         hold(db, ["totals"])
 
 
-# Others
+# Other processes
 
 
-def test_two_refreshers_and_a_writer_get_along(followed: Database, spark: SparkSession) -> None:
-    """Two who refresh the same views at once, a writer all the while: every epoch is in once."""
+def test_two_refreshing_processes_and_a_writer(followed: Database, spark: SparkSession) -> None:
+    """Two refresh the same views while one writes: every epoch is taken in once."""
     path = followed.store.path
     stopping = threading.Event()
     failures: list[BaseException] = []
@@ -243,8 +243,8 @@ def test_two_refreshers_and_a_writer_get_along(followed: Database, spark: SparkS
         thread.join()
 
     assert failures == []
-    refreshes = [one for one in followed.store.history() if one.operation == "refresh"]
-    assert len(refreshes) > 2
+    operations = [entry.operation for entry in followed.store.history()]
+    assert operations.count("refresh") > 2
     followed.refresh()
     hold(followed)
 
@@ -252,7 +252,7 @@ def test_two_refreshers_and_a_writer_get_along(followed: Database, spark: SparkS
 def test_a_view_that_is_dropped_while_it_is_refreshed_stays_dropped(
     followed: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refresh begins anew without it, and moves the others."""
+    """The refresh starts again without it, and moves the other views."""
     store = followed.store
     real = JobRunner.commit
 
@@ -270,12 +270,12 @@ def test_a_view_that_is_dropped_while_it_is_refreshed_stays_dropped(
 def test_a_view_that_is_rescaled_while_it_is_refreshed_is_right(
     followed: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refresh begins anew under the new mapping; no row is written by an owner of before."""
-    other = relstate.connect(followed.spark, followed.store.path)
+    """The refresh starts again under the new mapping; no former owner of a vnode writes rows."""
+    second = relstate.connect(followed.spark, followed.store.path)
     real = JobRunner.commit
 
     def rescaled_first(self: JobRunner, *args: Any) -> Any:
-        other.sql("ALTER MATERIALIZED VIEW totals SET PARALLELISM 5")
+        second.sql("ALTER MATERIALIZED VIEW totals SET PARALLELISM 5")
         return real(self, *args)
 
     monkeypatch.setattr(JobRunner, "commit", rescaled_first)

@@ -1,4 +1,4 @@
-"""Plans do not change unawares: stored plans are read for as long as a store is."""
+"""Plans do not change by accident: stored plans are read for as long as a store exists."""
 
 from __future__ import annotations
 

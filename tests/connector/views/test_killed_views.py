@@ -1,4 +1,4 @@
-"""A real driver process that keeps views, killed at any moment and started again."""
+"""A driver process that maintains views is killed at any moment and started again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).resolve().parents[2]
-# In each life a view is created, and how many seconds it lasts after the first sign of it at most.
+# Each life creates a view; it ends at most so many seconds after it is alive.
 LIVES = 2
 LASTS = 3.0
 
@@ -32,10 +32,9 @@ LASTS = 3.0
 def test_views_are_right_however_often_their_driver_is_killed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Killed while views are created, filled, refreshed and streamed, with tasks failing, too.
+    """It is killed while views are created, populated, refreshed and streamed, and tasks fail.
 
-    Whatever it left behind, the next life goes on with it; in the end every view is its SELECT,
-    and so are its state tables.
+    The next life continues with what it left; finally every view and its state are right.
     """
     path = str(tmp_path / "store")
     store = relstate.create(path)
@@ -55,7 +54,7 @@ def test_views_are_right_however_often_their_driver_is_killed(
 
 
 def killed_after(seconds: float, path: str, life: int) -> None:
-    """Let a life begin, and kill all its processes some time after its first sign."""
+    """Start a life, and kill all its processes some seconds after it is alive."""
     process = life_of(path, life)
     assert process.stdout is not None
     assert process.stdout.readline() == "alive\n", process.communicate()
@@ -66,7 +65,7 @@ def killed_after(seconds: float, path: str, life: int) -> None:
 
 
 def life_of(path: str, life: int, *words: str) -> subprocess.Popen[str]:
-    """Start the driver program in a group of processes of its own."""
+    """Start the driver program in a process group of its own."""
     command = [sys.executable, "-m", "support.unlucky_views", path, str(life), *words]
     search = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     return subprocess.Popen(
@@ -87,7 +86,7 @@ def check(spark: SparkSession, store: Store) -> None:
     db.refresh()
     for number, query in enumerate(VIEWS):
         expected = db.sql(query).toArrow()
-        found = store.table(f"view{number}").to_arrow().select(expected.column_names)
-        assert difference(rows_of_table(found), rows_of_table(expected)) == ([], []), query
+        rows = store.table(f"view{number}").to_arrow().select(expected.column_names)
+        assert difference(rows_of_table(rows), rows_of_table(expected)) == ([], []), query
     assert [report for report in db.check_views() if not report.ok] == []
     assert store.check().problems == ()

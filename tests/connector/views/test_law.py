@@ -1,4 +1,4 @@
-"""The law of views: after every epoch a view equals its SELECT, whatever came in and how."""
+"""The law of views: after every epoch a view equals its SELECT, whatever changed."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ INTERPRETED = {
 def test_a_view_equals_its_select_after_every_epoch(
     seed: int, spark: SparkSession, make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Views created before the first row and after several epochs are both right, and alike.
+    """Views created before the first row and after several epochs are both right, and equal.
 
-    Every operator, and random compositions of them; parallelism changes on the way. Every third
-    case takes its rows in by parts.
+    Every operator, and random compositions of them; parallelism changes in between. Every third
+    case takes rows in by parts.
     """
     random = Random(seed)
     if seed % 3 == 2:
@@ -56,7 +56,7 @@ def test_a_view_equals_its_select_after_every_epoch(
 
 
 def views_of(seed: int, random: Random) -> dict[str, str]:
-    """Return SELECTs by name: a part of the catalogue, all of it in a few seeds, and others."""
+    """Return SELECTs by name: part of the catalogue (a few seeds cover it), and random ones."""
     step = min(len(SEEDS), 3)
     views = {name: CATALOGUE[name] for name in list(CATALOGUE)[seed % step :: step]}
     over = {name: OVER_VIEWS[name] for name in list(OVER_VIEWS)[seed % step :: step]}
@@ -71,7 +71,7 @@ def views_of(seed: int, random: Random) -> dict[str, str]:
 
 
 class Law:
-    """Views over tables that move, held against their SELECTs."""
+    """Views over changing tables, compared with their SELECTs."""
 
     def __init__(
         self,
@@ -97,13 +97,13 @@ class Law:
         self._late = {name: query for name, query in views.items() if name in late | bases}
 
     def hold(self, where: str) -> None:
-        """Check the law over some epochs; ``where`` tells which case this is."""
+        """Check the law over some epochs; ``where`` names the case in failures."""
         self._create("v_", self._views)
         for number in range(EPOCHS):
             self._tables.step()
             if number == 1:
                 self._rescale()
-            # Rows are added up before every shuffle, or only by tasks that have them in hand.
+            # Rows are added up before every shuffle, or only by tasks of relstate that have them.
             self._patch.setattr(frame, "MANY_ROWS", 0 if number == 0 else 1 << 16)
             self._db.refresh()
             self._check(("v_",), f"{where}, epoch {number}")
@@ -137,26 +137,26 @@ class Law:
         for name, query in self._views.items():
             text = query.format(v="") if name in OVER_VIEWS else query
             self._batch.sql(text).createOrReplaceTempView(f"`{name}`")
-            held = [one for one in prefixes if one == "v_" or name in self._late]
-            expected = self._batch.table(f"`{name}`").toArrow() if held else None
-            for prefix in held:
-                found = self._store.table(prefix + name).to_arrow().select(expected.column_names)
-                surplus, missing = difference(rows_of_table(found), rows_of_table(expected))
+            copies = [prefix for prefix in prefixes if prefix == "v_" or name in self._late]
+            expected = self._batch.table(f"`{name}`").toArrow() if copies else None
+            for prefix in copies:
+                rows = self._store.table(prefix + name).to_arrow().select(expected.column_names)
+                surplus, missing = difference(rows_of_table(rows), rows_of_table(expected))
                 assert (surplus[:3], missing[:3]) == ([], []), (
                     f"{where}, epoch {self._store.epoch}: {prefix}{name} has {len(surplus)} rows "
                     f"too many and {len(missing)} too few for {text}"
                 )
 
     def _differing_tables(self, name: str) -> Iterator[str]:
-        """Yield the internal tables that differ between a view created early and one late."""
+        """Yield the internal tables that differ between the early and the late copy of a view."""
         state = self._store.state
         pair = [state.view(prefix + name).definition.internal for prefix in ("v_", "w_")]
         for early, late in zip(*pair, strict=True):
-            names = [state.name_of(one) for one in (early, late)]
-            rows = [self._rows(one) for one in names]
+            names = [state.name_of(table_id) for table_id in (early, late)]
+            rows = [self._rows(table) for table in names]
             if difference(*rows) != ([], []):
                 yield f"{names[0]}: {difference(*rows)}"
 
     def _rows(self, table: str) -> list[tuple[object, ...]]:
-        found: pa.Table = self._store.table(table).to_arrow()
-        return rows_of_table(found)
+        rows: pa.Table = self._store.table(table).to_arrow()
+        return rows_of_table(rows)

@@ -1,4 +1,4 @@
-"""Plans as JSON: kept exactly, and refused in a bounded time where they are damaged."""
+"""Plans as JSON: they round-trip, and damaged ones are refused in bounded time."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
+def positions(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield (container, key) for every value within a JSON value."""
     keys = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in list(keys):
         yield value, key
         if isinstance(inner, dict | list):
-            yield from places(inner)
+            yield from positions(inner)
 
 
 def mutated(value: Any, random: Random) -> Any:
     """Return a copy with one to three values replaced, removed, repeated or exchanged."""
     value = copy.deepcopy(value)
     for _ in range(random.randint(1, 3)):
-        container, key = random.choice(list(places(value)))
-        source, source_key = random.choice(list(places(value)))
+        container, key = random.choice(list(positions(value)))
+        source, source_key = random.choice(list(positions(value)))
         act = random.randrange(4)
         if act == 0:
             container[key] = random.choice(VALUES)
@@ -76,7 +76,7 @@ def mutated(value: Any, random: Random) -> Any:
 
 @pytest.mark.parametrize("path", FROZEN[::3], ids=lambda path: path.stem)
 def test_a_damaged_plan_is_refused_or_read_whole(path: Path) -> None:
-    """Whatever a plan is changed to, it is a plan whose executors are known, or a PlanError."""
+    """A changed plan is either a plan with known executors, or an error."""
     _, value = frozen_plan(path)
     random = Random(path.stem)
     refusals = []
@@ -119,7 +119,7 @@ def nested(depth: int) -> Any:
     ],
 )
 def test_the_error_says_what_is_wrong(damage: Callable[[Any], Any], problem: str) -> None:
-    """It names the part that is damaged."""
+    """It names the damaged part."""
     _, value = frozen_plan(FROZEN[0])
 
     with pytest.raises(PlanError, match=problem):
@@ -127,7 +127,7 @@ def test_the_error_says_what_is_wrong(damage: Callable[[Any], Any], problem: str
 
 
 def test_all_operators_are_frozen() -> None:
-    """The frozen plans have every operator, so that each one's JSON is held."""
+    """Every operator occurs in the frozen plans, so that its JSON cannot change."""
     names = {
         node.operator for path in FROZEN for node in walk(plan_from_json(frozen_plan(path)[1]))
     }

@@ -1,4 +1,4 @@
-"""Refreshing: one commit for all views, nothing for nothing, and nobody waits for who fails."""
+"""A refresh: one commit for all views, none without changes, and failures stay with their view."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def create(db: Database, views: Mapping[str, str]) -> None:
 
 
 def hold(db: Database, views: Mapping[str, str]) -> None:
-    """Fail unless views are their SELECTs over the latest rows, and their state theirs."""
+    """Fail unless views equal their SELECTs over the latest rows, and their state is theirs."""
     for name, query in views.items():
         expected = db.sql(query).toArrow()
-        found = db.store.table(name).to_arrow().select(expected.column_names)
-        assert difference(rows_of_table(found), rows_of_table(expected)) == ([], []), name
+        rows = db.store.table(name).to_arrow().select(expected.column_names)
+        assert difference(rows_of_table(rows), rows_of_table(expected)) == ([], []), name
         assert find_differences(db._views.runner, db.store.state.view(name).view_id) == []
 
 
-def test_one_commit_moves_all_and_nothing_to_do_is_none(db: Database) -> None:
-    """All views of a DAG are in one commit; a view never shows half of an upstream's epoch."""
+def test_one_commit_moves_all_views(db: Database) -> None:
+    """All views of a DAG are in one commit; without changes there is none."""
     create(db, DIAMOND)
     written = put(db.store, *range(15, 30), factor=3)
 
@@ -74,18 +74,18 @@ def test_one_commit_moves_all_and_nothing_to_do_is_none(db: Database) -> None:
     hold(db, DIAMOND)
     assert db.refresh().views == ()
     assert db.store.epoch == done.epoch
-    put(db.store, 1)  # which is as it was
+    put(db.store, 1)  # the same row again
     db.refresh()
     again = db.store.epoch
     assert db.refresh().epoch == again
     hold(db, DIAMOND)
 
 
-def test_what_is_asked_for_moves_with_what_it_reads(db: Database) -> None:
-    """A view that is named moves with those it reads; others stay, and catch up later."""
+def test_a_named_view_moves_with_the_views_that_it_reads(db: Database) -> None:
+    """Other views stay, and catch up later."""
     create(db, DIAMOND)
-    others = {"all": "SELECT count(*) AS c FROM t"}
-    create(db, others)
+    independent = {"all": "SELECT count(*) AS c FROM t"}
+    create(db, independent)
     put(db.store, 1, 2, factor=5)
 
     assert db.refresh("sums").views == ("sums",)
@@ -93,7 +93,7 @@ def test_what_is_asked_for_moves_with_what_it_reads(db: Database) -> None:
     assert db.refresh("both").views == ("both", "sums", "tops")
     hold(db, DIAMOND)
     assert db.refresh(["all", "sums"]).views == ("all",)
-    hold(db, others)
+    hold(db, independent)
     with pytest.raises(errors.ViewNotFoundError, match="nothing"):
         db.refresh("nothing")
     with pytest.raises(errors.ViewNotFoundError, match="t"):
@@ -111,10 +111,10 @@ def test_what_is_asked_for_moves_with_what_it_reads(db: Database) -> None:
         ),
     ],
 )
-def test_a_view_that_fails_holds_nobody_else(query: str, problem: str, db: Database) -> None:
-    """Its error is raised when others are committed; it recovers when the row is corrected.
+def test_a_view_that_fails_does_not_stop_others(query: str, problem: str, db: Database) -> None:
+    """Its error is raised after others are committed; it recovers when the row is corrected.
 
-    Views over it wait with it, and all come to be right.
+    Views that read it wait for it, and are right afterwards.
     """
     failing = {"bad": query, "over": "SELECT count(*) AS c FROM bad"}
     create(db, {**DIAMOND, **failing})
@@ -136,8 +136,8 @@ def test_a_view_that_fails_holds_nobody_else(query: str, problem: str, db: Datab
     hold(db, {**DIAMOND, **failing})
 
 
-def test_a_failure_tells_what_was_raised_and_no_more() -> None:
-    """It names the view; of what is not relstate's only a guess at the reason is made."""
+def test_a_failure_names_the_view_and_its_cause() -> None:
+    """For errors that are not relstate's it suggests what may be the reason."""
     own = errors.ValueRangeError("too large")
     assert str(view_failure("v", own)) == "view 'v' could not be computed: too large"
 
@@ -160,13 +160,13 @@ def test_a_failure_tells_what_was_raised_and_no_more() -> None:
         errors.TableNotFoundError("dropped"),
     ],
 )
-def test_what_is_no_views_fault_stays_what_it_is(error: errors.RelstateError) -> None:
-    """Who waits for a conflict, a damaged file or a missing package finds it by its class."""
+def test_errors_that_no_view_causes_keep_their_class(error: errors.RelstateError) -> None:
+    """A conflict, a damaged file or a missing package is raised as it is."""
     assert view_failure("v", error) is error
 
 
 def test_a_failure_is_short_and_names_the_view(db: Database) -> None:
-    """A sum that overflows, and an error that Spark hands over with all of its stack."""
+    """For a sum that overflows, and for an error of Spark, whose stack is left out."""
     create(
         db,
         {
@@ -190,10 +190,10 @@ def test_a_failure_is_short_and_names_the_view(db: Database) -> None:
         create(db, {"more": "SELECT k, parse_json(g) IS NULL AS a FROM t"})
 
 
-def test_a_view_whose_changes_cannot_be_told_holds_nobody_else(
+def test_a_view_whose_changes_cannot_be_read_does_not_stop_others(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What fails before a view's job begins is that view's failure, too."""
+    """What fails before a view's job begins is a failure of that view, too."""
     create(db, {"sums": DIAMOND["sums"]})
     db.store.create_table("u", "k BIGINT", primary_key=["k"])
     create(db, {"ones": "SELECT k FROM u"})
@@ -214,7 +214,7 @@ def test_a_view_whose_changes_cannot_be_told_holds_nobody_else(
 
 
 def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
-    """Views are computed in sessions of their own, and what is the user's finds his again."""
+    """Views are computed in sessions of their own; the user's session remains the active one."""
     create(db, {"few": "SELECT k, v FROM t WHERE k IN (1, 2)"})
     sessions = db.spark._jvm.SparkSession
     active = sessions.getActiveSession().get()
@@ -223,13 +223,13 @@ def test_the_session_of_the_user_stays_the_active_one(db: Database) -> None:
     for act in (db.refresh, db.check_views):
         act()
         assert sessions.getActiveSession().get().equals(active), act
-        found = db.spark.getActiveSession()
-        assert found is not None
-        assert found._jsparkSession.equals(active)
+        python_session = db.spark.getActiveSession()
+        assert python_session is not None
+        assert python_session._jsparkSession.equals(active)
 
 
 def test_a_view_keeps_to_the_settings_it_was_created_under(db: Database) -> None:
-    """The time zone and ANSI mode of whoever refreshes or checks it do not matter."""
+    """The time zone and ANSI mode of the session that refreshes or checks it do not matter."""
     own = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
     users = {name: db.spark.conf.get(name) for name in own}
     hours = "date_format(timestamp_seconds(v * 3600), 'H')"
@@ -251,8 +251,8 @@ def test_a_view_keeps_to_the_settings_it_was_created_under(db: Database) -> None
     assert report.ok, report
 
 
-def test_what_a_view_is_yet_to_read_is_kept(db: Database) -> None:
-    """Vacuum, compaction and a view that nobody refreshes: it catches up over many epochs."""
+def test_vacuum_leaves_what_a_view_still_has_to_read(db: Database) -> None:
+    """A view that nobody refreshes for many epochs, vacuums and compactions catches up."""
     create(db, DIAMOND)
     for number in range(12):
         put(db.store, *range(number, number + 6), factor=number + 2)
@@ -274,7 +274,7 @@ def test_what_a_view_is_yet_to_read_is_kept(db: Database) -> None:
 
 
 def test_an_input_that_is_replaced(db: Database) -> None:
-    """Overwritten and truncated, the rows of before leave the views."""
+    """When a table is overwritten or truncated, its former rows leave the views."""
     create(db, DIAMOND)
     rows = pa.table({"k": [1, 50, 51], "g": ["g1", "g1", None], "v": [1, 2, 3]})
     db.store.write("t", rows, overwrite=True)
@@ -293,7 +293,7 @@ def test_an_input_that_is_replaced(db: Database) -> None:
 
 
 def test_an_input_whose_columns_change(db: Database) -> None:
-    """A view takes no notice of columns that come, and guards those that it reads."""
+    """New columns do not concern a view; columns that it reads cannot be dropped."""
     create(db, DIAMOND)
     db.sql("ALTER TABLE t ADD COLUMN note STRING")
     db.sql("INSERT INTO t VALUES (70, 'g1', 7, 'new'), (1, 'g2', 3, 'changed')")
@@ -306,10 +306,10 @@ def test_an_input_whose_columns_change(db: Database) -> None:
         db.sql("ALTER TABLE t DROP COLUMN v")
 
 
-def test_a_view_is_not_created_from_a_table_of_before(
+def test_a_table_that_is_altered_while_a_view_is_planned(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is altered while a view over it is planned is not what the view was planned for."""
+    """CREATE fails: the view was planned over another schema."""
 
     def altered_then(*args: Any) -> NewView:
         planned = new_view(*args)
@@ -323,8 +323,8 @@ def test_a_view_is_not_created_from_a_table_of_before(
     assert db.store.state.view_names() == ()
 
 
-def test_who_is_read_is_not_dropped(db: Database) -> None:
-    """DROP names the views that read a table or view; CASCADE takes them, and their state, too."""
+def test_a_table_that_a_view_reads_is_not_dropped(db: Database) -> None:
+    """DROP names the views that read a table or view; CASCADE drops them and their state."""
     create(db, DIAMOND)
     tables = len(db.store.state.tables)
 
@@ -345,7 +345,7 @@ def test_who_is_read_is_not_dropped(db: Database) -> None:
 
 
 def test_rescaling_moves_the_fewest_vnodes_and_no_state(db: Database) -> None:
-    """The commit has no segments; the mapping differs where it must; the next epochs are right."""
+    """The commit has no segments, the fewest vnodes move, and the next epochs are right."""
     create(db, DIAMOND)
     for units in (3, 4, 1, 8, 2):
         before = db.store.state

@@ -1,4 +1,4 @@
-"""What the catalog holds for a plan is checked as CREATE checks a query, before Spark runs it."""
+"""The catalog's plans are checked as CREATE checks a query, before Spark runs them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def db(spark: SparkSession, tmp_path: Path) -> Iterator[Database]:
 
 
 def forge(db: Database, query: str, change: Callable[[Any], None], **parts: Any) -> None:
-    """Put a view into the catalog whose plan was changed after it was made."""
+    """Put a view into the catalog whose plan was changed after it was planned."""
     state = db.store.state
     view = replace(new_view(db.spark, state, "forged", query), **parts)
     change(view.plan)
@@ -49,7 +49,7 @@ def forge(db: Database, query: str, change: Callable[[Any], None], **parts: Any)
 
 
 def create(store: Store, view: NewView) -> None:
-    """Commit a view, without filling it."""
+    """Commit a view without populating it."""
     state = store.state
     store.create_view(view, [state.tables[read.table_id].definition for read in view.inputs])
 
@@ -64,12 +64,12 @@ def parts_of(plan: Any, operator: str) -> Iterator[Any]:
 
 
 def changed(operator: str, **values: Any) -> Callable[[Any], None]:
-    """Return what replaces values of the first operator of a kind."""
+    """Return a function that replaces values of the first operator of a kind."""
     return lambda plan: next(parts_of(plan, operator)).update(values)
 
 
 def expression(text: str) -> Callable[[Any], None]:
-    """Return what replaces the expression that a plan computes."""
+    """Return a function that replaces the expression that a plan computes."""
 
     def change(plan: Any) -> None:
         outputs = next(parts_of(plan, "project"))["outputs"]
@@ -135,7 +135,7 @@ def test_settings_that_no_view_has_are_refused(db: Database) -> None:
 
 
 def test_another_view_is_refreshed_beside_a_forged_one(db: Database) -> None:
-    """It is an error of its own view."""
+    """The error concerns the forged view only."""
     db.sql(f"CREATE MATERIALIZED VIEW sums AS {SUMS}")
     forge(db, ROWS, changed("filter", condition="rand() < 0.5"))
     db.sql("INSERT INTO t VALUES (3, 'a', 8)")
@@ -146,7 +146,9 @@ def test_another_view_is_refreshed_beside_a_forged_one(db: Database) -> None:
     assert db.store.table("sums").get("a").s == 13
 
 
-def test_every_plan_that_create_makes_is_taken(spark: SparkSession, make_store: StoreMaker) -> None:
+def test_every_plan_that_create_makes_is_accepted(
+    spark: SparkSession, make_store: StoreMaker
+) -> None:
     """The check refuses none of the catalogue's plans when another process reads them."""
     store = make_store()
     for name, table in TABLES.items():

@@ -1,4 +1,4 @@
-"""Views that follow their tables by themselves, with the life cycle of a StreamingQuery."""
+"""Views that follow their tables in the background, with the life cycle of a StreamingQuery."""
 
 from __future__ import annotations
 
@@ -44,55 +44,55 @@ def put(store: Store, *keys: int, factor: int = 1) -> int:
 
 
 def sums(store: Store) -> dict[str, int]:
-    """Return what the view says."""
+    """Return the rows of the view."""
     return {row["g"]: row["s"] for row in store.table("sums").to_arrow().to_pylist()}
 
 
 def expected(store: Store) -> dict[str, int]:
-    """Return what the view should say of the latest rows."""
-    found: dict[str, int] = {}
+    """Return what the rows of the view should be."""
+    totals: dict[str, int] = {}
     for row in store.table("t").to_arrow().to_pylist():
-        found[row["g"]] = found.get(row["g"], 0) + row["v"]
-    return found
+        totals[row["g"]] = totals.get(row["g"], 0) + row["v"]
+    return totals
 
 
 def refreshes(store: Store) -> int:
-    """Return how many commits of refreshes there are; upkeep may follow one at any time."""
+    """Return how many commits of refreshes there are; compactions may follow at any time."""
     return sum(entry.operation == "refresh" for entry in store.history())
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 60) -> float:
-    """Wait until something holds, and return how long that was; fail if it never does."""
+    """Wait until a condition holds, and return the seconds; fail if it never does."""
     started = time.monotonic()
     while not holds():
-        assert time.monotonic() - started < seconds, "waited in vain"
+        assert time.monotonic() - started < seconds, "the condition never held"
         time.sleep(0.01)
     return time.monotonic() - started
 
 
 @pytest.fixture
 def stream(db: Database) -> Iterator[ViewStream]:
-    """A stream of all views, which is stopped in the end."""
+    """A stream of all views, stopped at the end."""
     stream = db.stream(query_name="follow")
     yield stream
     stream.stop()
 
 
-def test_what_is_written_is_soon_seen(db: Database, stream: ViewStream) -> None:
-    """Without a trigger interval a change is in the view within a second."""
+def test_changes_are_visible_within_a_second(db: Database, stream: ViewStream) -> None:
+    """Without a trigger interval."""
     waits = []
     for number in range(2, 8):
         put(db.store, *range(number, number + 10), factor=number)
-        wanted = expected(db.store)
-        waits.append(wait_until(lambda wanted=wanted: sums(db.store) == wanted))  # type: ignore[misc]
+        rows = expected(db.store)
+        waits.append(wait_until(lambda rows=rows: sums(db.store) == rows))  # type: ignore[misc]
 
     assert min(waits) < 1
     assert stream.isActive
     assert stream.exception() is None
 
 
-def test_a_stream_tells_what_it_does(db: Database, stream: ViewStream) -> None:
-    """Names, status, progress, and an end."""
+def test_name_status_progress_and_end(db: Database, stream: ViewStream) -> None:
+    """As a StreamingQuery has them."""
     assert (stream.name, len(stream.id) > 8) == ("follow", True)
     stream.processAllAvailable()
     assert stream.lastProgress is None
@@ -104,13 +104,13 @@ def test_a_stream_tells_what_it_does(db: Database, stream: ViewStream) -> None:
     stream.processAllAvailable()
 
     wait_until(lambda: len(stream.recentProgress) == 2)
-    one, other = stream.recentProgress
-    assert stream.lastProgress == other
-    assert (one["batchId"], other["batchId"]) == (0, 1)
-    assert (one["reflects"], one["epoch"]) == (first, first + 1)
-    assert one["views"] == ["sums"]
-    assert one["numInputRows"] >= 2
-    assert (one["id"], one["name"]) == (stream.id, "follow")
+    earlier, later = stream.recentProgress
+    assert stream.lastProgress == later
+    assert (earlier["batchId"], later["batchId"]) == (0, 1)
+    assert (earlier["reflects"], earlier["epoch"]) == (first, first + 1)
+    assert earlier["views"] == ["sums"]
+    assert earlier["numInputRows"] >= 2
+    assert (earlier["id"], earlier["name"]) == (stream.id, "follow")
     wait_until(lambda: stream.status["message"] == "Waiting for data to arrive")
     wait_until(lambda: not stream.status["isTriggerActive"])
     assert not stream.status["isDataAvailable"]
@@ -133,15 +133,15 @@ def test_a_stream_tells_what_it_does(db: Database, stream: ViewStream) -> None:
 def test_progress_is_reported_when_all_is_processed(
     db: Database, stream: ViewStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ProcessAllAvailable returns when lastProgress tells of the commit that it waited for."""
+    """When processAllAvailable returns, lastProgress has the commit that it waited for."""
     refresh = stream._views.refresh
 
-    def slowly_told(names: Sequence[str] | None = None) -> Refreshed:
+    def slow_refresh(names: Sequence[str] | None = None) -> Refreshed:
         done = refresh(names)
         time.sleep(0.3)
         return done
 
-    monkeypatch.setattr(stream._views, "refresh", slowly_told)
+    monkeypatch.setattr(stream._views, "refresh", slow_refresh)
     for number in range(3):
         written = put(db.store, 1, factor=number + 10)
         stream.processAllAvailable()
@@ -150,18 +150,20 @@ def test_progress_is_reported_when_all_is_processed(
         assert stream.lastProgress["reflects"] == written
 
 
-def test_views_come_change_and_go_while_it_runs(db: Database, stream: ViewStream) -> None:
-    """Created, rescaled and dropped in between, by the same database and by another."""
+def test_views_are_created_rescaled_and_dropped_while_it_runs(
+    db: Database, stream: ViewStream
+) -> None:
+    """By the same database and by another."""
     with Store.open(db.store.path) as store:
-        other = Database(db.spark, store)
+        second = Database(db.spark, store)
         db.sql(f"CREATE MATERIALIZED VIEW sizes AS {SIZES}")
         put(db.store, 5, 6, factor=9)
-        other.sql("ALTER MATERIALIZED VIEW sums SET PARALLELISM 5")
-        other.sql("CREATE MATERIALIZED VIEW ones AS SELECT k FROM t WHERE v = 1")
+        second.sql("ALTER MATERIALIZED VIEW sums SET PARALLELISM 5")
+        second.sql("CREATE MATERIALIZED VIEW ones AS SELECT k FROM t WHERE v = 1")
         put(db.store, 7, 8, factor=9)
         stream.processAllAvailable()
         assert sums(db.store) == expected(db.store)
-        other.sql("DROP MATERIALIZED VIEW ones")
+        second.sql("DROP MATERIALIZED VIEW ones")
         put(db.store, 9, 8, factor=2)
         db.sql("ALTER MATERIALIZED VIEW sums SET PARALLELISM 1")
         db.sql("DROP MATERIALIZED VIEW sizes")
@@ -176,7 +178,7 @@ def test_views_come_change_and_go_while_it_runs(db: Database, stream: ViewStream
 def test_a_commit_that_changes_nothing_does_not_keep_it_busy(
     db: Database, stream: ViewStream
 ) -> None:
-    """Truncating what is empty, overwriting with nothing, a row as it was."""
+    """Truncating an empty table, overwriting it with nothing, writing an equal row."""
     for _ in range(2):
         db.sql("TRUNCATE TABLE t")
         stream.processAllAvailable()
@@ -197,8 +199,9 @@ def test_a_commit_that_changes_nothing_does_not_keep_it_busy(
 
 
 def test_a_view_that_fails_ends_it(db: Database, caplog: pytest.LogCaptureFixture) -> None:
-    """The error is raised to who waits, and logged as a line; the other views are moved; a new
-    stream goes on.
+    """The error is raised to waiting callers and logged in one line; other views are moved.
+
+    A new stream goes on.
     """
     db.sql("CREATE MATERIALIZED VIEW bad AS SELECT k, 1 DIV (v - 500) AS q FROM t")
     stream = db.stream()
@@ -211,7 +214,9 @@ def test_a_view_that_fails_ends_it(db: Database, caplog: pytest.LogCaptureFixtur
     assert not stream.isActive
     assert "DIVIDE_BY_ZERO" in str(stream.exception())
     assert stream.status["message"].startswith("Terminated with exception")
-    (line,) = (one for one in caplog.records if one.name == "relstate.connector.views.stream")
+    (line,) = (
+        record for record in caplog.records if record.name == "relstate.connector.views.stream"
+    )
     assert (line.levelname, line.exc_info) == ("ERROR", None)
     assert "DIVIDE_BY_ZERO" in line.getMessage()
     assert sums(db.store) == expected(db.store)
@@ -224,8 +229,8 @@ def test_a_view_that_fails_ends_it(db: Database, caplog: pytest.LogCaptureFixtur
     assert again.lastProgress["views"] == ["bad", "sums"]
 
 
-def test_what_is_there_now_and_no_more(db: Database) -> None:
-    """available_now takes in what is committed, then ends; with nothing to do, too."""
+def test_available_now(db: Database) -> None:
+    """It takes in what is committed, then ends, also if there is nothing."""
     put(db.store, 1, factor=5)
 
     assert db.stream(available_now=True).awaitTermination(120) is True
@@ -237,7 +242,7 @@ def test_what_is_there_now_and_no_more(db: Database) -> None:
 
 
 def test_a_trigger_interval_is_waited_for(db: Database) -> None:
-    """Changes between two triggers are one epoch of the view; stopping does not wait for one."""
+    """Changes between two triggers are one epoch of the view; stopping does not wait."""
     stream = db.stream(["sums"], trigger="2 seconds")
     wait_until(lambda: stream.status["message"] == "Waiting for next trigger")
     for number in range(3):
@@ -252,8 +257,8 @@ def test_a_trigger_interval_is_waited_for(db: Database) -> None:
     assert sums(db.store) == expected(db.store)
 
 
-def test_a_stream_that_cannot_be(db: Database) -> None:
-    """Unknown views, and triggers that are none, are refused at once."""
+def test_invalid_arguments(db: Database) -> None:
+    """Unknown views and invalid triggers are refused at once."""
     with pytest.raises(errors.ViewNotFoundError, match="nothing"):
         db.stream("nothing")
     with pytest.raises(errors.OptionError, match="trigger"):

@@ -1,4 +1,4 @@
-"""Tables that plans are made over, and what is in them."""
+"""Tables over which plans are made, and their rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def planned(spark: SparkSession, tables: FakeTables) -> Callable[[str], Material
 
 @pytest.fixture(scope="session")
 def rows(spark: SparkSession, tables: FakeTables) -> Mapping[str, DataFrame]:
-    """The rows of the tables, few of each value, many of them NULL; temporary views by name."""
+    """The rows of the tables, few different values, many NULLs; the names of temporary views by
+    table.
+    """
     from relstate.connector.types import struct_of
 
     chance = random.Random(4)

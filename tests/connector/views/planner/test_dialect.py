@@ -1,4 +1,4 @@
-"""Expressions are written again as they were read."""
+"""Expressions are written as they were read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from relstate.storage.schema.ddl import parse_type
 if TYPE_CHECKING:
     from relstate.connector.views.plan.materialize import Materialize
 
-# Of many kinds: what has a syntax of its own, what other dialects call otherwise, literals.
+# Of many kinds: special syntax, functions with other names in other dialects, literals.
 EXPRESSIONS = """
 a div 2 / 3 % 4
 extract(year FROM ts) + year(ts)
@@ -56,7 +56,7 @@ round(d, 2) + bround(d) + floor(d) + ceil(d, 1) + mod(a, 2) + pmod(a, 2)
 def test_an_expression_means_to_spark_what_it_meant(
     expression: str, planned: Callable[[str], Materialize]
 ) -> None:
-    """No function or literal is turned into another dialect's: the check at the door passes."""
+    """No function or literal is translated from another dialect: Spark sees no difference."""
     columns = (
         "SELECT id AS k, x AS a, d, g AS s, CAST(ts AS DATE) AS dt, ts, arr, m, "
         "named_struct('x', st.a, 'y', st.b) AS st, x > 1 AS b FROM t"
@@ -94,26 +94,26 @@ STRING COLLATE UTF8_LCASE
 
 @pytest.mark.parametrize("named", TYPES.strip().splitlines())
 def test_a_cast_to_any_type_is_read_as_it_is_written(named: str) -> None:
-    """Plans cast to types of all kinds, in Spark's words for them."""
+    """Plans contain casts to types of all kinds, in Spark's syntax."""
     data_type = parse_type(named)
     text = text_of(parse_expression(cast_text("NULL", data_type)))
     assert text.replace(" ", "") == cast_text("NULL", data_type).replace(" ", "")
 
 
 def test_parts_of_a_field_read_the_field() -> None:
-    """A dot behind a field leads into a struct: fields have no qualifiers."""
+    """A dot after a field selects a part of a struct: fields have no qualifiers."""
     assert columns_of(parse_expression("st.a.b + `st_2`.c + f(x -> x + d)")) == {"st", "st_2", "d"}
 
 
 def test_conditions_are_taken_apart_and_put_together() -> None:
-    """All of the parts together say what the whole did."""
+    """The conjunction of all parts means what the whole condition did."""
     whole = parse_expression("a AND (b OR c) AND (d AND e)")
     parts = list(conjuncts(whole))
-    assert [text_of(one) for one in parts] == ["a", "b OR c", "d", "e"]
+    assert [text_of(part) for part in parts] == ["a", "b OR c", "d", "e"]
     assert text_of(conjunction(parts)) == "a AND (b OR c) AND d AND e"
 
 
 def test_the_case_of_a_function_means_nothing_and_that_of_a_text_does() -> None:
-    """GROUP BY upper(g) is found as UPPER(g), but 'a' is not 'A'."""
+    """GROUP BY upper(g) equals UPPER(g), but 'a' is not 'A'."""
     assert meaning(parse_expression("(upper(g))")) == meaning(parse_expression("UPPER(g)"))
     assert meaning(parse_expression("'a'")) != meaning(parse_expression("'A'"))

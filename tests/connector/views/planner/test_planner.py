@@ -1,4 +1,4 @@
-"""The shapes of plans: what is read, where conditions go, which keys there are."""
+"""The shapes of plans: what is read, where conditions are applied, which keys there are."""
 
 # ruff: noqa: E501 - plans are wide
 
@@ -77,17 +77,15 @@ Materialize [id_3 AS id] key [_input, _id_4, _k_2, _g_2, _id_5] hidden [_input, 
 
 
 @pytest.mark.parametrize("query", list(SHAPES))
-def test_a_query_has_the_plan_that_one_would_draw(
-    query: str, planned: Callable[[str], Materialize]
-) -> None:
-    """Filters are above scans, joins read what they need, names are those of columns."""
+def test_a_query_has_the_expected_plan(query: str, planned: Callable[[str], Materialize]) -> None:
+    """Filters are above scans, joins read what they need, and fields have the names of columns."""
     assert "\n" + "\n".join(plan_lines(planned(query))) == SHAPES[query]
 
 
 def test_the_visible_columns_are_those_of_the_query(planned: Callable[[str], Materialize]) -> None:
-    """Names and types are Spark's, whatever the fields are called."""
+    """Names and types are Spark's, whatever the names of the fields."""
     plan = planned("SELECT sum(x), g AS `Total Name` FROM t GROUP BY g ORDER BY 1 DESC")
-    assert [(one.name, one.type) for one in plan.fields] == [
+    assert [(field.name, field.type) for field in plan.fields] == [
         ("sum(x)", types.BigInt()),
         ("Total Name", types.String()),
     ]
@@ -97,28 +95,28 @@ def test_the_visible_columns_are_those_of_the_query(planned: Callable[[str], Mat
 def test_a_column_named_as_a_keyword_has_a_field_that_is_none(
     planned: Callable[[str], Materialize],
 ) -> None:
-    """Expressions name fields without quotes, so no field reads as a word of SQL."""
+    """Expressions name fields without quotes, so no field is named as a keyword of SQL."""
     plan = planned("SELECT k, g, `order` + 1 AS `select`, `order` AS `null` FROM u")
     assert not {"order", "select", "null"} & set(plan.child.names)
     assert [name for name, _ in plan.visible] == ["k", "g", "select", "null"]
 
 
 def test_a_view_of_views_reads_their_hidden_keys(spark: SparkSession, store: Store) -> None:
-    """Tables of a store are found whatever their case; hidden columns are read for the key only."""
+    """Table names ignore case; hidden columns are read for the key only."""
     from relstate.connector.views.planner.analysis import StoreTables, Table
     from relstate.connector.views.planner.query import plan_view
 
     store.create_table("Orders", "id BIGINT, name STRING", primary_key=["id"], append_only=True)
-    found = StoreTables(store.state).find("orders")
-    assert found is not None
-    assert (found.name, found.primary_key, found.is_append_only) == ("Orders", ("id",), True)
-    assert StoreTables(store.state).find("other") is None
+    table = StoreTables(store.state).find("orders")
+    assert table is not None
+    assert (table.name, table.primary_key, table.is_append_only) == ("Orders", ("id",), True)
+    assert StoreTables(store.state).find("missing") is None
 
     class Views:
-        """One view, whose key the query does not see."""
+        """One view, part of whose key its query does not have."""
 
         def find(self, name: str) -> Table | None:
-            """Return it."""
+            """Return the view."""
             hidden = (types.Field("_id", types.BigInt()),)
             return Table(9, name, (types.Field("v", types.Int()),), ("_id",), False, hidden)
 

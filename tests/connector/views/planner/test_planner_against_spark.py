@@ -130,7 +130,7 @@ SELECT -x AS x, max(id) AS id FROM t GROUP BY x ORDER BY x + 1, id LIMIT 3
 
 
 def _bag(frame: DataFrame) -> Counter[str]:
-    """Return the rows, floats as far as sums of them agree."""
+    """Return the rows; floats are rounded, as their sums differ in the last digits."""
     return Counter(
         repr([round(value, 9) if isinstance(value, float) else value for value in row])
         for row in frame.collect()
@@ -144,12 +144,12 @@ def test_a_plan_run_as_a_batch_gives_the_rows_of_its_query(
     rows: Mapping[str, DataFrame],
     planned: Callable[[str], Materialize],
 ) -> None:
-    """A plan gives what Spark gives for its query, keys tell its rows apart, and JSON keeps it."""
+    """A plan gives Spark's rows of its query, its key is unique, and it round-trips as JSON."""
     plan = planned(query)
-    wanted = spark.sql(query)
-    found = evaluated(plan, rows)
-    assert found.columns == wanted.columns
-    assert _bag(found) == _bag(wanted)
+    expected = spark.sql(query)
+    actual = evaluated(plan, rows)
+    assert actual.columns == expected.columns
+    assert _bag(actual) == _bag(expected)
     text: Any = json.dumps(plan.to_json())
     assert plan_from_json(json.loads(text)) == plan
 
@@ -159,7 +159,7 @@ def test_inputs_of_a_union_are_cast_step_by_step(
     rows: Mapping[str, DataFrame],
     planned: Callable[[str], Materialize],
 ) -> None:
-    """An INT that met a DOUBLE before it met a STRING is written as a DOUBLE."""
+    """An INT that meets a DOUBLE before a STRING is written as a DOUBLE."""
     query = "SELECT x FROM t UNION ALL SELECT d FROM t UNION ALL SELECT g FROM t"
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:

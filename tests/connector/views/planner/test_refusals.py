@@ -1,4 +1,4 @@
-"""What a view cannot be, and the reason that is given."""
+"""Queries that cannot be views, and the reasons in the errors."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("query", list(REFUSED))
-def test_what_is_not_kept_is_refused_with_the_reason(
+def test_a_query_that_cannot_be_maintained_is_refused_with_the_reason(
     query: str, planned: Callable[[str], Materialize]
 ) -> None:
-    """No query is taken that would not stay equal to its rows, and the message says which part."""
+    """A view that could differ from its query is not created; the error names the part."""
     with pytest.raises(errors.UnsupportedStatementError) as caught:
         planned(query)
     assert REFUSED[query].lower() in str(caught.value).lower()
@@ -111,17 +111,17 @@ def test_what_is_not_kept_is_refused_with_the_reason(
     "expression",
     ["g = 'now'", "'today'", "ts > 'epoch'", "date'epoch'", "CAST(g AS DATE)", "ts > '2020-01-01'"],
 )
-def test_a_word_that_is_no_moment_stays(
+def test_texts_that_are_no_moments_are_allowed(
     expression: str, planned: Callable[[str], Materialize]
 ) -> None:
-    """'now' as a text is a word, 'epoch' is always the same, and a column is not constant."""
+    """'now' as a text, 'epoch', which never changes, and columns, which are not constant."""
     assert len(planned(f"SELECT id, {expression} AS v FROM t").visible) == 2
 
 
 def test_over_spark_connect_a_word_that_may_be_a_moment_is_refused(
     monkeypatch: pytest.MonkeyPatch, planned: Callable[[str], Materialize]
 ) -> None:
-    """Where Spark's plans cannot be seen nothing is taken that might depend on time."""
+    """Where Spark's plans are not visible, whatever might depend on time is refused."""
     from relstate.connector.views.planner.analysis import Analysis
 
     monkeypatch.setattr(Analysis, "reads_present_time", lambda *_: None)
@@ -130,10 +130,10 @@ def test_over_spark_connect_a_word_that_may_be_a_moment_is_refused(
     assert len(planned("SELECT id, g = 'nowhere' AS v FROM t").visible) == 2
 
 
-def test_a_table_of_another_place_is_not_found(
+def test_a_table_outside_of_the_store_is_not_found(
     spark: SparkSession, planned: Callable[[str], Materialize]
 ) -> None:
-    """A name that only Spark knows is no input of a view."""
+    """A name that only Spark knows is not an input of a view."""
     spark.range(3).createOrReplaceTempView("elsewhere")
     with pytest.raises(errors.TableNotFoundError, match="elsewhere"):
         planned("SELECT id FROM elsewhere")
@@ -144,7 +144,7 @@ def test_a_table_of_another_place_is_not_found(
 def test_a_function_of_a_user_is_refused(
     spark: SparkSession, planned: Callable[[str], Materialize]
 ) -> None:
-    """What a user has registered may give something else tomorrow."""
+    """A registered function may return something else tomorrow."""
     spark.sql("CREATE TEMPORARY FUNCTION doubled(x INT) RETURNS INT RETURN x * 2")
     try:
         with pytest.raises(errors.UnsupportedStatementError, match="Spark's own functions"):
@@ -154,7 +154,7 @@ def test_a_function_of_a_user_is_refused(
 
 
 def test_what_spark_refuses_is_its_own_error(planned: Callable[[str], Materialize]) -> None:
-    """An unknown column is told of in Spark's words."""
+    """An unknown column raises Spark's error."""
     from pyspark.errors import AnalysisException
 
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
@@ -164,7 +164,7 @@ def test_what_spark_refuses_is_its_own_error(planned: Callable[[str], Materializ
 def test_a_query_that_is_read_otherwise_is_refused(
     monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tables: FakeTables
 ) -> None:
-    """If what sqlglot writes is not what it read, the view is refused, not wrong."""
+    """If sqlglot does not write what it read, the view is refused, not wrong."""
     from relstate.connector.views.planner import analysis
     from relstate.connector.views.planner.query import plan_view
 
@@ -179,7 +179,7 @@ def test_a_query_that_is_read_otherwise_is_refused(
 def test_a_text_is_not_compared_with_a_number_out_of_ansi_mode(
     spark: SparkSession, planned: Callable[[str], Materialize]
 ) -> None:
-    """Spark's rules of old for them are not those of any one type, so a CAST is asked for."""
+    """Spark's legacy rules for them are those of no single type, so the error asks for a CAST."""
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
         with pytest.raises(errors.UnsupportedStatementError, match="CAST one side"):
