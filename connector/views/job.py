@@ -82,9 +82,9 @@ class ViewJob:
         """Return what the scans read in one of ``count`` parts, each of some of the vnodes."""
         return tuple(read.part(number, count) for read in self.reads)
 
-    def after(self, written: JobOutput, epoch: int) -> ViewJob:
+    def after(self, output: JobOutput, epoch: int) -> ViewJob:
         """Return the job that reads what was written, too, as if an epoch had committed it."""
-        states = tuple(_with_segments(plan, written.segments, epoch) for plan in self.states)
+        states = tuple(_with_segments(plan, output.segments, epoch) for plan in self.states)
         return replace(self, states=states)
 
     def step(self, operator: Operator) -> ExecutorStep:

@@ -36,14 +36,14 @@ def find_differences(runner: JobRunner, view_id: int) -> list[str]:
     state = store.state
     job = runner.job(state, view_id, ())
     empty = replace(job, states=tuple(replace(plan, segments=()) for plan in job.states))
-    rebuilt, written = _rebuild(runner, state, view_id, empty)
+    rebuilt, output = _rebuild(runner, state, view_id, empty)
     try:
         problems = [*_expiring_inputs(state, job.view)]
         for stored, expected in zip(job.states, rebuilt.states, strict=True):
             problems += _compare_table(stored, expected)
         return problems
     finally:
-        store.discard(written.segments)
+        store.discard(output.segments)
 
 
 def _rebuild(

@@ -54,7 +54,7 @@ class Round:
     def __init__(self, runner: JobRunner, state: StoreState) -> None:
         self._runner = runner
         self._state = state
-        self._written: dict[int, JobOutput] = {}
+        self._outputs: dict[int, JobOutput] = {}
         self._failed: set[int] = set()
         self._failures: list[Exception] = []
 
@@ -71,12 +71,12 @@ class Round:
                 if isinstance(result, Exception):
                     self._fail(job.view_id, result)
                 else:
-                    self._written[job.view_id] = result
+                    self._outputs[job.view_id] = result
         epoch = self._commit()
         if self._failures:
             raise self._failures[0]
-        names = tuple(sorted(map(self._state.name_of, self._written)))
-        rows = sum(written.rows for written in self._written.values())
+        names = tuple(sorted(map(self._state.name_of, self._outputs)))
+        rows = sum(output.rows for output in self._outputs.values())
         return Refreshed(epoch, self._state.epoch, names, rows)
 
     def _fail(self, view_id: int, error: Exception) -> None:
@@ -84,16 +84,16 @@ class Round:
         self._failures.append(view_failure(self._state.name_of(view_id), error))
 
     def _commit(self) -> int:
-        if not self._written:
+        if not self._outputs:
             return self._state.epoch
-        progress = [self._progress(view_id) for view_id in sorted(self._written)]
-        return self._runner.commit(list(self._written.values()), progress).epoch
+        progress = [self._progress(view_id) for view_id in sorted(self._outputs)]
+        return self._runner.commit(list(self._outputs.values()), progress).epoch
 
     def _progress(self, view_id: int) -> NewProgress:
         """Return how far a view is once this refresh is committed."""
         before, epoch = self._state.views[view_id], self._state.epoch
         inputs = tuple(
-            (table_id, None if table_id in self._written else epoch)
+            (table_id, None if table_id in self._outputs else epoch)
             for table_id, _ in before.progress.inputs
         )
         return NewProgress(before, epoch, inputs)
@@ -124,7 +124,7 @@ class Round:
     def _has_changes(self, view: CatalogView) -> bool:
         """Return whether an input of a view may have changed since the view took it in."""
         return any(
-            table_id in self._written or self._state.has_changed(table_id, epoch)
+            table_id in self._outputs or self._state.has_changed(table_id, epoch)
             for table_id, epoch in view.progress.inputs
         )
 
@@ -133,7 +133,7 @@ class Round:
         state = self._state
         taken_in = view.progress.epoch_of(scan.table_id)
         table = state.tables[scan.table_id]
-        pending = self._pending if scan.table_id in self._written else None
+        pending = self._pending if scan.table_id in self._outputs else None
         vnodes = range(state.settings.vnode_count)
         if table.data_epoch <= taken_in and pending is None:
             return ScanRead(scan, None, vnodes)
@@ -152,7 +152,7 @@ class Round:
     @property
     def _pending(self) -> Entry:
         """What has been written so far, as the commit that it is going to be."""
-        state, results = self._state, self._written.values()
+        state, results = self._state, self._outputs.values()
         return Entry(
             commit_id="pending",
             parent=state.commit_id,
@@ -160,7 +160,7 @@ class Round:
             time=state.time,
             started=state.time,
             operation="refresh",
-            added=tuple(segment for written in results for segment in written.segments),
+            added=tuple(segment for output in results for segment in output.segments),
         )
 
 

@@ -89,8 +89,8 @@ class JobRunner:
         count = -(-job.rows // PART_ROWS)
         if count > 1:
             try:
-                *_, (_, written) = self.run_parts(job, (job.part(n, count) for n in range(count)))
-                return written
+                *_, (_, output) = self.run_parts(job, (job.part(n, count) for n in range(count)))
+                return output
             except LASTING_ERRORS:
                 raise
             except Exception as error:
@@ -113,9 +113,9 @@ class JobRunner:
         total = JobOutput((), self._store.environment.now(), 0)
         try:
             for number, reads in enumerate(parts, 1):
-                written = self._run_once(replace(job, reads=reads))
-                total = total.followed_by(written)
-                job = job.after(written, self._store.epoch + number)
+                output = self._run_once(replace(job, reads=reads))
+                total = total.followed_by(output)
+                job = job.after(output, self._store.epoch + number)
                 yield job, total
         except Exception:
             self._store.discard(total.segments)
@@ -144,10 +144,10 @@ class JobRunner:
 
         ConflictError, TableNotFoundError if a view was dropped: what was written is removed.
         """
-        segments = tuple(segment for written in results for segment in written.segments)
+        segments = tuple(segment for output in results for segment in output.segments)
         proposal = Proposal(
             operation="refresh",
-            started=min(written.started for written in results),
+            started=min(output.started for output in results),
             data_change=bool(segments),
             segments=segments,
             progress=tuple(progress),

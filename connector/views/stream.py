@@ -55,8 +55,8 @@ class ViewStream:
         self._stopping = Event()
         self._ended = Event()
         self._idle = Event()
-        self._refreshes = Condition()
-        self._begun = self._done = 0
+        self._refreshing = Condition()
+        self._refreshes_begun = self._refreshes_done = 0
         self._failure: Exception | None = None
         self._message = "Initializing"
         self._thread = Thread(target=self._run, name=f"relstate views {self._id}", daemon=True)
@@ -127,9 +127,9 @@ class ViewStream:
         while self.isActive and self._is_behind_of(epoch):
             self._ended.wait(_POLL)
         # The refresh whose commit this is has yet to report its progress.
-        with self._refreshes:
-            begun = self._begun
-            self._refreshes.wait_for(lambda: self._done >= begun)
+        with self._refreshing:
+            begun = self._refreshes_begun
+            self._refreshing.wait_for(lambda: self._refreshes_done >= begun)
         if self._failure is not None:
             raise self._failure
 
@@ -166,15 +166,15 @@ class ViewStream:
 
     def _refresh_once(self) -> None:
         """Refresh the views and report what was done, between two counts."""
-        with self._refreshes:
-            self._begun += 1
+        with self._refreshing:
+            self._refreshes_begun += 1
         try:
             if self._is_behind():
                 self._refresh()
         finally:
-            with self._refreshes:
-                self._done += 1
-                self._refreshes.notify_all()
+            with self._refreshing:
+                self._refreshes_done += 1
+                self._refreshing.notify_all()
 
     def _refresh(self) -> None:
         self._message = "Processing new data"
