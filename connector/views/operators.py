@@ -41,9 +41,8 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
 MAX_DEPTH = 200
 """How deep lists and objects may be nested in the JSON of a plan: far from Python's own limit."""
 
-_NODES: Mapping[str, type[Node]] = {
-    node.operator: node for node in (Scan, Project, Filter, Union, *EXECUTORS)
-}
+_STATELESS: tuple[type[Node], ...] = (Scan, Project, Filter, Union)
+_NODES: Mapping[str, type[Node]] = {node.operator: node for node in (*_STATELESS, *EXECUTORS)}
 _LONGEST_PROBLEM = 200
 
 
