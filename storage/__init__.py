@@ -15,11 +15,12 @@ from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
 from .codec.row import RowCodec
-from .environment import Environment, environment_of, local_folder
+from .environment import Environment, environment_of
 from .feed.columns import CHANGE_TYPE, adds_row, feed_fields
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
 from .instant import iso_time, moment_of, parse_instant
+from .location import local_folder
 from .log.entry import (
     Entry,
     SegmentRecord,

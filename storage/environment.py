@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol, TypeAlias
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .errors import ClockError, FilesystemError, OptionError, StorageFullError, UnknownOutcomeError
+from .errors import ClockError, FilesystemError, StorageFullError, UnknownOutcomeError
+from .location import local_folder
 
 # How far clocks of machines and file systems may differ, in microseconds.
 CLOCK_TOLERANCE = 60 * 1_000_000
@@ -375,45 +374,9 @@ class LocalEnvironment:
         return os.urandom(16).hex()
 
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_LOCAL_FILE = re.compile(r"(?i:file):(?://(?i:localhost)?)?(/(?:[^/].*)?)", re.DOTALL)
-
-
 def environment_of(path: str | os.PathLike[str]) -> Environment:
     """Return the environment of the store at a user's path. OptionError as of `local_folder`."""
     return LocalEnvironment(local_folder(path))
-
-
-def local_folder(path: str | os.PathLike[str]) -> str:
-    """Return the local folder that a user's path names: a plain path, or a URI of scheme ``file``.
-
-    A URI is percent-decoded. OptionError for another scheme or host, a NUL or an empty path.
-    """
-    text = path if isinstance(path, str) else _path_text(path)
-    if not text.strip() or "\0" in text:
-        what = "contains a NUL character" if text.strip() else "is empty"
-        raise OptionError(f"the path of the store, {text!r}, {what}: name a local folder")
-    uri = _LOCAL_FILE.fullmatch(text)
-    if uri is not None:
-        return local_folder(unquote(uri[1], errors="surrogateescape")) if "%" in text else uri[1]
-    scheme = _SCHEME.match(text)
-    if scheme is None:
-        return text
-    if scheme[1].lower() == "file":
-        raise OptionError(
-            f"{text!r} is not a file URI of this machine: write file:///absolute/path"
-        )
-    raise OptionError(
-        f"{text!r} has the scheme {scheme[1]!r}, and relstate stores data only in local folders: "
-        f"give a path or a file: URI (a folder of this name is './{text}')"
-    )
-
-
-def _path_text(path: object) -> str:
-    text = os.fspath(path) if isinstance(path, os.PathLike) else None
-    if not isinstance(text, str):
-        raise OptionError(f"the path of the store is {path!r}: give a string or a pathlib.Path")
-    return text
 
 
 def _check_clock(path: str, time: int, file_time: int) -> None:

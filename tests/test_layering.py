@@ -40,9 +40,9 @@ DOORS = ("storage/environment.py", "connector/cli/surroundings.py")
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "paths", "environment", "syntax", "instant", "schema", "codec", "predicate",
-        "log", "segment", "table", "read_plan", "feed", "maintenance", "check", "alteration",
-        "epochs", "catalog", "snapshot", "writing", "store",
+        "errors", "paths", "location", "environment", "syntax", "instant", "schema", "codec",
+        "predicate", "log", "segment", "table", "read_plan", "feed", "maintenance", "check",
+        "alteration", "epochs", "catalog", "snapshot", "writing", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",
@@ -86,6 +86,7 @@ PURE = (
     "io.BytesIO",
     "io.StringIO",
     "os.PathLike",
+    "os.fsencode",
     "os.fspath",
     "os.getpid",
     "os.register_at_fork",

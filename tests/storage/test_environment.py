@@ -22,7 +22,6 @@ from relstate.storage.environment import (
 from relstate.storage.errors import (
     CommitError,
     FilesystemError,
-    OptionError,
     StorageFullError,
     UnknownOutcomeError,
 )
@@ -401,49 +400,6 @@ def test_an_unknown_outcome_is_not_an_error_of_storage() -> None:
     """Who handles trouble with files does not swallow an unknown outcome by accident."""
     assert issubclass(UnknownOutcomeError, CommitError)
     assert not issubclass(UnknownOutcomeError, FilesystemError)
-
-
-# The environment of a user's path
-
-
-@pytest.mark.parametrize(
-    ("path", "folder"),
-    [
-        ("/data/shop", "/data/shop"),
-        (Path("/data/shop"), "/data/shop"),
-        ("/data/a%20b", "/data/a%20b"),
-        ("/data/s3://x", "/data/s3:/x"),
-        ("./s3:x", f"{os.getcwd()}/s3:x"),
-        ("c:x", f"{os.getcwd()}/c:x"),
-        ("file:/data/shop", "/data/shop"),
-        ("file:///data/a%20b%25c", "/data/a b%c"),
-        ("FILE://LocalHost/data/shop", "/data/shop"),
-    ],
-)
-def test_a_path_or_a_file_uri_names_a_local_folder(path: str | Path, folder: str) -> None:
-    """A URI of the scheme file is percent-decoded, a plain path is taken as it is."""
-    assert environment_of(path).location("") == folder
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("s3://bucket/shop", "scheme 's3'"),
-        ("hdfs:/shop", "scheme 'hdfs'"),
-        ("s3a:shop", "scheme 's3a'"),
-        ("file://host/shop", "file:///"),
-        ("file:shop", "file:///"),
-        ("", "empty"),
-        ("/data/a\0b", "NUL"),
-        ("file:///a%00b", "NUL"),
-        (5, "5"),
-        (b"/data", "/data"),
-    ],
-)
-def test_no_other_path_becomes_a_folder(path: str, words: str) -> None:
-    """Another scheme, host or type is refused by name, before anything is made."""
-    with pytest.raises(OptionError, match=words):
-        environment_of(path)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_ours() -> None:
