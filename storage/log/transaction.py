@@ -169,19 +169,21 @@ def _is_done(state: StoreState, transaction: Transaction) -> bool:
 
 def _check_reads(log: Log, reads: Reads, after: int, state: StoreState) -> None:
     for entry in log.entries(state, after + 1, state.epoch):
-        if entry.data_change and _conflicts(reads, entry, state):
+        if entry.data_change and _conflicts(log, reads, entry, state):
             raise ConflictError(
                 f"epoch {entry.epoch} ({entry.operation}) changed what was read at epoch "
                 f"{reads.epoch}, or was vacuumed since; nothing was committed: read again and retry"
             )
 
 
-def _conflicts(reads: Reads, entry: Entry, state: StoreState) -> bool:
+def _conflicts(log: Log, reads: Reads, entry: Entry, state: StoreState) -> bool:
     """Return whether a commit changed what was read; True if a vacuum has removed its files."""
     try:
         return reads.conflicts(entry)
     except (SegmentMissingError, EpochExpiredError):
-        if entry.epoch < state.oldest_epoch:
+        # The vacuum may be newer than ``state``. The rows before the commit, which are in the epoch
+        # before it, may have been needed too.
+        if entry.epoch - 1 < log.refresh(state).oldest_epoch:
             return True
         raise
 

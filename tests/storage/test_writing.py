@@ -1,4 +1,4 @@
-"""Rows handed to `Store.write` and `Store.delete`: what is taken, and what is refused in words."""
+"""Rows that one process writes: which are accepted, and when a strict writer conflicts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.errors import DataError, UsageError
-from support.stores import contents
+from relstate.storage.errors import ConflictError, DataError, UsageError
+from relstate.storage.paths import entry_path
+from support.faulty_environment import FaultyEnvironment
+from support.races import Before
+from support.stores import contents, upsert
 
 ROWS = pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]})
 
@@ -88,3 +91,42 @@ def test_a_reader_that_fails_leaves_nothing(filled: Store, error: type[Exception
     assert filled.epoch == epoch
     assert contents(filled, "t") == []
     assert filled.check().problems == ()
+
+
+@pytest.mark.parametrize("has_read", [True, False])
+def test_a_strict_commit_after_a_vacuum_is_a_conflict(filled: Store, has_read: bool) -> None:
+    """The changes since can no longer be compared: the writer has to read again."""
+    upsert(filled, "t", [(5, "old")])
+    table = filled.state_table("t", strict=True)
+    if has_read:
+        assert table.get_row(77) is None
+    table.insert([77, "mine"])
+    upsert(filled, "t", [(5, "new")])
+    filled.compact()
+    filled.vacuum(retention=0)
+
+    with pytest.raises(ConflictError, match="vacuumed since; nothing was committed"):
+        table.commit()
+    assert filled.table("t").get(77) is None
+
+
+def test_a_strict_commit_during_a_vacuum_is_a_conflict(filled: Store) -> None:
+    """Files may disappear while the commit compares its reads with them."""
+
+    def expire() -> None:
+        filled.compact()
+        filled.vacuum(retention=0)
+
+    upsert(filled, "t", [(7, "old")])
+    newest, following = entry_path(filled.epoch + 1), entry_path(filled.epoch + 2)
+    # After the writer saw that nothing follows the newest commit, and before it compares.
+    vacuum = Before(f"look for {newest}", expire, after=f"look for {following}")
+    slow = Store.open(filled.path, environment=FaultyEnvironment(filled.path, before=vacuum))
+    table = slow.state_table("t", strict=True)
+    table.update([7, "old"], [7, "mine"])
+    upsert(filled, "t", [(7, "other")])
+
+    with pytest.raises(ConflictError, match="or was vacuumed since; nothing was committed"):
+        table.commit()
+    assert vacuum.happened
+    assert filled.table("t").get(7) == (7, "other")

@@ -467,19 +467,3 @@ def test_a_vacuum_under_which_a_view_begins_looks_again(viewed: Store, clock: Ma
     assert slow.vacuum(retention=0).oldest_epoch == begun
     assert others.happened
     assert contents(viewed, "t", begun) == _ROWS
-
-
-@pytest.mark.parametrize("has_read", [True, False])
-def test_a_strict_commit_that_a_vacuum_overtook_is_a_conflict(store: Store, has_read: bool) -> None:
-    """What was changed meanwhile cannot be compared any more: read again, no backup helps."""
-    table = store.state_table("t", strict=True)
-    if has_read:
-        assert table.get_row(77) is None
-    table.insert([77, "mine"])
-    upsert(store, "t", [(5, "other")])
-    store.compact()
-    store.vacuum(retention=0)
-
-    with pytest.raises(ConflictError, match="vacuumed since; nothing was committed"):
-        table.commit()
-    assert store.table("t").get(77) is None
