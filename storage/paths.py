@@ -18,8 +18,7 @@ Does not know: what the files hold.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 LOG = "_log"
 ARCHIVE = "_archive"
@@ -35,8 +34,7 @@ _SEGMENT_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}", re.ASCII)
 _SEGMENT_SUFFIX = ".lmdb"
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(NamedTuple):
     """The kind and epoch that the name of a file in the log's folder states."""
 
     kind: Literal["entry", "checkpoint"]
@@ -91,9 +89,10 @@ def is_segment_name(name: str) -> bool:
 def parse_log_file(file: str) -> LogFile | None:
     """Return the kind and epoch of a file in the log's folder; None if it is not the log's."""
     match = _LOG_FILE.fullmatch(file)
-    if match is None or int(match[1]) == 0:
+    epoch = 0 if match is None else int(match[1])
+    if match is None or epoch == 0:
         return None
-    return LogFile("checkpoint" if match[2] else "entry", int(match[1]))
+    return LogFile("checkpoint" if match[2] else "entry", epoch)
 
 
 def is_temporary(file: str) -> bool:

@@ -25,7 +25,7 @@ from .entry import (
     check_format,
     check_settings,
     check_time,
-    malformed_content,
+    malformed_error,
 )
 from .frame import seal, unseal
 from .state import CatalogTable, PlacedSegment, StoreState, check_mapping
@@ -47,9 +47,11 @@ def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
     """
     value, lines = unseal("checkpoint", data, location)
     check_format(value, location)
-    with malformed_content(location, "checkpoint"):
+    try:
         state = _from_json(value, lines)
         _check_values(state)
+    except Exception as error:
+        raise malformed_error(location, "checkpoint", error) from error
     if state.epoch != epoch:
         raise CorruptionError(
             f"{location}: it holds the state of epoch {state.epoch}, not of epoch {epoch}; "

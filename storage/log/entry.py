@@ -8,8 +8,7 @@ FormatVersionError. Does not know: where entries are stored, and what state they
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -350,10 +349,12 @@ def decode_entry(data: bytes, epoch: int, location: str) -> Entry:
     """
     value, lines = unseal("entry", data, location)
     check_format(value, location)
-    with malformed_content(location, "log entry"):
+    try:
         entry = Entry.from_json(value)
         check_types(entry)
         _check_values(entry)
+    except Exception as error:
+        raise malformed_error(location, "log entry", error) from error
     if entry.epoch != epoch or lines:
         raise CorruptionError(
             f"{location}: it is the entry of epoch {entry.epoch}, not of epoch {epoch}; the file "
@@ -415,20 +416,14 @@ def check_record(record: SegmentRecord) -> None:
             raise ValueError(f"statistics {table!r:.200}")
 
 
-@contextmanager
-def malformed_content(location: str, kind: str) -> Iterator[None]:
-    """Turn whatever decoding a file's JSON raises into a CorruptionError that names the file.
+def malformed_error(location: str, kind: str, error: Exception) -> CorruptionError:
+    """Return the error for a file whose JSON cannot be decoded; ``error``: what decoding raised.
 
     A right checksum says only that the file is as it was written, whoever wrote it.
     """
-    try:
-        yield
-    except (CorruptionError, AssertionError):
-        raise
-    except Exception as error:
-        raise CorruptionError(
-            f"{location}: its content is not a {kind} ({error!r:.300}): restore it from a backup"
-        ) from error
+    return CorruptionError(
+        f"{location}: its content is not a {kind} ({error!r:.300}): restore it from a backup"
+    )
 
 
 def check_format(value: Any, location: str) -> None:

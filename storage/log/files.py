@@ -59,11 +59,11 @@ class LogFiles:
             if self.environment.exists(""):
                 raise NotAStoreError(f"{root}: this is not a store, it has no {LOG}") from None
             raise StoreNotFoundError(f"{root}: there is nothing here: create the store") from None
-        files = [file for file in map(parse_log_file, names) if file is not None]
-        return Listing(
-            tuple(file.epoch for file in files if file.kind == "checkpoint"),
-            tuple(file.epoch for file in files if file.kind == "entry"),
-        )
+        epochs: dict[str, list[int]] = {"checkpoint": [], "entry": []}
+        for file in map(parse_log_file, names):
+            if file is not None:
+                epochs[file.kind].append(file.epoch)
+        return Listing(tuple(epochs["checkpoint"]), tuple(epochs["entry"]))
 
     def entry(self, epoch: int) -> Entry:
         """Return the entry in an epoch's slot. FileNotFoundError if there is none.

@@ -58,10 +58,18 @@ def unseal(label: str, data: bytes, location: str) -> tuple[Any, list[bytes]]:
             "restore it from a backup"
         )
     try:
-        return json.loads(first[len(opening) : -1], parse_constant=_refuse_constant), lines
+        return parse(first[len(opening) : -1]), lines
     except (ValueError, RecursionError) as error:
         raise CorruptionError(f"{location}: its content is not JSON ({error!r:.200})") from error
 
 
+def parse(data: bytes) -> Any:
+    """Return the JSON value of canonical bytes. ValueError, RecursionError."""
+    return _DECODER.decode(data.decode("ascii"))
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
