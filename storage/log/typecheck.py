@@ -26,7 +26,8 @@ def check_types(value: Any) -> bool:
 
     Return True.
     """
-    return _compiled(type(value))(value)
+    cls: type = type(value)
+    return _compiled(cls)(value)
 
 
 @cache
