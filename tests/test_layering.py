@@ -216,7 +216,7 @@ def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> No
     [
         ("storage/log.py", "from relstate.vnode import xxhash64\nfrom .entry import Entry"),
         ("connector/sink.py", "from relstate.storage import Store\nimport pyspark.sql"),
-        ("connector/source/reader.py", "from relstate.connector import Options"),
+        ("connector/source/read.py", "from relstate.connector import Options"),
         ("package/relstate/__init__.py", "from relstate.storage import Store"),
         ("package/relstate/__init__.py", "from relstate.storage.errors import *"),
         ("package/pyspark_relstate/__init__.py", "from relstate.connector import Source"),

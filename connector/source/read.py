@@ -1,34 +1,62 @@
-"""Planning a read: from the options of one to its schema and its reader.
+"""Batch reads: of a table at one epoch, or of what changed in a range of epochs.
 
-Promises: the epoch is chosen once, here; what cannot be read fails here, on the driver, before a
-task runs.
-Does not know: Spark's session. There is none in the processes that plan.
+Promises: the epochs are chosen once, when the read is planned; all tasks of it see these, however
+long they wait, and none reads the log. What cannot be read fails on the driver, before a task runs.
+Batches have exactly the Arrow schema that Spark expects. A bound of a change feed that is a version
+must be an epoch that can be read; one that is a time means the first commit at or after it, or the
+last at or before it, and there may be none. All changes come under the table's schema at the end of
+the range.
+Does not know: Spark's session, which the processes that plan do not have; how rows are stored, or
+how changes are found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from relstate.connector import catalog_table
-from relstate.connector.failure import strip_traceback
+from relstate.connector.failure import strip_traceback, strip_tracebacks
 from relstate.connector.options import (
+    Bound,
+    FeedOptions,
     ReadOptions,
     any_feed_options,
     feed_options,
     is_feed,
     read_options,
 )
-from relstate.connector.types import arrow_schema_of, check_readable, named_columns, struct_type
-from relstate.storage import Predicate, ReadPlan, Store
+from relstate.connector.types import (
+    arrow_schema_of,
+    check_feed_readable,
+    check_readable,
+    named_columns,
+    struct_of,
+    struct_type,
+)
+from relstate.storage import (
+    FeedPlan,
+    FeedSnapshot,
+    Predicate,
+    ReadPlan,
+    Store,
+    TableSchema,
+    cast,
+    errors,
+    feed_fields,
+)
 
-from .feed import feed_schema, plan_feed_reader
-from .reader import PARTITION_BYTES, TableReader, check_columns
-
+# Stored bytes per partition by default: a task of Spark costs as much as reading 1 MiB.
+PARTITION_BYTES = 32 << 20
 # So many keys, looked up singly, make a partition.
 PARTITION_POINTS = 4096
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @strip_traceback
@@ -92,3 +120,142 @@ def default_read_partitions(plan: ReadPlan) -> int:
     if pruning.ranges != 0:
         return most
     return max(1, min(most, -(-pruning.points // PARTITION_POINTS)))
+
+
+# --- The reader ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VnodePartition(InputPartition):
+    """What one task reads: the vnodes of one parallel unit."""
+
+    vnodes: tuple[range, ...]
+
+
+class TableReader(DataSourceReader):
+    """Reads one plan, in ``partitions``, as batches of ``schema``. Pickled to the tasks."""
+
+    def __init__(self, plan: ReadPlan | FeedPlan, partitions: int, schema: pa.Schema) -> None:
+        self._plan = plan
+        self._partitions = partitions
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition for each parallel unit of the vnode mapping."""
+        return [VnodePartition(vnodes) for vnodes in self._plan.partitions(self._partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the visible rows of a partition."""
+        assert isinstance(partition, VnodePartition)
+        return batches_of(self._plan, partition.vnodes, self._schema)
+
+
+def batches_of(
+    plan: ReadPlan | FeedPlan | FeedSnapshot, vnodes: tuple[range, ...], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a plan in some vnodes to Spark, as batches of ``schema``."""
+    return strip_tracebacks(_in_schema(batch, schema) for batch in plan.read(vnodes))
+
+
+def check_columns(names: Sequence[str] | None, schema_names: Sequence[str]) -> None:
+    """OptionError if the option 'columns' and the schema that was given name other columns."""
+    if names is not None and [n.lower() for n in names] != [n.lower() for n in schema_names]:
+        raise errors.OptionError(
+            f"option 'columns' names {', '.join(names)}, and the schema given names "
+            f"{', '.join(schema_names)}; give one of them"
+        )
+
+
+def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch under Spark's schema, which may spell names and NULLs differently."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        cast.exact_cast(column.type, field.type)(column)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+# --- Change feeds --------------------------------------------------------------------------------
+
+
+def feed_schema(options: FeedOptions) -> StructType:
+    """Return the schema of a feed with these options."""
+    with Store.open(options.path) as store:
+        schema = _schema_at(store, options.table, last_epoch(store, options.end))
+    return struct_of(feed_fields(schema, options.columns))
+
+
+def plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
+    """Return the reader of the columns of ``schema`` over the range of epochs chosen now.
+
+    The errors of `Store.feed_plan`; SchemaMismatchError for columns that the feed does not have.
+    """
+    with Store.open(options.path) as store:
+        last = last_epoch(store, options.end)
+        first = min(first_epoch(store, options.start), last + 1)
+        names = checked_names(_schema_at(store, options.table, last), options, schema)
+        plan = feed_plan(store, options, first, last, names)
+    partitions = options.partitions or default_partitions(plan)
+    return TableReader(plan, partitions, arrow_schema_of(schema))
+
+
+def feed_plan(
+    store: Store, options: FeedOptions, first: int, last: int, names: Sequence[str]
+) -> FeedPlan:
+    """Return the plan of the changes from one epoch to another, in the form the options name."""
+    return store.feed_plan(
+        options.table,
+        first,
+        last,
+        deduplication=options.deduplication,
+        update_images=options.update_images,
+        columns=names,
+    )
+
+
+def checked_names(table: TableSchema, options: FeedOptions, schema: StructType) -> tuple[str, ...]:
+    """Return the names of the columns of ``schema``. Errors if a feed of the table lacks one."""
+    names = tuple(field.name for field in check_feed_readable(table, schema))
+    check_columns(options.columns, names)
+    return names
+
+
+def default_partitions(plan: FeedPlan | FeedSnapshot) -> int:
+    """Return how many tasks read a plan by default."""
+    return max(1, -(-plan.stored_bytes // PARTITION_BYTES))
+
+
+def _schema_at(store: Store, table: str, epoch: int) -> TableSchema:
+    return store.read_plan(table, epoch=epoch).definition.schema
+
+
+def first_epoch(store: Store, start: Bound) -> int:
+    """Return the first epoch within a start; the one after the latest if there is none yet.
+
+    EpochNotFoundError for a version in the future, EpochExpiredError for the time of a
+    commit that has expired.
+    """
+    if start.version is not None:
+        store.state.check_epoch(start.version)
+        return start.version if start.inclusive else start.version + 1
+    assert start.time is not None
+    try:
+        return store.epoch_at(start.time - _MICROSECOND if start.inclusive else start.time) + 1
+    except errors.EpochNotFoundError:
+        return 1
+
+
+def last_epoch(store: Store, end: Bound) -> int:
+    """Return the last epoch within an end, the latest if there is no end.
+
+    EpochNotFoundError for a version in the future or a time before the first commit,
+    EpochExpiredError for one that has expired.
+    """
+    if end.version is not None:
+        store.state.check_epoch(end.version)
+        return end.version if end.inclusive else end.version - 1
+    if end.time is None:
+        return store.epoch
+    return store.epoch_at(end.time if end.inclusive else end.time - _MICROSECOND)

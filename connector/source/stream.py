@@ -34,8 +34,7 @@ from relstate.connector.options import FeedOptions, feed_stream_options
 from relstate.connector.types import arrow_schema_of
 from relstate.storage import FeedPlan, FeedSnapshot, Store, TableDefinition, errors
 
-from .feed import checked_names, default_partitions, feed_plan, first_epoch
-from .reader import batches_of
+from .read import batches_of, checked_names, default_partitions, feed_plan, first_epoch
 
 
 @dataclass(frozen=True, slots=True)
