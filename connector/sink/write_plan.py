@@ -27,8 +27,7 @@ from relstate.storage import (
 
 from .merge_schema import merge_schema, mismatch_error
 from .metadata_columns import OperationColumn, RowExpiry, check_order
-from .write_job import WriteJob
-from .writer import BatchWriter, StreamWriter
+from .write import BatchWriter, StreamWriter, WriteJob
 
 
 @strip_traceback

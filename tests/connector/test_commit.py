@@ -8,13 +8,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from relstate.connector.sink.commit import (
+from relstate.connector.sink.write import (
+    WriteJob,
     commit_batch,
     commit_microbatch,
     make_proposal,
     sorted_reports,
 )
-from relstate.connector.sink.write_job import WriteJob
 from relstate.connector.task_report import ReportMessage, TaskIdentity, TaskReport
 from relstate.storage import Store
 from relstate.storage.errors import LostMessageError, RepeatedWriteError, SessionError

@@ -1,0 +1,232 @@
+"""A write through Spark: what its tasks do, and how the driver commits what they wrote.
+
+Promises: all that the tasks wrote becomes visible at one epoch, or nothing does; a task that is run
+again leaves an unused file and never a row; a task that does not report fails the write; a write
+that is known to have been committed before is left out. Of several rows of one key the last by
+(partition, position in it) wins.
+Does not know: how a write is planned, or how a commit wins its race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from relstate.connector import catalog_table
+from relstate.connector.failure import strip_traceback
+from relstate.connector.task_report import TaskIdentity, TaskReport, received_reports
+from relstate.storage import (
+    Proposal,
+    SegmentRecord,
+    Store,
+    TableWriter,
+    Transaction,
+    WriteTarget,
+    environment_of,
+    errors,
+)
+
+from .metadata_columns import OperationColumn, RowExpiry
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """What is written where. It is sent to the tasks.
+
+    ``overwrite``: the rows replace all others. ``is_done``: the write was committed before, so
+    nothing is written.
+    """
+
+    target: WriteTarget
+    operations: OperationColumn | None
+    overwrite: bool
+    application: str | None
+    version: int | None
+    is_done: bool = False
+    expiry: RowExpiry | None = None
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Write the rows of one task, and return what the driver needs to commit them.
+
+        OptionError where the write is part of a statement that creates a table of Spark's catalog.
+        """
+        started = environment_of(self.target.path).now()
+        identity = TaskIdentity.current()
+        if identity.is_nested:
+            catalog_table.refuse_creation()
+        return TaskReport(started, self._written(batches), identity)
+
+    def _written(self, batches: Iterator[pa.RecordBatch]) -> tuple[SegmentRecord, ...]:
+        with self.target.open() as writer:
+            for batch in batches:
+                if batch.num_rows and not self.is_done:
+                    self._write(writer, batch)
+            return writer.finish()
+
+    def _write(self, writer: TableWriter, batch: pa.RecordBatch) -> None:
+        kinds = ttls = None
+        if self.expiry is not None:
+            batch, ttls = self.expiry.split(batch)
+        if self.operations is not None and ttls is None:
+            batch, kinds = self.operations.split(batch)
+        elif self.operations is not None:
+            # Rows may be removed: the TTLs go through as a column.
+            batch, kinds = self.operations.split(batch.append_column(_TTL, ttls))
+            ttls = batch.column(_TTL)
+            batch = batch.drop_columns([_TTL])
+        writer.write(batch, kinds, ttls)
+
+
+# No column of a table has this name: it is not an identifier of SQL.
+_TTL = "\0ttl"
+
+
+# --- The commit -----------------------------------------------------------------------------------
+
+
+def commit_batch(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Commit what the tasks of a batch write wrote."""
+    reports = sorted_reports(messages)
+    if not job.is_done:
+        _commit(job, reports, _batch_transaction(job, reports))
+
+
+def commit_microbatch(
+    job: WriteJob, messages: Sequence[WriterCommitMessage | None], batch: int
+) -> None:
+    """Commit what the tasks of a micro-batch wrote, unless it or a later one was committed."""
+    reports = sorted_reports(messages)
+    writer = job.application or _query_of(reports)
+    _commit(job, reports, _transaction(job, reports, writer, batch))
+
+
+def sorted_reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    """Return the tasks' reports, at least one, by partition.
+
+    LostMessageError if one is missing, or two are of one partition.
+    """
+    reports = sorted(received_reports(messages), key=lambda report: report.identity.partition)
+    if len({report.identity.partition for report in reports}) < len(reports):
+        raise errors.LostMessageError("two tasks wrote one partition; nothing was committed")
+    return reports
+
+
+def make_proposal(
+    job: WriteJob, reports: Sequence[TaskReport], transaction: Transaction | None
+) -> Proposal | None:
+    """Return what to commit; None for an upsert without rows, which changes nothing."""
+    segments = tuple(segment for report in reports for segment in report.segments)
+    if not segments and not job.overwrite:
+        return None
+    table_id = job.target.definition.table_id
+    return Proposal(
+        operation="overwrite" if job.overwrite else "write",
+        started=min(report.started for report in reports),
+        segments=segments,
+        based_tables=(table_id,) if job.overwrite else (),
+        transactions=() if transaction is None else (transaction,),
+    )
+
+
+def _commit(job: WriteJob, reports: Sequence[TaskReport], transaction: Transaction | None) -> None:
+    proposed = make_proposal(job, reports, transaction)
+    if proposed is None:
+        return
+    definition = job.target.definition
+    with Store.open(job.target.path) as store:
+        if definition.table_id not in store.state.tables:
+            raise errors.TableNotFoundError(
+                f"the table {definition.name!r} was dropped during the write; nothing was committed"
+            )
+        store.commit(proposed)
+
+
+def _batch_transaction(job: WriteJob, reports: Sequence[TaskReport]) -> Transaction | None:
+    if job.version is None:
+        return None
+    return _transaction(job, reports, job.application or _query_of(reports), job.version)
+
+
+def _transaction(
+    job: WriteJob, reports: Sequence[TaskReport], writer: str, batch: int
+) -> Transaction:
+    return Transaction(writer, job.target.definition.table_id, batch, reports[0].identity.run)
+
+
+def _query_of(reports: Sequence[TaskReport]) -> str:
+    """Return the id of the streaming query of the tasks.
+
+    SessionError if they ran outside of a query, or if their run is unknown: the second write of a
+    batch could not be distinguished from a repetition.
+    """
+    identity = reports[0].identity
+    if identity.query is None:
+        raise errors.SessionError(
+            "cannot identify the streaming query of this write; set option 'txnAppId' when writing "
+            "outside a query, or in foreachBatch of Spark Connect"
+        )
+    if identity.run is None:
+        raise errors.SessionError(
+            "cannot identify the run of the streaming query of this write, because its job group "
+            "was changed: set no job group in foreachBatch before the write, or set option "
+            "'txnAppId'"
+        )
+    return identity.query
+
+
+# --- What Spark calls -----------------------------------------------------------------------------
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes one batch. Spark calls `write` in tasks, then `commit` or `abort` on the driver."""
+
+    def __init__(self, job: WriteJob) -> None:
+        self._job = job
+
+    @strip_traceback
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task."""
+        return self._job.run(iterator).message()
+
+    @strip_traceback
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make all rows visible at once."""
+        commit_batch(self._job, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Leave the files: a commit that failed may have landed; vacuum removes the others."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes one micro-batch. Spark creates one writer to plan and another one to commit."""
+
+    def __init__(self, job: WriteJob) -> None:
+        self._job = job
+
+    @strip_traceback
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task."""
+        return self._job.run(iterator).message()
+
+    @strip_traceback
+    def commit(
+        self,
+        messages: Sequence[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 - Spark's name
+    ) -> None:
+        """Make the rows of the micro-batch visible at once, unless they are already."""
+        commit_microbatch(self._job, messages, batchId)
+
+    def abort(
+        self,
+        messages: Sequence[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 - Spark's name
+    ) -> None:
+        """Leave the files: a commit that failed may have landed; vacuum removes the others."""
