@@ -3,13 +3,17 @@
 Promises: a statement is one epoch or nothing. What it read did not change up to its epoch, or it is
 run again, at most five times, and then fails. Statements of one `DmlRunner` that read and change
 one table run one after the other, so that they do not conflict with each other.
+
+A row counts as read if it met the condition with which its table was read. So a commit conflicts if
+a row that it changed meets the condition before or after the change; without a condition every row
+does.
 Does not know: how statements are written.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -23,12 +27,15 @@ from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
 from relstate.connector.sink.shuffle import shuffle_by_key, shuffle_by_vnode, writing_tasks
 from relstate.connector.task_report import NO_ROWS, RowCounts, TaskReport
 from relstate.storage import (
+    Entry,
     Proposal,
     ReadPlan,
     Reads,
     SegmentRecord,
+    StorageTable,
     Store,
     TableDefinition,
+    encoding_of,
     errors,
     moment_of,
     placed_in,
@@ -36,8 +43,7 @@ from relstate.storage import (
 
 from .dml import DmlStatement, Insert, Merge, Truncate
 from .dml_rows import DmlPlanner, DmlRows
-from .query_reader import QueryReader
-from .read_set import Created, ReadSet
+from .query_reader import QueryReader, Relation
 
 SCHEMA = (
     "epoch BIGINT NOT NULL, num_affected_rows BIGINT, num_inserted_rows BIGINT, "
@@ -212,3 +218,79 @@ def _check_allowed(statement: DmlStatement, definition: TableDefinition) -> None
         raise errors.AppendOnlyError(
             f"{name}: the table {definition.name!r} is append-only: it takes INSERT of new keys"
         )
+
+
+# --- What a statement read -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """What a statement read of a store: by relations, and the keys of ``created``.
+
+    ``created``: segments to be committed whose keys must be free; None if none need be.
+    """
+
+    store: Store
+    relations: tuple[Relation, ...]
+    created: Created | None = None
+
+    def is_changed_by(self, entry: Entry) -> bool:
+        """Tell whether a commit changed what was read."""
+        if any(_changes(self.store, relation, entry) for relation in self.relations):
+            return True
+        return self.created is not None and self.created.is_changed_by(self.store, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """Segments to be committed to the table of a plan, with keys that must be free."""
+
+    plan: ReadPlan
+    segments: tuple[SegmentRecord, ...]
+
+    def is_changed_by(self, store: Store, entry: Entry) -> bool:
+        """Tell whether a commit changed a row with one of their keys."""
+        definition = self.plan.definition
+        if not _touches(entry, definition.table_id):
+            return False
+        names = [column.name for column in definition.schema.key_columns]
+        encoding = encoding_of(definition, self.plan.vnode_count)
+        placed = placed_in(self.segments, entry.epoch, definition.table_id)
+        created_rows = StorageTable(store.environment, encoding, placed, lambda: 0)
+        batches = _changed_rows(store, self.plan, entry, names)
+        if batches is None:
+            return True
+        keys = (encoding.conform_keys(batch.select(names)) for batch in batches)
+        return any(len(created_rows.get_values(encoding.encode_keys(batch))) for batch in keys)
+
+
+def _changes(store: Store, relation: Relation, entry: Entry) -> bool:
+    definition = relation.plan.definition
+    if relation.is_pinned or not _touches(entry, definition.table_id):
+        return False
+    where = relation.where
+    if where is None or not where.columns:
+        return True
+    batches = _changed_rows(store, relation.plan, entry, where.columns)
+    return batches is None or any(where.mask(batch).true_count for batch in batches)
+
+
+def _touches(entry: Entry, table_id: int) -> bool:
+    removed = (*entry.dropped_tables, *entry.based_tables)
+    return table_id in removed or any(record.rows(table_id) for record in entry.added)
+
+
+def _changed_rows(
+    store: Store, plan: ReadPlan, entry: Entry, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch] | None:
+    """Return the rows, before and after, that a commit changed; None if they are unknown."""
+    definition = plan.definition
+    if definition.table_id in (*entry.dropped_tables, *entry.based_tables):
+        return None
+    try:
+        now = store.state_at(entry.epoch).table(definition.name).definition
+        if now.schema.version != definition.schema.version:
+            return None
+        return store.changes(definition.name, entry.epoch, entry.epoch, columns=columns)
+    except (errors.UsageError, errors.MissingError):
+        return None
