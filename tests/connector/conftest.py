@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store in a folder of its own, checked when the test is over."""
+    """An empty store in a folder of its own, checked after the test."""
     with relstate.create(str(tmp_path / "store")) as store:
         yield store
         assert store.check().problems == ()

@@ -1,4 +1,4 @@
-"""Append-only tables through Spark: every way of writing takes new keys, and nothing else."""
+"""The laws of append-only tables through Spark: every way of writing takes new keys only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows(spark: SparkSession, *values: tuple[int, str]) -> DataFrame:
 
 
 def test_batches_bring_new_keys_only(spark: SparkSession, store: Store, log: str) -> None:
-    """A batch with a key that is there, or twice in any tasks, is refused and names the key."""
+    """A batch with an existing key, or with a key twice, is refused; the error has the key."""
     save(rows(spark, (1, "ann"), (2, "bob")), store, log)
     for values in [(3, "joe"), (2, "eve")], [(3, "joe"), (4, "eve"), (3, "sue")]:
         for parts in (1, 3):
@@ -67,7 +67,7 @@ def test_a_repeated_micro_batch_is_skipped(
     tmp_path: Path,
     kind: str,
 ) -> None:
-    """Spark repeats a batch whose end it does not know of: its rows are there, and no conflict."""
+    """Spark repeats a batch if it does not know that it ended; its own rows are no conflict."""
     checkpoint = tmp_path / "checkpoint"
 
     def started() -> DataStreamWriter:
@@ -89,7 +89,7 @@ def test_a_repeated_micro_batch_is_skipped(
 def test_a_micro_batch_with_a_key_that_is_there_fails(
     spark: SparkSession, store: Store, log: str, feed: DataFrame, tmp_path: Path
 ) -> None:
-    """Another query that brings the same keys is refused."""
+    """Another query that writes the same keys is refused."""
     save(rows(spark, (2, "eve")), store, log)
     writer = feed.writeStream.format("relstate").option("path", store.path).option("table", log)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -1,4 +1,4 @@
-"""Changes from elsewhere: `apply_changes`, and Debezium's events as its source."""
+"""The laws of `apply_changes`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def users(db: Database) -> str:
 
 
 def changes(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
-    """Return changes, each (id, name, sequence, op), in partitions of their own."""
+    """Return changes, each (id, name, sequence, op), each in a partition of its own."""
     return spark.createDataFrame(list(rows), "id INT, name STRING, seq INT, op STRING").repartition(
         3
     )
 
 
 def apply(db: Database, source: DataFrame, **arguments: Any) -> Any:
-    """Apply changes as they are made here."""
+    """Apply changes as `changes` returns them."""
     defaults = {"column_list": ["id", "name"], "apply_as_deletes": DELETES, **arguments}
     return db.apply_changes("users", source, ["id"], "seq", **defaults)
 
@@ -54,7 +54,7 @@ def users_in(store: Store) -> dict[int, tuple[Any, ...]]:
 def test_the_greatest_sequence_counts(
     spark: SparkSession, db: Database, store: Store, users: str
 ) -> None:
-    """Whatever the order in which the changes of a key arrive, in a batch and over batches."""
+    """It wins in whatever order the changes of a key arrive, in one batch and over batches."""
     before = store.epoch
     first = [(1, "b", 2, "U"), (1, "a", 1, "I"), (2, "x", 5, "I"), (2, None, 9, "D")]
     apply(db, changes(spark, *first, (3, "c", 1, "I")))
@@ -70,7 +70,7 @@ def test_the_greatest_sequence_counts(
 def test_a_delete_is_not_undone_by_what_arrives_late(
     spark: SparkSession, db: Database, store: Store, users: str
 ) -> None:
-    """Also if the files were compacted in between."""
+    """The delete hides older changes even after the files were compacted."""
     apply(db, changes(spark, (1, "a", 1, "I"), (2, "b", 1, "I")))
     apply(db, changes(spark, (1, None, 5, "D")))
     store.compact()
@@ -83,7 +83,7 @@ def test_a_delete_is_not_undone_by_what_arrives_late(
 def test_one_row_of_a_key_is_written(
     spark: SparkSession, db: Database, store: Store, users: str
 ) -> None:
-    """However many changes of it a batch has."""
+    """A batch writes one row per key, however many changes of the key it has."""
     apply(db, changes(spark, *((1, str(number), number, "U") for number in range(50))))
 
     (placed,) = store.state.segments.values()
@@ -92,7 +92,7 @@ def test_one_row_of_a_key_is_written(
 
 
 def test_columns_are_chosen(spark: SparkSession, db: Database, store: Store, users: str) -> None:
-    """By what is listed or left out, as text or as columns; the rest is not stored."""
+    """The lists name the columns that are stored or left out, as text or as Column."""
     source = changes(spark, (1, "a", 1, "I")).withColumn("city", f.lit("Rome"))
     db.apply_changes(
         target="users",
@@ -116,7 +116,7 @@ _ODD_NAMES = ["x.y", "x`y", "`x`", "`", "l`.`m", "null"]
 def test_columns_may_have_any_names(
     spark: SparkSession, db: Database, store: Store, keys: list[str], values: list[str]
 ) -> None:
-    """Keys, values and versions, as text or as columns."""
+    """Keys, values and versions may have any names, as text or as Column."""
     quoted_keys, quoted_values = (
         ["`" + name.replace("`", "``") + "`" for name in names] for names in (keys, values)
     )
@@ -173,7 +173,7 @@ def test_arguments_that_do_not_fit_are_refused(
     error: type[Exception],
     text: str,
 ) -> None:
-    """Before anything is written, and with what to do."""
+    """Nothing is written, and the error says what to do."""
     defaults = {"column_list": ["id", "name"], "keys": ["id"], "sequence_by": "seq", **arguments}
 
     with pytest.raises(error, match=text):
@@ -181,7 +181,7 @@ def test_arguments_that_do_not_fit_are_refused(
 
 
 def test_a_table_without_a_version_column_is_refused(spark: SparkSession, db: Database) -> None:
-    """A late change could not be distinguished from a new one."""
+    """In such a table a late change cannot be distinguished from a new one."""
     db.sql("CREATE TABLE users (id INT PRIMARY KEY, name STRING)")
 
     with pytest.raises(OptionError, match="create it with version_column"):
@@ -191,7 +191,7 @@ def test_a_table_without_a_version_column_is_refused(spark: SparkSession, db: Da
 def test_a_change_needs_a_sequence_and_a_key(
     spark: SparkSession, db: Database, store: Store, users: str
 ) -> None:
-    """Without, it would be left out in silence."""
+    """A change without one is an error; it is not left out in silence."""
     with pytest.raises(NullValueError, match="sequence_by is NULL"):
         apply(db, changes(spark, (1, "a", None, "I")))
     with pytest.raises(NullKeyError):
@@ -202,7 +202,7 @@ def test_a_change_needs_a_sequence_and_a_key(
 def test_a_batch_may_be_applied_once(
     spark: SparkSession, db: Database, store: Store, users: str
 ) -> None:
-    """A job that is tried again under its name and number changes nothing."""
+    """A job that runs again under its name and number changes nothing."""
     source = changes(spark, (1, "a", 1, "I"))
     apply(db, source, txn_app_id="job", txn_version=1)
     epoch = store.epoch
@@ -212,7 +212,7 @@ def test_a_batch_may_be_applied_once(
 
 
 def test_a_stream_needs_a_checkpoint(spark: SparkSession, db: Database, users: str) -> None:
-    """Without one it would not know what it has applied."""
+    """Without a checkpoint the query could not know what it has applied."""
     stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS INT) AS id")
 
     with pytest.raises(OptionError, match="checkpoint"):

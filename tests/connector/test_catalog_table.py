@@ -1,4 +1,4 @@
-"""Temporary views and tables of Spark's catalog over relstate's tables."""
+"""The laws of temporary views and tables of Spark's catalog over relstate's tables."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def filled(spark: SparkSession, store: Store, orders: str) -> str:
-    """The table of orders with one of them."""
+    """The table of orders with one row."""
     save(orders_of(spark, (1, "ann")), store, orders)
     return orders
 
 
 @pytest.fixture(autouse=True)
 def clean_catalog(spark: SparkSession) -> Iterator[None]:
-    """Whatever a test makes in the catalog is dropped after it."""
+    """Drop what a test creates in the catalog."""
     yield
     for table in spark.catalog.listTables():
         kind = "VIEW" if table.isTemporary else "TABLE"
@@ -39,7 +39,7 @@ def options(store: Store, table: str, **others: str) -> str:
 
 
 def test_a_temporary_view_reads_and_writes(spark: SparkSession, store: Store, filled: str) -> None:
-    """INSERT INTO upserts, INSERT OVERWRITE replaces; the view stays at its epoch."""
+    """INSERT INTO upserts, INSERT OVERWRITE replaces; the view still reads its epoch."""
     make = f"CREATE OR REPLACE TEMP VIEW v USING relstate {options(store, filled)}"
     spark.sql(make)
     assert customers(spark.table("v")) == {1: "ann"}
@@ -65,7 +65,7 @@ def test_a_view_of_some_columns_cannot_be_written(
 
 
 def test_a_catalog_table_is_read_afresh(spark: SparkSession, store: Store, filled: str) -> None:
-    """Spark forgets its options; the schema it keeps remembers them, in every way of reading."""
+    """The catalog stores the options in the schema, and every way of reading uses them."""
     spark.sql(f"CREATE TABLE c USING relstate {options(store, filled)}")
     assert customers(spark.sql("SELECT * FROM c")) == {1: "ann"}
 
@@ -81,7 +81,7 @@ def test_a_catalog_table_is_read_afresh(spark: SparkSession, store: Store, fille
 def test_a_catalog_table_may_stay_at_an_epoch(
     spark: SparkSession, store: Store, filled: str
 ) -> None:
-    """All options of a read are remembered."""
+    """All options of a read are stored."""
     epoch = store.epoch
     others = {"versionAsOf": str(epoch), "columns": "customer,id"}
     spark.sql(f"CREATE TABLE c USING relstate {options(store, filled, **others)}")
@@ -94,14 +94,14 @@ def test_a_catalog_table_may_stay_at_an_epoch(
 def test_a_plain_read_carries_nothing_of_ours(
     spark: SparkSession, store: Store, filled: str
 ) -> None:
-    """Only the schema of a catalog table remembers options."""
+    """Only the schema of a catalog table has options in its metadata."""
     spark.sql(f"CREATE TEMP VIEW v USING relstate {options(store, filled)}")
 
     assert all(not field.metadata for field in spark.table("v").schema)
 
 
 def test_an_insert_must_say_where_to(spark: SparkSession, store: Store, filled: str) -> None:
-    """Spark does not; so it is refused with the remedy, which works."""
+    """Spark does not pass the path on; the error has the remedy, and the remedy works."""
     spark.sql(f"CREATE TABLE c USING relstate {options(store, filled)}")
     epoch = store.epoch
 
@@ -118,7 +118,7 @@ def test_an_insert_must_say_where_to(spark: SparkSession, store: Store, filled: 
 def test_an_insert_from_another_catalog_table_goes_astray_nowhere(
     spark: SparkSession, store: Store, filled: str
 ) -> None:
-    """Spark would pass on where the rows came from as if it were where they go."""
+    """Spark passes the options of the table that is read; rows must not be written there."""
     store.create_table(
         "copy",
         "id BIGINT, customer STRING NOT NULL, amount DECIMAL(12,2), note STRING",
@@ -145,7 +145,7 @@ def test_an_insert_from_another_catalog_table_goes_astray_nowhere(
 def test_a_catalog_table_that_could_not_be_read_is_not_made(
     spark: SparkSession, store: Store, filled: str, statement: str
 ) -> None:
-    """CREATE TABLE AS SELECT loses its options; a path is never guessed."""
+    """CREATE TABLE AS SELECT loses its options; relstate does not guess a path."""
     text = statement.format(options=options(store, filled), path=store.path)
 
     with pytest.raises(PySparkException, match="OptionError: "):
@@ -155,7 +155,7 @@ def test_a_catalog_table_that_could_not_be_read_is_not_made(
 
 
 def test_a_table_is_not_created_by_a_write(spark: SparkSession, store: Store, orders: str) -> None:
-    """Nobody could read it, whether or not the write names the path; nothing is written."""
+    """The write is refused with and without a path, before it writes anything."""
     epoch = store.epoch
     rows = orders_of(spark, (1, "ann"))
 
@@ -178,7 +178,7 @@ def test_a_table_is_not_created_by_a_write(spark: SparkSession, store: Store, or
 def test_a_catalog_table_with_columns_of_its_own_is_told_apart(
     spark: SparkSession, store: Store, filled: str
 ) -> None:
-    """Spark does not ask for the schema then, so that nothing stores the path."""
+    """Spark does not ask relstate for the schema of such a table, so nothing stores the path."""
     spark.sql(f"CREATE TABLE c (id BIGINT) USING relstate {options(store, filled)}")
 
     with pytest.raises(PySparkException, match=r"OptionError: .*without a list of columns"):
@@ -186,7 +186,7 @@ def test_a_catalog_table_with_columns_of_its_own_is_told_apart(
 
 
 def test_the_options_of_a_definition_are_told_from_the_rest() -> None:
-    """Spark mixes them with properties, and spells the path its way."""
+    """Spark mixes options with properties, and spells the path in a way of its own."""
     properties = {
         "provider": "relstate",
         "owner": "me",

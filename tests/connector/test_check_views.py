@@ -1,4 +1,4 @@
-"""The check of views finds what is wrong with rows and with state, and nothing else."""
+"""The laws of the check of views: it finds wrong rows and wrong state, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VIEWS = {
 
 @pytest.fixture
 def db(spark: SparkSession, tmp_path: Path) -> Iterator[Database]:
-    """A store with a table of 20 rows and views over it, some epochs old."""
+    """A store with a table of 20 rows and views over it, some of them some epochs old."""
     path = str(tmp_path / "store")
     with Store.create(path, vnode_count=8, shards=1, environment=unsynced(path)) as store:
         store.create_table("t", "k BIGINT, g STRING, v BIGINT, x DOUBLE", primary_key=["k"])
@@ -50,9 +50,9 @@ def put(store: Store, *keys: int, factor: int = 1) -> None:
 
 
 def corrupt(store: Store, view: str, table: str, kind: Kind, **changed: Any) -> None:
-    """Write the first row of a table that a view keeps, changed, or delete it, as a refresh does.
+    """Change or delete the first row of a view or an internal table.
 
-    That it is wrong is nothing that a commit could know.
+    It writes as a refresh does; no commit could know that the row is wrong.
     """
     row = store.table(table).to_arrow().slice(0, 1).to_pylist()[0]
     schema = store.table(table).schema.arrow_schema
@@ -67,14 +67,14 @@ def corrupt(store: Store, view: str, table: str, kind: Kind, **changed: Any) -> 
 
 
 def problems(db: Database, *views: str) -> dict[str, str]:
-    """Return what is wrong with each of some views, by default of all, that has something wrong."""
+    """Return the problems of some views, by default of all, that have problems."""
     reports = db.check_views(views or None)
     assert [report.view for report in reports] == list(views or VIEWS)
     return {report.view: "; ".join(report.problems) for report in reports if not report.ok}
 
 
 def test_what_is_right_is_right_while_tables_move_on(db: Database) -> None:
-    """A view is compared with its inputs as of the epochs it reflects, not with the latest."""
+    """A view is compared with its inputs at the epochs that it reflects, not at the latest."""
     put(db.store, *range(30), factor=5)
 
     assert problems(db, "pairs") == {}
@@ -100,7 +100,7 @@ CHANGING = {
 
 
 def test_columns_that_come_go_and_change_under_a_view_do_not_matter(db: Database) -> None:
-    """A SELECT means what it meant when the view was created: names, stars and all."""
+    """The SELECT is run with the columns that the inputs had when the view was created."""
     db.sql("CREATE TABLE a (id INT, g STRING, x INT, PRIMARY KEY (id))")
     db.sql("CREATE TABLE b (uid INT, w STRING, PRIMARY KEY (uid))")
     db.sql("CREATE TABLE c (id INT, k INT, y INT, PRIMARY KEY (id))")
@@ -131,7 +131,7 @@ def test_columns_that_come_go_and_change_under_a_view_do_not_matter(db: Database
 def test_a_view_that_cannot_be_checked_is_one_report(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not well, with the reason in a sentence, and the others are checked."""
+    """Its report has the reason in one sentence, and the other views are checked."""
 
     def failing(session: Any, store: Store, state: Any, view: Any) -> Any:
         if state.name_of(view.view_id) == "sums":
@@ -144,7 +144,7 @@ def test_a_view_that_cannot_be_checked_is_one_report(
 
 
 def test_a_wrong_value_is_found(db: Database) -> None:
-    """A row of a view that is not what the SELECT says, and not what the state makes."""
+    """A wrong row differs from the SELECT and from what the state gives."""
     corrupt(db.store, "sums", "sums", Kind.PUT, s=-1)
 
     reported = problems(db)
@@ -164,7 +164,7 @@ def test_a_slightly_wrong_float_is_found_and_rounding_is_not(db: Database) -> No
 
 
 def test_a_missing_and_a_surplus_row_are_found(db: Database) -> None:
-    """A group that is not there, and one that should not be."""
+    """A missing group and a surplus group are both reported."""
     corrupt(db.store, "sums", "sums", Kind.DELETE)
     corrupt(db.store, "pairs", "pairs", Kind.PUT, x=-1.0, k=1_000)
 
@@ -178,7 +178,7 @@ def test_a_missing_and_a_surplus_row_are_found(db: Database) -> None:
 def test_a_wrong_state_is_found_though_the_rows_are_right(
     view: str, kind: Kind, db: Database
 ) -> None:
-    """The state is compared with the inputs: what it would do to later rows is seen before."""
+    """State is compared with the inputs, so an error in it is found before it makes wrong rows."""
     table = db.store.state.name_of(db.store.view(view).definition.internal[0])
     row = db.store.table(table).to_arrow().slice(0, 1).to_pylist()[0]
     key = {column.name for column in db.store.table(table).schema.key_columns}
@@ -195,7 +195,7 @@ def test_a_wrong_state_is_found_though_the_rows_are_right(
 
 
 def test_checking_leaves_nothing_behind(db: Database) -> None:
-    """No commit, and no file."""
+    """A check makes no commit and leaves no file."""
     epoch = db.store.epoch
     files = set(db.store.environment.list("segments"))
 
@@ -207,7 +207,7 @@ def test_checking_leaves_nothing_behind(db: Database) -> None:
 
 
 def test_inputs_whose_rows_expire_are_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However they came there; what the view was refused goes on once they are written again."""
+    """Rows with a TTL in an input are a problem until they are written again without one."""
     row = db.store.table("t").to_arrow().slice(0, 1)
     with monkeypatch.context() as unchecked:
         for module in (rules, writing):

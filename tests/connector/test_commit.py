@@ -1,4 +1,4 @@
-"""From the reports of tasks to one commit, without Spark's help."""
+"""The laws of the commit of a write, from the reports of its tasks, without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from relstate.storage.errors import LostMessageError, RepeatedWriteError, Sessio
 
 @pytest.fixture
 def job(store: Store) -> WriteJob:
-    """An upsert into a table t of one column and a key."""
+    """An upsert into the table t, which has a key and one column."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     return WriteJob(store.write_target("t"), None, False, None, None)
 
@@ -30,7 +30,7 @@ def job(store: Store) -> WriteJob:
 def written(
     job: WriteJob, *values: str, partition: int = 0, query: str | None = "q", run: str | None = "r"
 ) -> ReportMessage:
-    """Return the message of a task that wrote values under the key 1, one after another."""
+    """Return the message of a task that wrote these values, in order, under the key 1."""
     batch = pa.record_batch({"k": pa.array([1] * len(values), pa.int64()), "v": list(values)})
     identity = TaskIdentity(partition, query, run)
     return replace(job.run(iter([batch])), identity=identity).message()
@@ -43,7 +43,7 @@ def value(store: Store) -> str | None:
 
 
 def test_a_microbatch_is_one_epoch_and_happens_once(store: Store, job: WriteJob) -> None:
-    """A second run that brings a batch again changes nothing; so does one with an older batch."""
+    """A run that repeats a batch changes nothing, and neither does one with an older batch."""
     epoch = store.epoch
     commit_microbatch(job, [written(job, "a")], 0)
     commit_microbatch(job, [written(job, "b", run="s")], 0)
@@ -52,7 +52,7 @@ def test_a_microbatch_is_one_epoch_and_happens_once(store: Store, job: WriteJob)
 
 
 def test_numbers_of_batches_may_have_gaps(store: Store, job: WriteJob) -> None:
-    """What counts is whether a number is above the last one, as after a state repartition."""
+    """A batch is new if its number is above the last one, as after a state repartition."""
     epoch = store.epoch
     for number in (0, 1, 5):
         commit_microbatch(job, [written(job, f"batch {number}")], number)
@@ -64,7 +64,7 @@ def test_numbers_of_batches_may_have_gaps(store: Store, job: WriteJob) -> None:
 
 
 def test_one_run_cannot_write_a_batch_twice(store: Store, job: WriteJob) -> None:
-    """The second write would be taken for a repetition, and its rows be lost."""
+    """The second write would be skipped as a repetition, and its rows lost, so it is an error."""
     commit_microbatch(job, [written(job, "a")], 3)
 
     with pytest.raises(RepeatedWriteError):
@@ -73,7 +73,7 @@ def test_one_run_cannot_write_a_batch_twice(store: Store, job: WriteJob) -> None
 
 
 def test_queries_and_tables_have_numbers_of_their_own(store: Store, job: WriteJob) -> None:
-    """The transaction key is the query and the table."""
+    """The transaction key is the pair of query and table."""
     store.create_table("u", "k BIGINT, v STRING", primary_key=["k"])
     second = replace(job, target=store.write_target("u"))
     commit_microbatch(job, [written(job, "a")], 7)
@@ -85,7 +85,7 @@ def test_queries_and_tables_have_numbers_of_their_own(store: Store, job: WriteJo
 
 
 def test_an_application_stands_for_the_query(store: Store, job: WriteJob) -> None:
-    """So a query with a new checkpoint, and a new id, does not write again what is written."""
+    """A query with a new checkpoint has a new id; under txnAppId it does not write again."""
     named = replace(job, application="app")
     commit_microbatch(named, [written(job, "a")], 1)
     commit_microbatch(named, [written(job, "b", query="other", run="s")], 1)
@@ -94,7 +94,7 @@ def test_an_application_stands_for_the_query(store: Store, job: WriteJob) -> Non
 
 
 def test_a_batch_without_rows_commits_nothing(store: Store, job: WriteJob) -> None:
-    """An epoch is a change."""
+    """An epoch is a change; without rows there is none."""
     epoch = store.epoch
     commit_microbatch(job, [written(job), written(job, partition=1)], 0)
     commit_batch(replace(job, version=1), [written(job)])
@@ -103,7 +103,7 @@ def test_a_batch_without_rows_commits_nothing(store: Store, job: WriteJob) -> No
 
 
 def test_the_last_by_partition_and_position_wins(store: Store, job: WriteJob) -> None:
-    """In whatever order the messages arrive."""
+    """The winner does not depend on the order in which the messages arrive."""
     second = written(job, "c", "d", partition=1)
     first = written(job, "a", "b")
     commit_batch(job, [second, first])
@@ -112,7 +112,7 @@ def test_the_last_by_partition_and_position_wins(store: Store, job: WriteJob) ->
 
 
 def test_an_overwrite_leaves_only_its_own(store: Store, job: WriteJob) -> None:
-    """Also where it brings no rows."""
+    """An overwrite without rows empties the table."""
     commit_batch(job, [written(job, "a")])
     commit_batch(replace(job, overwrite=True), [written(job)])
 
@@ -120,7 +120,7 @@ def test_an_overwrite_leaves_only_its_own(store: Store, job: WriteJob) -> None:
 
 
 def test_a_query_whose_run_is_not_known_is_refused(store: Store, job: WriteJob) -> None:
-    """Somebody set a job group of his own: a repetition would look like a second write."""
+    """With another job group a repetition cannot be distinguished from a second write."""
     with pytest.raises(SessionError, match="job group"):
         commit_microbatch(job, [written(job, "a", run=None)], 0)
     commit_microbatch(replace(job, application="app"), [written(job, "b", run=None)], 0)
@@ -129,7 +129,7 @@ def test_a_query_whose_run_is_not_known_is_refused(store: Store, job: WriteJob) 
 
 @pytest.mark.parametrize("lost", [[None], [None, None]])
 def test_a_lost_message_fails_the_write(store: Store, job: WriteJob, lost: Sequence[None]) -> None:
-    """Spark's continuous trigger commits such lists; rows would be lost in silence."""
+    """Spark's continuous trigger passes no messages to the commit; rows must not be lost."""
     epoch = store.epoch
 
     with pytest.raises(LostMessageError, match=r"did not report .* continuous trigger"):
@@ -142,13 +142,13 @@ def test_a_lost_message_fails_the_write(store: Store, job: WriteJob, lost: Seque
 
 
 def test_two_messages_of_one_partition_fail_the_write(job: WriteJob) -> None:
-    """One of them is of an attempt that does not count, and nobody knows which."""
+    """One of them is of an attempt that does not count, and the driver cannot know which."""
     with pytest.raises(LostMessageError, match="one partition"):
         sorted_reports([written(job, "a"), written(job, "b")])
 
 
 def test_a_version_without_an_application_needs_a_query(store: Store, job: WriteJob) -> None:
-    """The tasks of a batch, and of Spark Connect's foreachBatch, know of none."""
+    """The tasks of a batch write, and of Spark Connect's foreachBatch, know of no query."""
     numbered = replace(job, version=3)
 
     with pytest.raises(SessionError, match="txnAppId"):
@@ -159,7 +159,7 @@ def test_a_version_without_an_application_needs_a_query(store: Store, job: Write
 
 
 def test_a_job_began_with_its_first_task(job: WriteJob) -> None:
-    """Its files may be vacuumed when that is long ago."""
+    """The start of the proposal is that of its first task; jobs that began too long ago are refused."""
     report = TaskReport.from_json(written(job, "a").text)
     reports = [replace(report, started=started) for started in (30, 10, 20)]
 

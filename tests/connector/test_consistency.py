@@ -1,4 +1,4 @@
-"""Tables and views read together, at one epoch of the tables."""
+"""The laws of tables and views that are read together at one epoch of the tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def viewed(store: Store) -> Store:
-    """Tables t and u; view v over t, w over u, and x over v; all reflect all."""
+    """Tables t and u; view v over t, w over u, and x over v; all of them up to date."""
     for name in ("t", "u"):
         store.create_table(name, "k BIGINT, n BIGINT", primary_key=["k"])
         put(store, name, 1)
@@ -33,7 +33,7 @@ def put(store: Store, table: str, key: int) -> int:
 
 
 def epochs(store: Store, *names: str) -> dict[str, int]:
-    """Return at which epochs tables and views are read together."""
+    """Return the epochs at which tables and views are read together."""
     state = store.state
     ids = [state.table(name).definition.table_id for name in names]
     found = consistent_epochs(store, state, ids)
@@ -48,7 +48,7 @@ def moved(store: Store, name: str, key: int) -> int:
 
 
 def test_tables_are_read_as_the_views_reflect_them(viewed: Store) -> None:
-    """A table that has moved on is read at the epoch of the view; without a view, at the latest."""
+    """A table is read at the epoch that the view reflects; without a view, at the latest."""
     assert epochs(viewed, "t", "u") == {}
     reflected = viewed.view("x").progress.reflects
 
@@ -61,7 +61,7 @@ def test_tables_are_read_as_the_views_reflect_them(viewed: Store) -> None:
 
 
 def test_a_view_whose_tables_are_as_they_were_reflects_later_epochs_too(viewed: Store) -> None:
-    """It counts whether its inputs have changed, not when it was refreshed."""
+    """It matters whether the inputs have changed, not when the view was refreshed."""
     put(viewed, "t", 2)
     reflected = moved(viewed, "v", 2)
 
@@ -73,7 +73,7 @@ def test_a_view_whose_tables_are_as_they_were_reflects_later_epochs_too(viewed: 
 
 
 def test_views_of_two_epochs_are_refused(viewed: Store) -> None:
-    """The error names the view that is behind, also where only the view that it reads is."""
+    """The error names the view that is behind, even if only its input view is."""
     put(viewed, "t", 2)
     put(viewed, "u", 2)
     reflected = moved(viewed, "w", 2)
@@ -90,7 +90,7 @@ def test_views_of_two_epochs_are_refused(viewed: Store) -> None:
 
 
 def test_a_view_that_went_further_does_not_tell_what_it_was(viewed: Store) -> None:
-    """Its rows may be as they were, but of an epoch before the one that it reflects who knows."""
+    """A view that reflects a later epoch is not read for an earlier one."""
     put(viewed, "t", 2)
     put(viewed, "u", 2)
     moved(viewed, "w", 2)
@@ -102,7 +102,7 @@ def test_a_view_that_went_further_does_not_tell_what_it_was(viewed: Store) -> No
 
 
 def test_a_view_reflects_its_epoch_though_one_that_it_reads_went_on(viewed: Store) -> None:
-    """What is not in the query does not keep the query from being answered."""
+    """A view that the query does not read does not make it fail."""
     reflected = viewed.view("x").progress.reflects
     put(viewed, "t", 2)
     moved(viewed, "v", 2)

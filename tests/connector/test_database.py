@@ -1,4 +1,4 @@
-"""Connecting to a store from a session."""
+"""The laws of connecting to a store from a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 def test_a_session_that_cannot_read_is_refused(
     spark: SparkSession, store: Store, rows: int
 ) -> None:
-    """Spark itself would fail every read of every Python source, and not say why."""
+    """Under this setting Spark fails every read of a Python source without naming the cause."""
     spark.conf.set(BATCH_ROWS, rows)
     try:
         with pytest.raises(SessionError, match=f"{BATCH_ROWS} is {rows}"):
@@ -32,7 +32,7 @@ def test_a_session_that_cannot_read_is_refused(
 
 
 def test_a_store_must_be_there(spark: SparkSession, tmp_path: Path) -> None:
-    """The error is relstate's own, and is raised at once."""
+    """Connecting to a missing store raises relstate's own error at once."""
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(StoreNotFoundError):
@@ -42,7 +42,7 @@ def test_a_store_must_be_there(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_every_session_finds_the_source(spark: SparkSession, store: Store) -> None:
-    """Without a call to register it, whatever the case of its name."""
+    """The format needs no call to register it, and its name is in any case."""
     store.create_table("t", "k INT", primary_key=["k"])
     session = spark.newSession()
 

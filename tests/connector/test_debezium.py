@@ -1,4 +1,4 @@
-"""Debezium's change events as rows of changes, and as a source of `apply_changes`."""
+"""The laws of Debezium's change events as rows of changes, and as a source of `apply_changes`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def change(op: str, columns: Any, /, **source: Any) -> str:
 
 
 def with_schema(row: dict[str, Any], **names: str | None) -> str:
-    """Return an insert with Kafka Connect's schema, which has these names of schema types."""
+    """Return an insert with a Kafka Connect schema that has these schema types."""
     fields = [{"type": "any", "field": field, "name": name} for field, name in names.items()]
     sides = [{"type": "struct", "field": side, "fields": fields} for side in ("before", "after")]
     payload = {"before": None, "after": row, "op": "c", "ts_ms": 5, "source": {"lsn": 1}}
@@ -59,7 +59,7 @@ def with_schema(row: dict[str, Any], **names: str | None) -> str:
 
 
 def events_of(spark: SparkSession, *events: str | None) -> DataFrame:
-    """Return events as they come from Kafka."""
+    """Return events as rows from Kafka."""
     return spark.createDataFrame([(text,) for text in events], "value STRING").coalesce(1)
 
 
@@ -81,7 +81,7 @@ def names(store: Store) -> dict[int, str]:
 
 
 def test_events_are_changes(spark: SparkSession) -> None:
-    """With and without the wrapper; tombstones are left out, a delete has the row before it."""
+    """Events have a wrapper or none; tombstones are left out; a delete has the row before it."""
     frame = events_of(
         spark,
         event("r", None, {"id": 1, "name": "a"}, 1, wrapped=True),
@@ -117,7 +117,7 @@ def test_events_are_changes(spark: SparkSession) -> None:
 def test_what_is_no_event_fails_the_query(
     db: Database, store: Store, users: str, text: str, error: type[Exception]
 ) -> None:
-    """None is left out in silence, a truncate least of all."""
+    """Nothing is left out in silence, a truncate least of all."""
     before = store.epoch
 
     with pytest.raises(error):
@@ -129,7 +129,7 @@ def test_what_is_no_event_fails_the_query(
 
 
 def test_mysql_s_changes_are_ordered_over_log_files(db: Database, store: Store, users: str) -> None:
-    """The position starts again with every file, whose numbers may grow longer."""
+    """Positions start again with every log file, and numbers of files may get longer."""
     apply(db, change("c", {"id": 1, "name": "old"}, file="bin.000001", pos=154_000, row=0))
     apply(db, change("u", {"id": 1, "name": "new"}, file="bin.000002", pos=457, row=0))
     assert names(store) == {1: "new"}
@@ -142,7 +142,7 @@ def test_mysql_s_changes_are_ordered_over_log_files(db: Database, store: Store, 
 def test_a_row_of_an_event_of_mysql_is_part_of_its_position(
     db: Database, store: Store, users: str
 ) -> None:
-    """One statement that moves keys deletes a row and creates another under its key."""
+    """One statement that changes keys deletes a row and creates another one under its key."""
     apply(
         db,
         change("d", {"id": 2, "name": "b"}, file="bin.000001", pos=9, row=0),
@@ -153,7 +153,7 @@ def test_a_row_of_an_event_of_mysql_is_part_of_its_position(
 
 
 def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> None:
-    """SQL Server's commit and change, a snapshot's rows first; MySQL's whole position."""
+    """SQL Server's commit and change, with the snapshot's rows first; MySQL's whole position."""
     db.sql(
         "CREATE TABLE users (id INT, name STRING, at STRING, PRIMARY KEY (id)) "
         "TBLPROPERTIES ('version_column' = 'at')"
@@ -194,7 +194,7 @@ def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> No
 def test_a_position_without_an_order_fails_the_query(
     spark: SparkSession, source: dict[str, Any], arguments: dict[str, str], text: str
 ) -> None:
-    """By name: a wrong order would lose a change in silence."""
+    """A wrong order would lose a change in silence; the error names the position."""
     frame = relstate.debezium(
         events_of(spark, change("c", {"id": 1}, **source)), "id INT", **arguments
     )
@@ -206,7 +206,7 @@ def test_a_position_without_an_order_fails_the_query(
 def test_a_sequence_that_would_be_compared_otherwise_is_refused(
     spark: SparkSession, db: Database
 ) -> None:
-    """As text 9 is more than 10; and a part of MySQL's position has no order."""
+    """As text '9' is more than '10'; a part of MySQL's position has no order."""
     db.sql(
         "CREATE TABLE users (id INT, name STRING, at STRING, PRIMARY KEY (id)) "
         "TBLPROPERTIES ('version_column' = 'at')"
@@ -268,7 +268,7 @@ def test_numbers_are_read_in_the_unit_of_their_schema(spark: SparkSession) -> No
 def test_a_value_of_unknown_meaning_fails_the_query(
     spark: SparkSession, data_type: str, value: Any, name: str | None, text: str
 ) -> None:
-    """By the name of its column, with what to do."""
+    """The error names the column and says what to do."""
     frame = events_of(spark, with_schema({"v": value}, v=name))
 
     with pytest.raises(SchemaMismatchError, match=f"'v'.*{text}"), unwrap_errors():
@@ -276,7 +276,7 @@ def test_a_value_of_unknown_meaning_fails_the_query(
 
 
 def test_times_within_other_types_are_refused(spark: SparkSession) -> None:
-    """Nothing says their unit."""
+    """The schema of an event has no unit for them."""
     with pytest.raises(SchemaMismatchError, match="'v' is array<timestamp>"):
         relstate.debezium(events_of(spark), "v ARRAY<TIMESTAMP>")
 
@@ -296,7 +296,7 @@ def test_times_within_other_types_are_refused(spark: SparkSession) -> None:
 def test_a_value_that_postgresql_did_not_send_is_refused(
     spark: SparkSession, data_type: str, value: Any
 ) -> None:
-    """The placeholder would be stored over the value that there is; a delete needs none."""
+    """The placeholder would replace the stored value; in a delete it does no harm."""
     update = event("u", None, {"id": 1, "v": value}, 1)
     delete = event("d", {"id": 1, "v": value}, None, 2)
     schema = f"id INT, v {data_type}"
@@ -316,7 +316,7 @@ def test_a_value_that_postgresql_did_not_send_is_refused(
 def test_a_stream_of_events_is_applied_once(
     spark: SparkSession, db: Database, store: Store, users: str, tmp_path: Path
 ) -> None:
-    """Over restarts, and where a micro-batch that was committed is run again."""
+    """Restarts and a repeated micro-batch change nothing."""
     folder, checkpoint = tmp_path / "events", tmp_path / "checkpoint"
     folder.mkdir()
 

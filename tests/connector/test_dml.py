@@ -1,4 +1,4 @@
-"""Statements that change rows or tables, as values."""
+"""The laws of parsing statements that change rows or tables."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ MERGE = """
     ],
 )
 def test_a_statement_is_read(text: str, expected: object) -> None:
-    """Its names without their quotes; its expressions and queries as written."""
+    """Names lose their quotes; expressions and queries stay as written."""
     assert parse_statement(text) == expected
 
 
@@ -157,6 +157,6 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
     ],
 )
 def test_what_is_not_understood_is_refused(text: str, reason: str) -> None:
-    """With what was expected instead."""
+    """The error says what was expected instead."""
     with pytest.raises(UnsupportedStatementError, match=reason):
         parse_statement(text)

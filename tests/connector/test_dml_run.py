@@ -1,4 +1,4 @@
-"""INSERT, UPDATE, DELETE, MERGE and TRUNCATE, through Spark over real files."""
+"""The laws of INSERT, UPDATE, DELETE, MERGE and TRUNCATE, through Spark over real files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def items(db: Database) -> str:
 
 
 def touched(db: Database, statement: str) -> tuple[int, int, int]:
-    """Run a statement, which must be one epoch; return (inserted, updated, deleted)."""
+    """Run a statement, which must make one epoch; return (inserted, updated, deleted)."""
     before = db.store.epoch
     (row,) = db.sql(statement).collect()
     counts = (row.num_inserted_rows, row.num_updated_rows, row.num_deleted_rows)
@@ -44,14 +44,14 @@ def touched(db: Database, statement: str) -> tuple[int, int, int]:
 
 
 def rows_in(store: Store, table: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a table, sorted by the text of them."""
+    """Return the rows of a table, sorted by their text."""
     return sorted(
         (tuple(row.values()) for row in store.table(table).to_arrow().to_pylist()), key=str
     )
 
 
 def test_rows_are_inserted(db: Database, items: str, store: Store) -> None:
-    """By position, by name, for some columns; a key that is there takes the new row."""
+    """By position, by name, for some columns; an existing key gets the new row."""
     assert touched(db, "INSERT INTO items VALUES (4, 'd', 1 + 1)") == (1, 0, 0)
     assert touched(db, "INSERT INTO items (name, id) SELECT concat('x', id), id FROM items") == (
         0,
@@ -65,7 +65,7 @@ def test_rows_are_inserted(db: Database, items: str, store: Store) -> None:
 
 
 def test_an_insert_counts_keys(db: Database, items: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of one key are one, a key that was there is an update; what is not known is NULL."""
+    """Two rows of one key count as one, an existing key as an update; unknown counts are NULL."""
     assert touched(db, "INSERT INTO items VALUES (7, 'x', 1), (7, 'y', 2)") == (1, 0, 0)
     assert touched(db, "INSERT INTO items VALUES (7, 'z', 1), (8, 'y', 2)") == (1, 1, 0)
     db.sql("DELETE FROM items WHERE id = 8")
@@ -86,7 +86,7 @@ def test_an_insert_counts_keys(db: Database, items: str, monkeypatch: pytest.Mon
 
 
 def test_a_missing_default_is_null(db: Database, items: str, store: Store) -> None:
-    """In VALUES, in SET and in MERGE; a column that is NOT NULL does not take it."""
+    """DEFAULT in VALUES, in SET and in MERGE is NULL; a NOT NULL column refuses it."""
     db.sql("INSERT INTO items VALUES (7, 'x', DEFAULT)")
     db.sql("UPDATE items SET n = DEFAULT WHERE id = 1")
     db.sql(
@@ -99,7 +99,7 @@ def test_a_missing_default_is_null(db: Database, items: str, store: Store) -> No
 
 
 def test_a_merge_of_one_row_runs_few_tasks(spark: SparkSession, db: Database, items: str) -> None:
-    """Under Spark's default of 200 shuffle partitions, too."""
+    """It runs few tasks under Spark's default of 200 shuffle partitions, too."""
     settings = {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "true"}
     before = {name: spark.conf.get(name) for name in settings}
     context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
@@ -123,7 +123,7 @@ def test_a_merge_of_one_row_runs_few_tasks(spark: SparkSession, db: Database, it
 
 
 def test_an_insert_replaces_all_rows(db: Database, items: str, store: Store) -> None:
-    """Also with what they were, and with none."""
+    """INSERT OVERWRITE may read the rows it replaces, and may have no rows."""
     assert touched(db, "INSERT OVERWRITE items SELECT id + 5, name, 0 FROM items WHERE id > 1") == (
         2,
         0,
@@ -136,7 +136,7 @@ def test_an_insert_replaces_all_rows(db: Database, items: str, store: Store) -> 
 
 
 def test_rows_are_updated(db: Database, items: str, store: Store) -> None:
-    """From what they and other rows were; the condition may ask other tables."""
+    """Values and conditions may use the old row and other tables."""
     assert touched(db, "UPDATE items SET n = coalesce(n, 0) + 1, name = upper(name)") == (0, 3, 0)
     assert rows_in(store, items) == [(1, "A", 11), (2, "B", 21), (3, "C", 1)]
 
@@ -150,7 +150,7 @@ def test_rows_are_updated(db: Database, items: str, store: Store) -> None:
 
 
 def test_rows_are_deleted(db: Database, items: str, store: Store) -> None:
-    """Those for which the condition is true; all without one."""
+    """DELETE removes the rows for which the condition is true; without one, all rows."""
     assert touched(db, "DELETE FROM items WHERE n > 10") == (0, 0, 1)
     assert rows_in(store, items) == [(1, "a", 10), (3, "c", None)]
     assert touched(
@@ -161,7 +161,7 @@ def test_rows_are_deleted(db: Database, items: str, store: Store) -> None:
 
 
 def test_a_table_is_truncated(db: Database, items: str, store: Store) -> None:
-    """Without counting what was in it."""
+    """TRUNCATE does not count the rows."""
     (row,) = db.sql("TRUNCATE TABLE items").collect()
 
     assert tuple(row) == (store.epoch, None, None, None, None)
@@ -177,7 +177,7 @@ _ODD_NAMES = ["x.y", "x`y", "`", "l`.`m", "a b", "null", "*", "new\nline"]
 def test_columns_may_have_any_names(
     db: Database, store: Store, keys: list[str], values: list[str]
 ) -> None:
-    """As long as they are quoted; a struct with a field of the name does not take their place."""
+    """Quoted names are never confused with fields of a struct."""
 
     def each(names: list[str], template: str, separator: str = ", ") -> str:
         quoted = ("`" + name.replace("`", "``") + "`" for name in names)
@@ -217,7 +217,7 @@ def test_columns_may_have_any_names(
 
 
 def test_rows_move_to_other_keys(db: Database, items: str, store: Store) -> None:
-    """An update of the key is one of rows: they may take each other's places, and no others'."""
+    """Rows may exchange their keys, but none gets the key of a row that stays."""
     assert touched(db, "UPDATE items SET id = 3 - id WHERE id < 3") == (0, 2, 0)
     assert rows_in(store, items) == [(1, "b", 20), (2, "a", 10), (3, "c", None)]
     assert touched(db, "UPDATE items SET id = id + 1") == (0, 3, 0)
@@ -232,7 +232,7 @@ def test_rows_move_to_other_keys(db: Database, items: str, store: Store) -> None
 
 
 def test_a_merge_updates_deletes_and_inserts(db: Database, items: str, store: Store) -> None:
-    """By the first clause that applies to a row; one that none applies to stays."""
+    """The first clause that applies to a row counts; a row without a clause stays."""
     merge = """
         MERGE INTO items t USING (
             SELECT * FROM VALUES (1L, 'one', 0), (2L, 'gone', -1), (8L, 'new', 8), (9L, 'no', -1)
@@ -276,7 +276,7 @@ def test_a_merge_updates_deletes_and_inserts(db: Database, items: str, store: St
 def test_a_merge_may_have_any_clauses(
     db: Database, spark: SparkSession, items: str, store: Store, clauses: str, expected: list[Any]
 ) -> None:
-    """The source may be a view of the session's."""
+    """All clauses of Spark's MERGE; the source may be a view of the session."""
     rows = spark.createDataFrame([(2, "z", 2), (5, "e", 5)], "id BIGINT, name STRING, n INT")
     rows.createOrReplaceTempView("merged")
     try:
@@ -307,7 +307,7 @@ def test_a_merge_may_have_any_clauses(
 def test_a_merge_that_says_two_things_of_a_row_is_refused(
     db: Database, items: str, store: Store, source: str, clauses: str, trouble: str
 ) -> None:
-    """Nothing decides which would count."""
+    """Nothing decides which of two changes of one row counts."""
     before = store.epoch
 
     with pytest.raises(DuplicateKeyError, match=trouble):
@@ -337,7 +337,7 @@ def test_a_merge_that_says_two_things_of_a_row_is_refused(
 def test_what_cannot_be_changed_is_refused(
     db: Database, items: str, store: Store, statement: str, error: type[Exception], text: str
 ) -> None:
-    """With relstate's own error, and nothing has changed."""
+    """The error is relstate's own, and nothing has changed."""
     before = store.epoch
 
     with pytest.raises(error, match=text):
@@ -346,7 +346,7 @@ def test_what_cannot_be_changed_is_refused(
 
 
 def test_an_update_replaces_a_row_that_inserts_would_merge(db: Database, store: Store) -> None:
-    """NULL is a value like any other where a statement sets it."""
+    """NULL that a statement sets is stored, also in a table that merges rows."""
     db.sql("CREATE TABLE p (id INT PRIMARY KEY, a INT, b INT) TBLPROPERTIES (merge = 'partial')")
     db.sql("CREATE TABLE i (id INT PRIMARY KEY, a INT, b INT) TBLPROPERTIES (merge = 'ignore')")
     for table in ("p", "i"):
@@ -359,7 +359,7 @@ def test_an_update_replaces_a_row_that_inserts_would_merge(db: Database, store: 
 
 
 def test_a_version_stays_in_force(db: Database, store: Store) -> None:
-    """A change without a version of its own has the row's: what is older stays without effect."""
+    """A change without a version keeps the row's version, so older changes stay without effect."""
     db.sql(
         "CREATE TABLE v (id INT PRIMARY KEY, a STRING, at BIGINT) "
         "TBLPROPERTIES ('version_column' = 'at')"
@@ -402,7 +402,7 @@ def test_an_append_only_table_takes_inserts(db: Database, store: Store) -> None:
 
 
 def test_no_update_is_lost_between_threads(db: Database, items: str, store: Store) -> None:
-    """Threads of one database take turns; a statement counts on what the one before left."""
+    """Threads of one database take turns; each statement reads what the one before wrote."""
     threads = [Thread(target=_count, args=(db, 3)) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -415,7 +415,7 @@ def test_no_update_is_lost_between_threads(db: Database, items: str, store: Stor
 def test_no_update_is_lost_between_databases(
     spark: SparkSession, db: Database, items: str, store: Store
 ) -> None:
-    """Those that know nothing of each other run again when they met, or say that they gave up."""
+    """Two databases run again after a conflict, or fail with a ConflictError."""
     threads = [
         Thread(target=_count, args=(relstate.connect(spark, store.path), 3)) for _ in range(3)
     ]
@@ -438,7 +438,7 @@ def _count(db: Database, times: int) -> None:
 
 
 class _Rival:
-    """Commits something between what a statement reads and its commit, so many times."""
+    """Commits something between the read and the commit of a statement, a number of times."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, store: Store, times: int, change: Any
@@ -483,7 +483,7 @@ def test_a_statement_runs_again_if_what_it_read_was_changed(
     rival: tuple[Any, ...],
     meets: bool,
 ) -> None:
-    """A row it read, or would have, before or after; others are not in its way."""
+    """It runs again if a row that it read, or would have read, has changed; not for other rows."""
 
     def change(_: int) -> None:
         state = store.state_table(items)
@@ -514,7 +514,7 @@ def test_a_key_that_was_free_must_still_be(
 def test_a_statement_gives_up_after_five_more_times(
     db: Database, items: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a ConflictError, and nothing of it was committed."""
+    """It fails with a ConflictError, and nothing of it is committed."""
 
     def change(number: int) -> None:
         state = store.state_table(items)

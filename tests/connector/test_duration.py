@@ -1,4 +1,4 @@
-"""Lengths of time are read as Spark reads intervals."""
+"""The laws of lengths of time: they are read as Spark reads intervals."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from relstate.connector.duration import parse_interval, whole_seconds
     [("0", 0), (" 90 ", 90), ("2 minutes", 120), ("interval 1 week, 1 day", 691_200)],
 )
 def test_a_length_of_time_is_seconds(text: str, seconds: int) -> None:
-    """By itself, or in units."""
+    """A number of seconds, or a number with units."""
     assert whole_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5 days", "1.5 seconds", "-1 day", "3 days and 2"])
 def test_what_is_not_whole_seconds_is_refused(text: str) -> None:
-    """Nor what is negative."""
+    """Fractions, negative lengths and other text are errors."""
     with pytest.raises(ValueError, match="number of seconds"):
         whole_seconds(text)
 
@@ -35,7 +35,7 @@ def test_what_is_not_whole_seconds_is_refused(text: str) -> None:
     ],
 )
 def test_an_interval_is_read_as_spark_does(text: str, seconds: float) -> None:
-    """Shorter units than a second, fractions of one, and signs."""
+    """Intervals may have units below a second, fractions of a second, and signs."""
     assert float(parse_interval(text)) == pytest.approx(seconds)
 
 
@@ -43,6 +43,6 @@ def test_an_interval_is_read_as_spark_does(text: str, seconds: float) -> None:
     "text", ["", "interval", "x", "1.5 minutes", ". seconds", "1 month", "1 second x", "1 secondx"]
 )
 def test_what_is_no_interval_is_refused(text: str) -> None:
-    """Only seconds have fractions; a month has no length."""
+    """Only seconds have fractions; a month has no fixed length."""
     with pytest.raises(ValueError, match="number of seconds, or an interval"):
         parse_interval(text)

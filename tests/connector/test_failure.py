@@ -1,4 +1,4 @@
-"""Errors that cross the border between relstate and Spark."""
+"""The laws of errors that cross the border between relstate and Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relstate.storage.errors import ConflictError, SchemaMismatchError
 
 
 def test_a_reported_error_shows_none_of_our_insides() -> None:
-    """The traceback Spark prints ends at the border, with the class and the whole text."""
+    """Spark prints the class and the whole text, and no traceback of relstate's modules."""
 
     @strip_traceback
     def fails() -> None:
@@ -36,7 +36,7 @@ def test_a_reported_error_shows_none_of_our_insides() -> None:
 
 
 def test_an_error_between_two_items_is_reported_too() -> None:
-    """Items before it are handed over."""
+    """The items before the error are passed on."""
 
     def items() -> Iterator[int]:
         yield 1
@@ -50,7 +50,7 @@ def test_an_error_between_two_items_is_reported_too() -> None:
 
 
 def test_a_bug_keeps_its_traceback() -> None:
-    """What is no error of relstate's passes as it is, with its cause."""
+    """An error that is not relstate's passes unchanged, with its cause."""
 
     @strip_traceback
     def fails() -> None:
@@ -63,7 +63,7 @@ def test_a_bug_keeps_its_traceback() -> None:
 
 
 def test_an_error_is_found_in_the_text_of_sparks() -> None:
-    """The last line of the Python traceback says which it was."""
+    """The last line of the Python traceback has the class and the message."""
     error = find_own_error(
         "[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n"
         '  File "x.py", line 1, in y\n'
@@ -85,7 +85,7 @@ def test_no_error_is_made_up(text: str) -> None:
 
 
 def test_a_direct_call_raises_our_own_class() -> None:
-    """However Spark wrapped it, and without Spark's stack after it."""
+    """Relstate's class is raised, however Spark wrapped it, without Spark's stack."""
     with pytest.raises(ConflictError, match=r"^twice$") as caught, unwrap_errors():
         raise RuntimeError("Job aborted\nrelstate.storage.errors.ConflictError: twice\n\tat java")
 
@@ -93,7 +93,7 @@ def test_a_direct_call_raises_our_own_class() -> None:
 
 
 def test_a_failure_that_is_not_ours_passes() -> None:
-    """Spark's word on its own matters is not changed."""
+    """Spark's errors about its own matters are not changed."""
     with pytest.raises(RuntimeError, match="theirs"), unwrap_errors():
         raise RuntimeError("theirs")
 
@@ -142,5 +142,5 @@ def test_a_failure_that_is_not_ours_passes() -> None:
     ],
 )
 def test_what_is_told_of_an_exception_is_its_sentence(text: str, expected: str) -> None:
-    """No stack, no plan, no text of a query; never more than a person reads."""
+    """The description has no stack, no plan and no query, and a bounded length."""
     assert describe_error(RuntimeError(text)) == expected

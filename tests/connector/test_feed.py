@@ -1,4 +1,4 @@
-"""Change feeds read as batches, and time travel by time, through Spark."""
+"""The laws of change feeds read as batches, and of time travel by time, through Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def feed(spark: SparkSession, store: Store, table: str, **options: Any) -> DataF
 
 
 def told(rows: DataFrame) -> Told:
-    """Return what a feed says, in one order."""
+    """Return the rows of a feed in a fixed order."""
     found = rows.select("_commit_version", "_change_type", "id", "customer").collect()
     return sorted(
         ((kind, epoch, key, name) for epoch, kind, key, name in found),
@@ -64,7 +64,7 @@ def told(rows: DataFrame) -> Told:
 def test_a_feed_has_the_columns_that_delta_s_has(
     spark: SparkSession, store: Store, changed: str
 ) -> None:
-    """Behind the table's; the timestamp is the commit's."""
+    """They follow the table's columns; the timestamp is the commit's."""
     rows = feed(spark, store, changed, startingVersion=4, endingVersion=4)
 
     assert rows.schema.toDDL() == (
@@ -109,12 +109,12 @@ def test_a_feed_has_the_columns_that_delta_s_has(
 def test_a_range_is_of_versions(
     spark: SparkSession, store: Store, changed: str, options: dict[str, Any], expected: Told
 ) -> None:
-    """Both ends are in it unless an option says otherwise; names match whatever their case."""
+    """Both ends are included unless an option says otherwise; option names are in any case."""
     assert told(feed(spark, store, changed, **options)) == expected
 
 
 def test_a_range_is_of_times(spark: SparkSession, store: Store, changed: str) -> None:
-    """From the first commit at or after one, to the last at or before the other."""
+    """From the first commit at or after the start to the last one at or before the end."""
     times = {epoch: store.state_at(epoch).time for epoch in (3, 4, 5)}
 
     def text(time: int) -> str:
@@ -137,7 +137,7 @@ def test_a_range_is_of_times(spark: SparkSession, store: Store, changed: str) ->
 
 
 def test_columns_are_chosen(spark: SparkSession, store: Store, changed: str) -> None:
-    """By an option or a schema given, among the feed's own too; in so many partitions."""
+    """An option or a schema chooses columns, those of the feed included; partitions are counted."""
     rows = feed(
         spark, store, changed, startingVersion=4, columns="_change_type, id", numPartitions=3
     )
@@ -152,7 +152,7 @@ def test_columns_are_chosen(spark: SparkSession, store: Store, changed: str) -> 
 
 
 def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, changed: str) -> None:
-    """Like every read; and a temporary view of it works in Spark's SQL."""
+    """Later commits are not in it; a temporary view of it works in Spark's SQL."""
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW feed USING relstate OPTIONS "
         f"(path '{store.path}', `table` '{changed}', readChangeFeed 'true', startingVersion '5')"
@@ -195,7 +195,7 @@ def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, chang
 def test_what_cannot_be_read_is_refused(
     spark: SparkSession, store: Store, changed: str, options: dict[str, Any], error: str
 ) -> None:
-    """When the read is planned, with the error's class and what to do."""
+    """The error is raised when the read is planned, and says what to do."""
     options = {"table": changed} | options
     with pytest.raises(PySparkException, match=error):
         load(spark, store, readChangeFeed="true", **options).collect()
@@ -204,7 +204,7 @@ def test_what_cannot_be_read_is_refused(
 def test_a_read_names_its_epoch_by_a_time(
     spark: SparkSession, db: Database, store: Store, changed: str
 ) -> None:
-    """With a zone, or in UTC, or in the zone that an option names; also through the database."""
+    """The time has a zone, or is in UTC or in the zone of an option; also through the database."""
     time = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
         microseconds=store.state_at(4).time
     )
@@ -236,13 +236,13 @@ def test_a_read_names_its_epoch_by_a_time(
 def test_a_time_that_names_no_epoch_is_refused(
     spark: SparkSession, store: Store, changed: str, options: dict[str, Any], error: str
 ) -> None:
-    """And says what to do."""
+    """The error says what to do."""
     with pytest.raises(PySparkException, match=error):
         load(spark, store, changed, **options)
 
 
 def test_a_feed_feeds_another_table(spark: SparkSession, store: Store, changed: str) -> None:
-    """Its words are those that `opColumn` understands: the copy is equal."""
+    """The change types of a feed are operations for `opColumn`: the copy is equal."""
     store.create_table(
         "copy",
         "id BIGINT, customer STRING NOT NULL, amount DECIMAL(12,2), note STRING",

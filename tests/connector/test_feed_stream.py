@@ -1,4 +1,4 @@
-"""Streams that follow a table's changes."""
+"""The laws of streams that follow a table's changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def row(key: int, customer: str) -> tuple[Any, ...]:
 
 
 class Follower:
-    """A query that notes what every micro-batch held, under a checkpoint that outlives it."""
+    """A query that records the rows of every micro-batch, under a checkpoint that outlives it."""
 
     def __init__(self, spark: SparkSession, store: Store, folder: Path) -> None:
         self._spark = spark
@@ -51,13 +51,13 @@ class Follower:
         return writer.option("checkpointLocation", str(self._folder / "checkpoint"))
 
     def run(self, **options: Any) -> StreamingQuery:
-        """Run the query until it has all that is there."""
+        """Run the query until it has processed what is there."""
         query = self.writer(**options).trigger(availableNow=True).start()
         query.awaitTermination()
         return query
 
     def batches(self) -> list[list[Told]]:
-        """Return what each micro-batch held, in one order."""
+        """Return the rows of each micro-batch in a fixed order."""
         folder = self._folder / "batches"
         numbers = sorted(int(path.name) for path in folder.iterdir()) if folder.exists() else []
         return [sorted(self._batch(folder / str(number))) for number in numbers]
@@ -74,7 +74,7 @@ class Follower:
         return [json.loads(path.read_text().splitlines()[-1]) for path in files]
 
     def forget(self, *, offset: bool = False) -> None:
-        """Forget that the last micro-batch is finished, as if killed before; also its offset."""
+        """Forget that the last micro-batch ended, as after a kill; optionally its offset too."""
         for kind in ("commits", "offsets")[: 1 + offset]:
             last = self._names(kind)[-1]
             last.unlink()
@@ -102,7 +102,7 @@ SNAPSHOT = [("insert", 4, 1, "ann"), ("insert", 4, 2, "bob")]
 def test_a_stream_begins_with_the_table_and_goes_on_with_its_changes(
     follower: Follower, store: Store
 ) -> None:
-    """Over restarts, each change once; epochs of other tables make no micro-batch."""
+    """Each change comes once over restarts; epochs of other tables make no micro-batch."""
     follower.run()
     assert follower.batches() == [SNAPSHOT]
 
@@ -125,7 +125,7 @@ def test_a_stream_begins_with_the_table_and_goes_on_with_its_changes(
 
 
 def test_a_micro_batch_takes_as_many_epochs_as_it_may(follower: Follower, store: Store) -> None:
-    """Of those that changed the table; what is committed during the run is for the next."""
+    """Only epochs that changed the table count; commits during the run are for the next run."""
     for key in range(3, 8):
         upsert(store, "orders", [row(key, "joe")])
         store.create_table(f"t{key}", "k INT", primary_key=["k"])
@@ -150,7 +150,7 @@ def test_a_micro_batch_takes_as_many_epochs_as_it_may(follower: Follower, store:
 def test_a_start_is_given(
     follower: Follower, store: Store, options: dict[str, Any], expected: list[Told]
 ) -> None:
-    """As an epoch or a time; a restart goes on where the query was."""
+    """The start is an epoch or a time; a restart continues where the query was."""
     follower.run(**options)
     assert follower.batches() == [expected]
 
@@ -163,7 +163,7 @@ def test_a_start_is_given(
 def test_a_micro_batch_that_is_planned_again_is_the_same(
     follower: Follower, store: Store, options: dict[str, Any]
 ) -> None:
-    """The first too, for which Spark asks anew where the stream begins; and nothing is left out."""
+    """Also the first one, for which Spark asks again where the stream begins."""
     follower.run(**options)
     (first,) = follower.batches()
     upsert(store, "orders", [row(1, "zoe")])
@@ -178,7 +178,7 @@ def test_a_micro_batch_that_is_planned_again_is_the_same(
 def test_a_run_that_was_killed_before_it_was_planned_leaves_no_gap(
     follower: Follower, store: Store
 ) -> None:
-    """Batches behind the last that is known are planned as if they had not been."""
+    """Batches after the last known one are planned as if they had never been."""
     follower.run()
     upsert(store, "orders", [row(3, "joe")])
     follower.run()
@@ -190,7 +190,7 @@ def test_a_run_that_was_killed_before_it_was_planned_leaves_no_gap(
 
 
 def test_net_changes_are_those_of_each_micro_batch(follower: Follower, store: Store) -> None:
-    """What came and went within one is not told."""
+    """A row that appears and disappears within one micro-batch is not emitted."""
     upsert(store, "orders", [row(5, "tim")])
     upsert(store, "orders", [row(1, "zoe")], [row(5, "")])
     follower.run(startingVersion=3, deduplicationMode="netChanges")
@@ -199,7 +199,7 @@ def test_net_changes_are_those_of_each_micro_batch(follower: Follower, store: St
 
 
 def test_offsets_have_one_text(follower: Follower) -> None:
-    """Whose names and order checkpoints rest on."""
+    """Checkpoints depend on its names and their order."""
     follower.run()
 
     (offset,) = follower.offsets()
@@ -208,7 +208,7 @@ def test_offsets_have_one_text(follower: Follower) -> None:
 
 
 def expire(store: Store) -> None:
-    """Make all but the latest epoch unreadable, as vacuum does once the retention is over."""
+    """Make all but the latest epoch unreadable, as a vacuum after the retention does."""
     store.commit(
         Proposal(
             operation="vacuum",
@@ -220,7 +220,7 @@ def expire(store: Store) -> None:
 
 
 def test_an_offset_that_is_no_longer_kept_is_an_error(follower: Follower, store: Store) -> None:
-    """That names the oldest epoch; while nothing changes, an old offset stays good."""
+    """The error names the oldest epoch; if nothing changed, an old offset stays valid."""
     follower.run()
     store.create_table("other", "k INT", primary_key=["k"])
     expire(store)
@@ -240,7 +240,7 @@ def test_an_offset_that_is_no_longer_kept_is_an_error(follower: Follower, store:
 
 
 def test_a_table_that_is_gone_ends_the_stream(follower: Follower, store: Store) -> None:
-    """Also where there is another of its name, whose rows are not its own."""
+    """Also if there is a new table of that name, whose rows are others."""
     follower.run()
     store.drop_table("orders")
     with pytest.raises(PySparkException, match="TableNotFoundError: there is no table 'orders'"):
@@ -266,7 +266,7 @@ def test_a_table_that_is_gone_ends_the_stream(follower: Follower, store: Store) 
 def test_a_stream_that_cannot_work_is_refused(
     follower: Follower, options: dict[str, Any], error: str
 ) -> None:
-    """When it is defined or started."""
+    """The error is raised when the stream is defined or started."""
 
     def run() -> None:
         stream = follower.stream(**options)

@@ -1,4 +1,4 @@
-"""The writer for foreachBatch."""
+"""The laws of the writer for foreachBatch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def totals(spark: SparkSession, tmp_path: Path) -> DataFrame:
-    """A stream that counts, in update mode, letters of three micro-batches."""
+    """A stream that counts, in update mode, the letters of three micro-batches."""
     folder = tmp_path / "letters"
     for number, letters in enumerate(("aab", "bc", "a")):
         rows = spark.createDataFrame([(letter,) for letter in letters], "letter STRING")
@@ -42,7 +42,7 @@ def totals(spark: SparkSession, tmp_path: Path) -> DataFrame:
 
 @pytest.fixture
 def counts(store: Store) -> str:
-    """The name of an empty table of numbers by letter."""
+    """The name of an empty table with a number per letter."""
     store.create_table("counts", "letter STRING, n BIGINT", primary_key=["letter"])
     return "counts"
 
@@ -55,14 +55,14 @@ def run(stream: DataFrame, write: Callable[[DataFrame, int], None], checkpoint: 
 
 
 def counts_in(store: Store, table: str) -> dict[str, int]:
-    """Return what a table of numbers holds."""
+    """Return the rows of a table with a number per letter."""
     return {row["letter"]: row["n"] for row in store.table(table).to_arrow().to_pylist()}
 
 
 def test_update_mode_upserts_and_happens_once(
     db: Database, store: Store, totals: DataFrame, counts: str, tmp_path: Path
 ) -> None:
-    """One micro-batch is one epoch; one that is tried again changes nothing."""
+    """A micro-batch is one epoch; one that is repeated changes nothing."""
     epoch, checkpoint = store.epoch, tmp_path / "checkpoint"
     run(totals, db.writer(counts), checkpoint)
 
@@ -80,7 +80,7 @@ def test_update_mode_upserts_and_happens_once(
 def test_a_second_write_of_one_batch_is_an_error(
     db: Database, store: Store, totals: DataFrame, counts: str, tmp_path: Path
 ) -> None:
-    """It would be taken for a repetition; the other table of the same batch is none."""
+    """It would be skipped as a repetition; a write of the batch to another table is allowed."""
     store.create_table("others", "letter STRING, n BIGINT", primary_key=["letter"])
     write, write_other = db.writer(counts), db.writer("others")
 
@@ -97,7 +97,7 @@ def test_a_second_write_of_one_batch_is_an_error(
 def test_outside_a_query_it_needs_a_name(
     spark: SparkSession, db: Database, store: Store, orders: str
 ) -> None:
-    """Called directly, errors are relstate's own; with a name, a number happens once."""
+    """A direct call raises relstate's own errors; under a name, a number is written once."""
     epoch = store.epoch
     with pytest.raises(SessionError, match="'txnAppId'"):
         db.writer(orders)(orders_of(spark, (1, "ann")), 0)
@@ -125,7 +125,7 @@ def test_changes_are_applied(spark: SparkSession, db: Database, orders: str) -> 
 def test_bad_rows_raise_our_own_errors(
     spark: SparkSession, db: Database, store: Store, orders: str
 ) -> None:
-    """From the planner and from a task, without Spark's around them."""
+    """Errors of the planner and of a task are raised without Spark's around them."""
     write, epoch = db.writer(orders, txn_app_id="loader"), store.epoch
 
     with pytest.raises(SchemaMismatchError, match=r"^unknown column 'x'; the columns are"):
@@ -136,7 +136,7 @@ def test_bad_rows_raise_our_own_errors(
 
 
 def test_bad_arguments_are_refused_at_once(db: Database, orders: str) -> None:
-    """Before the query is even made."""
+    """The error is raised before the query is defined."""
     with pytest.raises(TableNotFoundError):
         db.writer("nothing")
     with pytest.raises(OptionError, match="clustered"):
@@ -148,7 +148,7 @@ def test_bad_arguments_are_refused_at_once(db: Database, orders: str) -> None:
 
 
 def test_it_travels(db: Database, orders: str) -> None:
-    """Spark Connect sends it to the server: it holds no session."""
+    """Spark Connect sends it to the server, so it pickles: it holds no session."""
     write = db.writer(orders, txn_app_id="loader", partitions=3)
 
     assert pickle.loads(pickle.dumps(write)) == write
@@ -157,7 +157,7 @@ def test_it_travels(db: Database, orders: str) -> None:
 def test_partitions_are_ranges_of_vnodes(
     spark: SparkSession, db: Database, store: Store, orders: str
 ) -> None:
-    """So many tasks write, and no two of them rows of one shard."""
+    """That many tasks write, and no two of them write to one shard."""
     rows = spark.range(0, 2000, 1, 7).selectExpr("INT(id) AS id", "'x' AS customer")
     db.writer(orders, txn_app_id="loader", partitions=4)(rows, 0)
 
@@ -174,7 +174,7 @@ def test_partitions_are_ranges_of_vnodes(
 def test_many_small_partitions_are_brought_together(
     spark: SparkSession, db: Database, store: Store, counts: str, tmp_path: Path
 ) -> None:
-    """As after an aggregation: each would be a file of its own."""
+    """After an aggregation every partition would be a file of its own."""
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "file").write_text("\n".join(map(str, range(40))))
     stream = spark.readStream.text(str(tmp_path / "letters")).groupBy("value").count()
@@ -190,7 +190,7 @@ def test_many_small_partitions_are_brought_together(
 
 
 def test_spark_computes_the_unit_that_owns_a_row(spark: SparkSession) -> None:
-    """Its vnode is that of the table's declared types, whatever types the rows have."""
+    """The vnode is that of the table's declared types, whatever types the rows have."""
     schema = TableSchema.build(
         parse_columns("b DECIMAL(20,2), `a b` BIGINT, c STRING"),
         primary_key=["b", "`a b`", "c"],

@@ -1,7 +1,4 @@
-"""Our hash is Spark SQL's ``xxhash64``, for every type a key may have.
-
-The rows are random ones and all the values that hurt; Spark hashes them in the JVM.
-"""
+"""The hash equals Spark SQL's ``xxhash64`` for every type that a key may have."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ Random = random.Random
 
 
 def integers(bits: int) -> Callable[[Random], int]:
-    """Integers of every magnitude, the extremes among them."""
+    """Integers of every magnitude, with the extremes."""
 
     def draw(source: Random) -> int:
         size = source.randint(0, bits)
@@ -49,13 +46,13 @@ def integers(bits: int) -> Callable[[Random], int]:
 
 
 def floats(source: Random) -> float:
-    """Floats that a float of 32 bits holds too, both zeros, infinities and NaN among them."""
+    """Floats that fit 32 bits too, with both zeros, infinities and NaN."""
     drawn = source.choice([0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, source.gauss(0, 1e9)])
     return float(np.float32(drawn))
 
 
 def decimals(precision: int, scale: int) -> Callable[[Random], Decimal]:
-    """Decimals of every length of unscaled bytes, around the powers of 256 most of all."""
+    """Decimals of every length of unscaled bytes, mostly around the powers of 256."""
 
     def draw(source: Random) -> Decimal:
         power = 1 << source.randint(0, 127)
@@ -68,7 +65,7 @@ def decimals(precision: int, scale: int) -> Callable[[Random], Decimal]:
 
 
 def text(source: Random) -> str:
-    """Strings of 0 to 300 bytes in one to four bytes a character."""
+    """Strings of 0 to 300 bytes, with one to four bytes per character."""
     length = source.choice([0, 1, source.randint(0, 40), source.randint(0, 75)])
     return "".join(source.choice("\0a9 é漢😀\U0010ffff") for _ in range(length))
 
@@ -137,14 +134,14 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
-    """The table as Spark sees it, with the declared types."""
+    """The table as a DataFrame with the declared types."""
     schema = ", ".join(f"{name} {kind.ddl}" for name, kind in KINDS.items())
     with_places = table().append_column("place", pa.array(range(ROWS), pa.int32()))
     return spark.createDataFrame(with_places, f"{schema}, place INT").cache()
 
 
 def hashed_by_spark(rows: DataFrame, names: Sequence[str]) -> list[int]:
-    """What Spark's function gives for each row of the table, in its order."""
+    """The hashes that Spark computes for the rows of the table, in their order."""
     hashes = rows.selectExpr("place", f"xxhash64({', '.join(names)}) AS hash").toArrow()
     return hashes.sort_by("place")["hash"].to_pylist()
 
@@ -156,7 +153,7 @@ def columns_of(names: Sequence[str]) -> list[pa.Array]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_type_hashes_as_in_spark(rows: DataFrame, name: str) -> None:
-    """Thousands of values of the type, vectorised and one by one, equal Spark's."""
+    """Thousands of values of the type, hashed as arrays and singly, equal Spark's."""
     expected = hashed_by_spark(rows, [name])
     (column,) = columns_of([name])
     hash_row = scalar_hasher([column.type])
@@ -187,7 +184,7 @@ def test_vnodes_are_spark_s_remainder(rows: DataFrame, vnode_count: int) -> None
 
 
 def test_year_month_intervals_hash_as_their_months(spark: SparkSession, rows: DataFrame) -> None:
-    """Spark hands such an interval to nobody; its months, as an INT, hash the same."""
+    """Spark does not pass such intervals to Python; their months as an INT hash alike."""
     expected = hashed_by_spark(
         rows.selectExpr("place", "make_ym_interval(0, int) AS months"), ["months"]
     )
@@ -229,7 +226,7 @@ def test_extreme_literals_hash_as_in_spark(spark: SparkSession) -> None:
 
 
 def test_nans_of_any_payload_hash_as_in_spark(spark: SparkSession) -> None:
-    """Spark sees the bits we see, and hashes one NaN for all of them."""
+    """Spark sees the same bits, and hashes all NaNs alike."""
     bits = np.array([0x7FF8000000000000, 0x7FF0000000000001, 0xFFF8000000000ABC], np.uint64)
     nans = pa.table({"value": bits.view(np.float64)})
     hashes = spark.createDataFrame(nans).selectExpr("xxhash64(value) AS hash").toArrow()

@@ -1,4 +1,4 @@
-"""The history of a store, through the database."""
+"""The laws of the history of a store, through the database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def changed(store: Store, orders: str) -> str:
 
 
 def test_history_tells_of_every_commit(db: Database, store: Store, changed: str) -> None:
-    """The newest first, with the names of tables that are gone."""
+    """The newest commit is first; dropped tables have their names."""
     rows = db.history()
 
     assert rows.columns == [
@@ -59,7 +59,7 @@ def test_history_tells_of_every_commit(db: Database, store: Store, changed: str)
 
 
 def test_history_is_of_one_table_or_short(db: Database, changed: str) -> None:
-    """As asked; names match whatever their case."""
+    """A name in any case chooses a table, a limit the newest commits."""
     assert [row.version for row in db.history("ORDERS").collect()] == [4, 3, 2]
     assert [row.version for row in db.history("orders", 1).collect()] == [4]
     assert db.sql("DESCRIBE HISTORY orders").collect() == db.history("orders").collect()
@@ -69,7 +69,7 @@ def test_history_is_of_one_table_or_short(db: Database, changed: str) -> None:
 
 
 def test_a_table_is_read_as_of_a_time(db: Database, store: Store, changed: str) -> None:
-    """Of a text or a datetime; what names no epoch is refused."""
+    """The time is text or a datetime; a time without an epoch is refused."""
     time = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
         microseconds=store.state_at(3).time
     )

@@ -1,4 +1,4 @@
-"""A real driver process that is killed while it commits, and started again."""
+"""The law of a real driver process that is killed while it commits, and started again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FILES = 3
 def test_a_driver_killed_in_commit_loses_and_doubles_nothing(store: Store, tmp_path: Path) -> None:
     """Each file is one epoch of each table, however often its micro-batch was tried.
 
-    It is killed before its commit, after its commit and before Spark's, in the sink and in
-    foreachBatch, and a task fails when it has written everything.
+    The driver is killed before its commit, after its commit and before Spark's, in the sink and in
+    foreachBatch; and a task fails after it has written everything.
     """
     source, accidents = tmp_path / "source", tmp_path / "accidents"
     source.mkdir()

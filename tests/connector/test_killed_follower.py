@@ -1,4 +1,4 @@
-"""A real driver process that follows a table, is killed in between, and started again."""
+"""The law of a real driver process that follows a table, is killed, and started again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 @pytest.mark.timeout(600)  # three sessions of Spark, each in a process of its own
 def test_a_follower_that_is_killed_tells_every_change_once(store: Store, tmp_path: Path) -> None:
-    """In its first micro-batch, and in a later one; what is committed meanwhile comes after it."""
+    """It is killed in its first micro-batch and in a later one, while others commit."""
     store.create_table("orders", "id INT, customer STRING", primary_key=["id"])
     upsert(store, "orders", [(1, "ann"), (2, "bob")])
     (tmp_path / "batches").mkdir()
@@ -46,7 +46,7 @@ def test_a_follower_that_is_killed_tells_every_change_once(store: Store, tmp_pat
 
 
 def told(folder: Path) -> list[Any]:
-    """Return what each micro-batch held when it was noted last."""
+    """Return the rows of each micro-batch as they were recorded last."""
     files = sorted((folder / "batches").iterdir(), key=lambda path: int(path.stem))
     return [json.loads(file.read_text()) for file in files]
 

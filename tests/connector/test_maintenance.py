@@ -1,4 +1,4 @@
-"""Compaction as a job of Spark's: what `Store.compact` does, in parallel by shard."""
+"""The laws of compaction as a job of Spark's: as `Store.compact`, in parallel by shard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS = [(key, "x" * 400) for key in range(12_000)]
 
 @pytest.fixture
 def grown(store: Store) -> Store:
-    """A store with a table of several large files, and one of two small ones."""
+    """A store with a table of several large files, and a table of two small ones."""
     for name in ("large", "small"):
         store.create_table(name, "k BIGINT, v STRING", primary_key=["k"])
     upsert(store, "large", [(key, "old") for key in range(9_000)])
@@ -31,7 +31,7 @@ def grown(store: Store) -> Store:
 
 
 def test_each_shard_is_one_file_afterwards(grown: Store, db: Database) -> None:
-    """In one epoch for tables that share no files; a small table is one file."""
+    """Tables that share no files are one epoch together; a small table is one file."""
     epoch = grown.epoch
 
     report = db.maintain()
@@ -49,7 +49,7 @@ def test_each_shard_is_one_file_afterwards(grown: Store, db: Database) -> None:
 
 
 def test_nothing_to_do_is_no_commit(grown: Store, db: Database) -> None:
-    """One table can be compacted alone, and once is enough."""
+    """A table that was compacted alone is not compacted again."""
     assert db.maintain("small").files_read == 2
     epoch = grown.epoch
 
@@ -61,7 +61,7 @@ def test_nothing_to_do_is_no_commit(grown: Store, db: Database) -> None:
 
 
 def test_parts_are_committed_together_or_not_at_all(grown: Store) -> None:
-    """A task that says nothing, or a part that nobody ran, is an error; so is a file that went."""
+    """A task without a report, a part that no task ran, and an input that is gone are errors."""
     job = grown.compaction_job("large")
     assert job is not None
     writer = MaintenanceWriter(job)

@@ -1,4 +1,4 @@
-"""Tables whose definition changes, and writes that change it, through Spark."""
+"""The laws of altering tables, and of writes that alter them, through Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def described(db: Database, table: str) -> dict[str, str]:
-    """Return what DESCRIBE EXTENDED says, by name."""
+    """Return the output of DESCRIBE EXTENDED by name."""
     rows = db.sql(f"DESCRIBE EXTENDED {table}").collect()
     return {row.col_name: row.data_type for row in rows}
 
@@ -63,7 +63,7 @@ def test_columns_are_altered(spark: SparkSession, db: Database, store: Store, or
 def test_what_cannot_be_altered_is_refused(
     db: Database, store: Store, orders: str, statement: str, error: type[Exception]
 ) -> None:
-    """And nothing has changed."""
+    """The statement fails, and nothing has changed."""
     before = store.epoch
 
     with pytest.raises(error):
@@ -72,7 +72,7 @@ def test_what_cannot_be_altered_is_refused(
 
 
 def test_properties_are_set_and_described(db: Database, orders: str) -> None:
-    """With the table, the TTL later too; DESCRIBE EXTENDED lists them."""
+    """They are set when the table is created, the TTL also later; DESCRIBE EXTENDED lists them."""
     db.sql(
         "CREATE TABLE t (a INT PRIMARY KEY, at TIMESTAMP) TBLPROPERTIES "
         "('merge' = 'partial', version_column = 'at', 'tombstone_retention' = '2 days')"
@@ -96,7 +96,7 @@ def test_properties_are_set_and_described(db: Database, orders: str) -> None:
 def test_a_writer_of_an_older_schema_is_told_what_changed(
     spark: SparkSession, db: Database, store: Store, orders: str
 ) -> None:
-    """And when, and of the option that may help."""
+    """The error has the changes, their times, and the option that may help."""
     db.sql("ALTER TABLE orders RENAME COLUMN note TO remark")
     when = store.epoch
 
@@ -111,7 +111,7 @@ def test_a_writer_of_an_older_schema_is_told_what_changed(
 def test_a_write_may_add_and_widen_columns(
     spark: SparkSession, db: Database, store: Store, orders: str
 ) -> None:
-    """Before it writes; the rows there are have NULL."""
+    """The table is altered before the write; existing rows have NULL in a new column."""
     save(orders_of(spark, (1, "ann")), store, orders)
     db.sql("ALTER TABLE orders ADD COLUMN n INT")
     rows = spark.sql(
@@ -129,7 +129,7 @@ def test_a_write_may_add_and_widen_columns(
 
 
 def test_a_key_is_not_widened_by_a_write(spark: SparkSession, store: Store, db: Database) -> None:
-    """Its bytes are sorted; a value that does not fit stays an error."""
+    """The bytes of keys are sorted by their type; a value that does not fit stays an error."""
     db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
 
     with pytest.raises(Exception, match="ValueRangeError"):
@@ -137,7 +137,7 @@ def test_a_key_is_not_widened_by_a_write(spark: SparkSession, store: Store, db: 
 
 
 def lives(store: Store, table: str) -> dict[int, int | None]:
-    """Return the last of some times, in seconds from now, at which each row is seen."""
+    """Return the last of some times, in seconds from now, at which each row is visible."""
     plan = store.read_plan(table)
     keys = [key for batch in plan.open().scan(["id"]) for key in batch.column("id").to_pylist()]
     return {key: _life(plan, key) for key in keys}
@@ -154,7 +154,7 @@ def _life(plan: ReadPlan, key: int) -> int | None:
 
 
 def test_rows_expire_as_a_write_says(spark: SparkSession, db: Database, store: Store) -> None:
-    """By an option, by a column, by the table: the closest to the row counts."""
+    """A column overrides an option, and an option overrides the table."""
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, keep INT)")
     save(spark.sql("SELECT 1 AS id, 5 AS keep"), store, "t", ttl="2 minutes")
     save(spark.sql("SELECT 2 AS id, 700 AS life"), store, "t", ttlColumn="LIFE")
@@ -187,7 +187,7 @@ def test_rows_expire_as_a_write_says(spark: SparkSession, db: Database, store: S
 def test_a_time_to_live_that_is_none_is_refused(
     spark: SparkSession, db: Database, store: Store, rows: str, options: dict[str, str], error: str
 ) -> None:
-    """Zero, negative, no number, or no column."""
+    """Zero, values that are not whole numbers, and a missing column are errors."""
     db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
 
     with pytest.raises(Exception, match=error):
@@ -197,7 +197,7 @@ def test_a_time_to_live_that_is_none_is_refused(
 def test_changes_need_no_order_where_a_version_tells_it(
     spark: SparkSession, db: Database, store: Store
 ) -> None:
-    """With a version column the greatest wins, in any position; else `clustered` is needed."""
+    """With a version column the greatest version wins; without one `clustered` is needed."""
     db.sql("CREATE TABLE v (id INT PRIMARY KEY, at INT) TBLPROPERTIES ('version_column' = 'at')")
     db.sql("CREATE TABLE p (id INT PRIMARY KEY, at INT)")
     changes = spark.sql(
@@ -214,7 +214,7 @@ def test_changes_need_no_order_where_a_version_tells_it(
 def test_an_operation_follows_the_table_s_merge_behaviour(
     spark: SparkSession, db: Database, store: Store
 ) -> None:
-    """An insert or update is an upsert of the table; an append-only one takes inserts."""
+    """An insert or update is an upsert of the table; an append-only table takes inserts."""
     changes = spark.sql(
         "SELECT * FROM VALUES (1, 1, NULL, 'u'), (1, NULL, 2, 'u') AS t(id, a, b, op)"
     )

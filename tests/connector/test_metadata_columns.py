@@ -1,4 +1,4 @@
-"""The operation column of a change stream."""
+"""The laws of the operation column of a change stream."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from relstate.storage.segment.key import Kind
 
 
 def changes(*operations: str | None) -> pa.RecordBatch:
-    """Return a batch of one row an operation, numbered in the column k."""
+    """Return a batch with one row per operation, numbered in the column k."""
     return pa.record_batch({"Op": pa.array(operations, pa.string()), "k": range(len(operations))})
 
 
 def test_every_spelling_is_known_whatever_its_case() -> None:
-    """Delta's, Spark's and Debezium's names of operations mean puts and deletes."""
+    """The operations of Delta, Spark and Debezium are puts and deletes."""
     batch = changes("insert", "I", "c", "r", "Update", "u", "UPDATE_POSTIMAGE", "delete", "D")
 
     rows, kinds = OperationColumn("op", stored=False).split(batch)
@@ -28,7 +28,7 @@ def test_every_spelling_is_known_whatever_its_case() -> None:
 
 
 def test_the_old_row_of_an_update_changes_nothing() -> None:
-    """A pre-image is left out; the other rows stay in their order."""
+    """Pre-images are left out; the other rows keep their order."""
     rows, kinds = OperationColumn("op", stored=False).split(
         changes("update_preimage", "update_postimage", "d", "update_preimage", "i")
     )
@@ -38,7 +38,7 @@ def test_the_old_row_of_an_update_changes_nothing() -> None:
 
 
 def test_a_column_of_the_table_is_kept() -> None:
-    """The operation is stored where the table has a column of its name."""
+    """The operation is stored if the table has a column of its name."""
     rows, _ = OperationColumn("op", stored=True).split(changes("i"))
 
     assert rows.schema.names == ["Op", "k"]
@@ -46,13 +46,13 @@ def test_a_column_of_the_table_is_kept() -> None:
 
 @pytest.mark.parametrize("operation", ["upsert", "", " i", None, "t"])
 def test_an_unknown_operation_is_refused(operation: str | None) -> None:
-    """The error names the row and the value; nothing is taken for an insert."""
+    """The error names the row and the value; nothing is treated as an insert."""
     with pytest.raises(UnknownOperationError, match=rf"row 1 of the batch has {operation!r}"):
         OperationColumn("op", stored=False).split(changes("i", operation))
 
 
 def test_a_batch_without_rows_is_split_into_none() -> None:
-    """No rows are no error."""
+    """An empty batch has no rows and no kinds."""
     rows, kinds = OperationColumn("op", stored=False).split(changes())
 
     assert rows.num_rows == 0
@@ -60,7 +60,7 @@ def test_a_batch_without_rows_is_split_into_none() -> None:
 
 
 def test_the_column_must_be_there_and_be_text() -> None:
-    """Both are errors when the write is planned."""
+    """A missing or other column fails when the write is planned."""
     column = OperationColumn("op", stored=False)
 
     with pytest.raises(SchemaMismatchError, match="no operation column 'op'; it has k"):
@@ -70,7 +70,7 @@ def test_the_column_must_be_there_and_be_text() -> None:
 
 
 def test_the_rest_of_the_schema_is_the_tables() -> None:
-    """The column is taken out of the schema to check, unless it is stored."""
+    """The column is not part of the schema that is compared with the table's, unless stored."""
     schema = pa.schema({"op": pa.string(), "k": pa.int64()})
 
     assert OperationColumn("op", stored=False).check_schema(schema).names == ["k"]

@@ -1,4 +1,4 @@
-"""How far a stream of changes has come."""
+"""The laws of the offsets of a stream of changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relstate.storage.errors import OptionError
 
 
 def test_an_offset_has_one_text() -> None:
-    """Which checkpoints hold for ever."""
+    """Checkpoints hold this text for ever."""
     offset = FeedOffset.whole(7, 3)
 
     text = json.dumps(offset.to_json())
@@ -20,7 +20,7 @@ def test_an_offset_has_one_text() -> None:
 
 
 def test_a_stream_knows_where_it_began() -> None:
-    """Whatever came since: after an epoch, or with all rows at one."""
+    """Every later offset has the beginning: after an epoch, or with all rows of one."""
     whole, after = FeedOffset.whole(7, 3), FeedOffset.after(7, 3)
 
     assert whole.after_snapshot().at(9).beginning() == whole
@@ -30,6 +30,6 @@ def test_a_stream_knows_where_it_began() -> None:
 
 @pytest.mark.parametrize("value", [{}, {"table": 1}, [], {"partition-1": {"index": 3}}])
 def test_what_is_no_offset_is_refused(value: object) -> None:
-    """A checkpoint of another source, for one."""
+    """The checkpoint of another source is an error."""
     with pytest.raises(OptionError, match="the checkpoint belongs to another query"):
         FeedOffset.from_json(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Options: text in, values or one error that tells all out."""
+"""The laws of options: text becomes values, or one error that names every problem."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PLACE = {"path": "/data/shop", "table": "orders"}
 
 
 def test_a_read_needs_no_more_than_its_place() -> None:
-    """A path and a table make a read of all columns at the latest epoch."""
+    """A path and a table are a read of all columns at the latest epoch."""
     assert read_options(PLACE) == ReadOptions("/data/shop", "orders")
 
 
 def test_names_match_whatever_their_case() -> None:
-    """Spark hands option names over in lower case."""
+    """Spark passes option names in lower case."""
     given = {"PATH": "/s", "Table": "t", "versionasof": "7", "NUMPARTITIONS": "3"}
 
     assert read_options(given) == ReadOptions("/s", "t", version=7, partitions=3)
@@ -40,12 +40,12 @@ def test_names_match_whatever_their_case() -> None:
     ],
 )
 def test_columns_are_names_between_commas(text: str, columns: tuple[str, ...]) -> None:
-    """Backticks keep commas and backticks inside a name, as in Spark's SQL."""
+    """Backticks keep commas and backticks within a name, as in Spark's SQL."""
     assert read_options({**PLACE, "columns": text}).columns == columns
 
 
 def test_a_condition_is_a_text_and_its_time_zone() -> None:
-    """Neither is understood here; a time zone alone means nothing."""
+    """Both are passed on unchanged; a time zone without local times is refused."""
     given = {**PLACE, "where": "a > 1", "timezone": "Europe/Rome"}
     options = read_options(given)
 
@@ -77,13 +77,13 @@ def test_columns_that_name_nothing_are_refused(text: str) -> None:
     ],
 )
 def test_a_path_may_be_a_file_uri(text: str, path: str) -> None:
-    """Spark's catalog spells a local path as a URI of the scheme file."""
+    """Spark's catalog writes a local path as a URI of the scheme file."""
     assert read_options({"path": text, "table": "t"}).path == path
 
 
 @pytest.mark.parametrize("text", ["s3://bucket/shop", "hdfs:/shop", "file://host/shop", " "])
 def test_a_path_elsewhere_is_refused(text: str) -> None:
-    """A store lies in a local directory; another scheme is not taken for a file name."""
+    """A store is in a local directory; another scheme is not read as the name of a folder."""
     with pytest.raises(OptionError, match="'path'"):
         read_options({"path": text, "table": "t"})
 
@@ -101,7 +101,7 @@ def test_a_path_elsewhere_is_refused(text: str) -> None:
     ],
 )
 def test_a_number_out_of_its_range_is_refused(name: str, text: str) -> None:
-    """The error names the option as it is documented, and shows the value."""
+    """The error has the documented name of the option, and the value."""
     with pytest.raises(OptionError, match=f"option '{name}' is '{text}'"):
         read_options({**PLACE, name: text})
 
@@ -114,27 +114,27 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
 
 @pytest.mark.parametrize("name", ["pushFilters", "maxFilesPerTrigger", "ignoreDeletes"])
 def test_an_option_of_other_systems_is_unknown(name: str) -> None:
-    """What is not there is refused with the names of what is, or with the nearest."""
+    """The error has similar names, or all names."""
     with pytest.raises(OptionError, match=f"unknown option '{name}'"):
         read_options({**PLACE, name: "x"})
 
 
 @pytest.mark.parametrize("name", ["opColumn", "clustered", "txnAppId", "txnVersion"])
 def test_an_option_of_writes_means_nothing_for_a_read(name: str) -> None:
-    """An option that exists elsewhere is refused as such."""
+    """An option of another operation is refused, and the error says that it is one."""
     with pytest.raises(OptionError, match=f"'{name}' has no meaning for a read"):
         read_options({**PLACE, name: "1"})
 
 
 @pytest.mark.parametrize("name", ["versionAsOf", "columns", "numPartitions"])
 def test_an_option_of_reads_means_nothing_for_a_write(name: str) -> None:
-    """A write goes to the latest epoch and to all columns."""
+    """A write has no epoch and no choice of columns."""
     with pytest.raises(OptionError, match=f"'{name}' has no meaning for a write"):
         write_options({**PLACE, name: "1"})
 
 
 def test_every_problem_is_told_at_once() -> None:
-    """One error lists what is missing, what is unknown and what is wrong, on one line."""
+    """One line lists what is missing, what is unknown and what is wrong."""
     with pytest.raises(OptionError) as caught:
         read_options({"tabel": "x", "versionAsOf": "soon", "numPartitions": "0"})
 
@@ -146,13 +146,13 @@ def test_every_problem_is_told_at_once() -> None:
 
 
 def test_several_paths_are_refused() -> None:
-    """Spark hands load(["a", "b"]) over as an option of its own."""
+    """Spark passes load(["a", "b"]) as an option of its own."""
     with pytest.raises(OptionError, match="several paths"):
         read_options({"paths": '["/a","/b"]', "table": "t"})
 
 
 def test_a_write_may_be_idempotent_and_carry_changes() -> None:
-    """The options of Delta's idempotent writes and of change streams go together."""
+    """The options of idempotent writes and of change streams can be combined."""
     given = {**PLACE, "opColumn": "op", "clustered": "true", "txnAppId": "job", "txnVersion": "9"}
 
     assert write_options(given) == WriteOptions(
@@ -161,7 +161,7 @@ def test_a_write_may_be_idempotent_and_carry_changes() -> None:
 
 
 def test_an_application_needs_its_version() -> None:
-    """A name without a number would make every later write of it a repetition."""
+    """Without a version, every later write of the application would be a repetition."""
     with pytest.raises(OptionError, match="'txnAppId' needs 'txnVersion'"):
         write_options({**PLACE, "txnAppId": "job"})
 
@@ -170,7 +170,7 @@ def test_an_application_needs_its_version() -> None:
     ("ttl", "seconds"), [("60", 60), ("7 days", 604_800), ("INTERVAL 1 hour 30 minutes", 5400)]
 )
 def test_a_time_to_live_is_a_length_of_time(ttl: str, seconds: int) -> None:
-    """In seconds, or in units as SQL names them."""
+    """It is a number of seconds, or an interval of SQL."""
     given = write_options({**PLACE, "ttl": ttl, "ttlColumn": "life", "mergeSchema": "TRUE"})
 
     assert (given.ttl, given.ttl_column, given.merge_schema) == (seconds, "life", True)
@@ -178,26 +178,26 @@ def test_a_time_to_live_is_a_length_of_time(ttl: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("ttl", ["0", "-1", "0 days", "soon", "1 month", "1 day 2"])
 def test_a_time_to_live_is_a_second_or_more(ttl: str) -> None:
-    """Rows that have expired before they are written, or never might, are a mistake."""
+    """Zero, a negative length, a month and other text are refused."""
     with pytest.raises(OptionError, match="'ttl'"):
         write_options({**PLACE, "ttl": ttl})
 
 
 def test_the_promise_alone_is_refused() -> None:
-    """It says something about a column that was not named."""
+    """'clustered' is about the rows of 'opColumn', and has no meaning without it."""
     with pytest.raises(OptionError, match="'clustered'"):
         write_options({**PLACE, "clustered": "true"})
 
 
 def test_a_stream_ignores_what_spark_adds() -> None:
-    """Spark puts the query's name and checkpoint among the options of a sink."""
+    """Spark adds the query's name and checkpoint to the options of a sink."""
     given = {**PLACE, "queryname": "q", "checkpointlocation": "/c", "txnAppId": "job"}
 
     assert stream_write_options(given) == WriteOptions("/data/shop", "orders", application="job")
 
 
 def test_a_stream_has_its_own_version() -> None:
-    """The number of the micro-batch is the version; another one would be ignored."""
+    """The number of the micro-batch is the version, so an option for it is refused."""
     with pytest.raises(OptionError, match="'txnVersion' has no meaning for a streaming write"):
         stream_write_options({**PLACE, "txnAppId": "job", "txnVersion": "1"})
 
@@ -209,7 +209,7 @@ def test_a_stream_has_its_own_version() -> None:
     )
 )
 def test_any_options_give_a_value_or_an_option_error(given: dict[str, str]) -> None:
-    """No text whatever makes another error."""
+    """No text makes another error."""
     try:
         options = read_options(given)
     except OptionError:

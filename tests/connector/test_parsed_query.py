@@ -1,4 +1,4 @@
-"""Tables and columns that a query reads."""
+"""The laws of a parsed query: which tables and columns it reads."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def rewritten(text: str) -> str:
     ],
 )
 def test_only_names_of_tables_are_replaced(text: str, expected: str | None) -> None:
-    """Aliases are kept or given, so that qualified columns still resolve; the rest is as it was."""
+    """References keep or get an alias, so that qualified columns still resolve."""
     assert rewritten(text) == (text if expected is None else expected)
 
 
@@ -94,7 +94,7 @@ def test_only_names_of_tables_are_replaced(text: str, expected: str | None) -> N
     ],
 )
 def test_a_common_table_hides_a_table_where_it_can_be_seen(text: str, expected: str | None) -> None:
-    """Inside its own definition, and before it, the name is still the table's."""
+    """Within its own definition, and before it, the name is the table's."""
     assert rewritten(text) == (text if expected is None else expected)
 
 
@@ -111,7 +111,7 @@ def test_a_common_table_hides_a_table_where_it_can_be_seen(text: str, expected: 
     ],
 )
 def test_columns_count_as_read_where_they_are_named(text: str, columns: tuple[str, ...]) -> None:
-    """Literals name nothing; a keyword may be a column."""
+    """Text in a literal is not a name; a keyword may be a column."""
     assert ParsedQuery.parse(text).columns_read(COLUMNS) == columns
 
 
@@ -132,7 +132,7 @@ def test_columns_count_as_read_where_they_are_named(text: str, columns: tuple[st
     ],
 )
 def test_all_columns_count_as_read_where_they_need_not_be_named(text: str) -> None:
-    """Stars, positional aliases, natural joins, pivots and patterns reach unnamed columns."""
+    """Stars, positional aliases, natural joins, pivots and patterns read unnamed columns."""
     assert ParsedQuery.parse(text).columns_read(COLUMNS) == COLUMNS
 
 
@@ -146,13 +146,13 @@ def test_all_columns_count_as_read_where_they_need_not_be_named(text: str) -> No
     ],
 )
 def test_a_query_that_cannot_be_followed_is_refused(text: str, reason: str) -> None:
-    """A table that is not seen would be read at another epoch, or not at all."""
+    """A table that was missed would be read at another epoch, or not at all."""
     with pytest.raises(UnsupportedStatementError, match=reason):
         rewritten(text)
 
 
 def test_a_query_nested_too_deeply_is_refused() -> None:
-    """The parser's recursion ends in an error in words."""
+    """The parser's recursion ends in an error with a sentence."""
     with pytest.raises(UnsupportedStatementError, match="nested too deeply"):
         ParsedQuery.parse("SELECT " + "(" * 5000 + "1" + ")" * 5000)
 
@@ -166,5 +166,5 @@ def test_a_query_nested_too_deeply_is_refused() -> None:
     ],
 )
 def test_hidden_columns_are_read_where_they_are_named(text: str, columns: tuple[str, ...]) -> None:
-    """A star is the visible ones."""
+    """A star stands for the visible columns."""
     assert ParsedQuery.parse(text).columns_read(("v",), ("_k",)) == columns

@@ -1,4 +1,4 @@
-"""Which conditions of a query its reads may use."""
+"""The laws of pruning: which conditions of a query its reads may use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pruning(text: str) -> list[tuple[str, ...]]:
 def test_the_where_of_one_table_is_its_condition(
     text: str, expected: list[tuple[str, ...]]
 ) -> None:
-    """Part by part, without the name of the table."""
+    """The conjuncts come one by one, without the name of the table."""
     assert pruning(text) == expected
 
 
@@ -67,7 +67,7 @@ def test_the_where_of_one_table_is_its_condition(
     ],
 )
 def test_a_condition_needs_one_table_for_sure(text: str, expected: list[tuple[str, ...]]) -> None:
-    """If a name could belong to another table, or rows are not the table's own, there is none."""
+    """A name that may belong to another table, or rows that are not the table's: no condition."""
     assert pruning(text) == expected
 
 
@@ -97,7 +97,7 @@ def test_a_condition_needs_one_table_for_sure(text: str, expected: list[tuple[st
     ],
 )
 def test_an_outer_join_takes_conditions_away(text: str, expected: list[tuple[str, ...]]) -> None:
-    """From the side whose rows it may replace with NULLs, and from the side it always keeps."""
+    """From the side whose rows it may replace with NULLs, and from the side that it keeps."""
     assert pruning(text) == expected
 
 
@@ -117,7 +117,7 @@ def test_an_outer_join_takes_conditions_away(text: str, expected: list[tuple[str
     ],
 )
 def test_an_equality_carries_a_condition_over(text: str, expected: list[tuple[str, ...]]) -> None:
-    """In inner joins, between columns of one type."""
+    """It does in inner joins, between columns of one type."""
     assert pruning(text) == expected
 
 
@@ -149,5 +149,5 @@ def test_an_equality_carries_a_condition_over(text: str, expected: list[tuple[st
 def test_a_select_has_conditions_for_its_own_tables(
     text: str, expected: list[tuple[str, ...]]
 ) -> None:
-    """Not to those of the SELECT around it, nor to those of one inside."""
+    """Its WHERE prunes neither the tables of the SELECT around it nor those of a subquery."""
     assert pruning(text) == expected

@@ -1,4 +1,4 @@
-"""Queries over a store's tables, pruned: their rows, and what EXPLAIN reports."""
+"""The laws of queries over a store's tables: their rows, and what EXPLAIN reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMAS = {
 
 @pytest.fixture(scope="module")
 def random_rows() -> dict[str, list[tuple[Any, ...]]]:
-    """Rows of both tables, with NULLs, and few enough values that joins meet."""
+    """Rows of both tables, with NULLs, and so few values that joins match."""
     chance = random.Random(7)
 
     def maybe(value: Any) -> Any:
@@ -50,7 +50,7 @@ def random_rows() -> dict[str, list[tuple[Any, ...]]]:
 def both(
     spark: SparkSession, db: Database, random_rows: dict[str, list[tuple[Any, ...]]]
 ) -> Iterator[Database]:
-    """A store with the tables, and views of Spark's of the same names with the same rows."""
+    """A store with the tables, and Spark's own views of the same names and rows."""
     db.sql(f"CREATE TABLE a ({SCHEMAS['a']}, PRIMARY KEY (id))")
     db.sql(f"CREATE TABLE b ({SCHEMAS['b']}, PRIMARY KEY (k, id DESC))")
     for name, rows in random_rows.items():
@@ -70,7 +70,7 @@ class Queries:
         self._chance = random.Random(seed)
 
     def query(self) -> str:
-        """Return one, of any shape."""
+        """Return a random query of any shape."""
         shapes = [self._join, self._join, self._nested, self._common, self._union, self._grouped]
         return self._chance.choice(shapes)()
 
@@ -143,13 +143,13 @@ class Queries:
 
 
 def answer(rows: list[Row]) -> list[str]:
-    """Return rows in an order of their own."""
+    """Return the rows of a DataFrame in a fixed order."""
     return sorted(map(str, rows))
 
 
 @pytest.mark.timeout(240)
 def test_a_pruned_query_answers_as_spark_does(spark: SparkSession, both: Database) -> None:
-    """Random queries over the store and over the same rows in Spark's own views."""
+    """Random queries have the same rows over the store and over Spark's own views."""
     pruned = 0
     for seed in range(40):
         query = Queries(seed).query()
@@ -163,7 +163,7 @@ def test_a_pruned_query_answers_as_spark_does(spark: SparkSession, both: Databas
 
 
 def explained(db: Database, query: str) -> list[tuple[Any, ...]]:
-    """Return what EXPLAIN reports of each reference: epoch, points, ranges, columns, condition."""
+    """Return the EXPLAIN of each reference: epoch, points, ranges, columns, condition."""
     rows = db.sql(f"EXPLAIN {query}").collect()
     assert "== Physical Plan ==" in rows[-1].plan
     assert all(row.plan is None for row in rows[:-1])
@@ -174,7 +174,7 @@ def explained(db: Database, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_explain_reports_what_is_read(both: Database) -> None:
-    """Of each reference, in the order of the text; then Spark's plan."""
+    """One row per reference, in the order of the text, then Spark's plan."""
     epoch = both.store.epoch
     everything = both.store.settings.vnode_count
     query = "SELECT x.s FROM a x JOIN b ON x.id = b.id AND b.k IN (1, 2) WHERE x.id = 3 AND x.v > 0"
@@ -194,13 +194,13 @@ def test_explain_reports_what_is_read(both: Database) -> None:
 
 
 def counted(db: Database, query: str) -> int:
-    """Return the one number that a query answers."""
+    """Return the single number that a query gives."""
     ((number,),) = db.sql(query).collect()
     return int(number)
 
 
 def test_a_reference_may_be_of_another_epoch(both: Database, store: Store) -> None:
-    """By its number or by a time; what says nothing is of the query's own."""
+    """It names the epoch by number or by time; other references are of the query's epoch."""
     before = store.epoch
     moment = store.state.time
     both.sql("DELETE FROM a")
@@ -225,7 +225,7 @@ def test_a_reference_may_be_of_another_epoch(both: Database, store: Store) -> No
 def test_a_session_that_reads_conditions_otherwise_prunes_nothing(
     spark: SparkSession, both: Database, setting: str, value: str
 ) -> None:
-    """A condition must mean to the read what it means to Spark."""
+    """Only a condition that means the same to the read and to Spark may prune."""
     before = spark.conf.get(setting)
     spark.conf.set(setting, value)
     try:
@@ -238,7 +238,7 @@ def test_a_session_that_reads_conditions_otherwise_prunes_nothing(
 def test_a_row_that_is_looked_up_is_as_one_that_is_scanned(
     spark: SparkSession, db: Database, store: Store
 ) -> None:
-    """Of every type, NULLs too; the schema is the same, and a key that is not there has no row."""
+    """Of every type, with NULLs; the schema is the same, and a missing key has no row."""
     db.sql(
         "CREATE TABLE w (id INT PRIMARY KEY, a BOOLEAN, b TINYINT, c SMALLINT, d BIGINT NOT NULL, "
         "e FLOAT, f DOUBLE, g DECIMAL(30,4), h STRING, i BINARY, j DATE, k TIMESTAMP, "
@@ -263,7 +263,7 @@ def test_a_row_that_is_looked_up_is_as_one_that_is_scanned(
 
 
 def test_local_times_are_the_session_s(spark: SparkSession, db: Database, store: Store) -> None:
-    """A timestamp without a zone is a local time of the session, in the read as in Spark."""
+    """A timestamp without a zone is a local time of the session, in the read and in Spark."""
     db.sql("CREATE TABLE e (at TIMESTAMP PRIMARY KEY)")
     db.sql("INSERT INTO e SELECT TIMESTAMP '2026-07-01 00:00:00Z'")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Rome")

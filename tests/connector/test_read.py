@@ -1,4 +1,4 @@
-"""Batch reads through Spark."""
+"""The laws of batch reads through Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TWO = {1: "ann", 2: "bob"}
 
 @pytest.fixture
 def filled(spark: SparkSession, store: Store, orders: str) -> str:
-    """The table of orders, with TWO of them in it, at epoch 3."""
+    """The table of orders with two rows, at epoch 3."""
     save(orders_of(spark, *TWO.items()), store, orders)
     return orders
 
@@ -29,7 +29,7 @@ def filled(spark: SparkSession, store: Store, orders: str) -> str:
 def test_a_read_has_the_rows_and_the_schema_of_the_table(
     spark: SparkSession, store: Store, filled: str
 ) -> None:
-    """Names, types, order and NOT NULL are as the table was created."""
+    """Names, types, order and NOT NULL are those of the CREATE."""
     read = load(spark, store, filled)
 
     assert read.schema.toDDL() == (
@@ -44,7 +44,7 @@ def test_a_read_has_the_rows_and_the_schema_of_the_table(
 def test_an_empty_table_has_its_schema_and_no_rows(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
-    """No segment has to exist."""
+    """A read needs no segment."""
     read = load(spark, store, orders)
 
     assert read.columns == ["id", "customer", "amount", "note"]
@@ -54,7 +54,7 @@ def test_an_empty_table_has_its_schema_and_no_rows(
 def test_names_of_tables_match_whatever_their_case(
     spark: SparkSession, store: Store, filled: str
 ) -> None:
-    """As Spark's own do."""
+    """As the names of Spark's own tables."""
     assert load(spark, store, "ORDERS").count() == 2
 
 
@@ -69,7 +69,7 @@ def test_the_option_columns_chooses_columns_and_their_order(
 
 
 def test_a_given_schema_chooses_columns(spark: SparkSession, store: Store, filled: str) -> None:
-    """It may leave out columns, spell names its way, and forget what is NOT NULL."""
+    """It may leave out columns, spell names in another case, and allow NULL."""
     reader = spark.read.format("relstate").schema("Customer STRING, id BIGINT")
 
     read = reader.option("table", filled).load(store.path)
@@ -108,7 +108,7 @@ def test_a_schema_and_the_option_columns_must_agree(
 
 
 def test_an_epoch_reads_the_same_for_ever(spark: SparkSession, store: Store, filled: str) -> None:
-    """Later upserts and replacements are not in it, whichever way it is asked for."""
+    """Later upserts and overwrites are not in it, whichever option names it."""
     pinned = load(spark, store, filled)
     assert customers(pinned) == TWO
     save(orders_of(spark, (2, "eve"), (3, "joe")), store, filled)
@@ -127,7 +127,7 @@ def test_an_epoch_reads_the_same_for_ever(spark: SparkSession, store: Store, fil
 def test_an_epoch_that_cannot_be_read_is_refused(
     spark: SparkSession, store: Store, filled: str, epoch: int, error: str
 ) -> None:
-    """Before the first, after the last, and before the table was."""
+    """Before the first, after the last, and before the table was created."""
     with pytest.raises(PySparkException, match=f"relstate.storage.errors.{error}: "):
         load(spark, store, filled, versionAsOf=epoch)
 
@@ -136,7 +136,7 @@ def test_an_epoch_that_cannot_be_read_is_refused(
 def test_partitions_are_as_many_as_asked(
     spark: SparkSession, store: Store, filled: str, partitions: int
 ) -> None:
-    """Together they hold every row once; there are no more than vnodes."""
+    """Together they have every row once; there are no more of them than vnodes."""
     read = load(spark, store, filled, numPartitions=partitions)
 
     assert read.rdd.getNumPartitions() == min(partitions, 256)
@@ -145,12 +145,12 @@ def test_partitions_are_as_many_as_asked(
 
 
 def test_a_small_table_is_one_partition(spark: SparkSession, store: Store, filled: str) -> None:
-    """A task costs more than it reads."""
+    """A task costs more than reading a few rows."""
     assert load(spark, store, filled).rdd.getNumPartitions() == 1
 
 
 def test_a_relation_may_be_used_twice(spark: SparkSession, store: Store, filled: str) -> None:
-    """Spark pushes the filter of one use down into the other; there must be nothing to push to."""
+    """Spark applies the pushed filter of one use to the other; so no filter must be pushed."""
     read = load(spark, store, filled)
 
     both = read.where("id = 1").union(read.where("id = 2"))
@@ -177,7 +177,7 @@ def test_two_stores_are_read_in_one_query(
 def test_what_is_not_there_is_told_by_name(
     spark: SparkSession, store: Store, orders: str, tmp_path: Path
 ) -> None:
-    """A missing table, a missing store, and a folder that is none."""
+    """A missing table, a missing store, and a folder that is not a store are named."""
     nothing, folder = str(tmp_path / "nothing"), tmp_path / "folder"
     folder.mkdir()
     (folder / "file").write_text("not a store")
@@ -194,7 +194,7 @@ def test_what_is_not_there_is_told_by_name(
 
 
 def test_a_damaged_segment_is_told_by_its_file(spark: SparkSession, tmp_path: Path) -> None:
-    """Neither wrong rows nor a dead worker: the error of a task names the file."""
+    """The error of a task names the file; there are no wrong rows, and the worker survives."""
     with relstate.create(str(tmp_path / "damaged")) as store:
         store.create_table("t", "id BIGINT, customer STRING", primary_key=["id"])
         save(spark.sql("SELECT 1L AS id, 'ann' AS customer"), store, "t")

@@ -1,4 +1,4 @@
-"""The public face."""
+"""The laws of the public face, ``import relstate``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_error_is_public() -> None:
 
 
 def test_a_store_is_created_opened_and_connected(spark: SparkSession, tmp_path: Path) -> None:
-    """The three ways in."""
+    """The three functions of the package return a Store, a Store and a Database."""
     path = str(tmp_path / "store")
 
     with relstate.create(path, vnode_count=8) as store:
@@ -40,13 +40,13 @@ def test_a_store_is_created_opened_and_connected(spark: SparkSession, tmp_path: 
 
 
 def test_other_names_are_unknown() -> None:
-    """Looking names up late must not invent any."""
+    """The lookup of names at first use does not invent any."""
     with pytest.raises(AttributeError, match="no attribute 'spark'"):
         _ = relstate.spark  # type: ignore[attr-defined]
 
 
 def test_the_public_names_are_listed() -> None:
-    """A shell that completes names sees all of them, before any was used, and no others."""
+    """A shell completes all names, before any was used, and no others."""
     program = "import relstate; print(*dir(relstate))"
     command = [sys.executable, "-P", "-c", program]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
@@ -57,7 +57,7 @@ def test_the_public_names_are_listed() -> None:
 
 
 def test_types_of_the_public_names_are_known(tmp_path: Path) -> None:
-    """Under `mypy --strict` errors can be caught by name, and a name that is not there is found."""
+    """Under `mypy --strict` errors can be caught by name, and a wrong name is found."""
     program = tmp_path / "program.py"
     program.write_text(
         "import relstate\n"
@@ -81,5 +81,5 @@ def test_types_of_the_public_names_are_known(tmp_path: Path) -> None:
 
 
 def test_the_version_is_told() -> None:
-    """It is that of the installed distribution."""
+    """It is the version of the installed distribution."""
     assert re.match(r"\d+", relstate.__version__)

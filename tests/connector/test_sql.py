@@ -1,4 +1,4 @@
-"""The SQL door: statements and queries."""
+"""The laws of ``db.sql``: statements and queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def filled(spark: SparkSession, store: Store, orders: str) -> str:
-    """The table of orders with three of them."""
+    """The table of orders with three rows."""
     save(orders_of(spark, (1, "ann"), (2, "bob"), (3, "ann")), store, orders)
     return orders
 
@@ -39,7 +39,7 @@ def rows(frame: DataFrame) -> list[tuple[object, ...]]:
 
 
 def test_tables_come_and_go(db: Database, store: Store) -> None:
-    """Each statement is one epoch, which it returns; what is there already is left alone."""
+    """Each statement is one epoch, which it returns; IF EXISTS and IF NOT EXISTS change nothing."""
     epoch = store.epoch
     made = db.sql("CREATE TABLE t (a INT, b STRING, PRIMARY KEY (a DESC))")
     assert rows(made) == [(epoch + 1,)]
@@ -58,7 +58,7 @@ def test_tables_come_and_go(db: Database, store: Store) -> None:
 
 
 def test_comments_of_columns_are_kept(db: Database) -> None:
-    """In DESCRIBE and in the schema of what is read, until they are altered."""
+    """They are in DESCRIBE and in the schema of a read, until they are altered."""
     db.sql(
         "CREATE TABLE t (k INT COMMENT 'its ''key'' here' PRIMARY KEY, "
         "v STRUCT<x: INT COMMENT 'inside'> COMMENT \"a\\tb\")"
@@ -74,7 +74,7 @@ def test_comments_of_columns_are_kept(db: Database) -> None:
 
 
 def test_a_table_is_described(db: Database) -> None:
-    """Its columns in their order, with their place and order in the keys."""
+    """Its columns in their order, with their position and order in the keys."""
     db.sql(
         "CREATE TABLE t (a INT, b STRUCT<x: INT NOT NULL>, `c d` DECIMAL(5,2) NOT NULL "
         "COMMENT 'of the day', e STRING, "
@@ -111,7 +111,7 @@ def test_a_table_is_described(db: Database) -> None:
 def test_what_cannot_be_done_raises_our_own_errors(
     db: Database, store: Store, orders: str, statement: str, error: type[Exception]
 ) -> None:
-    """Directly, and nothing has changed."""
+    """The error is not wrapped, and nothing has changed."""
     epoch = store.epoch
 
     with pytest.raises(error) as caught:
@@ -122,7 +122,7 @@ def test_what_cannot_be_done_raises_our_own_errors(
 
 
 def test_a_query_joins_and_nests(db: Database, filled: str) -> None:
-    """The same table twice, in subqueries and under common table expressions."""
+    """One table may occur twice, in subqueries and in common table expressions."""
     query = """
         WITH big AS (SELECT customer, count(*) AS n FROM orders GROUP BY customer)
         SELECT o.id, big.n, '{o}' AS braces
@@ -134,7 +134,7 @@ def test_a_query_joins_and_nests(db: Database, filled: str) -> None:
 
 
 def test_other_names_are_sparks(spark: SparkSession, db: Database, filled: str) -> None:
-    """Views of the session join in; one of a table's name is hidden by the table."""
+    """Views of the session can be joined; a table hides a view of its name."""
     spark.sql("SELECT 'ann' AS customer, 'Ann Lee' AS full").createOrReplaceTempView("names")
     spark.sql("SELECT 7 AS id").createOrReplaceTempView("orders")
     try:
@@ -149,7 +149,7 @@ def test_other_names_are_sparks(spark: SparkSession, db: Database, filled: str) 
 
 
 def test_nothing_stays_behind(spark: SparkSession, db: Database, filled: str) -> None:
-    """Also where the query fails."""
+    """A query, also one that fails, leaves no view in the session."""
     before = {table.name for table in spark.catalog.listTables()}
     db.sql("SELECT a.id FROM orders a, orders b").count()
     with pytest.raises(AnalysisException):
@@ -187,7 +187,7 @@ def test_nothing_stays_behind(spark: SparkSession, db: Database, filled: str) ->
 def test_what_is_wrong_with_a_query_is_told_in_its_own_names(
     db: Database, filled: str, query: str, condition: str, sentence: str
 ) -> None:
-    """With Spark's condition, and all tables or columns there are, read by the query or not."""
+    """The error has Spark's condition and all tables or columns there are, pruned ones included."""
     with pytest.raises((AnalysisException, UnsupportedStatementError), match=sentence) as raised:
         db.sql(query).collect()
     assert "_pyspark_" not in str(raised.value)
@@ -204,7 +204,7 @@ def test_a_table_named_by_a_word_of_joins_is_read_by_it(db: Database, name: str)
 
 
 def test_what_is_not_a_statement_or_a_session_is_refused(db: Database, store: Store) -> None:
-    """By relstate, with what is needed."""
+    """The error is relstate's, and says what is needed."""
     with pytest.raises(UnsupportedStatementError, match="is not text"):
         db.sql(5)  # type: ignore[arg-type]
     with pytest.raises(SessionError, match="a SparkSession, not None"):
@@ -214,7 +214,7 @@ def test_what_is_not_a_statement_or_a_session_is_refused(db: Database, store: St
 def test_a_query_reads_one_epoch(
     spark: SparkSession, db: Database, store: Store, filled: str
 ) -> None:
-    """The latest when it is asked for, in all its tables, whenever its rows are wanted."""
+    """All its tables are read at the epoch that was the latest when `sql` was called."""
     query = db.sql("SELECT a.id, b.customer FROM orders a JOIN orders b USING (id)")
     table = db.table("orders")
     save(orders_of(spark, (1, "zoe"), (4, "zoe")), store, filled)
@@ -225,7 +225,7 @@ def test_a_query_reads_one_epoch(
 
 
 def test_only_named_columns_are_read(db: Database, filled: str) -> None:
-    """Each reference by itself; a query that names none reads the first."""
+    """Per reference; a query that names no column reads the first."""
 
     def read(query: str) -> str:
         """Return the analyzed plan."""
@@ -242,7 +242,7 @@ def test_only_named_columns_are_read(db: Database, filled: str) -> None:
 def test_a_table_may_be_read_at_an_epoch(
     spark: SparkSession, db: Database, store: Store, filled: str
 ) -> None:
-    """Also one that was dropped since."""
+    """Also a table that was dropped since."""
     epoch = store.epoch
     db.sql("DROP TABLE orders")
 
@@ -254,7 +254,7 @@ def test_a_table_may_be_read_at_an_epoch(
 
 
 def test_tables_of_any_name_are_found(db: Database) -> None:
-    """A name that is a word of SQL, or written in capitals."""
+    """Also a name that is a word of SQL, or in capitals."""
     db.sql("CREATE TABLE `Order` (`select` INT PRIMARY KEY)")
 
     assert db.sql("SELECT `select` FROM `order`").columns == ["select"]
@@ -262,6 +262,6 @@ def test_tables_of_any_name_are_found(db: Database) -> None:
 
 
 def test_the_store_is_at_hand(db: Database, store: Store, spark: SparkSession) -> None:
-    """For what needs no Spark."""
+    """``db.store`` is for what needs no Spark."""
     assert db.store.path == store.path
     assert db.spark is spark

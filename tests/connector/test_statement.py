@@ -1,4 +1,4 @@
-"""The statements of the SQL interface."""
+"""The laws of the statements of the SQL interface."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from relstate.storage.errors import UnsupportedStatementError
 def test_a_statement_says_what_it_asks_for(
     text: str, statement: Statement | type[Statement]
 ) -> None:
-    """Words match in any case; columns and keys are kept as written."""
+    """Words match in any case; columns and keys stay as written."""
     parsed = parse_statement(text)
 
     assert isinstance(parsed, statement) if isinstance(statement, type) else parsed == statement
@@ -113,6 +113,6 @@ def test_a_statement_says_what_it_asks_for(
     ],
 )
 def test_what_is_not_understood_is_refused_with_the_place(text: str, reason: str) -> None:
-    """The error shows what was wanted and what was found; nothing is guessed."""
+    """The error has what was expected and what is there instead."""
     with pytest.raises(UnsupportedStatementError, match=reason):
         parse_statement(text)

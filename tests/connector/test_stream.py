@@ -1,4 +1,4 @@
-"""The streaming sink."""
+"""The laws of the streaming sink."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Feed:
-    """A folder of JSON files, read as a stream of one micro-batch a file."""
+    """A folder of JSON files, read as a stream with one micro-batch per file."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
@@ -45,7 +45,7 @@ class Feed:
 
 @pytest.fixture
 def feed(spark: SparkSession, tmp_path: Path) -> Feed:
-    """A feed of two files: two rows, and one more that replaces the second."""
+    """A feed of two files: two rows, and one row that replaces the second."""
     feed = Feed(spark, tmp_path / "feed")
     feed.add((1, "ann"), (2, "bob"))
     feed.add((2, "eve"), (3, "joe"))
@@ -53,7 +53,7 @@ def feed(spark: SparkSession, tmp_path: Path) -> Feed:
 
 
 def sink(stream: DataFrame, store: Store, checkpoint: Path, **options: Any) -> DataStreamWriter:
-    """Return a sink that writes to the table of orders what is there, and ends."""
+    """Return a writer that writes to the table of orders what there is, and ends."""
     writer = stream.writeStream.format("relstate").option("path", store.path)
     writer = writer.option("table", "orders").options(**options)
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
@@ -67,7 +67,7 @@ def run(writer: DataStreamWriter) -> StreamingQuery:
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """Make Spark forget that it finished the last micro-batch, as if it had died just before."""
+    """Let Spark forget that it finished the last micro-batch, as if it had died just before."""
     commits = sorted(path for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
     commits[-1].unlink()
     (checkpoint / "commits" / f".{commits[-1].name}.crc").unlink()
@@ -76,7 +76,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 def test_a_microbatch_is_one_epoch(
     spark: SparkSession, store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """Rows are upserted in the order of the batches; a restart continues after the last."""
+    """Rows are upserted in the order of the batches; a restart continues after the last one."""
     epoch = store.epoch
     query = run(sink(feed.read(), store, tmp_path / "checkpoint").queryName("named"))
 
@@ -109,7 +109,7 @@ def test_a_microbatch_that_is_tried_again_changes_nothing(
 def test_an_application_outlives_its_checkpoint(
     store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """With a name of its own, a query that starts over does not write again what is written."""
+    """Under txnAppId a query that starts over does not write again what is written."""
     run(sink(feed.read(), store, tmp_path / "one", txnAppId="loader"))
     epoch = store.epoch
 
@@ -122,7 +122,7 @@ def test_an_application_outlives_its_checkpoint(
 def test_complete_mode_replaces_all_rows(
     spark: SparkSession, store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """What the aggregation does not hold is gone, at the epoch of the micro-batch."""
+    """Rows that the aggregation no longer has are gone, at the epoch of the micro-batch."""
     grouped = feed.read().groupBy("id").agg({"customer": "max"})
     totals = grouped.withColumnRenamed("max(customer)", "customer")
     feed.add((9, "zoe"))
@@ -150,7 +150,7 @@ def test_changes_delete_rows(
 def test_a_microbatch_without_rows_is_no_epoch(
     store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """Spark runs it all the same."""
+    """Spark runs such a micro-batch; relstate commits nothing."""
     epoch = store.epoch
     query = run(sink(feed.read().where("id = 1"), store, tmp_path / "checkpoint"))
 
@@ -161,7 +161,7 @@ def test_a_microbatch_without_rows_is_no_epoch(
 def test_rows_that_do_not_fit_stop_the_query(
     spark: SparkSession, store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """Batches before them stay; nothing of theirs is written."""
+    """Earlier batches stay; of the failed one nothing is written."""
     feed.add((7, "tim"), (8, None))
     epoch = store.epoch
 
@@ -190,7 +190,7 @@ def test_a_query_that_cannot_work_fails_at_once(
     options: dict[str, str],
     error: str,
 ) -> None:
-    """Before a task runs, with the error's class and its whole text."""
+    """It fails before a task runs, with the error's class and its whole text."""
     epoch = store.epoch
     stream = feed.read().selectExpr(*columns.split(", "))
 
@@ -203,7 +203,7 @@ def test_a_query_that_cannot_work_fails_at_once(
 def test_the_continuous_trigger_gets_nowhere(
     spark: SparkSession, store: Store, orders: str, tmp_path: Path
 ) -> None:
-    """Its tasks hand nothing over, so no epoch may count as written: a restart finds all rows.
+    """Its tasks report nothing, so no epoch counts as written: a restart has all rows.
 
     Spark reports the LostMessageError in its log only, and the query continues.
     """
@@ -222,7 +222,7 @@ def test_the_continuous_trigger_gets_nowhere(
 
 
 def waited_for(path: Path, seconds: float) -> bool:
-    """Wait until there is a file, and tell whether it came in time."""
+    """Wait until a file exists; return whether it came in time."""
     end = time.monotonic() + seconds
     while not path.exists() and time.monotonic() < end:
         time.sleep(0.1)
@@ -232,7 +232,7 @@ def waited_for(path: Path, seconds: float) -> bool:
 def test_update_mode_is_refused_by_spark(
     store: Store, orders: str, feed: Feed, tmp_path: Path
 ) -> None:
-    """The day this fails, the sink can do what foreachBatch is for today."""
+    """If this test fails, the sink can take over what foreachBatch is for today."""
     totals = feed.read().groupBy("id").agg({"customer": "max"})
 
     with pytest.raises(PySparkException, match="does not support Update mode"):

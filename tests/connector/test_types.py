@@ -1,4 +1,4 @@
-"""Every type of Spark SQL: through Spark into a table and back, as Spark's own rows."""
+"""The laws of every type of Spark SQL on its way through Spark into a table and back."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def definition(values: dict[str, str]) -> str:
 
 
 def rows_of(frame: DataFrame) -> list[str]:
-    """Return the rows as Python shows them, by id: so NaN equals itself, and so do variants."""
+    """Return the rows as text by id, in which NaN and variants equal themselves."""
     return [repr(row) for row in frame.orderBy("id").collect()]
 
 
 @pytest.fixture(autouse=True)
 def times(spark: SparkSession) -> Iterator[None]:
-    """Make Spark take the type TIME, which needs a setting."""
+    """Set the setting without which Spark does not take the type TIME."""
     spark.conf.set("spark.sql.timeType.enabled", "true")
     yield
     spark.conf.unset("spark.sql.timeType.enabled")
@@ -103,7 +103,7 @@ def test_every_value_comes_back_as_it_was(
 
 
 def test_every_key_comes_back_as_it_was(spark: SparkSession, store: Store, db: Database) -> None:
-    """All types that keys may have, in one key, some of it beyond LMDB's 511 bytes."""
+    """All key types in one key, some of it beyond LMDB's 511 bytes."""
     names = ", ".join(f"c{index}" for index in range(len(KEYS)))
     db.sql(f"CREATE TABLE t (id INT, {definition(KEYS)}, PRIMARY KEY ({names}, id))")
     written = spark.sql(f"SELECT INT(id) AS id, {columns_of(KEYS, '')} FROM range(7)")
@@ -114,7 +114,7 @@ def test_every_key_comes_back_as_it_was(spark: SparkSession, store: Store, db: D
 
 
 def test_a_table_has_the_schema_it_was_given(db: Database) -> None:
-    """Spark sees the types of the DDL, what is NOT NULL inside them included."""
+    """Spark sees the types of the DDL, with NOT NULL inside them."""
     db.sql(
         "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRUCT<a: INT NOT NULL, b: STRING>, "
         "c STRING COLLATE UNICODE_CI, v VARCHAR(3))"
@@ -144,7 +144,7 @@ def test_what_spark_cannot_hand_over_is_refused(db: Database, data_type: str) ->
 def test_a_schema_may_forget_what_is_not_null(
     spark: SparkSession, store: Store, db: Database, narrow: str, wide: str
 ) -> None:
-    """Such a read has Spark's own Arrow types, and the other way round is refused."""
+    """Such a read has Spark's own Arrow types; NOT NULL over a nullable column is refused."""
     db.sql(f"CREATE TABLE narrow (id INT PRIMARY KEY, c {narrow})")
     db.sql(f"CREATE TABLE wide (id INT PRIMARY KEY, c {wide})")
     value = f"from_json('{VALUE_OF[narrow[:5]]}', '{wide}')"

@@ -46,7 +46,7 @@ REFUSED = [
 
 
 def parsed(text: str) -> t.DataType:
-    """Return a type, or columns as a struct, as ``DataType.fromDDL`` takes either."""
+    """Return a type, or columns as a struct, as ``DataType.fromDDL`` takes both."""
     try:
         return parse_type(text)
     except (SchemaError, UnsupportedTypeError):
@@ -54,13 +54,13 @@ def parsed(text: str) -> t.DataType:
 
 
 def test_spark_reads_ddl_alike(spark: SparkSession) -> None:
-    """Every name, synonym and spelling of a type means to Spark what it means here."""
+    """Every name, synonym and spelling of a type means the same to Spark."""
     for text in TYPES:
         assert to_json(parsed(text)) == DataType.fromDDL(text).jsonValue(), text
 
 
 def test_spark_reads_what_is_written(spark: SparkSession) -> None:
-    """The DDL of a type is read by Spark as that type."""
+    """Spark reads the DDL of a type as that type."""
     for text in TYPES:
         written = str(parsed(text))
 
@@ -68,7 +68,7 @@ def test_spark_reads_what_is_written(spark: SparkSession) -> None:
 
 
 def test_spark_refuses_alike(spark: SparkSession) -> None:
-    """What Spark does not take as a type is an error here too."""
+    """What Spark refuses as a type is an error here too."""
     for text in REFUSED:
         with pytest.raises((SchemaError, UnsupportedTypeError)):
             parsed(text)
@@ -78,7 +78,7 @@ def test_spark_refuses_alike(spark: SparkSession) -> None:
 
 @given(all_types())
 def test_json_is_that_of_spark(data_type: t.DataType) -> None:
-    """PySpark reads the JSON form as a type whose JSON form it is."""
+    """PySpark reads the JSON form and writes it back."""
     written = to_json(data_type)
     column = {"name": "c", "type": written, "nullable": True, "metadata": {}}
 
@@ -89,7 +89,7 @@ def test_json_is_that_of_spark(data_type: t.DataType) -> None:
 
 @given(value_types())
 def test_arrow_types_are_those_of_spark(data_type: t.DataType) -> None:
-    """Arrow's form is exactly PySpark's, with its marks, and is read as PySpark reads it."""
+    """The Arrow form equals PySpark's, metadata included, and is read as PySpark reads it."""
     column = t.Struct((t.Field("c", data_type),))
     theirs = StructType.fromJson(to_json(column))  # type: ignore[arg-type]
 

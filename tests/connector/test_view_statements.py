@@ -1,4 +1,4 @@
-"""The statements about materialized views: what they say, do, and refuse."""
+"""The laws of the statements about materialized views."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_a_statement_says(text: str, statement: object) -> None:
-    """Every statement about views, as a value."""
+    """Every statement about views becomes a value."""
     assert parse_statement(text) == statement
 
 
@@ -110,7 +110,7 @@ def viewed(db: Database, store: Store) -> Database:
 
 
 def test_statements_are_carried_out(viewed: Database) -> None:
-    """Created, shown, explained, refreshed, rescaled and dropped, each telling what it did."""
+    """Views are created, shown, explained, refreshed, rescaled and dropped."""
     db, store = viewed, viewed.store
     shown = {row.viewName: row for row in db.sql("SHOW MATERIALIZED VIEWS").collect()}
     assert list(shown) == ["best", "named"]
@@ -183,7 +183,7 @@ def test_what_a_view_needs_beside_its_columns_is_not_seen(viewed: Database) -> N
 
 
 def test_state_is_tables(viewed: Database) -> None:
-    """Internal tables are listed, with their keys, and read by SQL at any epoch."""
+    """Internal tables are listed with their keys, and SQL reads them at any epoch."""
     listed = viewed.sql("SHOW INTERNAL TABLES FROM best").collect()
     assert {row.viewName for row in listed} == {"best"}
     values = next(row for row in listed if row.primary_key == ["name"])
@@ -233,7 +233,7 @@ def test_state_is_tables(viewed: Database) -> None:
 def test_what_cannot_be_done_is_refused(
     statement: str, error: type[Exception], viewed: Database
 ) -> None:
-    """The error is of its kind, and nothing was committed."""
+    """The error has the right class, and nothing is committed."""
     epoch = viewed.store.epoch
 
     with pytest.raises(error):

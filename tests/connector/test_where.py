@@ -1,4 +1,4 @@
-"""The option ``where`` of a read through Spark."""
+"""The laws of the option ``where`` of a read through Spark."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def visits(spark: SparkSession, store: Store) -> str:
 def test_a_read_has_the_rows_that_spark_would_keep(
     spark: SparkSession, store: Store, visits: str, where: str
 ) -> None:
-    """On the key, on other columns, on both; all columns, and one that the condition ignores."""
+    """Conditions on the key, on other columns and on both; with all columns or one other."""
     expected = load(spark, store, visits).where(where)
 
     found = load(spark, store, visits, where=where)
@@ -65,7 +65,7 @@ def test_a_read_has_the_rows_that_spark_would_keep(
 def test_only_partitions_that_can_match_are_read(
     spark: SparkSession, store: Store, visits: str
 ) -> None:
-    """One shop lies in one vnode; what no row fulfils needs one task, and it is empty."""
+    """One shop is in one vnode; a condition that no row meets has one task without rows."""
     one = load(spark, store, visits, where="shop = 3", numPartitions=8)
     none = load(spark, store, visits, where="shop > 3000000000", numPartitions=8)
     free = load(spark, store, visits, where="paid > 3", numPartitions=8)
@@ -80,7 +80,7 @@ def test_only_partitions_that_can_match_are_read(
 def test_one_table_read_twice_keeps_its_conditions_apart(
     spark: SparkSession, store: Store, visits: str
 ) -> None:
-    """Each relation has its own; a union of two has the rows of both."""
+    """Each relation has its own condition; a union of two has the rows of both."""
     two = [load(spark, store, visits, where=f"shop = {shop}") for shop in (1, 2)]
 
     assert {row.shop for row in two[0].union(two[1]).select("shop").collect()} == {1, 2}
@@ -90,7 +90,7 @@ def test_one_table_read_twice_keeps_its_conditions_apart(
 def test_local_times_are_those_of_the_option_time_zone(
     spark: SparkSession, store: Store, visits: str
 ) -> None:
-    """A reader does not see the session; it is told, or takes UTC."""
+    """A reader does not see the session; without the option the zone is UTC."""
     where = "at = '1970-01-02 10:00:00'"
     rome = load(spark, store, visits, where=where, timeZone="Europe/Rome")
 
@@ -114,7 +114,7 @@ def test_local_times_are_those_of_the_option_time_zone(
 def test_a_bad_condition_fails_when_it_is_loaded(
     spark: SparkSession, store: Store, visits: str, options: dict[str, str], reason: str
 ) -> None:
-    """On the driver, before a task runs, with the part that is wrong."""
+    """It fails on the driver, before a task runs; the error has the part that is wrong."""
     with pytest.raises(PySparkException, match=reason):
         load(spark, store, visits, **options)
 
@@ -122,7 +122,7 @@ def test_a_bad_condition_fails_when_it_is_loaded(
 def test_a_bound_condition_and_where_both_hold(
     spark: SparkSession, store: Store, visits: str
 ) -> None:
-    """What `db.sql` hands to a read is JSON; a condition of the user's is not lost beside it."""
+    """A read with the JSON condition of `db.sql` and a user's ``where`` evaluates both."""
     schema = store.read_plan(visits).definition.schema
     bound = Predicate.parse("shop IN (3, 4)", schema).json
 
@@ -135,6 +135,6 @@ def test_a_bound_condition_and_where_both_hold(
 def test_a_bound_condition_that_is_not_the_table_s_is_refused(
     spark: SparkSession, store: Store, visits: str
 ) -> None:
-    """Before a task runs, with what to use instead."""
+    """It is refused before a task runs; the error says what to use instead."""
     with pytest.raises(PySparkException, match=r"OptionError: the bound condition .*'where'"):
         load(spark, store, visits, boundCondition='{"kind":"truth"}')

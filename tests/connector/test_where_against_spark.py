@@ -72,7 +72,7 @@ ROWS = 400
 
 
 def structs(source: random.Random) -> dict[str, Any] | None:
-    """A struct in a struct; each level may be NULL."""
+    """A struct in a struct, each of which may be NULL."""
     if source.random() < 0.2:
         return None
     deep = None if source.random() < 0.3 else {"v": source.choice([None, *DOUBLES])}
@@ -82,7 +82,7 @@ def structs(source: random.Random) -> dict[str, Any] | None:
 
 @cache
 def table() -> pa.RecordBatch:
-    """Random rows of the pools' values; one in ten is NULL."""
+    """Random rows of the pools' values; one value in ten is NULL."""
     source = random.Random(11)
     columns: dict[str, list[Any]] = {"id": list(range(ROWS))}
     for name, pool in POOLS.items():
@@ -98,12 +98,12 @@ def table() -> pa.RecordBatch:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
-    """The table as Spark sees it."""
+    """The table as a DataFrame with the declared types."""
     return spark.createDataFrame(pa.table(table()), COLUMNS).cache()
 
 
 def kept_by_spark(rows: DataFrame, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of the rows that each expression keeps, found in one job."""
+    """The ids of the rows for which each expression is true in Spark, found in one job."""
     flags = [f"coalesce(({text}\n), false) AS kept_{place}" for place, text in enumerate(texts)]
     found = rows.selectExpr("id", *flags).toArrow().sort_by("id")
     ids = np.asarray(found["id"])
@@ -111,7 +111,7 @@ def kept_by_spark(rows: DataFrame, texts: Sequence[str]) -> list[list[int]]:
 
 
 def kept(text: str, time_zone: str = "UTC") -> list[int]:
-    """The ids of the rows that a predicate keeps."""
+    """The ids of the rows for which a predicate is true."""
     predicate = Predicate.parse(text, SCHEMA, time_zone)
     seen = table().slice(3).select(list(predicate.columns) or ["id"])
     head = table().slice(0, 3)
@@ -363,7 +363,7 @@ i > 1 /* a comment */ AND i < 5 -- to the end
 
 
 def test_each_kind_of_expression_keeps_what_spark_keeps(rows: DataFrame) -> None:
-    """Literals, casts, comparisons, IN, LIKE, IS, structs, NULLs, each by itself."""
+    """Literals, casts, comparisons, IN, LIKE, IS, structs and NULLs, each by itself."""
     wrong = [
         (text, len(expected), len(found))
         for text, expected in zip(EXPRESSIONS, kept_by_spark(rows, EXPRESSIONS), strict=True)
@@ -373,7 +373,7 @@ def test_each_kind_of_expression_keeps_what_spark_keeps(rows: DataFrame) -> None
 
 
 def test_where_itself_agrees(rows: DataFrame) -> None:
-    """What a column of flags says is what ``where`` keeps, optimizer included."""
+    """A column of flags selects the same rows as Spark's WHERE, optimizer included."""
     for text in EXPRESSIONS[::23]:
         assert sorted(row.id for row in rows.where(text).select("id").collect()) == kept(text)
 
@@ -382,7 +382,7 @@ def test_where_itself_agrees(rows: DataFrame) -> None:
 def test_local_times_are_those_of_the_time_zone(
     spark: SparkSession, rows: DataFrame, zone: str
 ) -> None:
-    """Also where a clock is set forward or back, twice a year."""
+    """Also where clocks are set forward or back, twice a year."""
     texts = [
         f"ts {operator} '{moment}'"
         for moment in ("2020-02-29 12:00:00", "2020-03-08 02:30:00", "2020-11-01 01:30:00")
@@ -470,7 +470,7 @@ l < w
 
 @pytest.mark.parametrize("text", LEFT_TO_SPARK)
 def test_what_another_family_is_compared_with_is_left_to_spark(text: str) -> None:
-    """Casts of columns, and constants of other families: refused, so that Spark evaluates them."""
+    """Casts of columns and constants of other families are refused; Spark evaluates them."""
     with pytest.raises(UnsupportedExpressionError):
         Predicate.parse(text, SCHEMA)
 
@@ -504,7 +504,7 @@ i = 1_000
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_spark_refuses_is_refused(rows: DataFrame, text: str) -> None:
-    """And nothing of Python's or the parser's comes through."""
+    """The error is relstate's, not one of Python's or of the parser's."""
     with pytest.raises(PySparkException):
         rows.where(text).count()
     with pytest.raises((UnsupportedExpressionError, SchemaMismatchError)):
@@ -558,7 +558,7 @@ s NOT LIKE 'a/_c' ESCAPE '/' OR bo
 
 @pytest.mark.parametrize("text", UNPARENTHESISED)
 def test_what_belongs_together_is_what_spark_puts_together(rows: DataFrame, text: str) -> None:
-    """Without parentheses a text is read as Spark reads it, or it is refused."""
+    """Text without parentheses is read with Spark's precedence, or it is refused."""
     try:
         found = kept(text)
     except UnsupportedExpressionError:
@@ -691,7 +691,7 @@ predicates = st.recursive(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.large_base_example],
 )
 def test_random_conditions_keep_what_spark_keeps(rows: DataFrame, texts: list[str]) -> None:
-    """Of any shape, over rows of extremes and NULLs."""
+    """Conditions of any shape, over rows of extremes and NULLs."""
     expected = kept_by_spark(rows, texts)
 
     for text, ids in zip(texts, expected, strict=True):

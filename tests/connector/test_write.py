@@ -1,4 +1,4 @@
-"""Batch writes through Spark."""
+"""The laws of batch writes through Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_append_upserts(spark: SparkSession, store: Store, orders: str) -> None:
-    """A new key is added, a known one replaced, and each write is one epoch."""
+    """A new key is added, an existing one replaced, and each write is one epoch."""
     epoch = store.epoch
     save(orders_of(spark, (1, "ann"), (2, "bob")), store, orders)
     save(orders_of(spark, (2, "eve"), (3, "joe")), store, orders)
@@ -32,7 +32,7 @@ def test_append_upserts(spark: SparkSession, store: Store, orders: str) -> None:
 def test_overwrite_replaces_all_rows_at_one_epoch(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
-    """No epoch shows both, or neither, of the old rows and the new."""
+    """No epoch has both the old and the new rows, or neither."""
     save(orders_of(spark, (1, "ann"), (2, "bob")), store, orders)
     epoch = store.epoch
     save(orders_of(spark, (3, "joe")), store, orders, "overwrite")
@@ -45,7 +45,7 @@ def test_overwrite_replaces_all_rows_at_one_epoch(
 def test_a_table_may_be_overwritten_with_what_it_holds(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
-    """The rows are read at an epoch that the overwrite does not touch."""
+    """The rows are read at an epoch that the overwrite does not change."""
     save(orders_of(spark, (1, "ann"), (2, "bob")), store, orders)
     save(load(spark, store, orders).where("id = 2"), store, orders, "overwrite")
 
@@ -68,7 +68,7 @@ def test_no_rows_append_nothing_and_overwrite_everything(
 
 
 def test_columns_are_matched_by_name(spark: SparkSession, store: Store, orders: str) -> None:
-    """In any order and case; a nullable one that is missing is NULL, a narrower number fits."""
+    """In any order and case; a missing nullable column is NULL, a narrower number fits."""
     save(spark.sql("SELECT 5S AS AMOUNT, 'ann' AS customer, 1 AS id"), store, orders)
 
     assert [tuple(map(str, row)) for row in load(spark, store, orders).collect()] == [
@@ -108,7 +108,7 @@ def test_rows_that_do_not_fit_write_nothing(
 def test_the_last_of_two_rows_of_one_key_wins(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
-    """Last is by partition, and by position in it: of 3 partitions, row 2 of the last."""
+    """The last is by partition and by position in it: of 3 partitions, row 2 of the last."""
     rows = spark.range(0, 9, 1, 3).selectExpr("1L AS id", "string(id) AS customer")
     save(rows, store, orders)
 
@@ -116,7 +116,7 @@ def test_the_last_of_two_rows_of_one_key_wins(
 
 
 def test_a_repeated_job_is_left_out(spark: SparkSession, store: Store, orders: str) -> None:
-    """A version not above the application's last one changes nothing; others know nothing of it."""
+    """A version not above the application's last one changes nothing; applications are separate."""
 
     def write(customer: str, application: str, version: int) -> None:
         identity = {"txnAppId": application, "txnVersion": version}
@@ -139,13 +139,13 @@ def test_a_repeated_job_is_left_out(spark: SparkSession, store: Store, orders: s
 def test_a_version_needs_an_application_outside_a_stream(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
-    """Otherwise there is nothing that the version is one of."""
+    """Without an application nothing says whose version it is."""
     with pytest.raises(PySparkException, match=r"SessionError: .*txnAppId"):
         save(orders_of(spark, (1, "ann")), store, orders, txnVersion=1)
 
 
 def test_changes_are_applied_in_their_order(spark: SparkSession, store: Store, orders: str) -> None:
-    """Of a deleted row only the key is looked at; the operation is not stored."""
+    """Of a deleted row only the key is read; the operation is not stored."""
     save(orders_of(spark, (1, "ann"), (2, "bob"), (3, "joe")), store, orders)
     changes = spark.sql(
         "SELECT id, customer, op FROM VALUES (1L, 'old', 'update_preimage'), "
@@ -175,7 +175,7 @@ def test_changes_that_cannot_be_told_apart_write_nothing(
     options: dict[str, str],
     error: str,
 ) -> None:
-    """Nothing is taken for an insert that is not one."""
+    """An unknown operation is not treated as an insert."""
     epoch = store.epoch
     rows = spark.sql(f"SELECT 1L AS id, 'ann' AS customer, {operation}")
 
@@ -186,7 +186,7 @@ def test_changes_that_cannot_be_told_apart_write_nothing(
 
 
 def test_two_writers_at_once_both_land(spark: SparkSession, store: Store, orders: str) -> None:
-    """Upserts do not conflict: each is an epoch, in some order."""
+    """Upserts do not conflict: each one is an epoch, in some order."""
 
     def write(key: int) -> None:
         # Spark 4.3 looks for Python sources in the session that is the thread's own.
@@ -207,7 +207,7 @@ def test_two_writers_at_once_both_land(spark: SparkSession, store: Store, orders
 def test_rows_that_expire_are_not_written_to_what_a_view_reads(
     store: Store, orders: str, option: dict[str, str]
 ) -> None:
-    """A view could not follow them: no commit removes expired rows. Other rows are written."""
+    """No commit removes expired rows, so a view could not follow them; other rows are written."""
     from relstate.connector.sink.write_plan import plan_batch
 
     store.create_view(new_view(store, "v", orders))
@@ -225,7 +225,7 @@ def test_rows_that_expire_are_not_written_to_what_a_view_reads(
 def test_a_table_dropped_under_a_writer_gets_nothing(
     spark: SparkSession, store: Store, orders: str
 ) -> None:
-    """A table of the same name that was created since is another one."""
+    """A table of the same name that was created since is another table."""
     from relstate.connector.sink.write_plan import plan_batch
 
     rows = orders_of(spark, (1, "ann"))

@@ -1,4 +1,4 @@
-"""A store as the commands are tried on: a table that changed, and one that is gone."""
+"""A store for the tests of the commands: a table that changed, and one that was dropped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.stores import upsert
 
 @pytest.fixture
 def shop(store: Store, orders: str) -> Store:
-    """Orders 1 to 3 in epoch 3, of which 2 is deleted in epoch 4; a table dropped in epoch 6."""
+    """A store: orders 1 to 3 at epoch 3, order 2 deleted at epoch 4, a table dropped at epoch 6."""
     rows = [(number, f"customer {number}", Decimal(number), None) for number in (1, 2, 3)]
     upsert(store, orders, rows)
     upsert(store, orders, [], deleted=[rows[1]])

@@ -1,4 +1,4 @@
-"""The laws of ``doctor``: of Spark and Java, of stores, and on whole machines."""
+"""The laws of ``doctor``: Spark, Java, stores, and whole machines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def other_spark(folder: Path, version: str) -> str:
 
 
 def test_without_spark_home_it_is_pyspark_s() -> None:
-    """Spark is the one in pyspark, and so are the libraries it gives to its Pythons."""
+    """Without SPARK_HOME, Spark and the libraries it gives to its Pythons are those in pyspark."""
     assert judge_spark_home(machine(), role("python")).status == "ok"
     assert spark_home(machine()) == str(Path(pyspark.__file__).parent)
     names = [Path(library).name for library in spark_libraries(machine())]
@@ -45,7 +45,7 @@ def test_without_spark_home_it_is_pyspark_s() -> None:
 
 
 def test_another_spark_is_a_problem(tmp_path: Path) -> None:
-    """SPARK_HOME of another version starts a JVM that pyspark does not fit."""
+    """A SPARK_HOME of another version starts a JVM that does not fit pyspark."""
     home = other_spark(tmp_path, "3.5.1")
 
     found = judge_spark_home(machine(SPARK_HOME=home), role("python"))
@@ -56,14 +56,14 @@ def test_another_spark_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_the_same_spark_elsewhere_is_well(tmp_path: Path) -> None:
-    """SPARK_HOME may name a Spark of pyspark's version."""
+    """SPARK_HOME may name another folder with a Spark of pyspark's version."""
     home = other_spark(tmp_path, "4.3.0")
 
     assert judge_spark_home(machine(SPARK_HOME=home), role("python")).status == "ok"
 
 
 def test_a_spark_home_without_spark_is_a_problem(tmp_path: Path) -> None:
-    """A folder that is not there, or holds something else."""
+    """A SPARK_HOME that is missing, or holds something else, is a problem."""
     for home in (tmp_path, tmp_path / "nowhere"):
         found = judge_spark_home(machine(SPARK_HOME=str(home)), role("python"))
         assert (found.status, found.found) == ("problem", f"{str(home)!r} holds no Spark")
@@ -80,7 +80,7 @@ def test_a_spark_home_without_spark_is_a_problem(tmp_path: Path) -> None:
     ],
 )
 def test_java_is_17_or_newer(tmp_path: Path, first_line: str, status: str, expected: str) -> None:
-    """The Java on PATH tells its version, and an old one is told."""
+    """The finding has the version of the Java on PATH; an old version is a problem."""
     fake_java(tmp_path / "java", first_line)
 
     found = judge_java(machine(tmp_path))
@@ -90,7 +90,7 @@ def test_java_is_17_or_newer(tmp_path: Path, first_line: str, status: str, expec
 
 
 def test_java_home_goes_before_path(tmp_path: Path) -> None:
-    """Spark takes JAVA_HOME's, also where there is none in it."""
+    """Spark takes the Java of JAVA_HOME, even if there is none in it."""
     fake_java(tmp_path / "java", JAVA_17)
     missing = judge_java(machine(tmp_path, JAVA_HOME=str(tmp_path / "home")))
     fake_java(tmp_path / "home" / "bin" / "java", 'openjdk version "11.0.2"')
@@ -103,7 +103,7 @@ def test_java_home_goes_before_path(tmp_path: Path) -> None:
 
 
 def test_a_store_that_works_is_well(shop: Store) -> None:
-    """It opens, its file system has hard links, and nothing is left behind."""
+    """The store opens, its file system has hard links, and no file is left in it."""
     before = sorted(os.listdir(shop.path))
 
     found = list(judge_store(machine(), shop.path))
@@ -117,7 +117,7 @@ def test_a_store_that_works_is_well(shop: Store) -> None:
 
 
 def test_a_path_that_is_no_store_is_a_problem(tmp_path: Path) -> None:
-    """The error is named, and nothing is written there."""
+    """The finding names the error, and nothing is written to the path."""
     (tmp_path / "notes.txt").touch()
 
     found = list(judge_store(machine(), str(tmp_path)))
@@ -140,7 +140,7 @@ def test_a_path_that_is_no_store_is_a_problem(tmp_path: Path) -> None:
 def test_a_file_system_without_links_is_a_problem(
     shop: Store, monkeypatch: pytest.MonkeyPatch, method: str, number: int, status: str
 ) -> None:
-    """Links that are refused are told; a user who may not write cannot try them."""
+    """Refused links are a problem; if the user may not write, links cannot be tried: a warning."""
 
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -158,13 +158,13 @@ class _Limited(Surroundings):
     limit: int | None = None
 
     def descriptor_limit(self) -> int | None:
-        """Return a limit of the test's choice."""
+        """Return the limit that the test sets."""
         return self.limit
 
 
 @pytest.mark.parametrize(("limit", "status"), [(256, "warning"), (1024, "ok"), (None, "ok")])
 def test_few_descriptors_are_a_warning(shop: Store, limit: int | None, status: str) -> None:
-    """With less than what systems give, segments are opened and closed all the time."""
+    """With few descriptors, segments are opened and closed all the time."""
     *_, found = judge_store(_Limited({}, limit=limit), shop.path)
 
     assert (found.subject, found.status) == ("open files", status)
@@ -175,14 +175,14 @@ _SITE = ":".join(sys.path)
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch, found: Surroundings) -> None:
-    """Have doctor look at these surroundings."""
+    """Let doctor check these surroundings."""
     monkeypatch.setattr(doctor, "surroundings", lambda: found)
 
 
 def test_a_machine_that_has_all_is_well(
     tmp_path: Path, shop: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing to do: exit code 0, every finding is ok."""
+    """If nothing is missing, the exit code is 0 and every finding is ok."""
     fake_java(tmp_path / "java", 'openjdk version "17.0.15"')
     looked_at(monkeypatch, machine(tmp_path, PYSPARK_PYTHON=sys.executable, PYTHONPATH=_SITE))
 
@@ -206,7 +206,7 @@ def test_a_machine_that_has_all_is_well(
 def test_every_problem_of_a_machine_is_found_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong Python on PATH, a broken module, another Spark, an old Java, no store."""
+    """A wrong Python, a broken module, another Spark, an old Java and no store: five findings."""
     script(tmp_path / "python3", f'exec "{sys.executable}" -S "$@"')
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "pyspark_broken.py").write_text("import no_such_module")
@@ -239,7 +239,7 @@ def test_every_problem_of_a_machine_is_found_at_once(
 
 
 def test_what_to_do_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table has every finding, and below it stands what to do about those that are not ok."""
+    """The table has every finding; below it is the advice for those that are not ok."""
     looked_at(monkeypatch, machine(PYSPARK_PYTHON=sys.executable, PYTHONPATH=_SITE, PATH=""))
 
     found = run("doctor")
@@ -250,7 +250,7 @@ def test_what_to_do_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_it_looks_at_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a test's help, the surroundings are the process's own."""
+    """By default the surroundings are those of the process."""
     monkeypatch.setenv("PYSPARK_PYTHON", "python9")
 
     found = surroundings()

@@ -1,4 +1,4 @@
-"""The laws of keys on the command line: what is shown is read back, what is no value is refused."""
+"""The laws of keys on the command line: output can be read back, wrong words are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.datatypes import array_of, key_types, values_of
     key_types().flatmap(lambda found: st.tuples(st.just(found), values_of(found, nullable=False)))
 )
 def test_what_is_shown_is_read_back(case: tuple[types.DataType, Any]) -> None:
-    """The word for a value, as JSON shows it, is the same key, whatever the type."""
+    """A value of any key type, written as in the JSON output, is read back as the same key."""
     data_type, value = case
     (shown,) = json_values(array_of(data_type, [value]), data_type)
     word = shown if isinstance(shown, str) else json.dumps(shown)
@@ -61,7 +61,7 @@ def test_what_is_shown_is_read_back(case: tuple[types.DataType, Any]) -> None:
     ],
 )
 def test_a_word_that_is_no_value_is_refused(ddl: str, word: str) -> None:
-    """The error names the word, the column and its type."""
+    """The error has the word, the column and its type."""
     with pytest.raises(ValueRangeError, match="the key's column 'k'") as raised:
         parse_key([word], [types.Field("k", parse_type(ddl))])
 
@@ -69,7 +69,7 @@ def test_a_word_that_is_no_value_is_refused(ddl: str, word: str) -> None:
 
 
 def test_a_key_has_as_many_words_as_columns() -> None:
-    """Too few or too many name the key's columns."""
+    """The error of too few or too many words names the columns of the key."""
     key = [types.Field("a", types.Int()), types.Field("b", types.String())]
 
     assert parse_key(["-1", "x"], key) == (-1, "x")
@@ -78,7 +78,7 @@ def test_a_key_has_as_many_words_as_columns() -> None:
 
 
 def test_a_moment_without_a_zone_is_in_utc() -> None:
-    """A timestamp may be written shorter than it is shown, and in any zone."""
+    """A timestamp may be shorter than it is displayed, and in any zone."""
     key = [types.Field("k", types.Timestamp())]
     shown = parse_key(["2026-01-31T12:00:00.000000Z"], key)
 
@@ -87,7 +87,7 @@ def test_a_moment_without_a_zone_is_in_utc() -> None:
 
 
 def test_a_decimal_may_be_shorter_than_its_scale() -> None:
-    """``63`` is ``63.00``."""
+    """``63`` is the key ``63.00``."""
     key = [types.Field("k", types.Decimal(12, 2))]
 
     assert parse_key(["63"], key) == (Decimal("63.00"),)

@@ -1,4 +1,4 @@
-"""The laws of ``views`` and ``history``, and of what ``check`` finds of views."""
+"""The laws of ``views`` and ``history``, and of ``check`` on views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def viewed(store: Store) -> Store:
-    """A table of two rows, a view over it that is being populated, and one over both."""
+    """A table of two rows, a view over it that is being populated, and a view over both."""
     store.create_table("t", "k BIGINT, n BIGINT", primary_key=["k"])
     store.write("t", pa.table({"k": [1, 2], "n": [10, 20]}))
     store.create_view(new_view(store, "v", "t"))
@@ -31,7 +31,7 @@ def viewed(store: Store) -> Store:
 
 
 def test_views_are_listed(viewed: Store) -> None:
-    """Each with what it reflects, reads and keeps, and whether it is filled and up to date."""
+    """Each view has its inputs, its state tables, its epoch, and whether it is up to date."""
     reflects = viewed.view("v").progress.reflects
     filling = run("views", viewed.path, "--json").document
     assert [(one["name"], one["is_populated"], one["is_behind"]) for one in filling] == [
@@ -60,7 +60,7 @@ def test_views_are_listed(viewed: Store) -> None:
 
 
 def test_a_view_is_behind_with_those_that_it_reads(viewed: Store) -> None:
-    """It has nothing to take in while a view that it reads is stuck, and is not up to date."""
+    """A view over a view that cannot be refreshed is behind, though it has no changes to apply."""
     refresh(viewed, progressed(viewed, "v"), progressed(viewed, "w"))
     viewed.create_view(new_view(viewed, "x", "w"))
     refresh(viewed, progressed(viewed, "x"))
@@ -76,14 +76,14 @@ def test_a_view_is_behind_with_those_that_it_reads(viewed: Store) -> None:
 
 
 def test_no_views_are_none(store: Store) -> None:
-    """A store without any has an empty list."""
+    """A store without views has an empty list."""
     assert run("views", store.path, "--json").document == []
 
 
 def test_views_are_checked(
     spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is wrong with a view ends the check with 1; the session of the process stays."""
+    """A problem of a view makes the exit code 1; a session that was there before is not stopped."""
     db: Database = relstate.connect(spark, store.path)
     db.sql("CREATE TABLE t (k BIGINT, n BIGINT, PRIMARY KEY (k))")
     db.sql("INSERT INTO t VALUES (1, 10), (2, 20)")
@@ -112,7 +112,7 @@ def test_views_are_checked(
 
 
 def test_the_newest_epoch_comes_first(shop: Store) -> None:
-    """Every epoch is there once, with what it did, to which tables, and when."""
+    """Every epoch is listed once, with its operation, its tables and its time."""
     found = run("history", shop.path, "--json").lines
 
     assert [(line["epoch"], line["operation"], line["tables"]) for line in found] == [
@@ -130,7 +130,7 @@ def test_the_newest_epoch_comes_first(shop: Store) -> None:
 
 
 def test_an_epoch_tells_what_it_wrote(shop: Store) -> None:
-    """Segments added and removed, and the entries in them, deletes among them."""
+    """A line has the segments added and removed, their entries, and the deletes among them."""
     found = {line["epoch"]: line for line in run("history", shop.path, "--json").lines}
     names = ("segments_added", "segments_removed", "rows", "deletes")
 
@@ -140,7 +140,7 @@ def test_an_epoch_tells_what_it_wrote(shop: Store) -> None:
 
 
 def test_the_limit_is_kept(shop: Store) -> None:
-    """So many of the newest are shown."""
+    """``--limit N`` lists the newest N epochs."""
     assert [
         line["epoch"] for line in run("history", shop.path, "--json", "--limit", "2").lines
     ] == [
@@ -151,7 +151,7 @@ def test_the_limit_is_kept(shop: Store) -> None:
 
 
 def test_a_truncated_table_is_touched(shop: Store) -> None:
-    """A truncation adds no segment, and still names its table."""
+    """A truncation adds no segment, and its table is listed all the same."""
     shop.truncate("orders")
 
     (found,) = run("history", shop.path, "--json", "--limit", "1").lines
@@ -160,7 +160,7 @@ def test_a_truncated_table_is_touched(shop: Store) -> None:
 
 
 def test_history_is_shown(shop: Store) -> None:
-    """The table has a line for each epoch."""
+    """The table has one line per epoch."""
     found = run("history", shop.path)
 
     assert found.code == 0

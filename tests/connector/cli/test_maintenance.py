@@ -14,7 +14,7 @@ from support.commits import quick_environment
 
 
 def test_files_are_merged_and_then_removed(shop: Store) -> None:
-    """Compaction merges a table's files and keeps its rows; vacuum removes the old ones."""
+    """Compaction merges a table's files and keeps its rows; vacuum removes the old files."""
     before = run("scan", shop.path, "orders", "--json").output
 
     merged = run("compact", shop.path, "orders", "--json").document
@@ -32,14 +32,14 @@ def test_files_are_merged_and_then_removed(shop: Store) -> None:
 
 
 def test_within_the_retention_nothing_is_removed(shop: Store) -> None:
-    """By default the store's own retention counts, and older epochs stay readable."""
+    """By default the store's own retention applies, and older epochs stay readable."""
     assert run("compact", shop.path, "--json").document["files_read"] == 2
     assert run("vacuum", shop.path, "--json").document["files"] == 0
     assert len(run("scan", shop.path, "orders", "--at", "3", "--json").lines) == 3
 
 
 def test_nothing_to_do_is_no_epoch(shop: Store) -> None:
-    """A second compaction has nothing to merge and commits nothing."""
+    """A second compaction finds nothing to merge and commits nothing."""
     first = run("compact", shop.path, "--json").document
     second = run("compact", shop.path, "--json").document
 
@@ -48,14 +48,14 @@ def test_nothing_to_do_is_no_epoch(shop: Store) -> None:
 
 
 def test_upkeep_is_shown(shop: Store) -> None:
-    """The tables tell files and bytes; a dry run speaks of what would be."""
+    """The tables have files and bytes; those of a dry run say what would be removed."""
     assert "files read" in run("compact", shop.path).output
     assert "would be removed" in run("vacuum", shop.path, "--dry-run").output
     assert "files removed" in run("vacuum", shop.path).output
 
 
 def test_what_cannot_be_kept_up_is_an_error(shop: Store) -> None:
-    """A table that is not there, and a retention that is none."""
+    """A missing table and a negative retention are errors."""
     assert "TableNotFoundError" in run("compact", shop.path, "nothing").errors
     found = run("vacuum", shop.path, "--retention", "-1")
     assert (found.code, found.output) == (2, "")
@@ -63,7 +63,7 @@ def test_what_cannot_be_kept_up_is_an_error(shop: Store) -> None:
 
 
 def test_history_names_what_is_expired(shop: Store) -> None:
-    """The log outlives vacuum; of a table dropped before, the drop knows the id only."""
+    """The log outlives vacuum; a table dropped before the oldest epoch has its id as name."""
     run("vacuum", shop.path, "--retention", "0")
 
     found = {line["epoch"]: line for line in run("history", shop.path, "--json").lines}
@@ -75,7 +75,7 @@ def test_history_names_what_is_expired(shop: Store) -> None:
 
 
 def test_a_whole_store_passes(shop: Store) -> None:
-    """What was verified is told, and the exit code is 0."""
+    """The report counts what was verified, and the exit code is 0."""
     found = run("check", shop.path, "--json")
 
     assert found.code == 0
@@ -90,7 +90,7 @@ def test_a_whole_store_passes(shop: Store) -> None:
 
 
 def test_a_damaged_store_is_1(tmp_path: Path) -> None:
-    """A problem is named, and the exit code is not that of an error."""
+    """The problem is named, and the exit code is 1, not 2, which is for errors."""
     with Store.create(str(tmp_path / "damaged")) as store:
         store.create_table("t", "id INT", primary_key=["id"])
         state = store.state_table("t")
@@ -107,7 +107,7 @@ def test_a_damaged_store_is_1(tmp_path: Path) -> None:
 
 
 def test_check_reports_a_store_that_cannot_be_opened(shop: Store, tmp_path: Path) -> None:
-    """A damaged log is a problem of the report, and exit code 1, not an error of the program."""
+    """A damaged log is a problem in the report with exit code 1, not an error of the program."""
     copy = shutil.copytree(shop.path, tmp_path / "copy")
     path = Path(copy, entry_path(shop.epoch))
     path.write_bytes(path.read_bytes()[:-9])
@@ -120,7 +120,7 @@ def test_check_reports_a_store_that_cannot_be_opened(shop: Store, tmp_path: Path
 
 
 def test_check_holds_the_expected_epoch(shop: Store) -> None:
-    """An older store than was expected is a problem."""
+    """A newest epoch below ``--expect-epoch`` is a problem."""
     assert run("check", shop.path, "--expect-epoch", str(shop.epoch)).code == 0
     ended = run("check", shop.path, "--expect-epoch", str(shop.epoch + 1))
     assert ended.code == 1
@@ -128,7 +128,7 @@ def test_check_holds_the_expected_epoch(shop: Store) -> None:
 
 
 def test_repair_sets_the_clock_back(tmp_path: Path) -> None:
-    """After a commit by a clock that was ahead; without one there is no need."""
+    """It commits after a commit by a clock that was ahead, and nothing otherwise."""
     ahead = ManualClock(SystemClock().now() + 10**12)
     path = str(tmp_path / "store")
     Store.create(path, environment=quick_environment(path, ahead)).close()

@@ -22,7 +22,7 @@ _MAIN = "import sys; from relstate.connector.cli import main; sys.exit(main())"
 
 
 def test_an_error_is_one_line(tmp_path: Path) -> None:
-    """An error of relstate's names itself and what it says; stdout stays empty."""
+    """The line has the class and the message of relstate's error; stdout stays empty."""
     found = run("tables", str(tmp_path / "nowhere"))
 
     assert (found.code, found.output) == (2, "")
@@ -35,7 +35,7 @@ def test_an_error_is_one_line(tmp_path: Path) -> None:
     [("frobnicate",), ("tables",), ("tables", "--frob", "."), ("history", ".", "--limit", "-1")],
 )
 def test_a_wrong_call_is_one_line(words: tuple[str, ...]) -> None:
-    """What click says of a call has the form of every other error, and names the help."""
+    """Click's message has the form of every other error, and names the help."""
     found = run(*words)
 
     assert (found.code, found.output) == (2, "")
@@ -71,7 +71,7 @@ def test_no_error_shows_a_traceback(
 
 
 def test_an_interrupt_is_130(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C ends as a shell expects, without a word."""
+    """Ctrl-C ends the program with the exit code of shells, without a message."""
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -84,7 +84,7 @@ def test_an_interrupt_is_130(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_interrupt_ends_the_process_with_130(store: Store) -> None:
-    """The signal itself, sent while a command works, shows no traceback."""
+    """A real SIGINT, sent while a command works, prints no traceback."""
     # One long pause could miss a signal that comes right before it; and who runs the tests in the
     # background may have them ignore it.
     waiting = (
@@ -111,7 +111,7 @@ def test_an_interrupt_ends_the_process_with_130(store: Store) -> None:
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_reader_that_went_away_ends_it_quietly(shop: Store, form: list[str]) -> None:
-    """A pipe that nobody reads is no error to speak of."""
+    """A closed pipe is not an error."""
     upsert(shop, "orders", [(number, "x" * 200, None, None) for number in range(2000)])
     reading, writing = os.pipe()
     os.close(reading)
@@ -127,7 +127,7 @@ def test_a_reader_that_went_away_ends_it_quietly(shop: Store, form: list[str]) -
 
 
 def test_little_output_to_nobody_is_quiet_too(shop: Store) -> None:
-    """What fits a buffer meets the missing reader at the very end."""
+    """Output that fits a buffer meets the closed pipe only at the end of the process."""
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-c", _MAIN, "tables", shop.path, "--json"]
@@ -142,7 +142,7 @@ def test_little_output_to_nobody_is_quiet_too(shop: Store) -> None:
 
 @pytest.mark.parametrize("missing", ["click", "rich"])
 def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
-    """One plain line and exit code 2, where click or rich are not there."""
+    """Without click or rich there is one plain line and exit code 2."""
     code = f"import sys; sys.modules[{missing!r}] = None; {_MAIN}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
@@ -151,7 +151,7 @@ def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
 
 
 def test_looking_up_rows_loads_no_spark(shop: Store) -> None:
-    """A command that Spark has no part in starts as fast as it can."""
+    """A command that does not need Spark does not import it."""
     code = (
         "import sys; from relstate.connector.cli.program import program\n"
         f"program(['get', {shop.path!r}, 'orders', '1'], standalone_mode=False)\n"
@@ -163,14 +163,14 @@ def test_looking_up_rows_loads_no_spark(shop: Store) -> None:
 
 
 def test_help_and_version_are_data() -> None:
-    """Both go to stdout and are no error."""
+    """Both go to stdout with exit code 0."""
     assert run("--help").code == run("--version").code == 0
     assert "Commands:" in run("--help").output
     assert "relstate" in run("--version").output
 
 
 def test_the_page_of_commands_shows_all_and_what_it_shows_works(store: Store) -> None:
-    """The lines of docs/command-line.md run, in their order, on a store of orders."""
+    """The lines of docs/command-line.md run in their order, on a store of orders."""
     store.create_table(
         "orders",
         "order_id BIGINT, customer STRING, amount DECIMAL(12,2)",

@@ -1,4 +1,4 @@
-"""The laws of which Pythons Spark starts, what they must have, and what hides data sources."""
+"""The laws of the Pythons that Spark starts, what they need, and what breaks discovery."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"
 
 
 def test_doctor_asks_for_what_pip_installs() -> None:
-    """The requirements are those of the distribution, to the letter."""
+    """The requirements equal those of the distribution."""
     assert sorted(map(str, REQUIREMENTS)) == sorted(_PROJECT["dependencies"])
     assert version_numbers(_PROJECT["requires-python"].removeprefix(">=")) == LEAST_PYTHON
 
@@ -37,7 +37,7 @@ def test_doctor_asks_for_what_pip_installs() -> None:
     [("4.2.9", False), ("4.3.0", True), ("4.3.1.dev0", True), ("4.4.0", False), ("", False)],
 )
 def test_a_version_is_admitted_between_the_bounds(version: str, admitted: bool) -> None:
-    """From the least on, and below the first that is too new."""
+    """A version is admitted from the lowest on, and below the first that is too new."""
     (pyspark,) = [one for one in REQUIREMENTS if one.module == "pyspark"]
 
     assert pyspark.admits(version) == admitted
@@ -50,12 +50,12 @@ def judged(surroundings: Surroundings) -> tuple[Finding, ...]:
 
 @pytest.fixture
 def driver(tmp_path: Path) -> str:
-    """A Python that has everything."""
+    """A Python that has everything that is needed."""
     return fake_python(tmp_path / "driver" / "python")
 
 
 def test_one_python_for_all_is_well(tmp_path: Path, driver: str) -> None:
-    """Where Spark starts the Python that runs the driver there is nothing to say."""
+    """If Spark starts the Python that runs the driver, every finding is ok."""
     found = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
 
     assert [(one.status, one.advice) for one in found] == [("ok", "")] * 3
@@ -63,7 +63,7 @@ def test_one_python_for_all_is_well(tmp_path: Path, driver: str) -> None:
 
 
 def test_this_python_is_asked_as_it_is() -> None:
-    """A real Python tells its version, its environment, and that it has all that is needed."""
+    """A real Python reports its version, its environment, and that it has what is needed."""
     driver, source, worker = assign_roles(
         machine(PYSPARK_PYTHON=sys.executable, PYTHONPATH=":".join(sys.path)), ()
     )
@@ -77,7 +77,7 @@ def test_this_python_is_asked_as_it_is() -> None:
 
 
 def test_without_variables_it_is_python3_on_path(tmp_path: Path, driver: str) -> None:
-    """A virtual environment that was not activated leaves Spark with another Python."""
+    """Without an activated virtual environment Spark starts another Python."""
     script(tmp_path / "bin" / "python3", f'exec "{sys.executable}" -I -S "$@"')
 
     found = judged(machine(tmp_path / "bin", executable=driver))
@@ -102,7 +102,7 @@ def test_data_sources_take_the_driver_s_variable_first(tmp_path: Path, driver: s
 
 
 def test_a_program_that_is_not_there_is_told(driver: str) -> None:
-    """A variable that names nothing is named itself."""
+    """The finding names a variable that names no program."""
     found = judged(machine(executable=driver, PYSPARK_PYTHON="python9"))
 
     assert [one.status for one in found] == ["ok", "problem", "problem"]
@@ -135,7 +135,7 @@ def test_a_program_that_is_not_there_is_told(driver: str) -> None:
 def test_what_a_python_lacks_is_told(
     tmp_path: Path, driver: str, changes: dict[str, Any], expected: str
 ) -> None:
-    """Another minor version, another release, a wrong version, a missing or broken module."""
+    """Another minor version, another release, a wrong version, and a missing or broken module."""
     other = fake_python(tmp_path / "other" / "python3", **changes)
 
     found = judged(machine(executable=driver, PYSPARK_PYTHON=other))
@@ -146,7 +146,7 @@ def test_what_a_python_lacks_is_told(
 
 
 def test_the_driver_s_own_lack_is_told(tmp_path: Path) -> None:
-    """What the driver has not is to be installed there."""
+    """The advice for a module that the driver lacks is to install it there."""
     driver = fake_python(tmp_path / "python", versions={"pyspark": "4.2.0"})
 
     found = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
@@ -156,7 +156,7 @@ def test_the_driver_s_own_lack_is_told(tmp_path: Path) -> None:
 
 
 def test_another_pyarrow_is_a_warning(tmp_path: Path, driver: str) -> None:
-    """It works, as long as both write the same."""
+    """Two versions of pyarrow work as long as both write the same bytes."""
     other = fake_python(tmp_path / "other" / "python3", versions={"pyarrow": "25.0.0"})
 
     found = judged(machine(executable=driver, PYSPARK_PYTHON=other))
@@ -175,13 +175,13 @@ class DefaultSource(DataSource):
 
 
 def discovered(site: Path, *listed: str) -> list[Finding]:
-    """Return the findings where these modules are listed, and those in a folder importable."""
+    """Return the findings for listed modules, with those in a folder importable."""
     surroundings = machine(PYTHONPATH=":".join([str(site), *sys.path]))
     return list(judge_discovery(surroundings, role(sys.executable, listed=listed), ()))
 
 
 def test_modules_that_work_are_well(tmp_path: Path) -> None:
-    """A source that prints, and a module without a source, break nothing."""
+    """A source that prints, and a module without a source, do not break discovery."""
     (tmp_path / "pyspark_noisy.py").write_text(_SOURCE.format(name="'noisy'"))
     (tmp_path / "pyspark_plain.py").write_text("DefaultSource = object\n")
 
@@ -204,7 +204,7 @@ def test_modules_that_work_are_well(tmp_path: Path) -> None:
     ],
 )
 def test_a_module_that_breaks_is_named(tmp_path: Path, body: str, expected: str) -> None:
-    """One finding names the culprit, says what it did, and that it hides all sources."""
+    """One finding names the module, how it failed, and that it hides all sources."""
     (tmp_path / "pyspark_foo.py").write_text(body)
 
     (found,) = discovered(tmp_path, "pyspark_foo", "pyspark_relstate")
@@ -216,7 +216,7 @@ def test_a_module_that_breaks_is_named(tmp_path: Path, body: str, expected: str)
 
 
 def test_a_module_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking takes no longer than its time limit."""
+    """The check takes no longer than its time limit."""
     monkeypatch.setattr(pythons, "DISCOVERY_SECONDS", 1.0)
     (tmp_path / "pyspark_slow.py").write_text("import time; time.sleep(600)")
 
@@ -226,7 +226,7 @@ def test_a_module_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_module_that_is_not_listed_is_reported(tmp_path: Path) -> None:
-    """What an import hook finds outside the folders of `sys.path` is hidden from Spark."""
+    """Spark does not see a module that an import hook finds outside the folders of `sys.path`."""
     (found,) = discovered(tmp_path)
 
     assert found.status == "problem"
@@ -235,7 +235,7 @@ def test_a_module_that_is_not_listed_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_missing_module_is_told(tmp_path: Path) -> None:
-    """Relstate without its hook for Spark is not installed as it should be."""
+    """A relstate without the module that Spark discovers is reported."""
     (tmp_path / "pyspark_relstate.py").write_text("raise ModuleNotFoundError")
 
     (found,) = discovered(tmp_path)
@@ -245,7 +245,7 @@ def test_a_missing_module_is_told(tmp_path: Path) -> None:
 
 
 def test_what_the_interpreter_lacks_is_not_told_twice(tmp_path: Path) -> None:
-    """Without pyspark, or without relstate, that is what is to be said, elsewhere."""
+    """Without pyspark or relstate the finding on the interpreter says so, and no other."""
     surroundings = machine()
     without_pyspark = role(sys.executable, troubles={"pyspark": "gone"}, listed=())
     without_relstate = role(sys.executable, troubles={"relstate": "gone"}, listed=())

@@ -10,7 +10,7 @@ from support.stores import upsert
 
 
 def test_a_row_is_got_by_its_key(shop: Store) -> None:
-    """The values are those of the row, as JSON or beside their columns' names."""
+    """The values are those of the row, as JSON or beside the names of their columns."""
     shown = run("get", shop.path, "orders", "3")
 
     assert run("get", shop.path, "orders", "3", "--json").document == {
@@ -25,7 +25,7 @@ def test_a_row_is_got_by_its_key(shop: Store) -> None:
 
 
 def test_a_row_that_is_not_there_is_1(shop: Store) -> None:
-    """Nothing found is told by the exit code and on stderr; as JSON it is null."""
+    """A missing row is exit code 1 and a message on stderr; as JSON it is null."""
     found = run("get", shop.path, "orders", "2")
 
     assert (found.code, found.output) == (1, "")
@@ -34,7 +34,7 @@ def test_a_row_that_is_not_there_is_1(shop: Store) -> None:
 
 
 def test_an_older_epoch_is_read(shop: Store) -> None:
-    """What was deleted later is there at an earlier epoch, for both commands."""
+    """A row that was deleted later is there at an earlier epoch, for both commands."""
     assert run("get", shop.path, "orders", "2", "--at", "3", "--json").document["id"] == 2
     found = run("scan", shop.path, "orders", "--at", "3", "--json").lines
     assert [row["id"] for row in found] == [1, 2, 3]
@@ -45,14 +45,14 @@ def test_an_older_epoch_is_read(shop: Store) -> None:
 
 
 def test_a_negative_number_is_a_key(shop: Store) -> None:
-    """It is not taken for an option."""
+    """It is not read as an option."""
     upsert(shop, "orders", [(-5, "customer -5", None, None)])
 
     assert run("get", shop.path, "orders", "-5", "--json").document["id"] == -5
 
 
 def test_a_key_that_is_none_is_an_error(shop: Store) -> None:
-    """A word that is no value, one that does not fit, and too many words."""
+    """A word that is not a value, one that does not fit, and too many words are errors."""
     assert "ValueRangeError: 'x' is not a BIGINT" in run("get", shop.path, "orders", "x").errors
     assert "ValueRangeError" in run("get", shop.path, "orders", str(2**63)).errors
     assert "SchemaMismatchError" in run("get", shop.path, "orders", "1", "2").errors
@@ -60,7 +60,7 @@ def test_a_key_that_is_none_is_an_error(shop: Store) -> None:
 
 
 def test_rows_are_scanned_in_the_key_s_order(shop: Store) -> None:
-    """Rows lie by vnode and are shown by key, one object a line."""
+    """Rows are stored by vnode and displayed in key order, one object per line."""
     upsert(shop, "orders", [(number, "new", None, None) for number in range(100)])
 
     found = run("scan", shop.path, "orders", "--json").lines
@@ -69,7 +69,7 @@ def test_rows_are_scanned_in_the_key_s_order(shop: Store) -> None:
 
 
 def test_columns_and_limit_are_kept(shop: Store) -> None:
-    """Only the named columns, in that order, of only so many rows."""
+    """Only the named columns are displayed, in that order, of at most N rows."""
     found = run("scan", shop.path, "orders", "--columns", "amount, ID", "--limit", "1", "--json")
 
     assert found.lines == [{"amount": "1.00", "id": 1}]
@@ -81,7 +81,7 @@ def test_columns_and_limit_are_kept(shop: Store) -> None:
 
 
 def test_rows_are_filtered(shop: Store) -> None:
-    """Only rows that the expression wants, whether or not it is of columns that are shown."""
+    """Only rows for which the expression is true, whether or not its columns are displayed."""
     wanted = ("scan", shop.path, "orders", "--json", "--columns", "customer", "--where")
 
     assert run(*wanted, "id = 3").lines == [{"customer": "customer 3"}]
@@ -92,7 +92,7 @@ def test_rows_are_filtered(shop: Store) -> None:
 
 @pytest.mark.parametrize("where", ["id =", "nothing = 1", "id IN (SELECT 1)", "rand() < 0.5"])
 def test_an_expression_that_cannot_be_evaluated_is_an_error(shop: Store, where: str) -> None:
-    """One line, and no row before it."""
+    """The error is one line, before any row."""
     found = run("scan", shop.path, "orders", "--where", where)
 
     assert (found.code, found.output) == (2, "")
@@ -101,7 +101,7 @@ def test_an_expression_that_cannot_be_evaluated_is_an_error(shop: Store, where: 
 
 
 def test_rows_are_shown(shop: Store) -> None:
-    """The table has the columns' names and a line a row; without rows there are the names."""
+    """The table has the names of the columns and one line per row; without rows, the names."""
     found = run("scan", shop.path, "orders").output.splitlines()
     nothing = run("scan", shop.path, "orders", "--limit", "0")
 
@@ -111,7 +111,7 @@ def test_rows_are_shown(shop: Store) -> None:
 
 
 def test_changes_are_shown_with_their_epochs(shop: Store) -> None:
-    """What was inserted and deleted between two epochs, both included, under Delta's names."""
+    """Inserts and deletes between two epochs, both included, have Delta's names."""
     upsert(shop, "orders", [(3, "other", None, None)])
 
     found = run("changes", shop.path, "orders", "--from", "4", "--json").lines
@@ -132,7 +132,7 @@ def test_changes_are_shown_with_their_epochs(shop: Store) -> None:
 
 
 def test_changes_of_epochs_that_are_not_there_are_an_error(shop: Store) -> None:
-    """The first epoch must be said, and both must be there."""
+    """The first epoch is required, and both must exist."""
     assert "Missing option '--from'" in run("changes", shop.path, "orders").errors
     found = run("changes", shop.path, "orders", "--from", "1", "--to", "99")
     assert (found.code, found.output) == (2, "")

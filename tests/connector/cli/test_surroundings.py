@@ -1,4 +1,4 @@
-"""The laws of the door to the process's surroundings: what goes wrong is an answer."""
+"""The laws of the surroundings of the process: a failure is an answer, not an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.machines import machine, script
 
 
 def test_a_program_says_how_it_ended(tmp_path: Path) -> None:
-    """Exit code, output and errors, with the variables and folders it was given."""
+    """The outcome has the exit code, the output and the errors of a run with given variables."""
     show = "import os, sys; print(os.environ['A'], os.environ['PYTHONPATH']); sys.exit('bad')"
     found = machine(A="x", PYTHONPATH="/inherited").run(
         sys.executable, "-c", show, seconds=60, python_path=("/first",)
@@ -20,7 +20,7 @@ def test_a_program_says_how_it_ended(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
-    """It is stopped when its time is over, and that is an answer."""
+    """It is stopped at its time limit, and the outcome says so."""
     sleeper = script(tmp_path / "sleeper", "exec sleep 600")
     found = machine().run(sleeper, seconds=0.2)
 
@@ -28,7 +28,7 @@ def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_an_answer(tmp_path: Path) -> None:
-    """A folder that is not there has no names; a file that is no program does not run."""
+    """A missing folder has no names; a file that is not a program has an outcome."""
     (tmp_path / "text").write_text("")
 
     assert machine().names_in(str(tmp_path / "nowhere")) == ()

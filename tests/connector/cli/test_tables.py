@@ -9,7 +9,7 @@ from support.commands import run
 
 
 def test_tables_are_listed_with_estimates(shop: Store) -> None:
-    """Without counting, rows are what the statistics let expect, and are told as such."""
+    """Without ``--count``, rows are estimated from statistics, and marked as estimates."""
     found = run("tables", shop.path, "--json")
 
     (table,) = found.document
@@ -25,7 +25,7 @@ def test_tables_are_listed_with_estimates(shop: Store) -> None:
 
 
 def test_rows_are_counted_when_asked(shop: Store) -> None:
-    """An upsert over a row deceives the estimate, not the count."""
+    """An upsert over a row makes the estimate wrong, not the count."""
     state = shop.state_table("orders")
     state.update([1, "customer 1", None, None], [1, "other", None, None])
     state.commit()
@@ -38,7 +38,7 @@ def test_rows_are_counted_when_asked(shop: Store) -> None:
 
 
 def test_an_estimate_is_marked(shop: Store) -> None:
-    """The table says ~ before an estimate and explains it on stderr, where no data goes."""
+    """The table has ~ before an estimate, and stderr explains it."""
     estimated, counted = run("tables", shop.path), run("tables", shop.path, "--count")
 
     assert "~2" in estimated.output
@@ -47,13 +47,13 @@ def test_an_estimate_is_marked(shop: Store) -> None:
 
 
 def test_an_empty_store_has_no_tables(store: Store) -> None:
-    """No table is an empty list."""
+    """A store without tables has an empty list."""
     assert run("tables", store.path, "--json").document == []
     assert run("tables", store.path).code == 0
 
 
 def test_a_table_is_described(store: Store) -> None:
-    """Columns with their places in both keys, properties, and the shards that hold anything."""
+    """Columns with their positions in both keys, properties, and the shards with data."""
     store.create_table(
         "ticks",
         "at TIMESTAMP, price DECIMAL(12,2), symbol STRING",
@@ -85,7 +85,7 @@ def test_a_table_is_described(store: Store) -> None:
 
 
 def test_a_description_is_shown(shop: Store) -> None:
-    """The tables of columns, properties and shards stand below one another."""
+    """The tables of columns, properties and shards follow one another."""
     found = run("describe", shop.path, "orders")
 
     assert found.code == 0
@@ -94,7 +94,7 @@ def test_a_description_is_shown(shop: Store) -> None:
 
 
 def test_an_unknown_table_is_one_line(shop: Store) -> None:
-    """A table that is not there is named, with those that are."""
+    """The error of a missing table names the tables there are."""
     found = run("describe", shop.path, "gone")
 
     assert (found.code, found.output) == (2, "")

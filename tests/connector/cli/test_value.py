@@ -1,4 +1,4 @@
-"""The laws of values as JSON: each type is written, nothing is lost, no terminal is commanded."""
+"""The laws of values as JSON: every type is written, nothing is lost, terminals are safe."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _NANOSECOND = 1
     ],
 )
 def test_a_value_is_written_as_the_table_says(ddl: str, value: Any, expected: Any) -> None:
-    """Each type has one form, NULL is null, beside other values and in a slice too."""
+    """Every type has one form, NULL is null, beside other values and in a slice too."""
     data_type = parse_type(ddl)
     array = pa.array([None, value, None], arrow_type(data_type))
 
@@ -86,7 +86,7 @@ def test_a_value_is_written_as_the_table_says(ddl: str, value: Any, expected: An
 
 
 def test_a_struct_whose_names_repeat_loses_no_field() -> None:
-    """Where an object could not hold all fields it is an array."""
+    """A struct that an object cannot hold is an array."""
     data_type = t.Struct((t.Field("a", t.Int()), t.Field("a", t.Int())))
     parts = [pa.array([1, 3], pa.int32()), pa.array([2, 4], pa.int32())]
     array = pa.StructArray.from_arrays(parts, fields=list(arrow_type(data_type)))
@@ -95,7 +95,7 @@ def test_a_struct_whose_names_repeat_loses_no_field() -> None:
 
 
 def test_a_variant_is_its_json() -> None:
-    """A variant is shown by what it says, not by its bytes."""
+    """A variant is written as its JSON, not as its bytes."""
     from pyspark.sql.types import VariantVal
 
     variant = VariantVal.parseJson('{"a": [1, "x", 0.123456789012345678]}')
@@ -106,7 +106,7 @@ def test_a_variant_is_its_json() -> None:
 
 @given(st.data())
 def test_every_column_becomes_json(data: st.DataObject) -> None:
-    """Whatever a column holds, as many values come of it, NULL where it is, and all are JSON."""
+    """A column of any type gives as many JSON values as it has rows, null for NULL."""
     data_type = data.draw(data_types().filter(lambda found: "VARIANT" not in str(found)))
     array = data.draw(arrays(data_type, 4))
     found = json_values(array, data_type)
@@ -116,7 +116,7 @@ def test_every_column_becomes_json(data: st.DataObject) -> None:
 
 
 def test_rows_have_the_columns_names() -> None:
-    """A row is an object, its columns in order."""
+    """A row is an object with its columns in order."""
     batch = pa.RecordBatch.from_pydict({"b": [1, 2], "a": ["x", None]})
 
     rows = list(json_rows(batch, [t.BigInt(), t.String()]))
@@ -137,5 +137,5 @@ def test_rows_have_the_columns_names() -> None:
     ],
 )
 def test_a_cell_shows_text_and_commands_no_terminal(value: Any, expected: str) -> None:
-    """Text is shown as it is, but for what a terminal would act on."""
+    """Text is written as it is, with control characters escaped."""
     assert text_of(value) == expected
