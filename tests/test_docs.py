@@ -174,9 +174,9 @@ def test_the_table_of_options_is_complete(column: int, parse: object) -> None:
 @pytest.mark.parametrize(("column", "parse"), [(1, feed_options), (2, feed_stream_options)])
 def test_the_table_of_feeds_is_complete(column: int, parse: object) -> None:
     """As that of the other options, for batches and streams of changes."""
-    given = {"noSuchOption": "1", "path": "/p", "table": "t", "readChangeFeed": "true"}
+    options = {"noSuchOption": "1", "path": "/p", "table": "t", "readChangeFeed": "true"}
     with pytest.raises(OptionError) as raised:
-        parse(given | {"startingVersion": "1"})  # type: ignore[operator]
+        parse(options | {"startingVersion": "1"})  # type: ignore[operator]
 
     known = str(raised.value).split("the options are ")[1]
     assert _documented("change-feed.md", column) == set(known.split(", "))

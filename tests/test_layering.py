@@ -257,8 +257,10 @@ Finding = tuple[str, int]
 
 def found_in(sources: list[Source], check: Callable[[Source], Iterator[Finding]]) -> list[str]:
     """Return what the check finds in the files, as ``path:line: what``."""
-    found = (f"{source.path}:{line}: {what}" for source in sources for what, line in check(source))
-    return list(dict.fromkeys(found))
+    findings = (
+        f"{source.path}:{line}: {what}" for source in sources for what, line in check(source)
+    )
+    return list(dict.fromkeys(findings))
 
 
 def upward_imports(source: Source) -> Iterator[Finding]:

@@ -21,9 +21,9 @@ def programs(tmp_path: Path) -> Path:
     folder = tmp_path / "programs of a fresh machine"
     folder.mkdir()
     for tool in TOOLS:
-        found = shutil.which(tool)
-        assert found is not None
-        (folder / tool).symlink_to(found)
+        path = shutil.which(tool)
+        assert path is not None
+        (folder / tool).symlink_to(path)
     (folder / "python3").symlink_to(sys.executable)
     return folder
 

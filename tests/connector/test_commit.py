@@ -159,7 +159,7 @@ def test_a_version_without_an_application_needs_a_query(store: Store, job: Write
 
 
 def test_a_job_began_with_its_first_task(job: WriteJob) -> None:
-    """The start of the proposal is that of its first task; jobs that began too long ago are refused."""
+    """The proposal starts with the first task: a job that began too long ago is refused."""
     report = TaskReport.from_json(written(job, "a").text)
     reports = [replace(report, started=started) for started in (30, 10, 20)]
 

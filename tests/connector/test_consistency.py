@@ -36,8 +36,8 @@ def epochs(store: Store, *names: str) -> dict[str, int]:
     """Return the epochs at which tables and views are read together."""
     state = store.state
     ids = [state.table(name).definition.table_id for name in names]
-    found = consistent_epochs(store, state, ids)
-    return {state.name_of(table_id): epoch for table_id, epoch in found.items()}
+    by_id = consistent_epochs(store, state, ids)
+    return {state.name_of(table_id): epoch for table_id, epoch in by_id.items()}
 
 
 def moved(store: Store, name: str, key: int) -> int:

@@ -54,9 +54,9 @@ def feed(spark: SparkSession, store: Store, table: str, **options: Any) -> DataF
 
 def told(rows: DataFrame) -> Told:
     """Return the rows of a feed in a fixed order."""
-    found = rows.select("_commit_version", "_change_type", "id", "customer").collect()
+    changes = rows.select("_commit_version", "_change_type", "id", "customer").collect()
     return sorted(
-        ((kind, epoch, key, name) for epoch, kind, key, name in found),
+        ((kind, epoch, key, name) for epoch, kind, key, name in changes),
         key=lambda change: (change[1], change),
     )
 
@@ -73,7 +73,7 @@ def test_a_feed_has_the_columns_that_delta_s_has(
         "_commit_timestamp TIMESTAMP NOT NULL"
     )
     assert told(rows) == ALL[2:6]
-    (instant,) = {one[0] for one in rows.selectExpr("unix_micros(_commit_timestamp)").collect()}
+    (instant,) = {row[0] for row in rows.selectExpr("unix_micros(_commit_timestamp)").collect()}
     assert instant == store.state_at(4).time
 
 
@@ -147,8 +147,8 @@ def test_columns_are_chosen(spark: SparkSession, store: Store, changed: str) -> 
 
     reader = spark.read.format("relstate").schema("_commit_version BIGINT, Customer STRING")
     options = {"table": changed, "readChangeFeed": "true", "startingVersion": 5}
-    given = reader.options(**options).load(store.path)
-    assert sorted(map(tuple, given.collect())) == [(5, "bob"), (5, "eve")]
+    chosen = reader.options(**options).load(store.path)
+    assert sorted(map(tuple, chosen.collect())) == [(5, "bob"), (5, "eve")]
 
 
 def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, changed: str) -> None:
@@ -214,8 +214,8 @@ def test_a_read_names_its_epoch_by_a_time(
     assert customers(load(spark, store, changed, timestampAsOf=local)).keys() == {2, 3}
     rome = time + datetime.timedelta(hours=5)
     east = rome.replace(tzinfo=None).isoformat(sep=" ")
-    found = load(spark, store, changed, timestampAsOf=east, timeZone="+05:00")
-    assert customers(found) == {2: "eve", 3: "joe"}
+    at_time = load(spark, store, changed, timestampAsOf=east, timeZone="+05:00")
+    assert customers(at_time) == {2: "eve", 3: "joe"}
     assert customers(db.table(changed, timestamp=time)) == {2: "eve", 3: "joe"}
     assert customers(db.table(changed, timestamp=local)) == {2: "eve", 3: "joe"}
 

@@ -65,8 +65,8 @@ class Follower:
     def _batch(self, folder: Path) -> Iterator[Told]:
         for file in folder.glob("*.json"):
             for line in file.read_text().splitlines():
-                found = json.loads(line)
-                yield tuple(found[name] for name in _NAMES)  # type: ignore[misc]
+                row = json.loads(line)
+                yield tuple(row[name] for name in _NAMES)  # type: ignore[misc]
 
     def offsets(self) -> list[dict[str, Any]]:
         """Return the ends of the micro-batches."""

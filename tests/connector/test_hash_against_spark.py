@@ -177,8 +177,8 @@ def test_columns_chain_as_in_spark(rows: DataFrame, names: tuple[str, ...]) -> N
 @pytest.mark.parametrize("vnode_count", [1, 255, 256, 32768])
 def test_vnodes_are_spark_s_remainder(rows: DataFrame, vnode_count: int) -> None:
     """``pmod(xxhash64(key), vnode_count)`` in SQL is the row's vnode."""
-    found = rows.selectExpr("place", f"pmod(xxhash64(bigint, string), {vnode_count}) AS vnode")
-    expected = found.toArrow().sort_by("place")["vnode"].to_pylist()
+    vnodes = rows.selectExpr("place", f"pmod(xxhash64(bigint, string), {vnode_count}) AS vnode")
+    expected = vnodes.toArrow().sort_by("place")["vnode"].to_pylist()
 
     assert vnodes_of(columns_of(["bigint", "string"]), vnode_count).tolist() == expected
 

@@ -25,9 +25,9 @@ def test_a_read_needs_no_more_than_its_place() -> None:
 
 def test_names_match_whatever_their_case() -> None:
     """Spark passes option names in lower case."""
-    given = {"PATH": "/s", "Table": "t", "versionasof": "7", "NUMPARTITIONS": "3"}
+    options = {"PATH": "/s", "Table": "t", "versionasof": "7", "NUMPARTITIONS": "3"}
 
-    assert read_options(given) == ReadOptions("/s", "t", version=7, partitions=3)
+    assert read_options(options) == ReadOptions("/s", "t", version=7, partitions=3)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,7 @@ def test_columns_are_names_between_commas(text: str, columns: tuple[str, ...]) -
 
 def test_a_condition_is_a_text_and_its_time_zone() -> None:
     """Both are passed on unchanged; a time zone without local times is refused."""
-    given = {**PLACE, "where": "a > 1", "timezone": "Europe/Rome"}
-    options = read_options(given)
+    options = read_options({**PLACE, "where": "a > 1", "timezone": "Europe/Rome"})
 
     assert (options.where, options.time_zone) == ("a > 1", "Europe/Rome")
     assert read_options({**PLACE, "where": "a > 1"}).time_zone == "UTC"
@@ -153,9 +152,9 @@ def test_several_paths_are_refused() -> None:
 
 def test_a_write_may_be_idempotent_and_carry_changes() -> None:
     """The options of idempotent writes and of change streams can be combined."""
-    given = {**PLACE, "opColumn": "op", "clustered": "true", "txnAppId": "job", "txnVersion": "9"}
+    options = {**PLACE, "opColumn": "op", "clustered": "true", "txnAppId": "job", "txnVersion": "9"}
 
-    assert write_options(given) == WriteOptions(
+    assert write_options(options) == WriteOptions(
         "/data/shop", "orders", "op", "job", 9, clustered=True
     )
 
@@ -171,9 +170,9 @@ def test_an_application_needs_its_version() -> None:
 )
 def test_a_time_to_live_is_a_length_of_time(ttl: str, seconds: int) -> None:
     """It is a number of seconds, or an interval of SQL."""
-    given = write_options({**PLACE, "ttl": ttl, "ttlColumn": "life", "mergeSchema": "TRUE"})
+    options = write_options({**PLACE, "ttl": ttl, "ttlColumn": "life", "mergeSchema": "TRUE"})
 
-    assert (given.ttl, given.ttl_column, given.merge_schema) == (seconds, "life", True)
+    assert (options.ttl, options.ttl_column, options.merge_schema) == (seconds, "life", True)
 
 
 @pytest.mark.parametrize("ttl", ["0", "-1", "0 days", "soon", "1 month", "1 day 2"])
@@ -191,9 +190,9 @@ def test_the_promise_alone_is_refused() -> None:
 
 def test_a_stream_ignores_what_spark_adds() -> None:
     """Spark adds the query's name and checkpoint to the options of a sink."""
-    given = {**PLACE, "queryname": "q", "checkpointlocation": "/c", "txnAppId": "job"}
+    options = {**PLACE, "queryname": "q", "checkpointlocation": "/c", "txnAppId": "job"}
 
-    assert stream_write_options(given) == WriteOptions("/data/shop", "orders", application="job")
+    assert stream_write_options(options) == WriteOptions("/data/shop", "orders", application="job")
 
 
 def test_a_stream_has_its_own_version() -> None:
@@ -208,10 +207,10 @@ def test_a_stream_has_its_own_version() -> None:
         st.text(),
     )
 )
-def test_any_options_give_a_value_or_an_option_error(given: dict[str, str]) -> None:
+def test_any_options_give_a_value_or_an_option_error(texts: dict[str, str]) -> None:
     """No text makes another error."""
     try:
-        options = read_options(given)
+        options = read_options(texts)
     except OptionError:
         return
     assert options.path

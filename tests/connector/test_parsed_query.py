@@ -15,7 +15,7 @@ def rewritten(text: str) -> str:
     """Return a query with its references to TABLES replaced by the names r0, r1, …."""
     query = ParsedQuery.parse(text)
     references = query.table_references(lambda name, _: name.lower() in TABLES)
-    names = [f"r{place}" for place in range(len(references))]
+    names = [f"r{number}" for number in range(len(references))]
     return query.replaced(references, names).format(**{name: name for name in names})
 
 

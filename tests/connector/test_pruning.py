@@ -22,7 +22,7 @@ def pruning(text: str) -> list[tuple[str, ...]]:
     query = ParsedQuery.parse(text)
     references = query.table_references(lambda name, _: name in SCHEMAS)
     trees = pruning_conjuncts(query, references, lambda reference: SCHEMAS[reference.name])
-    return [tuple(map(text_of, each)) for each in trees]
+    return [tuple(map(text_of, conjuncts)) for conjuncts in trees]
 
 
 @pytest.mark.parametrize(

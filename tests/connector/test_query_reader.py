@@ -93,17 +93,17 @@ class Queries:
         return self._chance.choice(tests + own)
 
     def _tests(self, *sources: tuple[str, str]) -> str:
-        found = [self._test(*self._chance.choice(sources)) for _ in range(2)]
-        return self._chance.choice([" AND ", " AND ", " OR "]).join(found)
+        tests = [self._test(*self._chance.choice(sources)) for _ in range(2)]
+        return self._chance.choice([" AND ", " AND ", " OR "]).join(tests)
 
     def _join(self) -> str:
         kind = self._chance.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"])
-        other = self._chance.choice(["a", "b"])
+        right = self._chance.choice(["a", "b"])
         on = self._chance.choice(["x.id = y.id", "x.k = y.k AND x.id = y.id", "x.id = y.k"])
-        more = f" AND {self._test('x', 'a')} AND {self._test('y', other)}"
+        more = f" AND {self._test('x', 'a')} AND {self._test('y', right)}"
         on = f"ON {on}{more if self._chance.random() < 0.5 else ''}" if kind != "CROSS JOIN" else ""
-        where = self._tests(("x", "a"), ("y", other))
-        return f"SELECT x.id, x.s, y.k, y.id AS o FROM a x {kind} {other} y {on} WHERE {where}"
+        where = self._tests(("x", "a"), ("y", right))
+        return f"SELECT x.id, x.s, y.k, y.id AS o FROM a x {kind} {right} y {on} WHERE {where}"
 
     def _nested(self) -> str:
         kind = self._chance.choice(["IN", "NOT IN"])

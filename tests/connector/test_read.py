@@ -164,12 +164,12 @@ def test_two_stores_are_read_in_one_query(
     spark: SparkSession, store: Store, filled: str, tmp_path: Path
 ) -> None:
     """One worker may have both open."""
-    with relstate.create(str(tmp_path / "other"), vnode_count=7, shards=3) as other:
-        other.create_table("names", "customer STRING, full STRING", primary_key=["customer"])
+    with relstate.create(str(tmp_path / "other"), vnode_count=7, shards=3) as second:
+        second.create_table("names", "customer STRING, full STRING", primary_key=["customer"])
         names = spark.sql("SELECT 'ann' AS customer, 'Ann Lee' AS full")
-        save(names, other, "names")
+        save(names, second, "names")
 
-        joined = load(spark, store, filled).join(load(spark, other, "names"), "customer")
+        joined = load(spark, store, filled).join(load(spark, second, "names"), "customer")
 
         assert [(row.id, row.full) for row in joined.collect()] == [(1, "Ann Lee")]
 

@@ -55,9 +55,9 @@ def test_a_read_has_the_rows_that_spark_would_keep(
     """Conditions on the key, on other columns and on both; with all columns or one other."""
     expected = load(spark, store, visits).where(where)
 
-    found = load(spark, store, visits, where=where)
-    assert found.schema == expected.schema
-    assert sorted(map(repr, found.collect())) == sorted(map(repr, expected.collect()))
+    read = load(spark, store, visits, where=where)
+    assert read.schema == expected.schema
+    assert sorted(map(repr, read.collect())) == sorted(map(repr, expected.collect()))
     paid = load(spark, store, visits, where=where, columns="paid", numPartitions=3)
     assert sorted(map(repr, paid.collect())) == sorted(map(repr, expected.select("paid").collect()))
 
@@ -66,12 +66,12 @@ def test_only_partitions_that_can_match_are_read(
     spark: SparkSession, store: Store, visits: str
 ) -> None:
     """One shop is in one vnode; a condition that no row meets has one task without rows."""
-    one = load(spark, store, visits, where="shop = 3", numPartitions=8)
+    shop = load(spark, store, visits, where="shop = 3", numPartitions=8)
     none = load(spark, store, visits, where="shop > 3000000000", numPartitions=8)
     free = load(spark, store, visits, where="paid > 3", numPartitions=8)
 
-    assert one.rdd.getNumPartitions() == 1
-    assert one.count() == ROWS // 10
+    assert shop.rdd.getNumPartitions() == 1
+    assert shop.count() == ROWS // 10
     assert none.rdd.getNumPartitions() == 1
     assert none.count() == 0
     assert free.rdd.getNumPartitions() == 8

@@ -53,12 +53,14 @@ POOLS: dict[str, Sequence[Any]] = {
     "i": [-(2**31), -1, 0, 1, 2, 3, 5, 16777217, 2**31 - 1],
     "l": [-(2**63), -1, 0, 1, 5, 2**31, 2**53, 2**53 + 1, 2**63 - 1],
     "j": [-(2**31), 0, 1, 2, 3, 5, 2**31 - 1],
-    "f": [float(np.float32(one)) for one in DOUBLES if abs(one) < 1e38 or abs(one) > 1e301],
+    "f": [float(np.float32(value)) for value in DOUBLES if abs(value) < 1e38 or abs(value) > 1e301],
     "d": DOUBLES,
-    "n": [Decimal(one) for one in ("-9999.99", "-0.01", "0.00", "0.10", "1.50", "5.00", "9999.99")],
+    "n": [
+        Decimal(value) for value in ("-9999.99", "-0.01", "0.00", "0.10", "1.50", "5.00", "9999.99")
+    ],
     "w": [
-        Decimal(one).scaleb(-10, None)
-        for one in (-(10**27), -1, 0, 1, 15000000000, 50000000000, 10**27)
+        Decimal(value).scaleb(-10, None)
+        for value in (-(10**27), -1, 0, 1, 15000000000, 50000000000, 10**27)
     ],
     "s": TEXTS,
     "u": TEXTS,
@@ -104,10 +106,10 @@ def rows(spark: SparkSession) -> DataFrame:
 
 def kept_by_spark(rows: DataFrame, texts: Sequence[str]) -> list[list[int]]:
     """The ids of the rows for which each expression is true in Spark, found in one job."""
-    flags = [f"coalesce(({text}\n), false) AS kept_{place}" for place, text in enumerate(texts)]
-    found = rows.selectExpr("id", *flags).toArrow().sort_by("id")
-    ids = np.asarray(found["id"])
-    return [ids[np.asarray(found[f"kept_{place}"])].tolist() for place in range(len(texts))]
+    flags = [f"coalesce(({text}\n), false) AS kept_{index}" for index, text in enumerate(texts)]
+    flagged = rows.selectExpr("id", *flags).toArrow().sort_by("id")
+    ids = np.asarray(flagged["id"])
+    return [ids[np.asarray(flagged[f"kept_{index}"])].tolist() for index in range(len(texts))]
 
 
 def kept(text: str, time_zone: str = "UTC") -> list[int]:
@@ -115,9 +117,9 @@ def kept(text: str, time_zone: str = "UTC") -> list[int]:
     predicate = Predicate.parse(text, SCHEMA, time_zone)
     seen = table().slice(3).select(list(predicate.columns) or ["id"])
     head = table().slice(0, 3)
-    found = [predicate.mask(head), predicate.mask(seen)]
-    assert not any(mask.null_count for mask in found)
-    return np.flatnonzero(np.concatenate([np.asarray(mask) for mask in found])).tolist()
+    masks = [predicate.mask(head), predicate.mask(seen)]
+    assert not any(mask.null_count for mask in masks)
+    return np.flatnonzero(np.concatenate([np.asarray(mask) for mask in masks])).tolist()
 
 
 EXPRESSIONS = r'''
@@ -365,9 +367,9 @@ i > 1 /* a comment */ AND i < 5 -- to the end
 def test_each_kind_of_expression_keeps_what_spark_keeps(rows: DataFrame) -> None:
     """Literals, casts, comparisons, IN, LIKE, IS, structs and NULLs, each by itself."""
     wrong = [
-        (text, len(expected), len(found))
+        (text, len(expected), len(ids))
         for text, expected in zip(EXPRESSIONS, kept_by_spark(rows, EXPRESSIONS), strict=True)
-        if (found := kept(text)) != expected
+        if (ids := kept(text)) != expected
     ]
     assert wrong == []
 
@@ -560,10 +562,10 @@ s NOT LIKE 'a/_c' ESCAPE '/' OR bo
 def test_what_belongs_together_is_what_spark_puts_together(rows: DataFrame, text: str) -> None:
     """Text without parentheses is read with Spark's precedence, or it is refused."""
     try:
-        found = kept(text)
+        ids = kept(text)
     except UnsupportedExpressionError:
         return
-    assert [found] == kept_by_spark(rows, [text])
+    assert [ids] == kept_by_spark(rows, [text])
 
 
 # --- Text ----------------------------------------------------------------------------------------
@@ -629,7 +631,7 @@ def literals(name: str) -> SearchStrategy[str]:
     families = {**dict.fromkeys(EXACT_NUMBERS, ("i", "l", "n")), "f": ("i", "l", "d", "n")}
     families["d"] = families["f"]
     numbers = [
-        one for other in families.get(name, ()) for one in map(_speller(other), POOLS[other])
+        value for other in families.get(name, ()) for value in map(_speller(other), POOLS[other])
     ]
     return own | st.sampled_from(numbers) if numbers else own
 

@@ -48,11 +48,11 @@ def test_another_spark_is_a_problem(tmp_path: Path) -> None:
     """A SPARK_HOME of another version starts a JVM that does not fit pyspark."""
     home = other_spark(tmp_path, "3.5.1")
 
-    found = judge_spark_home(machine(SPARK_HOME=home), role("python"))
+    finding = judge_spark_home(machine(SPARK_HOME=home), role("python"))
 
-    assert found.status == "problem"
-    assert found.found == f"{home} is Spark 3.5.1, pyspark is 4.3.0"
-    assert "unset SPARK_HOME" in found.advice
+    assert finding.status == "problem"
+    assert finding.found == f"{home} is Spark 3.5.1, pyspark is 4.3.0"
+    assert "unset SPARK_HOME" in finding.advice
 
 
 def test_the_same_spark_elsewhere_is_well(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_the_same_spark_elsewhere_is_well(tmp_path: Path) -> None:
 def test_a_spark_home_without_spark_is_a_problem(tmp_path: Path) -> None:
     """A SPARK_HOME that is missing, or holds something else, is a problem."""
     for home in (tmp_path, tmp_path / "nowhere"):
-        found = judge_spark_home(machine(SPARK_HOME=str(home)), role("python"))
-        assert (found.status, found.found) == ("problem", f"{str(home)!r} holds no Spark")
+        finding = judge_spark_home(machine(SPARK_HOME=str(home)), role("python"))
+        assert (finding.status, finding.found) == ("problem", f"{str(home)!r} holds no Spark")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_java_is_17_or_newer(tmp_path: Path, first_line: str, status: str, expec
     """The finding has the version of the Java on PATH; an old version is a problem."""
     fake_java(tmp_path / "java", first_line)
 
-    found = judge_java(machine(tmp_path))
+    finding = judge_java(machine(tmp_path))
 
-    assert found.status == status
-    assert expected in found.found
+    assert finding.status == status
+    assert expected in finding.found
 
 
 def test_java_home_goes_before_path(tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_a_store_that_works_is_well(shop: Store) -> None:
     """The store opens, its file system has hard links, and no file is left in it."""
     before = sorted(os.listdir(shop.path))
 
-    found = list(judge_store(machine(), shop.path))
+    findings = list(judge_store(machine(), shop.path))
 
-    assert [(one.subject, one.status) for one in found[:2]] == [
+    assert [(finding.subject, finding.status) for finding in findings[:2]] == [
         ("store", "ok"),
         ("hard links", "ok"),
     ]
-    assert "1 tables at epoch 6" in found[0].found
+    assert "1 tables at epoch 6" in findings[0].found
     assert sorted(os.listdir(shop.path)) == before
 
 
@@ -120,10 +120,10 @@ def test_a_path_that_is_no_store_is_a_problem(tmp_path: Path) -> None:
     """The finding names the error, and nothing is written to the path."""
     (tmp_path / "notes.txt").touch()
 
-    found = list(judge_store(machine(), str(tmp_path)))
+    findings = list(judge_store(machine(), str(tmp_path)))
 
-    assert found[0].status == "problem"
-    assert "NotAStoreError" in found[0].found
+    assert findings[0].status == "problem"
+    assert "NotAStoreError" in findings[0].found
     assert os.listdir(tmp_path) == ["notes.txt"]
 
 
@@ -147,10 +147,12 @@ def test_a_file_system_without_links_is_a_problem(
 
     monkeypatch.setattr(Disk, method, refuse)
 
-    (found,) = [one for one in judge_store(machine(), shop.path) if one.subject == "hard links"]
+    (finding,) = [
+        finding for finding in judge_store(machine(), shop.path) if finding.subject == "hard links"
+    ]
 
-    assert found.status == status
-    assert found.advice
+    assert finding.status == status
+    assert finding.advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +167,18 @@ class _Limited(Surroundings):
 @pytest.mark.parametrize(("limit", "status"), [(256, "warning"), (1024, "ok"), (None, "ok")])
 def test_few_descriptors_are_a_warning(shop: Store, limit: int | None, status: str) -> None:
     """With few descriptors, segments are opened and closed all the time."""
-    *_, found = judge_store(_Limited({}, limit=limit), shop.path)
+    *_, finding = judge_store(_Limited({}, limit=limit), shop.path)
 
-    assert (found.subject, found.status) == ("open files", status)
-    assert ("ulimit" in found.advice) == (status == "warning")
+    assert (finding.subject, finding.status) == ("open files", status)
+    assert ("ulimit" in finding.advice) == (status == "warning")
 
 
 _SITE = ":".join(sys.path)
 
 
-def looked_at(monkeypatch: pytest.MonkeyPatch, found: Surroundings) -> None:
+def looked_at(monkeypatch: pytest.MonkeyPatch, substitute: Surroundings) -> None:
     """Let doctor check these surroundings."""
-    monkeypatch.setattr(doctor, "surroundings", lambda: found)
+    monkeypatch.setattr(doctor, "surroundings", lambda: substitute)
 
 
 def test_a_machine_that_has_all_is_well(
@@ -186,11 +188,11 @@ def test_a_machine_that_has_all_is_well(
     fake_java(tmp_path / "java", 'openjdk version "17.0.15"')
     looked_at(monkeypatch, machine(tmp_path, PYSPARK_PYTHON=sys.executable, PYTHONPATH=_SITE))
 
-    found = run("doctor", shop.path, "--json")
+    result = run("doctor", shop.path, "--json")
 
-    assert found.document["ok"], found.document
-    assert found.code == 0
-    assert {one["subject"] for one in found.document["findings"]} == {
+    assert result.document["ok"], result.document
+    assert result.code == 0
+    assert {finding["subject"] for finding in result.document["findings"]} == {
         "driver's Python",
         "data sources' Python",
         "functions' Python",
@@ -221,40 +223,42 @@ def test_every_problem_of_a_machine_is_found_at_once(
         ),
     )
 
-    found = run("doctor", str(tmp_path / "nowhere"), "--json")
+    result = run("doctor", str(tmp_path / "nowhere"), "--json")
 
     problems = {
-        one["subject"]: one["found"]
-        for one in found.document["findings"]
-        if one["status"] == "problem"
+        finding["subject"]: finding["found"]
+        for finding in result.document["findings"]
+        if finding["status"] == "problem"
     }
-    assert found.code == 1
-    assert not found.document["ok"]
+    assert result.code == 1
+    assert not result.document["ok"]
     assert "pyspark_broken" in problems["data source discovery"]
     assert "no_such_module" in problems["data source discovery"]
     assert "holds no Spark" in problems["SPARK_HOME"]
     assert "Java 11" in problems["Java"]
     assert "StoreNotFoundError" in problems["store"]
-    assert all(one["advice"] for one in found.document["findings"] if one["status"] != "ok")
+    assert all(
+        finding["advice"] for finding in result.document["findings"] if finding["status"] != "ok"
+    )
 
 
 def test_what_to_do_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table has every finding; below it is the advice for those that are not ok."""
     looked_at(monkeypatch, machine(PYSPARK_PYTHON=sys.executable, PYTHONPATH=_SITE, PATH=""))
 
-    found = run("doctor")
+    result = run("doctor")
 
-    assert found.code == 1
-    assert "there is no 'java'" in found.output
-    assert "problem, Java: set JAVA_HOME" in found.output
+    assert result.code == 1
+    assert "there is no 'java'" in result.output
+    assert "problem, Java: set JAVA_HOME" in result.output
 
 
 def test_it_looks_at_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the surroundings are those of the process."""
     monkeypatch.setenv("PYSPARK_PYTHON", "python9")
 
-    found = surroundings()
+    own = surroundings()
 
-    assert found.variables["PYSPARK_PYTHON"] == "python9"
-    assert found.executable == sys.executable
-    assert found.path_of("no such program") is None
+    assert own.variables["PYSPARK_PYTHON"] == "python9"
+    assert own.executable == sys.executable
+    assert own.path_of("no such program") is None

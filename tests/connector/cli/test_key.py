@@ -20,7 +20,7 @@ from support.datatypes import array_of, key_types, values_of
 
 
 @given(
-    key_types().flatmap(lambda found: st.tuples(st.just(found), values_of(found, nullable=False)))
+    key_types().flatmap(lambda types: st.tuples(st.just(types), values_of(types, nullable=False)))
 )
 def test_what_is_shown_is_read_back(case: tuple[types.DataType, Any]) -> None:
     """A value of any key type, written as in the JSON output, is read back as the same key."""

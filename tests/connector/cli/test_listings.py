@@ -34,7 +34,7 @@ def test_views_are_listed(viewed: Store) -> None:
     """Each view has its inputs, its state tables, its epoch, and whether it is up to date."""
     reflects = viewed.view("v").progress.reflects
     filling = run("views", viewed.path, "--json").document
-    assert [(one["name"], one["is_populated"], one["is_behind"]) for one in filling] == [
+    assert [(view["name"], view["is_populated"], view["is_behind"]) for view in filling] == [
         ("v", False, True),
         ("w", False, True),
     ]
@@ -67,12 +67,18 @@ def test_a_view_is_behind_with_those_that_it_reads(viewed: Store) -> None:
     viewed.create_table("u", "k BIGINT", primary_key=["k"])
     viewed.create_view(new_view(viewed, "y", "u"))
     refresh(viewed, progressed(viewed, "y"))
-    assert [one["is_behind"] for one in run("views", viewed.path, "--json").document] == [False] * 4
+    views = run("views", viewed.path, "--json").document
+    assert [view["is_behind"] for view in views] == [False] * 4
 
     viewed.write("t", pa.table({"k": [3], "n": [30]}))
 
-    found = {one["name"]: one["is_behind"] for one in run("views", viewed.path, "--json").document}
-    assert found == {"v": True, "w": True, "x": True, "y": False}
+    views = run("views", viewed.path, "--json").document
+    assert {view["name"]: view["is_behind"] for view in views} == {
+        "v": True,
+        "w": True,
+        "x": True,
+        "y": False,
+    }
 
 
 def test_no_views_are_none(store: Store) -> None:
@@ -98,24 +104,24 @@ def test_views_are_checked(
 
     db.sql("CREATE MATERIALIZED VIEW w AS SELECT count(*) AS c FROM v")
     named = run("check", store.path, "w", "--views", "--json").document["views"]
-    assert [(one["view"], one["problems"]) for one in named] == [("w", [])]
+    assert [(report["view"], report["problems"]) for report in named] == [("w", [])]
     assert "--views" in run("check", store.path, "w").errors
     assert run("check", store.path, "w").code == 2
     assert "ViewNotFoundError" in run("check", store.path, "t", "--views").errors
 
     wrong = ViewReport("v", 1, ("v: 1 rows are not right",))
     monkeypatch.setattr(check_views, "check_views", lambda *_: (wrong,))
-    found = run("check", store.path, "--views")
-    assert found.code == 1
-    assert "1 rows are not right" in found.output
+    result = run("check", store.path, "--views")
+    assert result.code == 1
+    assert "1 rows are not right" in result.output
     assert spark.range(2).count() == 2
 
 
 def test_the_newest_epoch_comes_first(shop: Store) -> None:
     """Every epoch is listed once, with its operation, its tables and its time."""
-    found = run("history", shop.path, "--json").lines
+    lines = run("history", shop.path, "--json").lines
 
-    assert [(line["epoch"], line["operation"], line["tables"]) for line in found] == [
+    assert [(line["epoch"], line["operation"], line["tables"]) for line in lines] == [
         (6, "drop table", ["gone"]),
         (5, "create table", ["gone"]),
         (4, "write", ["orders"]),
@@ -123,20 +129,20 @@ def test_the_newest_epoch_comes_first(shop: Store) -> None:
         (2, "create table", ["orders"]),
         (1, "create store", []),
     ]
-    assert [line["data_change"] for line in found] == [True] * 5 + [False]
-    times = [datetime.fromisoformat(line["time"]) for line in found]
+    assert [line["data_change"] for line in lines] == [True] * 5 + [False]
+    times = [datetime.fromisoformat(line["time"]) for line in lines]
     assert times == sorted(times, reverse=True)
     assert times[0].tzinfo is not None
 
 
 def test_an_epoch_tells_what_it_wrote(shop: Store) -> None:
     """A line has the segments added and removed, their entries, and the deletes among them."""
-    found = {line["epoch"]: line for line in run("history", shop.path, "--json").lines}
+    lines = {line["epoch"]: line for line in run("history", shop.path, "--json").lines}
     names = ("segments_added", "segments_removed", "rows", "deletes")
 
-    assert [found[3][name] for name in names] == [1, 0, 3, 0]
-    assert [found[4][name] for name in names] == [1, 0, 1, 1]
-    assert [found[6][name] for name in names] == [0, 0, 0, 0]
+    assert [lines[3][name] for name in names] == [1, 0, 3, 0]
+    assert [lines[4][name] for name in names] == [1, 0, 1, 1]
+    assert [lines[6][name] for name in names] == [0, 0, 0, 0]
 
 
 def test_the_limit_is_kept(shop: Store) -> None:
@@ -154,15 +160,15 @@ def test_a_truncated_table_is_touched(shop: Store) -> None:
     """A truncation adds no segment, and its table is listed all the same."""
     shop.truncate("orders")
 
-    (found,) = run("history", shop.path, "--json", "--limit", "1").lines
+    (newest,) = run("history", shop.path, "--json", "--limit", "1").lines
 
-    assert (found["operation"], found["tables"]) == ("truncate", ["orders"])
+    assert (newest["operation"], newest["tables"]) == ("truncate", ["orders"])
 
 
 def test_history_is_shown(shop: Store) -> None:
     """The table has one line per epoch."""
-    found = run("history", shop.path)
+    result = run("history", shop.path)
 
-    assert found.code == 0
-    assert "create store (maintenance)" in found.output
-    assert "+1 -0" in found.output
+    assert result.code == 0
+    assert "create store (maintenance)" in result.output
+    assert "+1 -0" in result.output

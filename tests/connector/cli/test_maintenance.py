@@ -57,29 +57,29 @@ def test_upkeep_is_shown(shop: Store) -> None:
 def test_what_cannot_be_kept_up_is_an_error(shop: Store) -> None:
     """A missing table and a negative retention are errors."""
     assert "TableNotFoundError" in run("compact", shop.path, "nothing").errors
-    found = run("vacuum", shop.path, "--retention", "-1")
-    assert (found.code, found.output) == (2, "")
-    assert "OptionError" in found.errors
+    result = run("vacuum", shop.path, "--retention", "-1")
+    assert (result.code, result.output) == (2, "")
+    assert "OptionError" in result.errors
 
 
 def test_history_names_what_is_expired(shop: Store) -> None:
     """The log outlives vacuum; a table dropped before the oldest epoch has its id as name."""
     run("vacuum", shop.path, "--retention", "0")
 
-    found = {line["epoch"]: line for line in run("history", shop.path, "--json").lines}
+    lines = {line["epoch"]: line for line in run("history", shop.path, "--json").lines}
 
-    assert sorted(found) == list(range(1, max(found) + 1))
-    assert found[3]["tables"] == ["orders"]
-    assert found[6]["tables"] == ["table 2"]
-    assert found[5]["tables"] == ["gone"]
+    assert sorted(lines) == list(range(1, max(lines) + 1))
+    assert lines[3]["tables"] == ["orders"]
+    assert lines[6]["tables"] == ["table 2"]
+    assert lines[5]["tables"] == ["gone"]
 
 
 def test_a_whole_store_passes(shop: Store) -> None:
     """The report counts what was verified, and the exit code is 0."""
-    found = run("check", shop.path, "--json")
+    result = run("check", shop.path, "--json")
 
-    assert found.code == 0
-    assert found.document == {
+    assert result.code == 0
+    assert result.document == {
         "epoch": 6,
         "segments": 2,
         "entries": 4,
@@ -99,10 +99,10 @@ def test_a_damaged_store_is_1(tmp_path: Path) -> None:
     (segment,) = (tmp_path / "damaged" / "segments").iterdir()
     segment.write_bytes(segment.read_bytes()[:-1] + b"\xff")
 
-    found = run("check", store.path, "--json")
+    result = run("check", store.path, "--json")
 
-    assert found.code == 1
-    assert segment.name in found.document["problems"][0]
+    assert result.code == 1
+    assert segment.name in result.document["problems"][0]
     assert segment.name in run("check", store.path).output.replace("\n", "")
 
 

@@ -23,11 +23,11 @@ _MAIN = "import sys; from relstate.connector.cli import main; sys.exit(main())"
 
 def test_an_error_is_one_line(tmp_path: Path) -> None:
     """The line has the class and the message of relstate's error; stdout stays empty."""
-    found = run("tables", str(tmp_path / "nowhere"))
+    result = run("tables", str(tmp_path / "nowhere"))
 
-    assert (found.code, found.output) == (2, "")
-    assert found.errors.startswith("relstate: StoreNotFoundError: ")
-    assert found.errors.count("\n") == 1
+    assert (result.code, result.output) == (2, "")
+    assert result.errors.startswith("relstate: StoreNotFoundError: ")
+    assert result.errors.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def test_an_error_is_one_line(tmp_path: Path) -> None:
 )
 def test_a_wrong_call_is_one_line(words: tuple[str, ...]) -> None:
     """Click's message has the form of every other error, and names the help."""
-    found = run(*words)
+    result = run(*words)
 
-    assert (found.code, found.output) == (2, "")
-    assert found.errors.startswith("relstate: UsageError: ")
-    assert "--help" in found.errors
-    assert found.errors.count("\n") == 1
+    assert (result.code, result.output) == (2, "")
+    assert result.errors.startswith("relstate: UsageError: ")
+    assert "--help" in result.errors
+    assert result.errors.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_no_error_shows_a_traceback(
 
     monkeypatch.setattr(tables, "summarize_tables", fail)
 
-    found = run("tables", store.path)
+    result = run("tables", store.path)
 
-    assert found.code == 2
-    assert found.errors.startswith(f"relstate: {type(error).__name__}: ")
-    assert found.errors.count("\n") == 1
-    assert "org.apache" not in found.errors
+    assert result.code == 2
+    assert result.errors.startswith(f"relstate: {type(error).__name__}: ")
+    assert result.errors.count("\n") == 1
+    assert "org.apache" not in result.errors
 
 
 def test_an_interrupt_is_130(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +78,9 @@ def test_an_interrupt_is_130(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(tables, "summarize_tables", interrupt)
 
-    found = run("tables", store.path)
+    result = run("tables", store.path)
 
-    assert (found.code, found.output, found.errors) == (130, "", "")
+    assert (result.code, result.output, result.errors) == (130, "", "")
 
 
 def test_an_interrupt_ends_the_process_with_130(store: Store) -> None:

@@ -38,7 +38,7 @@ def test_doctor_asks_for_what_pip_installs() -> None:
 )
 def test_a_version_is_admitted_between_the_bounds(version: str, admitted: bool) -> None:
     """A version is admitted from the lowest on, and below the first that is too new."""
-    (pyspark,) = [one for one in REQUIREMENTS if one.module == "pyspark"]
+    (pyspark,) = [requirement for requirement in REQUIREMENTS if requirement.module == "pyspark"]
 
     assert pyspark.admits(version) == admitted
 
@@ -56,10 +56,10 @@ def driver(tmp_path: Path) -> str:
 
 def test_one_python_for_all_is_well(tmp_path: Path, driver: str) -> None:
     """If Spark starts the Python that runs the driver, every finding is ok."""
-    found = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
+    findings = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
 
-    assert [(one.status, one.advice) for one in found] == [("ok", "")] * 3
-    assert all("Python 3.11.7" in one.found for one in found)
+    assert [(finding.status, finding.advice) for finding in findings] == [("ok", "")] * 3
+    assert all("Python 3.11.7" in finding.found for finding in findings)
 
 
 def test_this_python_is_asked_as_it_is() -> None:
@@ -80,33 +80,33 @@ def test_without_variables_it_is_python3_on_path(tmp_path: Path, driver: str) ->
     """Without an activated virtual environment Spark starts another Python."""
     script(tmp_path / "bin" / "python3", f'exec "{sys.executable}" -I -S "$@"')
 
-    found = judged(machine(tmp_path / "bin", executable=driver))
+    findings = judged(machine(tmp_path / "bin", executable=driver))
 
-    assert [one.status for one in found] == ["ok", "problem", "problem"]
-    assert "it lacks relstate, pyspark, pyarrow, numpy" in found[1].found
-    assert "the python3 on PATH, as PYSPARK_PYTHON is not set" in found[1].found
-    assert "export PYSPARK_PYTHON" in found[1].advice
+    assert [finding.status for finding in findings] == ["ok", "problem", "problem"]
+    assert "it lacks relstate, pyspark, pyarrow, numpy" in findings[1].found
+    assert "the python3 on PATH, as PYSPARK_PYTHON is not set" in findings[1].found
+    assert "export PYSPARK_PYTHON" in findings[1].advice
 
 
 def test_data_sources_take_the_driver_s_variable_first(tmp_path: Path, driver: str) -> None:
     """PYSPARK_DRIVER_PYTHON goes before PYSPARK_PYTHON for data sources, not for functions."""
     notebook = script(tmp_path / "jupyter", "echo 'jupyter: no such command' >&2; exit 1")
 
-    found = judged(
+    findings = judged(
         machine(executable=driver, PYSPARK_PYTHON=driver, PYSPARK_DRIVER_PYTHON=notebook)
     )
 
-    assert [one.status for one in found] == ["ok", "problem", "ok"]
-    assert "named by PYSPARK_DRIVER_PYTHON" in found[1].found
-    assert "does not run as Python: jupyter: no such command" in found[1].found
+    assert [finding.status for finding in findings] == ["ok", "problem", "ok"]
+    assert "named by PYSPARK_DRIVER_PYTHON" in findings[1].found
+    assert "does not run as Python: jupyter: no such command" in findings[1].found
 
 
 def test_a_program_that_is_not_there_is_told(driver: str) -> None:
     """The finding names a variable that names no program."""
-    found = judged(machine(executable=driver, PYSPARK_PYTHON="python9"))
+    findings = judged(machine(executable=driver, PYSPARK_PYTHON="python9"))
 
-    assert [one.status for one in found] == ["ok", "problem", "problem"]
-    assert found[1].found == "'python9' (named by PYSPARK_PYTHON): there is no such program"
+    assert [finding.status for finding in findings] == ["ok", "problem", "problem"]
+    assert findings[1].found == "'python9' (named by PYSPARK_PYTHON): there is no such program"
 
 
 @pytest.mark.parametrize(
@@ -136,32 +136,32 @@ def test_what_a_python_lacks_is_told(
     tmp_path: Path, driver: str, changes: dict[str, Any], expected: str
 ) -> None:
     """Another minor version, another release, a wrong version, and a missing or broken module."""
-    other = fake_python(tmp_path / "other" / "python3", **changes)
+    worker = fake_python(tmp_path / "other" / "python3", **changes)
 
-    found = judged(machine(executable=driver, PYSPARK_PYTHON=other))
+    findings = judged(machine(executable=driver, PYSPARK_PYTHON=worker))
 
-    assert [one.status for one in found] == ["ok", "problem", "problem"]
-    assert expected in found[1].found
-    assert found[1].advice
+    assert [finding.status for finding in findings] == ["ok", "problem", "problem"]
+    assert expected in findings[1].found
+    assert findings[1].advice
 
 
 def test_the_driver_s_own_lack_is_told(tmp_path: Path) -> None:
     """The advice for a module that the driver lacks is to install it there."""
     driver = fake_python(tmp_path / "python", versions={"pyspark": "4.2.0"})
 
-    found = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
+    findings = judged(machine(executable=driver, PYSPARK_PYTHON=driver))
 
-    assert [one.status for one in found] == ["problem"] * 3
-    assert "pip install" in found[0].advice
+    assert [finding.status for finding in findings] == ["problem"] * 3
+    assert "pip install" in findings[0].advice
 
 
 def test_another_pyarrow_is_a_warning(tmp_path: Path, driver: str) -> None:
     """Two versions of pyarrow work as long as both write the same bytes."""
-    other = fake_python(tmp_path / "other" / "python3", versions={"pyarrow": "25.0.0"})
+    worker = fake_python(tmp_path / "other" / "python3", versions={"pyarrow": "25.0.0"})
 
-    found = judged(machine(executable=driver, PYSPARK_PYTHON=other))
+    findings = judged(machine(executable=driver, PYSPARK_PYTHON=worker))
 
-    assert [one.status for one in found] == ["ok", "warning", "warning"]
+    assert [finding.status for finding in findings] == ["ok", "warning", "warning"]
 
 
 _SOURCE = """
@@ -185,10 +185,10 @@ def test_modules_that_work_are_well(tmp_path: Path) -> None:
     (tmp_path / "pyspark_noisy.py").write_text(_SOURCE.format(name="'noisy'"))
     (tmp_path / "pyspark_plain.py").write_text("DefaultSource = object\n")
 
-    (found,) = discovered(tmp_path, "pyspark_noisy", "pyspark_plain", "pyspark_relstate")
+    (finding,) = discovered(tmp_path, "pyspark_noisy", "pyspark_plain", "pyspark_relstate")
 
-    assert found.status == "ok"
-    assert "pyspark_relstate" in found.found
+    assert finding.status == "ok"
+    assert "pyspark_relstate" in finding.found
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,12 @@ def test_a_module_that_breaks_is_named(tmp_path: Path, body: str, expected: str)
     """One finding names the module, how it failed, and that it hides all sources."""
     (tmp_path / "pyspark_foo.py").write_text(body)
 
-    (found,) = discovered(tmp_path, "pyspark_foo", "pyspark_relstate")
+    (finding,) = discovered(tmp_path, "pyspark_foo", "pyspark_relstate")
 
-    assert found.status == "problem"
-    assert found.found.startswith("pyspark_foo cannot be imported: ")
-    assert expected in found.found
-    assert "pip uninstall pyspark-foo" in found.advice
+    assert finding.status == "problem"
+    assert finding.found.startswith("pyspark_foo cannot be imported: ")
+    assert expected in finding.found
+    assert "pip uninstall pyspark-foo" in finding.advice
 
 
 def test_a_module_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,28 +220,28 @@ def test_a_module_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(pythons, "DISCOVERY_SECONDS", 1.0)
     (tmp_path / "pyspark_slow.py").write_text("import time; time.sleep(600)")
 
-    found = discovered(tmp_path, "pyspark_slow")
+    findings = discovered(tmp_path, "pyspark_slow")
 
-    assert "pyspark_slow cannot be imported: it did not end within 1 s" in found[0].found
+    assert "pyspark_slow cannot be imported: it did not end within 1 s" in findings[0].found
 
 
 def test_a_module_that_is_not_listed_is_reported(tmp_path: Path) -> None:
     """Spark does not see a module that an import hook finds outside the folders of `sys.path`."""
-    (found,) = discovered(tmp_path)
+    (finding,) = discovered(tmp_path)
 
-    assert found.status == "problem"
-    assert "but Spark does not list it" in found.found
-    assert "install relstate again" in found.advice
+    assert finding.status == "problem"
+    assert "but Spark does not list it" in finding.found
+    assert "install relstate again" in finding.advice
 
 
 def test_a_missing_module_is_told(tmp_path: Path) -> None:
     """A relstate without the module that Spark discovers is reported."""
     (tmp_path / "pyspark_relstate.py").write_text("raise ModuleNotFoundError")
 
-    (found,) = discovered(tmp_path)
+    (finding,) = discovered(tmp_path)
 
-    assert found.status == "problem"
-    assert "is not installed for" in found.found
+    assert finding.status == "problem"
+    assert "is not installed for" in finding.found
 
 
 def test_what_the_interpreter_lacks_is_not_told_twice(tmp_path: Path) -> None:

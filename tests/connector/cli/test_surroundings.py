@@ -11,20 +11,20 @@ from support.machines import machine, script
 def test_a_program_says_how_it_ended(tmp_path: Path) -> None:
     """The outcome has the exit code, the output and the errors of a run with given variables."""
     show = "import os, sys; print(os.environ['A'], os.environ['PYTHONPATH']); sys.exit('bad')"
-    found = machine(A="x", PYTHONPATH="/inherited").run(
+    outcome = machine(A="x", PYTHONPATH="/inherited").run(
         sys.executable, "-c", show, seconds=60, python_path=("/first",)
     )
 
-    assert (found.code, found.output, found.errors) == (1, "x /first:/inherited\n", "bad\n")
-    assert found.last_words == "bad"
+    assert (outcome.code, outcome.output, outcome.errors) == (1, "x /first:/inherited\n", "bad\n")
+    assert outcome.last_words == "bad"
 
 
 def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     """It is stopped at its time limit, and the outcome says so."""
     sleeper = script(tmp_path / "sleeper", "exec sleep 600")
-    found = machine().run(sleeper, seconds=0.2)
+    outcome = machine().run(sleeper, seconds=0.2)
 
-    assert (found.code, found.last_words) == (None, "it did not end within 0.2 s")
+    assert (outcome.code, outcome.last_words) == (None, "it did not end within 0.2 s")
 
 
 def test_what_is_not_there_is_an_answer(tmp_path: Path) -> None:

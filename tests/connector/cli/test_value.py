@@ -107,12 +107,12 @@ def test_a_variant_is_its_json() -> None:
 @given(st.data())
 def test_every_column_becomes_json(data: st.DataObject) -> None:
     """A column of any type gives as many JSON values as it has rows, null for NULL."""
-    data_type = data.draw(data_types().filter(lambda found: "VARIANT" not in str(found)))
+    data_type = data.draw(data_types().filter(lambda data_type: "VARIANT" not in str(data_type)))
     array = data.draw(arrays(data_type, 4))
-    found = json_values(array, data_type)
+    values = json_values(array, data_type)
 
-    assert [value is None for value in found] == array.is_null().to_pylist()
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert [value is None for value in values] == array.is_null().to_pylist()
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
 
 
 def test_rows_have_the_columns_names() -> None:
