@@ -25,7 +25,7 @@ _OPTION_PREFIX = "option."
 
 
 def is_definition(options: Mapping[str, str]) -> bool:
-    """Tell whether these are the properties of a CREATE TABLE, not the options of a read."""
+    """Return whether these are the properties of a CREATE TABLE, not the options of a read."""
     return "provider" in options
 
 
@@ -55,7 +55,7 @@ def stored_options(schema: StructType, options: Mapping[str, str]) -> dict[str, 
     OptionError if there is neither a path nor a table.
     """
     merged = {**_options_of(schema), **options}
-    if _has_no_place(merged):
+    if _lacks_path_and_table(merged):
         raise errors.OptionError(
             "options 'path' and 'table' are missing. A table of Spark's catalog has them in the "
             "columns that relstate returns, so create it without a list of columns: "
@@ -66,7 +66,7 @@ def stored_options(schema: StructType, options: Mapping[str, str]) -> dict[str, 
 
 def check_destination(options: Mapping[str, str]) -> None:
     """OptionError if a write names neither path nor table, as one to a table of the catalog."""
-    if _has_no_place(options):
+    if _lacks_path_and_table(options):
         raise errors.OptionError(
             "options 'path' and 'table' are missing: write with .format('relstate')"
             ".option('table', …).mode('append').save(path). For a table of its catalog Spark does "
@@ -86,7 +86,7 @@ def refuse_creation() -> NoReturn:
     )
 
 
-def _has_no_place(options: Mapping[str, str]) -> bool:
+def _lacks_path_and_table(options: Mapping[str, str]) -> bool:
     return "path" not in options and "table" not in options
 
 

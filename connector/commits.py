@@ -2,7 +2,7 @@
 
 Promises: the newest epoch first, read lazily: the first few cost the same however long the log is.
 Names of dropped tables are looked up in the epochs that had them.
-Does not know: how they are displayed.
+Does not know: how commits are displayed.
 """
 
 from __future__ import annotations

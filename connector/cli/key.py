@@ -1,8 +1,8 @@
 """Values of a primary key, read from the words of a command line.
 
-Promises: what `value.json_values` writes of a value is read back as that value; an array or a
-struct is read from its JSON. A word that is not a value of the key's type is a ValueRangeError with
-an example.
+Promises: the form in which `value.json_values` writes a value is read back as that value; an array
+or a struct is read from its JSON. A word that is not a value of the key's type is a ValueRangeError
+with an example.
 Does not know: tables, files.
 """
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 @click.argument("table", metavar="[TABLE]", required=False)
 @json_option
 def compact(path: str, table: str | None, as_json: bool) -> None:
-    """Merge the files of TABLE in STORE, of all tables by default, to one a shard.
+    """Merge the files of TABLE in STORE, of all tables by default, to one file per shard.
 
-    Readers and writers may go on meanwhile. What was merged stays on disk until vacuum.
+    Readers and writers may go on meanwhile. The merged files stay on disk until vacuum.
     """
     with Store.open(path) as store, progress("Compacting shards") as report:
         result = store.compact(table, progress=report)
@@ -60,7 +60,7 @@ def compact(path: str, table: str | None, as_json: bool) -> None:
     type=int,
     help="How long epochs stay readable; what the store was created with by default.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @json_option
 def vacuum(path: str, retention: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove the files of STORE that no epoch within its retention needs.
@@ -136,7 +136,7 @@ def _check_store(
         return report, () if views is None or not report.ok else _check_views(store, views)
 
 
-@click.command(short_help="Lead a store out of a wrong clock.")
+@click.command(short_help="Repair a store after a commit by a wrong clock.")
 @store_argument
 @click.option(
     "--clock",
@@ -172,7 +172,7 @@ class ClockRepair:
 
 @dataclass(frozen=True, slots=True)
 class CheckedStore:
-    """What was found of a store, and of its views if all else is well."""
+    """The report of a store and, if it has no problems, those of its views."""
 
     store: Report
     views: tuple[ViewReport, ...]
@@ -217,7 +217,7 @@ _SETTINGS = {
 
 @contextmanager
 def local_spark() -> Iterator[SparkSession]:
-    """Give a session that is stopped afterwards, unless the process had one before."""
+    """Yield a session; stop it afterwards, unless the process had one before."""
     from pyspark.sql import SparkSession
 
     use_this_python()

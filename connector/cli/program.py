@@ -1,8 +1,8 @@
 """The program: its commands, and how it ends.
 
 Promises: an error is one line on stderr, ``relstate: <ErrorName>: message``, and exit code 2,
-never a traceback; a command that found nothing, or found problems, ends with 1; a reader that
-went away ends it quietly; Ctrl-C ends it with 130.
+never a traceback; a command that finds no row, or a problem, ends with 1; a closed pipe ends
+it without a message; Ctrl-C ends it with 130.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Failure(click.ClickException):
 
 
 class Program(click.Group):
-    """A group of commands whose errors end as the module says."""
+    """A group of commands whose exceptions become exit codes and one line, as promised above."""
 
     def make_context(
         self,
@@ -61,7 +61,7 @@ class Program(click.Group):
         """Run a command."""
         with _ending():
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here a missing reader can still be distinguished from a fault
+            sys.stdout.flush()  # a closed pipe fails here, not at the end of the process
             return result
 
 

@@ -29,7 +29,10 @@ Status = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check of ``subject`` ``found``, and what to do: ``advice``, empty if ``status`` is ok.
+    """The result of a check.
+
+    ``subject``: what was checked; ``found``: the result in words; ``advice``: what to do, empty if
+    ``status`` is ok.
 
     A ``problem`` prevents relstate from working in Spark; a ``warning`` may prevent it.
     """
@@ -249,7 +252,7 @@ def _describe_program(role: Role) -> str:
 
 
 def _missing_requirements(interpreter: Interpreter) -> Iterator[str]:
-    """Yield what relstate needs and this interpreter lacks, or has in a wrong version."""
+    """Yield the requirements that an interpreter does not meet, as clauses of a sentence."""
     if interpreter.version < LEAST_PYTHON:
         yield f"relstate needs Python {_dotted(LEAST_PYTHON)} or newer"
     missing = [

@@ -1,7 +1,6 @@
 """The commands ``get``, ``scan`` and ``changes``: rows of a table, and what changed in them.
 
-Promises: a read is of one epoch; no more rows are read than asked for, except the rest of
-a batch.
+Promises: a read is of one epoch; at most the rest of a batch is read beyond the limit.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def scan(
 ) -> None:
     """Show the rows of TABLE in STORE, in the order of the primary key.
 
-    JSON is one object per line. What --where says about the key is looked up, not scanned for;
+    JSON is one object per line. Conditions of --where on the key are looked up, not scanned for;
     timestamps in it are in UTC unless they name a zone.
     """
     with Store.open(path) as store:
@@ -136,7 +135,7 @@ def show_rows(rows: Rows, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Batches of rows, read as they are asked for, and the names and types of their columns."""
+    """Batches of rows, read lazily, and the names and types of their columns."""
 
     names: tuple[str, ...]
     types: tuple[types.DataType, ...]
@@ -144,7 +143,7 @@ class Rows:
 
 
 def find_row(store: Store, name: str, words: Sequence[str], epoch: int | None) -> Rows:
-    """Return the row whose key the words are, or no row.
+    """Return the row with the key that the words are, or no row.
 
     TableNotFoundError, EpochNotFoundError, EpochExpiredError; the errors of `parse_key`, and
     ValueRangeError for a value that does not fit the key's column.

@@ -4,8 +4,8 @@ The one exception to the rule that files go through the environment of relstate.
 Python and Java by these variables, so a diagnosis has to read them, and a command that starts Spark
 has to set which Python it takes.
 
-Promises: only the variables that name that Python are changed; what is missing, unreadable or does
-not end is an answer, not an error.
+Promises: only the variables that name that Python are changed. A missing program, an unreadable
+folder and a program that does not end are results, not errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is around a process with these variables that runs this Python."""
+    """The surroundings of a process that has these variables and runs this Python."""
 
     variables: Mapping[str, str]
     executable: str = sys.executable
@@ -89,5 +89,5 @@ def use_this_python() -> None:
 
 
 def surroundings() -> Surroundings:
-    """Return what is around this process now."""
+    """Return the surroundings of this process now."""
     return Surroundings(dict(os.environ))

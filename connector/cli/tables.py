@@ -1,6 +1,6 @@
-"""The commands ``tables`` and ``describe``: what tables there are, and what one is.
+"""The commands ``tables`` and ``describe``: the tables of a store, and the description of a table.
 
-Promises: everything is of one epoch. Rows are counted only where that is asked for; else they are
+Promises: everything is of one epoch. Rows are counted only with ``--count``; otherwise they are
 estimated from the statistics that the log has of each segment.
 """
 

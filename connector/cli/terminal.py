@@ -82,7 +82,7 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a column; what is ``counted`` stands to the right."""
+    """The heading of a column; the numbers of a ``counted`` column are aligned right."""
 
     text: str
     counted: bool = False
@@ -146,12 +146,12 @@ def progress(what: str) -> Iterator[Report]:
 
 
 def count(number: int) -> str:
-    """Return a number as people read it: 1,234,567."""
+    """Return a number with separators: 1,234,567."""
     return f"{number:,}"
 
 
 def size(number: int) -> str:
-    """Return a number of bytes as people read it: 1.2 MiB."""
+    """Return a number of bytes in a unit: 1.2 MiB."""
     if number < 1024:
         return f"{number} B"
     value, units = float(number), iter(("KiB", "MiB", "GiB", "TiB", "PiB"))

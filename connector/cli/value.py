@@ -18,7 +18,7 @@ takes those of numbers, text, binary, dates, timestamps, arrays and structs back
 | VARIANT | text, which is the variant's JSON |
 
 A date or timestamp outside the years 1 to 9999 is its number of days or microseconds since 1970.
-Works by column: only what is shown as text is visited value by value.
+Values are converted by column; only those that become text are visited one by one.
 Does not know: tables, files.
 """
 

@@ -3,7 +3,7 @@
 A row of changes has an operation and the table's columns. Where several changes may have one key,
 all changes of that key are in one task, which holds the rows of its partition in memory.
 
-Promises: no row is changed twice, and no two rows get one key, or the task fails; the driver
+Promises: a task in which a row is changed twice, or two rows get one key, fails; the driver
 receives the report of one attempt of each task.
 Does not know: statements, or who commits.
 """
@@ -47,13 +47,14 @@ class Operation(IntEnum):
     MOVE_TO = 6
 
 
-# Changes of an existing row: a key may have one of these.
-_TAKING = (Operation.UPDATE, Operation.DELETE, Operation.MOVE_FROM)
-# Changes after which there is a row: a key may have one of these.
-_GIVING = (Operation.CREATE, Operation.UPDATE, Operation.MOVE_TO)
+# Changes of an existing row: a key may have at most one of these.
+_OF_EXISTING_ROW = (Operation.UPDATE, Operation.DELETE, Operation.MOVE_FROM)
+# Changes after which the key has a row: a key may have at most one of these.
+_WITH_ROW_AFTERWARDS = (Operation.CREATE, Operation.UPDATE, Operation.MOVE_TO)
 # Changes that need a key without a row, unless another change removes the row.
-_NEW = (Operation.CREATE, Operation.MOVE_TO)
-_LEAVING = (Operation.DELETE, Operation.MOVE_FROM)
+_OF_FREE_KEY = (Operation.CREATE, Operation.MOVE_TO)
+# Changes that remove the row of the key.
+_REMOVING = (Operation.DELETE, Operation.MOVE_FROM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class DmlTask:
     def _kinds(self, operations: NDArray[np.uint8]) -> NDArray[np.uint8]:
         upsert = UPSERTS[self.target.definition.properties.merge]
         kinds = np.full(len(operations), Kind.PUT, np.uint8)
-        kinds[np.isin(operations, _LEAVING)] = Kind.DELETE
+        kinds[np.isin(operations, _REMOVING)] = Kind.DELETE
         kinds[np.isin(operations, (Operation.UPSERT, Operation.CREATE))] = upsert
         return kinds
 
@@ -131,13 +132,15 @@ class DmlTask:
         encoding = encoding_of(self.target.definition, self.target.vnode_count)
         keys = encoding.encode_keys(encoding.conform_keys(_rows(rows)))
         codes = np.asarray(keys.dictionary_encode().indices)
-        self._check_once(rows, codes, np.isin(operations, _TAKING), "would be changed twice")
-        is_giving = np.isin(operations, _GIVING)
-        self._check_once(rows, codes, is_giving, "would be the key of two rows")
-        is_leaving = np.isin(operations, _LEAVING)
-        self._check_free(rows, np.isin(operations, _NEW) & ~np.isin(codes, codes[is_leaving]))
+        is_of_existing = np.isin(operations, _OF_EXISTING_ROW)
+        self._check_once(rows, codes, is_of_existing, "would be changed twice")
+        has_row = np.isin(operations, _WITH_ROW_AFTERWARDS)
+        self._check_once(rows, codes, has_row, "would be the key of two rows")
+        is_removal = np.isin(operations, _REMOVING)
+        is_new = np.isin(operations, _OF_FREE_KEY) & ~np.isin(codes, codes[is_removal])
+        self._check_free(rows, is_new)
         # The last entry of a key wins, so the removal of a row has to precede the new row.
-        yield rows.take(pa.array(np.argsort(~is_leaving, kind="stable")))
+        yield rows.take(pa.array(np.argsort(~is_removal, kind="stable")))
 
     def _check_once(
         self,

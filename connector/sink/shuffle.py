@@ -33,8 +33,8 @@ def shuffle_by_vnode(
 def shuffle_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> DataFrame:
     """Return rows so that those of one key are in one partition.
 
-    With adaptive execution, Spark's default, the number of partitions follows the bytes there are:
-    one for a few rows. Without, it is that of ``spark.sql.shuffle.partitions``.
+    With adaptive execution, Spark's default, the number of partitions follows the bytes: one for
+    a few rows. Without it, the number is that of ``spark.sql.shuffle.partitions``.
     """
     conf = rows.sparkSession.conf
     units = int(conf.get("spark.sql.shuffle.partitions") or 1)

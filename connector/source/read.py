@@ -73,29 +73,29 @@ def plan_schema(options: Mapping[str, str]) -> StructType:
 
 
 @strip_traceback
-def plan_reader(given_options: Mapping[str, str], schema: StructType) -> TableReader:
+def plan_reader(texts: Mapping[str, str], schema: StructType) -> TableReader:
     """Return the reader of the columns of ``schema`` at the epoch, or of the epochs, chosen now.
 
     Errors as for `plan_schema`; SchemaMismatchError also where a column has another type.
     """
-    known = catalog_table.stored_options(schema, given_options)
-    if is_feed(known):
-        return plan_feed_reader(feed_options(known), schema)
-    options = read_options(known)
+    texts = catalog_table.stored_options(schema, texts)
+    if is_feed(texts):
+        return _plan_feed_reader(feed_options(texts), schema)
+    options = read_options(texts)
     plan = _plan(options)
     columns = check_readable(plan.definition.schema, schema)
     names = tuple(column.name for column in columns)
-    check_columns(options.columns, names)
+    _check_columns(options.columns, names)
     plan = replace(plan, columns=names)
     return TableReader(
         plan, options.partitions or default_read_partitions(plan), arrow_schema_of(schema)
     )
 
 
-def _schema_of(given_options: Mapping[str, str]) -> StructType:
-    if is_feed(given_options):
-        return feed_schema(any_feed_options(given_options))
-    options = read_options(given_options)
+def _schema_of(texts: Mapping[str, str]) -> StructType:
+    if is_feed(texts):
+        return _feed_schema(any_feed_options(texts))
+    options = read_options(texts)
     return struct_type(named_columns(_plan(options).definition.schema, options.columns))
 
 
@@ -157,7 +157,7 @@ def batches_of(
     return strip_tracebacks(_in_schema(batch, schema) for batch in plan.read(vnodes))
 
 
-def check_columns(names: Sequence[str] | None, schema_names: Sequence[str]) -> None:
+def _check_columns(names: Sequence[str] | None, schema_names: Sequence[str]) -> None:
     """OptionError if the option 'columns' and the schema that was given name other columns."""
     if names is not None and [n.lower() for n in names] != [n.lower() for n in schema_names]:
         raise errors.OptionError(
@@ -180,20 +180,20 @@ def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 # --- Change feeds --------------------------------------------------------------------------------
 
 
-def feed_schema(options: FeedOptions) -> StructType:
+def _feed_schema(options: FeedOptions) -> StructType:
     """Return the schema of a feed with these options."""
     with Store.open(options.path) as store:
-        schema = _schema_at(store, options.table, last_epoch(store, options.end))
+        schema = _schema_at(store, options.table, _last_epoch(store, options.end))
     return struct_of(feed_fields(schema, options.columns))
 
 
-def plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
+def _plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
     """Return the reader of the columns of ``schema`` over the range of epochs chosen now.
 
     The errors of `Store.feed_plan`; SchemaMismatchError for columns that the feed does not have.
     """
     with Store.open(options.path) as store:
-        last = last_epoch(store, options.end)
+        last = _last_epoch(store, options.end)
         first = min(first_epoch(store, options.start), last + 1)
         names = checked_names(_schema_at(store, options.table, last), options, schema)
         plan = feed_plan(store, options, first, last, names)
@@ -218,7 +218,7 @@ def feed_plan(
 def checked_names(table: TableSchema, options: FeedOptions, schema: StructType) -> tuple[str, ...]:
     """Return the names of the columns of ``schema``. Errors if a feed of the table lacks one."""
     names = tuple(field.name for field in check_feed_readable(table, schema))
-    check_columns(options.columns, names)
+    _check_columns(options.columns, names)
     return names
 
 
@@ -247,7 +247,7 @@ def first_epoch(store: Store, start: Bound) -> int:
         return 1
 
 
-def last_epoch(store: Store, end: Bound) -> int:
+def _last_epoch(store: Store, end: Bound) -> int:
     """Return the last epoch within an end, the latest if there is no end.
 
     EpochNotFoundError for a version in the future or a time before the first commit,

@@ -110,13 +110,13 @@ class PlannedPartition(InputPartition):
 
 
 @strip_traceback
-def plan_stream(given: Mapping[str, str], schema: StructType) -> ChangeStreamReader:
+def plan_stream(texts: Mapping[str, str], schema: StructType) -> ChangeStreamReader:
     """Return the stream of the columns of ``schema``.
 
     OptionError for options that do not fit, MissingError where there is no such table,
     SchemaMismatchError for columns that its feed does not have.
     """
-    options = feed_stream_options(catalog_table.stored_options(schema, given))
+    options = feed_stream_options(catalog_table.stored_options(schema, texts))
     return ChangeStreamReader(options, schema)
 
 

@@ -55,7 +55,7 @@ def make_changelog(
     except_column_list: Sequence[Expression] | None,
     stored_as_scd_type: Literal[1, 2, "1", "2"],
 ) -> Changelog:
-    """Return the arguments, checked against the table.
+    """Return the arguments after checking them against the table.
 
     OptionError for one that is not offered or does not fit the table, SchemaMismatchError for
     columns.

@@ -4,8 +4,8 @@ Promises: a query reads all its tables at one epoch, the latest when `sql` is ca
 reference is a separate relation, which reads only the columns that the query may need, and the
 rows that its conditions allow; nothing is left in the session. Errors are relstate's, or Spark's
 errors about its own SQL.
-Does not know: how statements are written (statement), planned (relation) or run (ddl_run, dml_run,
-view_run).
+Does not know: how statements are written (statement), or how they are run (query_reader, ddl_run,
+dml_run, view_run).
 """
 
 from __future__ import annotations

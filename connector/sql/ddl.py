@@ -120,7 +120,7 @@ class DescribeTable:
 
 @dataclass(frozen=True, slots=True)
 class DescribeHistory:
-    """List the commits that touched a table."""
+    """List the commits that changed a table."""
 
     name: str
 

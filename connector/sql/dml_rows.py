@@ -165,7 +165,7 @@ class DmlPlanner:
         for index, key in enumerate(self._keys):
             same = same & f.col(old_key(index)).eqNullSafe(f.col(quoted(key.name)))
         is_moved = (f.col(OPERATION) == int(Operation.UPDATE)) & ~same
-        leaves = f.col(OPERATION) == int(Operation.DELETE)
+        is_deleted = f.col(OPERATION) == int(Operation.DELETE)
         versions = [OLD_VERSION] if version else []
         own = self._entry(f.col(OPERATION), {}, versions)
         old_values = {key.name: f.col(old_key(i)) for i, key in enumerate(self._keys)}
@@ -174,12 +174,12 @@ class DmlPlanner:
             name = next(column.name for column in self._columns if column.id == version_id)
             old_values[name] = f.col(OLD_VERSION)
         old = self._entry(
-            f.when(leaves, f.col(OPERATION)).otherwise(int(Operation.MOVE_FROM)),
+            f.when(is_deleted, f.col(OPERATION)).otherwise(int(Operation.MOVE_FROM)),
             old_values,
             versions,
         )
         new = self._entry(f.lit(int(Operation.MOVE_TO)), {}, versions)
-        entries = f.when(is_moved, f.array(old, new)).when(leaves, f.array(old))
+        entries = f.when(is_moved, f.array(old, new)).when(is_deleted, f.array(old))
         return plain.select(f.inline(entries.otherwise(f.array(own))))
 
     def _entry(

@@ -1,8 +1,7 @@
 """Which conditions of a query concern one table reference alone, so that its read may use them.
 
-Spark evaluates every condition again; a read that knows one only leaves out rows that could not
-count. So a reference gets a condition only if every row that the condition rejects has no effect
-on the query:
+Spark evaluates every condition again, so a read may leave out rows, but only rows without effect. A
+reference gets a condition only if every row that the condition rejects has no effect on the query:
 
 - the condition is in the WHERE of the SELECT whose FROM has the reference, or in the ON of a join
   there; never in another SELECT around it, whether aggregated, windowed, limited or plain;
@@ -12,7 +11,8 @@ on the query:
 - it names columns of this reference only: by its alias, or without one where no other relation of
   the FROM can have such a column.
 
-An equality of two columns of one type, in an inner join, carries a condition from one to the other.
+An equality of two columns of one type, in an inner join, makes a condition on one of them one on
+the other too.
 
 Does not know: what a read can evaluate.
 """

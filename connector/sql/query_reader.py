@@ -72,7 +72,10 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class Session:
-    """The settings of a session that say how it reads conditions. Not slotted: each read once."""
+    """The settings of a session that say how it reads conditions.
+
+    Every setting is read once, at its first use; so the class has no slots.
+    """
 
     spark: SparkSession
 
@@ -173,8 +176,8 @@ class QueryReader:
             return self._spark.createDataFrame(_looked_up(plan, where), schema)
         reader = self._spark.read.format("relstate").schema(schema)
         reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
-        # The latest epoch is named too, so that all references read the same one; whether its rows
-        # have expired is judged by the clock.
+        # The latest epoch is named too, so that all references read the same one. The time for
+        # expiry is given because its default for a named epoch is the time of the commit.
         reader = reader.option("expiresBy", iso_time(plan.time))
         if where is not None:
             reader = reader.option("boundCondition", where.json)
