@@ -30,7 +30,7 @@ from . import dml_run
 from .apply_changes import ChangeApplier, Expression, make_changelog
 from .check_views import ViewReport, check_views
 from .ddl_run import DdlRunner
-from .debezium import debezium
+from .debezium import UNAVAILABLE, debezium
 from .dml import DmlStatement
 from .dml_run import DmlRunner
 from .maintenance import maintain
@@ -267,9 +267,16 @@ class Database:
         *,
         value: str = "value",
         sequence_by: str | None = None,
+        unavailable_value: str = UNAVAILABLE,
     ) -> DataFrame:
         """Return Debezium's change events as rows for `apply_changes`: see `debezium.debezium`."""
-        return debezium(frame, schema, value=value, sequence_by=sequence_by)
+        return debezium(
+            frame,
+            schema,
+            value=value,
+            sequence_by=sequence_by,
+            unavailable_value=unavailable_value,
+        )
 
     def _explain(self, text: str, mode: str) -> DataFrame:
         reader = QueryReader(self._spark, self._store)

@@ -12,7 +12,13 @@ Does not know: tables, or what is done with the changes.
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode, urlsafe_b64encode
+from binascii import hexlify
 from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import md5
+from itertools import pairwise
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -26,15 +32,8 @@ from .debezium_sequence import error_column, sequence_column
 OPERATION = "_op"
 SEQUENCE = "_sequence"
 
-# What the connector for PostgreSQL sends for a value that it does not have: as text, as an element
-# of an array of UUIDs, and as bytes in each way of writing bytes as text.
-_UNAVAILABLE = "__debezium_unavailable_value"
-_UNAVAILABLE_UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
-_UNAVAILABLE_TEXTS = (
-    _UNAVAILABLE,
-    "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
-    "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565",
-)
+# Debezium's default of the connector's property unavailable.value.placeholder.
+UNAVAILABLE = "__debezium_unavailable_value"
 
 # Units of time in microseconds, by the names of Debezium's and Kafka Connect's schema types.
 _DAY = 86_400_000_000
@@ -60,6 +59,7 @@ def debezium(
     *,
     value: str = "value",
     sequence_by: str | None = None,
+    unavailable_value: str = UNAVAILABLE,
 ) -> DataFrame:
     """Return Debezium's events as rows of ``schema``, with ``_op`` and ``_sequence``.
 
@@ -68,16 +68,18 @@ def debezium(
     before it. ``_op`` is ``insert``, ``update`` or ``delete``.
 
     ``_sequence`` orders the changes of a key. By default it is a BIGINT: PostgreSQL's
-    ``source.lsn``; MySQL's ``source.file``, ``pos`` and ``row`` in one number; Oracle's
-    ``source.scn``; where there is no position ``ts_ms``, the time. ``sequence_by`` names another
-    field of the event, a whole number. Positions that do not fit a BIGINT come as text, for a
-    version column of type STRING, with ``sequence_by='source.commit_lsn'`` (SQL Server, Db2) and
-    ``sequence_by='source.file'`` (MySQL).
+    ``source.lsn``; MySQL's ``source.file``, ``pos`` and ``row`` in one number; where there is no
+    position ``ts_ms``, the time. ``sequence_by`` names another field of the event, a whole number.
+    Positions that do not fit a BIGINT come as text, for a version column of type STRING, with
+    ``sequence_by='source.commit_lsn'`` (SQL Server, Db2), ``'source.rs_id'`` (Oracle's LogMiner)
+    and ``'source.file'`` (MySQL).
 
     Numbers become DATE and TIMESTAMP by the unit that the event's schema gives; without a schema
     only a number of days is taken, for a DATE. An event that cannot be read right fails the query
-    when it is run: a truncate, a number of unknown unit, PostgreSQL's placeholder of a value that
-    is unavailable, what is no event. SchemaMismatchError if ``frame`` has no such column.
+    when it is run: a truncate, a number of unknown unit, the placeholder of an unavailable value,
+    what is not an event. ``unavailable_value`` is that placeholder, the connector's property
+    ``unavailable.value.placeholder``. SchemaMismatchError if ``frame`` has no such column,
+    OptionError for arguments that cannot be used.
     """
     if value.lower() not in (name.lower() for name in frame.columns):
         raise errors.SchemaMismatchError(
@@ -88,6 +90,7 @@ def debezium(
     fields = struct.fields
     for field in fields:
         _check_nested(field)
+    placeholder = Placeholder.of(unavailable_value)
     text = f.col(quoted(value)).cast("string")
     payload = f.get_json_object(text, "$.payload")
     events = frame.where(f.col(quoted(value)).isNotNull()).select(
@@ -115,7 +118,7 @@ def debezium(
             f.coalesce(f.col(SEQUENCE).cast("string"), f.lit("NULL")),
         ),
     ).otherwise(f.col(OPERATION))
-    columns = [_column(field).alias(field.name) for field in fields]
+    columns = [_column(field, placeholder).alias(field.name) for field in fields]
     return changes.select(*columns, checked.alias(OPERATION), SEQUENCE)
 
 
@@ -179,35 +182,83 @@ def _semantic_types(schema: Column) -> Column:
     return f.map_from_entries(named)
 
 
-def _column(field: s.StructField) -> Column:
+def _column(field: s.StructField, placeholder: Placeholder) -> Column:
     """Return a column of the rows from what was read of it."""
     value = f.col("row").getField(field.name)
     unavailable = error_column(
         "SchemaMismatchError",
-        f"an event of PostgreSQL has no value for the column {field.name!r}, which was stored "
-        f"apart and did not change ({_UNAVAILABLE}): set REPLICA IDENTITY FULL for the table, or "
+        f"an event has no value for the column {field.name!r}, which was stored apart and did not "
+        f"change ({placeholder.text}): in PostgreSQL set REPLICA IDENTITY FULL for the table, or "
         "let Debezium's ReselectColumnsPostProcessor read such values",
     )
     checked = _converted(field, value)
-    if (is_unavailable := _is_unavailable(value, field.dataType)) is not None:
+    if (is_unavailable := _is_unavailable(value, field.dataType, placeholder)) is not None:
         is_wrong = ~f.col("is_delete") & f.coalesce(is_unavailable, f.lit(False))
         checked = f.when(is_wrong, unavailable.cast(field.dataType)).otherwise(checked)
     return checked
 
 
-def _is_unavailable(value: Column, data_type: s.DataType) -> Column | None:
-    """Return whether a value is Debezium's placeholder; None if no value of the type can be."""
+def _is_unavailable(
+    value: Column, data_type: s.DataType, placeholder: Placeholder
+) -> Column | None:
+    """Return whether a value is the placeholder; None if no value of the type can be."""
     if isinstance(data_type, s.StringType) or _is_converted(data_type):
-        return value.isin(*_UNAVAILABLE_TEXTS)
+        return value.isin(*placeholder.texts)
     if isinstance(data_type, s.BinaryType):
-        return value == f.lit(_UNAVAILABLE.encode())
+        return value == f.lit(placeholder.octets)
     if isinstance(data_type, s.ArrayType) and isinstance(data_type.elementType, s.IntegralType):
-        codes = [f.lit(code) for code in _UNAVAILABLE.encode()]
+        codes = [f.lit(code) for code in placeholder.octets]
         return value.cast("array<bigint>") == f.array(*codes).cast("array<bigint>")
     if isinstance(data_type, s.ArrayType | s.MapType | s.StructType | s.VariantType):
         text = f.to_json(f.struct(value.alias("value")))
-        return text.contains(f'"{_UNAVAILABLE}"') | text.contains(f'"{_UNAVAILABLE_UUID}"')
+        quoted_text = json.dumps(placeholder.text, ensure_ascii=False)
+        return text.contains(quoted_text) | text.contains(f'"{placeholder.uuid}"')
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """What a connector sends for a value that it does not have, in the forms that it may have."""
+
+    octets: bytes
+
+    @classmethod
+    def of(cls, setting: str) -> Placeholder:
+        """Return the placeholder of a connector's property. OptionError if it is not one."""
+        if setting.startswith("hex:"):
+            try:
+                octets = bytes.fromhex(setting.removeprefix("hex:"))
+            except ValueError:
+                octets = b""
+        else:
+            octets = setting.encode(errors="replace")
+        if not octets:
+            raise errors.OptionError(
+                f"unavailable_value is {setting!r}; it is the connector's property "
+                "unavailable.value.placeholder: text, or bytes in hexadecimal digits after 'hex:'"
+            )
+        return cls(octets)
+
+    @property
+    def text(self) -> str:
+        """The placeholder in a column of text."""
+        return self.octets.decode(errors="replace")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The placeholder as text, and as bytes in each way of writing bytes as text."""
+        encodings = (b64encode, urlsafe_b64encode, hexlify)
+        return (self.text, *(encode(self.octets).decode() for encode in encodings))
+
+    @property
+    def uuid(self) -> str:
+        """The placeholder in an array of UUIDs: Java's ``UUID.nameUUIDFromBytes``."""
+        digest = bytearray(md5(self.octets, usedforsecurity=False).digest())
+        digest[6] = digest[6] & 0x0F | 0x30
+        digest[8] = digest[8] & 0x3F | 0x80
+        digits = digest.hex()
+        ends = pairwise((0, 8, 12, 16, 20, 32))
+        return "-".join(digits[start:end] for start, end in ends)
 
 
 def _converted(field: s.StructField, value: Column) -> Column:

@@ -15,7 +15,9 @@ from relstate.storage import errors
 # one BIGINT it has this many bits for the two last.
 _POSITION_BITS, _ROW_BITS = 32, 12
 _MOST_FILES = 1 << (63 - _POSITION_BITS - _ROW_BITS)
+_RS_ID = r"^\s*(?:0x)?([0-9a-fA-F]{6}\.[0-9a-fA-F]{8}\.[0-9a-fA-F]{4})\s*$"
 _LSN = "^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}$"
+_NUMBER = "^[0-9]{1,20}$"
 _NO_LSN = "00000000:00000000:0000"
 
 
@@ -27,6 +29,8 @@ def sequence_column(event: Column, sequence_by: str | None) -> Column:
     name = "" if sequence_by is None else sequence_by.rpartition(".")[2]
     if name in ("commit_lsn", "change_lsn"):
         return _lsn_text(event)
+    if name == "rs_id":
+        return _redo_text(event)
     if name == "file":
         return _binlog_text(event)
     if name == "pos":
@@ -52,7 +56,16 @@ def sequence_column(event: Column, sequence_by: str | None) -> Column:
                 "give the table a version column of type STRING",
             ).cast("bigint"),
         )
-        .when(_source(event, "scn").isNotNull(), _whole_number(event, "source.scn"))
+        .when(
+            _source(event, "scn").isNotNull(),
+            error_column(
+                "OptionError",
+                "two changes of one row may have the same source.scn in Oracle: pass "
+                "sequence_by='source.rs_id' to debezium, which gives the whole position as text, "
+                "and give the table a version column of type STRING; or pass 'source.scn' if no "
+                "transaction changes a row twice",
+            ).cast("bigint"),
+        )
         .otherwise(_whole_number(event, "ts_ms"))
     )
 
@@ -119,6 +132,34 @@ def _lsn_text(event: Column) -> Column:
     ).cast("string")  # fmt: skip
     is_right = f.coalesce(commit.rlike(_LSN) & change.rlike(_LSN), f.lit(False))
     return f.when(is_right, f.lower(f.concat_ws("/", commit, change, number))).otherwise(wrong)
+
+
+def _redo_text(event: Column) -> Column:
+    """Return a position in Oracle's redo log: scn, redo record, and the change within the record.
+
+    Rows of the snapshot have no redo record: they come before all changes of the same scn.
+    """
+    scn, record = _source(event, "scn"), _source(event, "rs_id")
+    change = _source(event, "ssn")
+    wrong = error_column(
+        "SchemaMismatchError",
+        "an event of Oracle needs source.scn, a whole number, and source.rs_id like "
+        "'0x000245.0000ab12.0010' with source.ssn; it has ",
+        f.coalesce(scn, f.lit("NULL")), ", ",
+        f.coalesce(record, f.lit("NULL")), " and ",
+        f.coalesce(change, f.lit("NULL")),
+    ).cast("string")  # fmt: skip
+    is_snapshot = record.isNull() & (f.get_json_object(event, "$.op") == "r")
+    address = f.when(record.rlike(_RS_ID), f.lower(f.regexp_extract(record, _RS_ID, 1)))
+    position = f.concat_ws(
+        "/",
+        f.lpad(scn, 20, "0"),
+        f.when(is_snapshot, f.lit("")).otherwise(address),
+        f.lpad(f.coalesce(change, f.lit("0")), 20, "0"),
+    )
+    is_right = scn.rlike(_NUMBER) & (address.isNotNull() | is_snapshot)
+    is_right = is_right & (change.isNull() | change.rlike(_NUMBER))
+    return f.when(f.coalesce(is_right, f.lit(False)), position).otherwise(wrong)
 
 
 def error_column(error: str, *parts: str | Column) -> Column:

@@ -153,7 +153,7 @@ def test_a_row_of_an_event_of_mysql_is_part_of_its_position(
 
 
 def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> None:
-    """SQL Server's commit and change, with the snapshot's rows first; MySQL's whole position."""
+    """SQL Server's, Oracle's and MySQL's whole positions; rows of a snapshot come first."""
     db.sql(
         "CREATE TABLE users (id INT, name STRING, at STRING, PRIMARY KEY (id)) "
         "TBLPROPERTIES ('version_column' = 'at')"
@@ -173,6 +173,19 @@ def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> No
     apply(db, change("u", {"id": 2, "name": "x"}, commit_lsn=second, change_lsn=second), **by)
     assert names(store) == {1: "b", 2: "d"}
 
+    by = {"sequence_by": "source.rs_id"}
+    record = {"scn": "99", "rs_id": " 0x0000ab.0000000f.0010 "}
+    apply(
+        db,
+        change("u", {"id": 3, "name": "f"}, **record, ssn=1),
+        change("c", {"id": 3, "name": "e"}, **record, ssn=0),
+        change("r", {"id": 3, "name": "d"}, scn="99"),
+        change("u", {"id": 4, "name": "h"}, scn="100", rs_id="0x0000AC.00000001.0010", ssn=0),
+        change("u", {"id": 4, "name": "g"}, **record, ssn=0),
+        **by,
+    )
+    assert names(store) == {1: "b", 2: "d", 3: "f", 4: "h"}
+
     by = {"sequence_by": "source.file"}
     apply(db, change("c", {"id": 7, "name": "b"}, file="bin.10000000", pos=5), **by)
     apply(db, change("c", {"id": 7, "name": "a"}, file="bin.9999999", pos=50), **by)
@@ -189,6 +202,9 @@ def test_positions_that_fit_no_number_are_text(db: Database, store: Store) -> No
         ({"file": "bin.1", "pos": 5, "row": 4096}, {}, "sequence_by='source.file'"),
         ({"file": "bin.1", "pos": 1 << 32}, {}, "sequence_by='source.file'"),
         ({"lsn": "0/16B3748"}, {}, "which is not a whole number"),
+        ({"scn": "5", "rs_id": " 0x000001.00000002.0003 "}, {}, "sequence_by='source.rs_id'"),
+        ({"scn": "5", "rs_id": "x"}, {"sequence_by": "source.rs_id"}, "it has 5, x and NULL"),
+        ({"scn": "5"}, {"sequence_by": "source.rs_id"}, "it has 5, NULL and NULL"),
     ],
 )
 def test_a_position_without_an_order_fails_the_query(
@@ -308,6 +324,33 @@ def test_a_value_that_postgresql_did_not_send_is_refused(
     plain = event("u", None, {"id": 1, "v": f"is {PLACEHOLDER}"}, 1)
     (row,) = relstate.debezium(events_of(spark, plain), "v STRING").collect()
     assert row["v"] == f"is {PLACEHOLDER}"
+
+
+@pytest.mark.parametrize(
+    ("setting", "data_type", "value"),
+    [
+        ("n/a?>", "STRING", "n/a?>"),
+        ("n/a?>", "STRING", "bi9hPz4="),
+        ("hex:ffe0", "BINARY", "/+A="),
+        ("hex:ffe0", "STRING", "_-A="),
+        ("hex:ffe0", "STRING", "ffe0"),
+        ("n/a?>", "ARRAY<STRING>", ["268f83f6-7b87-38e6-894e-97fb6b77ab95"]),
+    ],
+)
+def test_the_placeholder_may_be_another(
+    spark: SparkSession, setting: str, data_type: str, value: Any
+) -> None:
+    """As the connector's property names it; Debezium's default is a value like any other then."""
+    update = events_of(spark, event("u", None, {"v": value}, 1))
+    with pytest.raises(SchemaMismatchError, match=r"'v'.*REPLICA IDENTITY FULL"), unwrap_errors():
+        relstate.debezium(update, f"v {data_type}", unavailable_value=setting).collect()
+
+    default = events_of(spark, event("u", None, {"v": PLACEHOLDER}, 1))
+    (row,) = relstate.debezium(default, "v STRING", unavailable_value=setting).collect()
+    assert row["v"] == PLACEHOLDER
+    for wrong in ("", "hex:", "hex:x"):
+        with pytest.raises(OptionError, match="unavailable_value"):
+            relstate.debezium(update, "v STRING", unavailable_value=wrong)
 
 
 # Streams
