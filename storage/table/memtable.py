@@ -34,6 +34,8 @@ from ..segment.block import Block
 Flags = NDArray[np.bool_]
 _NO_BYTES = pa.array([], pa.large_binary())
 _NO_POSITIONS = np.empty(0, np.int64)
+# Keys of changes, and the positions of their values before and after.
+_Changes = tuple[Bytes, Positions, Positions]
 # The position of the value of an absent row.
 _ABSENT = 0
 # Single changes become arrays when they hold this many bytes: as Python objects they take twice the
@@ -192,18 +194,21 @@ class MemTable:
         self._compact_above = _COMPACT_BYTES
         self._keys: Bytes = _NO_BYTES
         self._before = self._after = _NO_POSITIONS
+        self._pending: list[_Changes] = []
+        self._pending_rows = 0
         self._single: dict[bytes, Transition] = {}
         self._single_bytes = 0
 
     def __len__(self) -> int:
         """The number of changes not yet merged into one another, an upper bound of the keys."""
-        return len(self._keys) + len(self._single)
+        return len(self._keys) + self._pending_rows + len(self._single)
 
     def get(self, key: bytes) -> Transition | None:
         """Return the change of a key, None if it was not changed."""
         change = self._single.get(key)
-        if change is not None or not len(self._keys):
+        if change is not None:
             return change
+        self._merge_pending()
         keys = self._keys
         row = bisect_left(range(len(keys)), key, key=lambda row: keys[row].as_py())
         if row == len(keys) or keys[row].as_py() != key:
@@ -233,7 +238,7 @@ class MemTable:
         before = np.where(deleted, positions, _ABSENT)
         after = np.where(deleted, _ABSENT, positions)
         try:
-            self._merge(keys, before, after)
+            self._add(keys, before, after)
         except ConsistencyError:
             self._values.cut(size)
             raise
@@ -241,6 +246,7 @@ class MemTable:
     def changes(self) -> Transitions:
         """Return the merged changes, at most one per key, in key order."""
         self._merge_single()
+        self._merge_pending()
         rows = np.flatnonzero(~self._is_nothing())
         if len(rows) == len(self._keys):
             return Transitions(self._keys, self._before, self._after, self._values)
@@ -248,6 +254,17 @@ class MemTable:
         return Transitions(keys, self._before[rows], self._after[rows], self._values)
 
     # What a strict mem table does otherwise
+
+    def _add(self, keys: Bytes, before: Positions, after: Positions) -> None:
+        """Add later changes; they are merged when they are as many as those that are merged.
+
+        To merge the changes of every chunk with all others would take quadratic time.
+        """
+        self._pending.append((keys, before, after))
+        self._pending_rows += len(keys)
+        is_large = self._values.size > self._compact_above
+        if self._pending_rows >= len(self._keys) or is_large:
+            self._merge_pending()
 
     def _check_pair(self, key: bytes, earlier: Transition, later: Transition) -> None:
         """ConsistencyError if a change does not fit the previous change of its key."""
@@ -259,7 +276,14 @@ class MemTable:
         """Return which changes need not be written: none, as older epochs may hold the rows."""
         return np.zeros(len(self._keys), np.bool_)
 
-    # Merging
+    # Merging: there are never single changes and pending ones at once
+
+    def _merge_pending(self) -> None:
+        """Merge the changes that `_add` has left."""
+        if self._pending:
+            keys, before, after = zip(*self._pending, strict=True)
+            self._pending, self._pending_rows = [], 0
+            self._merge(pa.concat_arrays(keys), np.concatenate(before), np.concatenate(after))
 
     def _merge_single(self) -> None:
         """Merge the single changes, each of which replaces what the arrays hold of its key."""
@@ -323,6 +347,10 @@ class StrictMemTable(MemTable):
         """``describe`` names the table and the key of a full key in errors."""
         super().__init__(delete)
         self._describe = describe
+
+    def _add(self, keys: Bytes, before: Positions, after: Positions) -> None:
+        # Merged at once, because a change that does not fit is refused at once.
+        self._merge(keys, before, after)
 
     def _check_pair(self, key: bytes, earlier: Transition, later: Transition) -> None:
         if earlier.after != later.before:

@@ -54,6 +54,8 @@ class RowEncoding:
         self._values = ValueEncoding(definition)
         self.upsert = self._values.upsert
         self.fold = self._values.fold
+        self._is_known_kind = np.zeros(256, np.bool_)
+        self._is_known_kind[[Kind.PUT, Kind.DELETE, self.upsert]] = True
         self._delete_value = FIXED.pack(Kind.DELETE, 0, schema.version)
         self.key_names = [column.name for column in schema.key_columns]
         self._key_shape = BatchShape(
@@ -143,22 +145,22 @@ class RowEncoding:
         if len(kinds) == batch.num_rows and (kinds == self._values.upsert).all():
             return self.encode(batch, None, expiries)
         self._check_kinds(batch, kinds)
-        puts, deletes = np.flatnonzero(kinds != Kind.DELETE), np.flatnonzero(kinds == Kind.DELETE)
-        if not len(puts):
+        is_delete = kinds == Kind.DELETE
+        if is_delete.all():
             return self.encode_deletes(batch, expiries)
-        put_expiries, delete_expiries = _taken(expiries, puts), _taken(expiries, deletes)
+        puts, deletes = np.flatnonzero(~is_delete), np.flatnonzero(is_delete)
         rows = self.schema.conform(batch.take(pa.array(puts)))
-        keys, values = self.encode_keys(rows), self._values.encode(rows, kinds[puts], put_expiries)
-        deleted_keys, deleted = self.encode_deletes(batch.take(pa.array(deletes)), delete_expiries)
-        order = pa.array(np.argsort(np.concatenate([puts, deletes]), kind="stable"))
-        return (
-            pa.concat_arrays([keys, deleted_keys]).take(order),
-            pa.concat_arrays([values, deleted]).take(order),
-        )
+        values = self._values.encode(rows, kinds[puts], _taken(expiries, puts))
+        deleted = self._values.encode_deletes(batch, _taken(expiries, deletes), deletes)
+        indices = np.empty(batch.num_rows, np.int64)
+        indices[puts] = np.arange(len(puts))
+        indices[deletes] = len(puts) + np.arange(len(deletes))
+        keys = self.encode_keys(self.conform_keys(batch))
+        return keys, pa.concat_arrays([values, deleted]).take(pa.array(indices))
 
     def _check_kinds(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8]) -> None:
-        known = sorted({Kind.PUT, Kind.DELETE, self._values.upsert})
-        if len(kinds) != batch.num_rows or not np.isin(kinds, known).all():
+        if len(kinds) != batch.num_rows or not self._is_known_kind[kinds].all():
+            known = [Kind(kind) for kind in np.flatnonzero(self._is_known_kind)]
             raise UnknownOperationError(
                 f"table {self.name}: {batch.num_rows} rows need as many kinds, each of "
                 f"{', '.join(f'{kind:d} ({kind.name.lower()})' for kind in known)}; there are "

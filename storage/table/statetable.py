@@ -29,7 +29,7 @@ from ..errors import ConsistencyError, UsageError
 from ..log.entry import SegmentRecord
 from ..schema.schema import KeyRange
 from ..segment.block import Block
-from ..segment.key import Kind, vnodes_in
+from ..segment.key import Kind, vnode_of, vnodes_in
 from ..segment.writer import SegmentWriter
 from .chunk import split
 from .memtable import MemTable, StrictMemTable, Transition, Transitions
@@ -292,14 +292,13 @@ class StateTable:
         self._apply_change(self._encoding.encode_key(key), Transition(before, after))
 
     def _apply_change(self, full_key: bytes, change: Transition) -> None:
-        keys = pa.array([full_key], pa.large_binary())
-        if self._owned is not None:
-            self._check_owned(keys)
-        if self._stream is not None:
-            value = self._encoding.encode_delete() if change.after is None else change.after
-            self._stream.add(keys, pa.array([value], pa.large_binary()))
-        elif self._mem_table is not None:
+        if self._owned is not None and not self._owned[vnode_of(full_key)]:
+            raise self._foreign_row_error(full_key)
+        if self._mem_table is not None:
             self._mem_table.apply_change(full_key, change)
+        elif self._stream is not None:
+            value = self._encoding.encode_delete() if change.after is None else change.after
+            self._stream.add(*(pa.array([data], pa.large_binary()) for data in (full_key, value)))
 
     def _uncommitted(self) -> Block | None:
         return self._mem_table.changes().block() if self._mem_table else None
@@ -341,13 +340,14 @@ class StateTable:
             return
         foreign = np.flatnonzero(~self._owned[vnodes_in(full_keys)])
         if len(foreign):
-            full_key = full_keys[int(foreign[0])]
-            raise ConsistencyError(
-                f"{self._encoding.describe(full_key.as_py())}: vnode "
-                f"{vnodes_in(pa.array([full_key.as_py()], pa.large_binary()))[0]} is not among "
-                "those that this state table owns; shuffle rows by the vnode mapping before they "
-                "are written; nothing was committed"
-            )
+            raise self._foreign_row_error(full_keys[int(foreign[0])].as_py())
+
+    def _foreign_row_error(self, full_key: bytes) -> ConsistencyError:
+        return ConsistencyError(
+            f"{self._encoding.describe(full_key)}: vnode {vnode_of(full_key)} is not among those "
+            "that this state table owns; shuffle rows by the vnode mapping before they are "
+            "written; nothing was committed"
+        )
 
 
 def _flags(vnodes: Sequence[range], vnode_count: int) -> Flags:

@@ -194,7 +194,8 @@ class StorageTable:
         read_columns = self.columns(columns)
         entries = self.get_values(full_keys)
         if newest is not None:
-            entries = newest.followed_by(entries)
+            is_asked = np.asarray(pc.is_in(newest.key_bytes(), value_set=full_keys))
+            entries = newest.take(np.flatnonzero(is_asked)).followed_by(entries)
         # `index_in` returns the first of equal keys, which is the newest.
         indices = pc.index_in(full_keys, value_set=entries.key_bytes())
         rows = np.asarray(pc.fill_null(indices, -1)).astype(np.int64)

@@ -86,6 +86,8 @@ class ValueEncoding:
         ``kinds``: one `Kind` per row, None for upserts. ``expiries``: int64, see `encode_headers`.
         """
         columns = [rows.column(name) for name in self.names]
+        if kinds is not None and (kinds == self.upsert).all():
+            kinds = None
         header = self._common_header(kinds, expiries)
         if header is not None:
             if not columns:
@@ -115,14 +117,22 @@ class ValueEncoding:
         header: bytes = headers[0].as_py()
         return header
 
-    def encode_deletes(self, batch: pa.RecordBatch, expiries: Positions | None = None) -> Bytes:
-        """Return values that delete as many rows as a batch has.
+    def encode_deletes(
+        self,
+        batch: pa.RecordBatch,
+        expiries: Positions | None = None,
+        rows: Positions | None = None,
+    ) -> Bytes:
+        """Return values that delete some ``rows`` of a batch, by default all.
 
         Of the batch only the version column is used, if the table has one; without it a delete has
         the lowest version.
         """
-        versions = None if self._version is None else self._versions(batch)
-        return encode_headers(Kind.DELETE, self._schema.version, batch.num_rows, expiries, versions)
+        count = batch.num_rows if rows is None else len(rows)
+        versions = None
+        if self._version is not None:
+            versions = self._versions(batch if rows is None else batch.take(pa.array(rows)))
+        return encode_headers(Kind.DELETE, self._schema.version, count, expiries, versions)
 
     def _versions(self, batch: pa.RecordBatch) -> Bytes:
         """Return the version column of a batch as bytes that compare as its values do."""

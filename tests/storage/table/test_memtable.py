@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -179,3 +181,40 @@ def test_overwritten_values_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None
         assert content(table) == expected
         assert table.get(b"0007") == Transition(None, b"49" * 1000)
         del table
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_chunks_that_are_merged_later_keep_their_order(size: int) -> None:
+    """Of many small chunks over the same keys the last change of each key remains."""
+    table = MemTable(_DELETED)
+    expected: dict[bytes, bytes | None] = {}
+    for turn in range(40):
+        keys = [b"%03d" % (turn * 7 % 20 + number) for number in range(size)]
+        values = [b"%d" % turn] * size
+        deleted = np.arange(size) % 3 == turn % 3
+        table.apply(pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary()), deleted)
+        for key, value, is_deleted in zip(keys, values, deleted.tolist(), strict=True):
+            expected[key] = None if is_deleted else value
+
+    assert {key: change.after for key, change in content(table).items()} == expected
+    assert list(content(table)) == sorted(expected)
+
+
+def test_many_chunks_are_merged_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each merge handles all changes there are, so it must not come with every chunk."""
+    merges = 0
+    merge = MemTable._merge
+
+    def counted(self: MemTable, *changes: Any) -> None:
+        nonlocal merges
+        merges += 1
+        merge(self, *changes)
+
+    monkeypatch.setattr(MemTable, "_merge", counted)
+    table = MemTable(_DELETED)
+    for number in range(1000):
+        key = pa.array([b"%04d" % number], pa.large_binary())
+        table.apply(key, key, np.zeros(1, np.bool_))
+
+    assert len(table.changes()) == 1000
+    assert merges <= 12
