@@ -160,7 +160,7 @@ class RowEncoding:
 
     def _check_kinds(self, batch: pa.RecordBatch, kinds: NDArray[np.uint8]) -> None:
         if len(kinds) != batch.num_rows or not self._is_known_kind[kinds].all():
-            known = [Kind(kind) for kind in np.flatnonzero(self._is_known_kind)]
+            known = [Kind(kind) for kind in np.flatnonzero(self._is_known_kind).tolist()]
             raise UnknownOperationError(
                 f"table {self.name}: {batch.num_rows} rows need as many kinds, each of "
                 f"{', '.join(f'{kind:d} ({kind.name.lower()})' for kind in known)}; there are "
