@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from relstate.connector.sql import Database
     from relstate.storage import Store
 
 
@@ -36,3 +37,19 @@ def customers(rows: DataFrame) -> dict[int, str]:
     pairs = [(row.id, row.customer) for row in rows.select("id", "customer").collect()]
     assert len(pairs) == len({key for key, _ in pairs})
     return dict(pairs)
+
+
+def count_changes(db: Database, statement: str) -> tuple[int, int, int]:
+    """Run a statement, which must make one epoch; return (inserted, updated, deleted)."""
+    before = db.store.epoch
+    (row,) = db.sql(statement).collect()
+    counts = (row.num_inserted_rows, row.num_updated_rows, row.num_deleted_rows)
+    assert row.num_affected_rows == sum(counts)
+    assert row.epoch == db.store.epoch == before + (1 if sum(counts) else 0)
+    return counts
+
+
+def sorted_rows(store: Store, table: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a table, sorted by their text."""
+    rows = (tuple(row.values()) for row in store.table(table).to_arrow().to_pylist())
+    return sorted(rows, key=str)

@@ -1,6 +1,6 @@
 """What is not evaluated exactly is refused, and the error says which part and why.
 
-`test_where_against_spark` holds that what is taken means what it means in Spark.
+`tests/connector/where` holds that what is taken means what it means in Spark.
 """
 
 from __future__ import annotations
