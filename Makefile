@@ -3,7 +3,7 @@
 #   make demo        run the main example on real data
 #   make test        run the tests but the slow ones    (ARGS="-k log -x" goes to pytest, WORKERS=2)
 #   make test-unit   run those of them that need no Spark: 90 seconds
-#   make test-slow   run the slow ones: kills, histories, damage, documents, examples
+#   make test-slow   run the slow ones: kills, damage, documents, examples, laws with many seeds
 #   make durations   run all tests and record which of them are slow
 #   make bench       run the benchmarks       (ARGS goes to them)
 #   make lint        check style and types
@@ -44,7 +44,7 @@ test: $(STAMP)
 	$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: $(STAMP)
-	$(PYTEST) -m slow $(ARGS)
+	$(PYTEST) -m "slow or law" --hypothesis-profile=thorough $(ARGS)
 
 durations: $(STAMP)
 	$(PYTEST) --junitxml=build/tests.xml -o junit_family=xunit1 -o junit_duration_report=call $(ARGS)

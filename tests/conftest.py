@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from relstate.storage import Store
+from support.examples import QUICK, THOROUGH, Seeds, examples
 from support.stores import StoreMaker, unsynced
 from support.tiers import markers_of, recorded_durations
 
@@ -23,10 +24,15 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 
 
 # How fast a machine is decides nothing: a hang is what pytest's own timeout is for.
-settings.register_profile(
-    "relstate", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
-settings.load_profile("relstate")
+for name, percent in (("quick", QUICK), ("thorough", THOROUGH)):
+    settings.register_profile(
+        name,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+        max_examples=percent,
+    )
+settings.load_profile("quick")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,9 +42,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         has_timeout = item.get_closest_marker("timeout") is not None
-        for marker in markers_of(item.nodeid, fixtures, durations, has_timeout=has_timeout):
+        is_random = is_hypothesis_test(getattr(item, "obj", None))
+        markers = markers_of(
+            item.nodeid, fixtures, durations, has_timeout=has_timeout, is_random=is_random
+        )
+        for marker in markers:
             item.add_marker(marker)
     items.sort(key=lambda item: -durations.get(item.nodeid, 0.0))
+
+
+@pytest.fixture
+def seeds() -> Seeds:
+    """Return what gives the seeds of a law that asks for a number of random cases."""
+    return lambda number: range(examples(number))
 
 
 @pytest.fixture(scope="session")

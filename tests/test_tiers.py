@@ -8,7 +8,9 @@ from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import settings
 
+from support.examples import QUICK, THOROUGH, examples
 from support.sources import ROOT
 from support.tiers import SLOW, SLOW_WITH_SPARK, markers_of
 
@@ -52,6 +54,28 @@ def test_markers_follow_from_fixtures_and_durations(
     durations = {} if seconds is None else {"tests/test_x.py::test_y": seconds}
 
     assert markers_of("tests/test_x.py::test_y", fixtures, durations) == markers
+
+
+@pytest.mark.parametrize(
+    ("fixtures", "is_random", "markers"),
+    [
+        ((), True, ("law",)),
+        (("seed",), False, ("law",)),
+        (("spark", "seeds"), False, ("spark", "law")),
+    ],
+)
+def test_random_cases_make_a_law(
+    fixtures: tuple[str, ...], is_random: bool, markers: tuple[str, ...]
+) -> None:
+    """Whether hypothesis draws them, or a seed."""
+    assert markers_of("tests/test_x.py::test_y", fixtures, {}, is_random=is_random) == markers
+
+
+def test_a_law_is_tried_on_its_share_of_the_profile_s_examples() -> None:
+    """In the fast tiers on a third of what it asks for, in `make test-slow` on three times that."""
+    assert settings().max_examples in (QUICK, THOROUGH)
+    assert examples(100) == settings().max_examples
+    assert examples(1) == 2 or settings().max_examples == THOROUGH
 
 
 def test_a_test_that_needs_a_timeout_of_its_own_is_slow() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from relstate.storage import Proposal, Store, TableSchema
 from relstate.storage.errors import SchemaError, SchemaMismatchError, TableNotFoundError, UsageError
+from support.examples import examples
 from support.stores import contents, unsynced
 
 
@@ -190,7 +191,7 @@ def test_a_strict_state_table_wants_a_table_as_it_was_made(altered: Store) -> No
     assert altered.table("t").get(1) == (1, 11, "x", 7)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.sampled_from(["add", "drop", "rename", "widen", "write"]), max_size=12))
 def test_any_alterations_keep_every_value(steps: list[str]) -> None:
     """A dict of columns says what each row holds, at every epoch."""

@@ -10,6 +10,7 @@ import pytest
 
 from relstate.storage import Op, Proposal, Store, Transaction, chunk_of
 from relstate.storage.errors import AppendOnlyError, ConflictError
+from support.examples import examples
 from support.stores import StoreMaker, batch_of, committed, contents, upsert, written
 
 _KEY = "k" * 600
@@ -66,7 +67,7 @@ def test_a_key_that_comes_twice_is_refused(log: Store) -> None:
     assert contents(log, "log") == _ROWS
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(examples(8)))
 def test_any_keys_are_refused_that_are_there(make_store: StoreMaker, seed: int) -> None:
     """Keys that grow with time or come anyhow, short and long: a write goes in if all are new."""
     source = random.Random(seed)

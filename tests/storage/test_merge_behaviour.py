@@ -15,6 +15,7 @@ from relstate.storage import Store
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import OptionError, SchemaError, UsageError
 from relstate.storage.schema.properties import Merge
+from support.examples import examples
 from support.stores import unsynced
 
 Row = tuple[int, int | None, int | None, str | None]
@@ -71,7 +72,7 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
         ("partial", True),
     ],
 )
-@settings(max_examples=12)
+@settings(max_examples=examples(30))
 @given(writes=st.lists(WRITE, min_size=1, max_size=6))
 def test_every_read_is_what_a_dict_says(
     merge: Merge, versioned: bool, writes: list[tuple[bool, list[Row]]]

@@ -33,6 +33,7 @@ from relstate.storage.errors import (
 )
 from relstate.storage.maintenance.vacuum import VacuumReport
 from support.clock import ManualClock
+from support.examples import Seeds
 from support.model import Model, changed, in_order, is_between
 from support.shapes import SHAPES, Key, Row, Shape
 from support.stores import UnsyncedDisk, batch_of, committed, rows_of, written
@@ -390,7 +391,8 @@ def same_rows(found: Sequence[Row], expected: Sequence[Row]) -> bool:
 
 @pytest.mark.parametrize("vnode_count", [1, 7, 256])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_a_store_is_a_dict_of_every_epoch(shape: Shape, vnode_count: int) -> None:
+def test_a_store_is_a_dict_of_every_epoch(shape: Shape, vnode_count: int, seeds: Seeds) -> None:
     """Random writes, reads, reopenings and snapshots agree with a dict, and check passes."""
     machine = type("Machine", (StoreMachine,), {"shape": shape, "vnode_count": vnode_count})
-    run_state_machine_as_test(machine, settings=settings(max_examples=8, stateful_step_count=25))
+    effort = settings(max_examples=len(seeds(16)), stateful_step_count=25)
+    run_state_machine_as_test(machine, settings=effort)

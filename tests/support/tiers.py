@@ -1,9 +1,10 @@
 """The tiers of the tests, which decide what `make test-unit`, `make test` and `make test-slow` run.
 
-A test that uses Spark is marked `spark`, one that takes long is marked `slow`. Both are derived:
-the first from the fixtures that a test asks for, the second from the durations that
-`make durations` has recorded. A test without a recorded duration is not slow, unless it needs a
-timeout of its own.
+A test that uses Spark is marked `spark`, one that takes long is marked `slow`, one that tries
+random cases is marked `law`. All are derived: `spark` from the fixtures that a test asks for,
+`slow` from the durations that `make durations` has recorded, `law` from hypothesis, or from a seed
+among its arguments. A test without a recorded duration is not slow, unless it needs a timeout.
+A law is run in its own tier with few cases, and again in `make test-slow` with many.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ SLOW = 1.0
 SLOW_WITH_SPARK = 6.0
 # Fixtures of the examples that read a year of flights, which the durations of calls leave out.
 SLOW_FIXTURES = {"year", "stream"}
+# Arguments of tests that try random cases without hypothesis.
+RANDOM_FIXTURES = {"seed", "seeds"}
 
 
 def recorded_durations() -> dict[str, float]:
@@ -35,10 +38,12 @@ def markers_of(
     durations: Mapping[str, float],
     *,
     has_timeout: bool = False,
+    is_random: bool = False,
 ) -> tuple[str, ...]:
-    """Return the names of a test's markers: `spark`, `slow`, both or none."""
+    """Return the names of a test's markers: some of `spark`, `slow` and `law`."""
     uses_spark = "spark" in fixtures
     seconds = durations.get(node_id, 0.0)
     is_long = seconds > (SLOW_WITH_SPARK if uses_spark else SLOW)
     is_slow = is_long or has_timeout or not SLOW_FIXTURES.isdisjoint(fixtures)
-    return ("spark",) * uses_spark + ("slow",) * is_slow
+    is_law = is_random or not RANDOM_FIXTURES.isdisjoint(fixtures)
+    return ("spark",) * uses_spark + ("slow",) * is_slow + ("law",) * is_law

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from relstate.storage.errors import UnsupportedExpressionError
 from relstate.storage.syntax import parse_condition
 from support.conditions import conditions
+from support.examples import examples
 from support.where_rows import ids_kept, ids_kept_by_spark
 
 if TYPE_CHECKING:
@@ -386,7 +387,7 @@ def test_a_text_has_the_characters_that_spark_reads(spark: SparkSession) -> None
 
 @given(texts=st.lists(conditions, min_size=25, max_size=25))
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.large_base_example],
 )
 def test_random_conditions_keep_what_spark_keeps(rows: DataFrame, texts: list[str]) -> None:

@@ -15,10 +15,11 @@ from relstate.storage.codec.key_field import KeyBytes, Part, Tagged, field_of, i
 from relstate.storage.codec.ragged import content_of, parts_of
 from relstate.storage.errors import SchemaError
 from support.datatypes import array_of, key_types, values_of
+from support.examples import examples
 from support.keys import normal
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(
     key_types().flatmap(lambda kind: st.tuples(st.just(kind), st.lists(values_of(kind)))),
     st.sampled_from([0x00, 0x02]),
@@ -96,7 +97,7 @@ def piece(part: Part, row: int) -> bytes:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(parts())
 def test_a_row_is_its_pieces_one_after_another(drawn: list[Part]) -> None:
     """Joining parts is concatenation row by row, numbers big endian."""
@@ -105,7 +106,7 @@ def test_a_row_is_its_pieces_one_after_another(drawn: list[Part]) -> None:
     assert join(drawn, ROWS).to_pylist() == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(parts())
 def test_inverted_pieces_make_the_inverted_row(drawn: list[Part]) -> None:
     """Every bit of the row is flipped, whichever piece it came from."""

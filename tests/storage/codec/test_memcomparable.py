@@ -21,13 +21,14 @@ from relstate.storage.errors import SchemaError, SchemaMismatchError, ValueRange
 from relstate.storage.schema.ddl import parse_type
 from relstate.storage.schema.schema import KeyColumn
 from support.datatypes import array_of, decimals, key_types, values_of
+from support.examples import examples
 from support.keys import Keys, compared, compared_rows, keys, normal
 
 NAN = float("nan")
 SECOND = datetime.datetime(1970, 1, 1, 0, 0, 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(keys())
 def test_bytes_are_ordered_as_the_rows(case: Keys) -> None:
     """For every two rows, their keys compare as the rows do under the key's orders."""
@@ -38,7 +39,7 @@ def test_bytes_are_ordered_as_the_rows(case: Keys) -> None:
             assert compared(key, other_key) == compared_rows(case, row, other_row)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(key_types().flatmap(lambda kind: st.tuples(st.just(kind), st.lists(values_of(kind)))))
 def test_sorted_keys_are_sorted_rows_in_every_order(case: tuple[t.DataType, list[Any]]) -> None:
     """Each of the four orders of one column puts its values in the order that SQL says."""
@@ -55,7 +56,7 @@ def test_sorted_keys_are_sorted_rows_in_every_order(case: tuple[t.DataType, list
             assert repr(normal(by_key)) == repr(normal(by_value))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(keys())
 def test_what_is_decoded_is_what_was_encoded(case: Keys) -> None:
     """Decoding gives the rows back in exactly the types' Arrow types; -0 has become 0."""
@@ -71,7 +72,7 @@ def test_what_is_decoded_is_what_was_encoded(case: Keys) -> None:
     assert repr(normal(decoded)) == repr(normal(expected))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(keys())
 def test_no_key_is_a_prefix_of_another(case: Keys) -> None:
     """Keys are prefix-free, so that a run of keys may be cut anywhere."""
@@ -81,7 +82,7 @@ def test_no_key_is_a_prefix_of_another(case: Keys) -> None:
         assert not any(other.startswith(key) for other in encoded - {key})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(keys(), st.integers(1, 3))
 def test_a_codec_of_the_first_columns_encodes_prefixes(case: Keys, count: int) -> None:
     """The key of the first columns is where the whole key begins."""
@@ -92,7 +93,7 @@ def test_a_codec_of_the_first_columns_encodes_prefixes(case: Keys, count: int) -
     assert all(map(bytes.startswith, case.encoded(), prefixes))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(keys(), st.integers(0, 8), st.integers(0, 8))
 def test_a_slice_is_encoded_and_decoded_as_itself(case: Keys, start: int, length: int) -> None:
     """Arrays that are windows into longer ones are read from where they begin."""
@@ -105,7 +106,7 @@ def test_a_slice_is_encoded_and_decoded_as_itself(case: Keys, start: int, length
     assert again.equals(part)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(keys(), st.data())
 def test_damaged_keys_are_told(case: Keys, data: st.DataObject) -> None:
     """Bytes that were changed decode to other rows or raise ValueError or IndexError, no more."""
@@ -200,7 +201,7 @@ def test_the_width_is_that_of_every_key_without_nulls(types: list[str], width: i
     assert KeyCodec(list(map(parse_type, types)), [KeyColumn(1)] * len(types)).width == width
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(keys())
 def test_keys_without_nulls_have_the_codec_width(case: Keys) -> None:
     """Where a codec has a width, each key without a NULL column has it."""
@@ -272,7 +273,7 @@ def test_long_text_is_one_key(length: int) -> None:
     assert not len(codec.encode([constant(b"", 0).cast(pa.string()), pa.array([], pa.int32())]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(keys())
 def test_one_key_is_a_batch_of_one(case: Keys) -> None:
     """A key encoded by itself has the bytes that it has in a batch."""

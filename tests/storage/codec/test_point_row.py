@@ -24,6 +24,7 @@ from relstate.storage.errors import (
 )
 from relstate.storage.schema.arrow import arrow_type
 from support.columns import PLAIN_TYPES, arrays, data_types
+from support.examples import examples
 
 
 def point_value(value: Any, data_type: t.DataType) -> Any:
@@ -71,7 +72,7 @@ def test_single_rows_are_those_of_batches(
 
 
 @pytest.mark.parametrize("data_type", PLAIN_TYPES, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_each_plain_type(data_type: t.DataType, data: DataObject) -> None:
     """Values of each type have the bytes they have in a batch, also as elements of arrays."""

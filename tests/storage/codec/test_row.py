@@ -24,6 +24,7 @@ from relstate.storage.errors import (
 )
 from relstate.storage.schema.arrow import arrow_type
 from support.columns import PLAIN_TYPES, arrays, canonical, data_types
+from support.examples import examples
 
 HEAD = b"HEAD"
 
@@ -91,7 +92,7 @@ def test_round_trip(data: DataObject, types: list[t.DataType], rows: int) -> Non
 
 
 @pytest.mark.parametrize("data_type", PLAIN_TYPES, ids=str)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data(), rows=st.integers(0, 20))
 def test_round_trip_of_each_plain_type(data_type: t.DataType, data: DataObject, rows: int) -> None:
     """A column of each type comes back, by itself and as the elements of arrays."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from relstate.storage import types as t
 from relstate.storage.codec.sortable import Sortable, sortable
 from support.datatypes import array_of, key_types, values_of
+from support.examples import examples
 from support.keys import sort_value
 
 FIXED = key_types().filter(lambda data_type: sortable(data_type) is not None)
@@ -23,7 +24,7 @@ def form_of(data_type: t.DataType) -> Sortable:
     return form
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(FIXED.flatmap(lambda kind: st.tuples(st.just(kind), st.lists(values_of(kind, False)))))
 def test_numbers_sort_as_the_values(case: tuple[t.DataType, list[Any]]) -> None:
     """Numbers compare as the values do and turn back into them, in the sizes that are stated."""

@@ -17,6 +17,7 @@ from relstate.storage import StorageTable, Store
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import CorruptionError, OptionError
 from support.clock import ManualClock
+from support.examples import examples
 from support.feeds import Change, applied, changes_of, read_feed
 from support.model import Model
 from support.shapes import SHAPES, Shape
@@ -112,7 +113,7 @@ def check_range(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_a_feed_leads_from_one_epoch_to_another(shape: Shape, data: st.DataObject) -> None:
     """Net, or change by change, over every range of any history; unchanged rows are not in it."""
@@ -151,7 +152,7 @@ PROPERTIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("properties", PROPERTIES, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_a_feed_is_of_rows_as_they_are_merged(
     properties: dict[str, Any], data: st.DataObject

@@ -20,6 +20,7 @@ from relstate.storage.errors import CorruptionError, RelstateError
 from relstate.storage.log.frame import seal, unseal
 from relstate.storage.paths import checkpoint_path, entry_path
 from relstate.storage.segment.registry import registry
+from support.examples import examples
 from support.stores import unsynced, upsert
 from support.views import new_view, progressed, refresh
 
@@ -120,13 +121,13 @@ def use(path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [entry_path(1), entry_path(3), entry_path(4), entry_path(7), entry_path(33)]
 )
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_forged_entries(original: Path, tmp_path: Path, name: str, seed: int) -> None:
     """Whatever an entry says, all calls end with an answer or an error of relstate's."""
     _check_forgeries(original, tmp_path, name, "entry", seed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(8)))
 def test_forged_checkpoints(original: Path, tmp_path: Path, seed: int) -> None:
     """As of entries."""
     _check_forgeries(original, tmp_path, checkpoint_path(32), "checkpoint", seed)

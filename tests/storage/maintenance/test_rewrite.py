@@ -19,6 +19,7 @@ from relstate.storage.log.state import StoreState
 from relstate.storage.maintenance import compaction, policy
 from relstate.storage.schema.properties import Merge
 from support.clock import ManualClock
+from support.examples import Seeds
 from support.stores import UnsyncedDisk, contents, rows_of, unsynced, upsert
 
 _SCHEMA = pa.schema({"k": pa.int32(), "v": pa.int32(), "a": pa.int32(), "b": pa.string()})
@@ -92,11 +93,11 @@ def batch(rows: list[tuple[object, ...]]) -> pa.RecordBatch:
         ("partial", True),
     ],
 )
-def test_compaction_changes_no_row(merge: Merge, is_versioned: bool) -> None:
+def test_compaction_changes_no_row(merge: Merge, is_versioned: bool, seeds: Seeds) -> None:
     """Whatever the table does with its rows, in part or in full, at once and after later writes."""
     merged = 0
 
-    @settings(max_examples=25)
+    @settings(max_examples=len(seeds(25)))
     @given(_STEPS)
     def run(steps: list[tuple[bool, list[tuple[object, ...]]] | str]) -> None:
         nonlocal merged

@@ -19,6 +19,7 @@ from relstate.storage.schema.arrow import arrow_schema
 from relstate.storage.schema.batch import BatchShape
 from relstate.storage.schema.ddl import parse_columns
 from support.datatypes import array_of, value_types, values_of
+from support.examples import examples
 
 COLUMNS = "id BIGINT NOT NULL, name STRING, amount DECIMAL(6,2), must INT NOT NULL"
 
@@ -48,7 +49,7 @@ def test_a_batch_that_fits_is_itself() -> None:
     assert shape().conform(once) is once
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(value_types(), st.data())
 def test_values_of_every_type_pass_unchanged(data_type: Any, data: st.DataObject) -> None:
     """A column that has the table's type already is not touched, whatever the type."""

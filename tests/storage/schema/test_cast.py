@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from relstate.storage.errors import SchemaMismatchError
 from relstate.storage.schema.cast import exact_cast
 from support.datatypes import array_of, value_types, values_of
+from support.examples import examples
 
 BERLIN = pa.timestamp("us", "Europe/Berlin")
 UTC = pa.timestamp("us", "UTC")
@@ -42,7 +43,7 @@ def arrays(draw: st.DrawFn) -> pa.Array:
     return array_of(data_type, draw(st.lists(values_of(data_type), max_size=5)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(arrays(), st.integers(0, 5), st.integers(0, 5))
 def test_another_carrier_changes_nothing(array: pa.Array, start: int, length: int) -> None:
     """Values that another Arrow type carried are the same, in slices too."""

@@ -12,6 +12,7 @@ from relstate.storage import types as t
 from relstate.storage.errors import SchemaError, UnsupportedTypeError
 from relstate.storage.schema.ddl import MAX_DEPTH, parse_columns, parse_type
 from support.datatypes import all_types
+from support.examples import examples
 
 
 def without_element_nullability(data_type: t.DataType) -> t.DataType:
@@ -142,7 +143,7 @@ def test_endless_nesting_is_refused() -> None:
         parse_type("array<" * 100_000)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.text("abint<>(),:`'\" 0/*-") | st.text())
 def test_any_text_is_a_type_or_an_error(text: str) -> None:
     """No text makes the parser fail in another way than by its own errors."""

@@ -16,6 +16,7 @@ from relstate.storage.errors import SchemaError, SchemaMismatchError, Unsupporte
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import Column, KeyColumn, TableSchema
 from support.datatypes import key_types, value_types
+from support.examples import examples
 
 COLUMNS = "order_id BIGINT, Customer STRING, amount DECIMAL(12,2) NOT NULL, `odd desc` DATE"
 
@@ -39,7 +40,7 @@ def schemas(draw: st.DrawFn) -> TableSchema:
     return TableSchema.build(draw(st.permutations(fields)), parts, draw(st.none() | st.just(names)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(schemas())
 def test_a_schema_survives_json_and_pickle(schema: TableSchema) -> None:
     """What the log holds is the schema, and so is what is sent to a task."""
@@ -47,7 +48,7 @@ def test_a_schema_survives_json_and_pickle(schema: TableSchema) -> None:
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(schemas())
 def test_key_and_value_columns_are_all_columns(schema: TableSchema) -> None:
     """Each column is in the key or in the value; key columns are never NULL."""

@@ -14,6 +14,7 @@ from relstate.storage.codec.ragged import Positions
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.page import Pages
 from relstate.storage.segment.search import PrefixMatches, find_prefixes
+from support.examples import examples
 from support.segments import Pair, folder_for_segments, pairs_of, write_pairs
 
 _SIZES = (0, 10, 300, 1400, 5000)
@@ -35,7 +36,7 @@ def _found(found: PrefixMatches) -> list[tuple[int, Pair]]:
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 40, 400, 3000])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(10)))
 def test_what_lies_beneath_prefixes_is_found(tmp_path: Path, size: int, seed: int) -> None:
     """All of it, or the first entries, and whether there are more; in files of any depth."""
     draw = random.Random(f"{size} {seed}")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from relstate.storage.errors import CorruptionError
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.segment import DescriptorShare, SegmentFile
+from support.examples import examples
 from support.segments import Pair, folder_for_segments, open_file, pairs_of, write_pairs
 
 _PAIRS: list[Pair] = [
@@ -215,7 +216,7 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         thread.join()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.sampled_from([14, 60, 300, 480, 500, 511]),
     st.sampled_from([0, 20, 700, 1360, 1500, 1540, 1900, 2020, 2040, 4070, 4090, 8200]),

@@ -17,6 +17,7 @@ from relstate.storage.segment import search as search_module
 from relstate.storage.segment import segment as segment_module
 from relstate.storage.segment.page import LayoutError, Pages
 from relstate.storage.segment.search import PrefixMatches
+from support.examples import examples
 from support.prefixed import Prefixed, Values
 from support.stores import StoreMaker, committed, contents, rows_of
 
@@ -112,7 +113,7 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
     assert rows_of(found) == [rows[key] for key in keys if key in rows]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(6)))
 @pytest.mark.parametrize("vnode_count", [1, 5, 256])
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_prefixes_give_the_rows_of_a_dict(

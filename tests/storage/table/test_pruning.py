@@ -22,6 +22,7 @@ from relstate.storage.predicate.predicate import Predicate
 from relstate.storage.schema.schema import KeyRange
 from relstate.storage.segment.block import Block
 from relstate.storage.table.rowencoding import RowEncoding
+from support.examples import examples
 from support.stores import Rows, committed, rows_of, unsynced, upsert
 
 ROWS = 20_000
@@ -345,7 +346,7 @@ def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 @given(case=cases())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_a_pruned_read_is_the_whole_table_masked(case: Case) -> None:
     """Whatever the key, its orders, the distribution, the condition, and the way to read."""
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ import pytest
 from relstate.connector.views.executor.aggregate import AggregateExecutor
 from relstate.connector.views.plan.aggregate import Function
 from support.changes import chunk_of, net_changes
+from support.examples import examples
 from support.keeper import (
     ARGUMENTS,
     FIELDS,
@@ -25,7 +26,7 @@ from support.keeper import (
 )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(40)))
 @pytest.mark.parametrize("group", [("g",), ("h", "g"), ()], ids=["text", "floats", "global"])
 def test_the_groups_are_those_of_the_rows(seed: int, group: tuple[str, ...]) -> None:
     """After every epoch the outputs and the state are what the existing rows make."""
@@ -39,7 +40,7 @@ def test_the_groups_are_those_of_the_rows(seed: int, group: tuple[str, ...]) -> 
     keeper.check_state()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples(30)))
 def test_rows_that_are_only_inserted(seed: int) -> None:
     """The same holds where least and greatest values are stored without a table of their own."""
     source = random.Random(seed)
@@ -53,7 +54,7 @@ def test_rows_that_are_only_inserted(seed: int) -> None:
     assert not any("min" in state.spec.role or "max" in state.spec.role for state in keeper.states)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(examples(25)))
 def test_rows_in_another_order_give_equal_bits(seed: int) -> None:
     """Two attempts over equal changes write and return the same, floats to the last bit."""
     source = random.Random(seed)

@@ -30,6 +30,7 @@ from support.changes import (
     shown,
     shuffled,
 )
+from support.examples import Seeds
 from support.memory_state import MemoryState
 
 LEFT = (
@@ -140,14 +141,18 @@ def right_row(chance: random.Random, key: Any) -> Row:
 @pytest.mark.parametrize("is_null_safe", [False, True])
 @pytest.mark.parametrize(("kind", "is_conditional"), CASES)
 def test_the_output_is_the_join(
-    kind: JoinKind, is_null_safe: bool, is_conditional: bool, monkeypatch: pytest.MonkeyPatch
+    kind: JoinKind,
+    is_null_safe: bool,
+    is_conditional: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    seeds: Seeds,
 ) -> None:
     """The applied chunks are the join of the inputs, and the states hold the inputs.
 
     In one epoch rows of both sides are inserted, deleted and changed, also in their keys.
     """
     node = join_of(kind, is_null_safe=is_null_safe, is_conditional=is_conditional)
-    for seed in range(25):
+    for seed in seeds(25):
         chance = random.Random(seed)
         if seed % 2:
             monkeypatch.setattr(join_module, "KEYS_AT_ONCE", 2)
@@ -207,10 +212,10 @@ def degrees(node: Join, side: int, lefts: Rows, rights: Rows) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_order_of_changes_does_not_matter(kind: JoinKind) -> None:
+def test_the_order_of_changes_does_not_matter(kind: JoinKind, seeds: Seeds) -> None:
     """Attempts over the same changes in other orders return equal rows and write equal state."""
     node = join_of(kind, is_null_safe=True)
-    for seed in range(20):
+    for seed in seeds(20):
         chance = random.Random(seed)
         attempts = JoinBench(node), JoinBench(node)
         lefts, rights = follow(chance, {}, {})

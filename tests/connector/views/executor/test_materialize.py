@@ -12,6 +12,7 @@ from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
 from relstate.storage import Op, errors, types
 from support.changes import Row, chunk_of, epochs, scan, shown
+from support.examples import Seeds
 from support.memory_state import MemoryState
 
 FIELDS = (
@@ -34,13 +35,13 @@ def stored(row: Row) -> Row:
     return {name: row[field] for name, field in NODE.stored}
 
 
-def test_the_table_holds_the_rows_of_the_root() -> None:
+def test_the_table_holds_the_rows_of_the_root(seeds: Seeds) -> None:
     """Columns have the view's names; further columns of the key follow, hidden."""
     (spec,) = MaterializeExecutor.tables(NODE)
     assert spec.role == "view"
     assert [field.name for field in spec.fields] == ["Name", "again", "_o", "_id"]
     assert spec.primary_key == (Order("_o", True, False), Order("_id"))
-    for seed in range(50):
+    for seed in seeds(50):
         state = MemoryState(spec)
         for rows, changes in epochs(random.Random(seed), 5, range(8), row_of):
             output = MaterializeExecutor(NODE, [state]).run(chunk_of(FIELDS, changes))

@@ -15,6 +15,7 @@ from relstate.connector.views.executor.partial import combine
 from relstate.connector.views.plan.aggregate import Function
 from relstate.storage import errors
 from support.changes import chunk_of, net_changes
+from support.examples import examples
 from support.keeper import FIELDS, UNIVERSE, Keeper, aggregate, call, drawn, next_rows
 
 EXTREMES = (Function.MIN, Function.MAX)
@@ -43,7 +44,7 @@ class MergingKeeper(Keeper):
         return merging.run(whole.take(pa.array(order, pa.int64())))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(examples(25)))
 @pytest.mark.parametrize("group", [("g",), ("h", "g"), ()], ids=["text", "floats", "global"])
 def test_groups_of_rows_that_were_added_up(seed: int, group: tuple[str, ...]) -> None:
     """After every epoch the outputs and the state are what the existing rows make."""
@@ -57,7 +58,7 @@ def test_groups_of_rows_that_were_added_up(seed: int, group: tuple[str, ...]) ->
     keeper.check_state()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_extremes_of_rows_that_are_only_inserted(seed: int) -> None:
     """Least and greatest values add up, too, if no row is deleted."""
     source = random.Random(seed)

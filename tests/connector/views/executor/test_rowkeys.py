@@ -19,6 +19,7 @@ from relstate.connector.views.executor.rowkeys import (
 )
 from relstate.connector.views.plan.node import Order
 from relstate.storage import arrow, types
+from support.examples import examples
 
 NAN = float("nan")
 POINT = types.Struct((types.Field("x", types.Float()),))
@@ -65,7 +66,7 @@ def test_a_key_is_described_whatever_it_holds() -> None:
     assert RowKeys(FIELDS, [Order("d")]).describe(rows, 0).startswith("d = ")
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(examples(50)))
 def test_codes_are_those_of_the_sorted_keys(seed: int) -> None:
     """Equal keys have one code, across arrays, and codes sort as the keys do."""
     chance = random.Random(seed)
@@ -92,7 +93,7 @@ def test_codes_are_marked() -> None:
     assert first_row_per_code(codes, np.array([7, 8, 9]), 5).tolist() == [-1, 8, -1, 7, -1]
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(examples(50)))
 def test_every_pair_comes_once(seed: int) -> None:
     """However the pairs are sliced, they are those of a nested loop."""
     chance = random.Random(seed)

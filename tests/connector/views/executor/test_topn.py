@@ -26,6 +26,7 @@ from support.changes import (
     shown,
     shuffled,
 )
+from support.examples import Seeds
 
 FIELDS = (
     types.Field("id", types.Int()),
@@ -121,13 +122,13 @@ def chunk(changes: list[Change]) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_output_is_the_windows(case: str) -> None:
+def test_the_output_is_the_windows(case: str, seeds: Seeds) -> None:
     """The applied chunks are the windows, and the state holds all rows.
 
     Rows tie, hold NULLs and NaNs, move between groups, and are deleted, so that others move up.
     """
     node = CASES[case]
-    for seed in range(40):
+    for seed in seeds(40):
         chance, bench = random.Random(seed), TopBench(node)
         for rows, changes in epochs(chance, 10, IDS, row_of):
             bench.step(chunk(changes))
@@ -138,11 +139,11 @@ def test_the_output_is_the_windows(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_only_first_rows_are_stored_if_rows_are_only_inserted(case: str) -> None:
+def test_only_first_rows_are_stored_if_rows_are_only_inserted(case: str, seeds: Seeds) -> None:
     """The windows are the same, and the state holds no row after a window."""
     node = only_growing(CASES[case])
     until_end = replace(node, limit=node.offset + node.limit, offset=0, rank=None)
-    for seed in range(25):
+    for seed in seeds(25):
         chance = random.Random(seed)
         bench, rows = TopBench(node), dict[Any, Row]()
         for _ in range(6):
