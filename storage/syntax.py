@@ -160,17 +160,17 @@ def parse_condition(text: str) -> Tree:
     try:
         tokens = tokenize(text)
         if any(token.token_type is TokenType.SEMICOLON for token in tokens):
-            raise UnsupportedExpressionError(f"{shown(text)} has a ';': write one expression")
+            raise UnsupportedExpressionError(f"{excerpt(text)} has a ';': write one expression")
         trees = _DIALECT.parser().parse_into(exp.Condition, tokens, text)
     except SqlglotError as error:
-        reason = read_error(error)
-        raise UnsupportedExpressionError(f"cannot read {shown(text)}: {reason}") from None
+        reason = describe_read_error(error)
+        raise UnsupportedExpressionError(f"cannot read {excerpt(text)}: {reason}") from None
     except RecursionError:
         raise UnsupportedExpressionError(
-            f"{shown(text)} is nested too deeply; use IN for many values"
+            f"{excerpt(text)} is nested too deeply; use IN for many values"
         ) from None
     if len(trees) != 1 or trees[0] is None:
-        raise UnsupportedExpressionError(f"cannot read {shown(text)}: it is not an expression")
+        raise UnsupportedExpressionError(f"cannot read {excerpt(text)}: it is not an expression")
     return _with_units(trees[0])
 
 
@@ -179,7 +179,7 @@ def text_of(tree: Tree) -> str:
     return tree.sql(dialect=Dialect, comments=False)
 
 
-def read_error(error: SqlglotError) -> str:
+def describe_read_error(error: SqlglotError) -> str:
     """Return what is wrong with a text, and where, in words that are not sqlglot's own."""
     errors = getattr(error, "errors", None)
     if not errors:
@@ -193,7 +193,7 @@ def read_error(error: SqlglotError) -> str:
     return f"{reason} at line {first['line']}, column {column}, near {word!r}"
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """Return the beginning of a text of SQL, on one line and in quotes, for a message."""
     line = " ".join(text.split())
     return repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")

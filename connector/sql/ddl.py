@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from sqlglot import Token, TokenType
 
 from relstate.connector.syntax.parsed_query import ParsedQuery
-from relstate.connector.syntax.tokens import TokenReader, quoted, shown
+from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
 
@@ -160,9 +160,9 @@ def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
     is_named = len(item) > 2 and words[0] == "CONSTRAINT" and words[2] in _CONSTRAINTS
     if is_named or (len(item) > 1 and words[0] in _CONSTRAINTS and words[0] != "PRIMARY KEY"):
         raise errors.UnsupportedStatementError(
-            f"{shown(reader.source(item))}: the constraints of a table are NOT NULL after a column "
-            "and one PRIMARY KEY (column, …) without a name; CHECK, UNIQUE and FOREIGN KEY are not "
-            "offered"
+            f"{excerpt(reader.source(item))}: the constraints of a table are NOT NULL after a "
+            "column and one PRIMARY KEY (column, …) without a name; CHECK, UNIQUE and FOREIGN KEY "
+            "are not offered"
         )
 
 
@@ -294,7 +294,7 @@ def read_properties(reader: TokenReader) -> dict[str, str]:
         equals = next((i for i, token in enumerate(item) if token.text == "="), None)
         if equals is None or len(item) != equals + 2:
             raise errors.UnsupportedStatementError(
-                f"a property is 'key' = 'value'; found {shown(reader.source(item))}"
+                f"a property is 'key' = 'value'; found {excerpt(reader.source(item))}"
             )
         key = _property_key(item[:equals])
         if key in properties:

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from sqlglot import Token, TokenType
 
-from relstate.connector.syntax.tokens import TokenReader, quoted, shown
+from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
@@ -225,7 +225,7 @@ def _assignment(reader: TokenReader, names: tuple[str, str], tokens: Sequence[To
     if part.accept("."):
         if column.lower() not in (name.lower() for name in names):
             raise errors.UnsupportedStatementError(
-                f"{shown(reader.source(tokens))}: one field of a struct cannot be set; set the "
+                f"{excerpt(reader.source(tokens))}: one field of a struct cannot be set; set the "
                 "whole column"
             )
         column = part.part("a column's name")

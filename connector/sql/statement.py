@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from relstate.connector.syntax.tokens import TokenReader, shown, tokens_of
+from relstate.connector.syntax.tokens import TokenReader, excerpt, tokens_of
 from relstate.storage import errors
 
 from . import ddl, dml, view_ddl
@@ -114,7 +114,7 @@ def parse_statement(text: str) -> Statement:
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
         f"DROP and ALTER TABLE or MATERIALIZED VIEW, REFRESH, SHOW and DESCRIBE, not "
-        f"{shown(text)}; statements about Spark alone go to spark.sql"
+        f"{excerpt(text)}; statements about Spark alone go to spark.sql"
     )
 
 
@@ -128,7 +128,7 @@ def _read_show(rest: str) -> Statement:
     if reader.accept("TABLES"):
         return ddl.read_show_tables(reader)
     raise errors.UnsupportedStatementError(
-        f"relstate shows TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not {shown(rest)}; "
+        f"relstate shows TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not {excerpt(rest)}; "
         "DESCRIBE EXTENDED describes a table or view; statements about Spark alone go to spark.sql"
     )
 

@@ -21,7 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from relstate.storage import errors, syntax
 
-from .tokens import TokenReader, quoted, shown, tokens_of, unreadable
+from .tokens import TokenReader, excerpt, quoted, tokens_of, unreadable_error
 from .tree import Tree
 
 # With spark.sql.parser.quotedRegexColumnNames, a quoted name with one of these is a pattern.
@@ -76,13 +76,13 @@ class ParsedQuery:
         try:
             tree = syntax.parse_tokens(tokens, text)
         except SqlglotError as error:
-            raise unreadable(text, error) from None
+            raise unreadable_error(text, error) from None
         except RecursionError:
             raise errors.UnsupportedStatementError(
-                f"{shown(text)} is nested too deeply; use IN for many values"
+                f"{excerpt(text)} is nested too deeply; use IN for many values"
             ) from None
         if not isinstance(tree, exp.Query | exp.Values):
-            raise errors.UnsupportedStatementError(f"{shown(text)} is not a query")
+            raise errors.UnsupportedStatementError(f"{excerpt(text)} is not a query")
         return cls(text, tuple(tokens), tree)
 
     @property
@@ -158,7 +158,7 @@ class ParsedQuery:
         is_sampled = reference.node is not None and reference.node.args.get("sample") is not None
         if reference.needs_alias and is_sampled:
             raise errors.UnsupportedStatementError(
-                f"{shown(self.text[reference.start :])}: give the sampled table an alias"
+                f"{excerpt(self.text[reference.start :])}: give the sampled table an alias"
             )
 
 
@@ -181,7 +181,7 @@ def _as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
     if token is not None and is_time and token.token_type is TokenType.STRING:
         return AsOf(timestamp=reader.text[token.start : token.end + 1]), token.end + 1
     raise errors.UnsupportedStatementError(
-        f"{shown(shown_text)}: write VERSION AS OF an epoch, or TIMESTAMP AS OF a timestamp in "
+        f"{excerpt(shown_text)}: write VERSION AS OF an epoch, or TIMESTAMP AS OF a timestamp in "
         "quotes"
     )
 

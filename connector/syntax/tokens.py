@@ -16,7 +16,7 @@ from relstate.storage import errors, syntax
 
 _PUNCTUATION = re.compile(r"\W+")
 
-shown = syntax.shown
+excerpt = syntax.excerpt
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -31,7 +31,7 @@ def tokens_of(text: str) -> list[Token]:
     try:
         tokens = syntax.tokenize(text)
     except SqlglotError as error:
-        raise unreadable(text, error) from None
+        raise unreadable_error(text, error) from None
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -43,10 +43,10 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-def unreadable(text: str, error: SqlglotError) -> errors.UnsupportedStatementError:
+def unreadable_error(text: str, error: SqlglotError) -> errors.UnsupportedStatementError:
     """Return the error for a statement that sqlglot did not read."""
-    reason = syntax.read_error(error)
-    return errors.UnsupportedStatementError(f"cannot read {shown(text)}: {reason}")
+    reason = syntax.describe_read_error(error)
+    return errors.UnsupportedStatementError(f"cannot read {excerpt(text)}: {reason}")
 
 
 def quoted(name: str) -> str:
@@ -89,7 +89,7 @@ class TokenReader:
         if token is not None and self.next_is("."):
             raise errors.UnsupportedStatementError(
                 f"{what} has one part, as a store has no catalogs or schemas; found "
-                f"{shown(self.text[token.start :])}"
+                f"{excerpt(self.text[token.start :])}"
             )
         return name
 
@@ -164,7 +164,7 @@ class TokenReader:
         """Return the text of some tokens; there must be one."""
         if not tokens:
             raise errors.UnsupportedStatementError(
-                f"incomplete list or missing expression in {shown(self.text)}"
+                f"incomplete list or missing expression in {excerpt(self.text)}"
             )
         return self.text[tokens[0].start : tokens[-1].end + 1]
 
@@ -176,9 +176,9 @@ class TokenReader:
     def unexpected(self, expected: str) -> errors.UnsupportedStatementError:
         """Return the error that says what was expected here, and what comes instead."""
         token = self.token
-        actual = "the end of the statement" if token is None else shown(self.text[token.start :])
+        actual = "the end of the statement" if token is None else excerpt(self.text[token.start :])
         return errors.UnsupportedStatementError(
-            f"expected {expected} but found {actual} in {shown(self.text)}"
+            f"expected {expected} but found {actual} in {excerpt(self.text)}"
         )
 
     def _words_ahead(self, words: Sequence[str]) -> int | None:

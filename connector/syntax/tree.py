@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from relstate.storage import syntax, types
 
-from .tokens import unreadable
+from .tokens import unreadable_error
 
 Tree: TypeAlias = syntax.Tree
 
@@ -31,7 +31,7 @@ def parse_expression(text: str) -> Tree:
     try:
         tree = syntax.parse_tokens(syntax.tokenize(select), select)
     except SqlglotError as error:
-        raise unreadable(text, error) from None
+        raise unreadable_error(text, error) from None
     expression: Tree = tree.expressions[0]
     return substituted(expression, _as_parts)
 
@@ -78,7 +78,7 @@ def is_star(tree: Tree) -> bool:
     return isinstance(inner, exp.Star)
 
 
-def bare(tree: Tree) -> Tree:
+def without_parentheses(tree: Tree) -> Tree:
     """Return an expression without parentheses around all of it."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -87,13 +87,13 @@ def bare(tree: Tree) -> Tree:
 
 def whole_number(tree: Tree) -> int | None:
     """Return the number that a literal is, in parentheses or not; None if it is anything else."""
-    tree = bare(tree)
+    tree = without_parentheses(tree)
     return int(tree.this) if isinstance(tree, exp.Literal) and tree.is_int else None
 
 
 def conjuncts(condition: Tree) -> Iterator[Tree]:
     """Yield the conditions all of which must hold, in their order."""
-    condition = bare(condition)
+    condition = without_parentheses(condition)
     if isinstance(condition, exp.And):
         yield from conjuncts(condition.this)
         yield from conjuncts(condition.expression)
@@ -106,7 +106,7 @@ def conjunction(conditions: Sequence[Tree]) -> Tree:
     return exp.and_(*(condition.copy() for condition in conditions), dialect=syntax.Dialect)
 
 
-def enclosed(tree: Tree) -> Tree:
+def as_operand(tree: Tree) -> Tree:
     """Return a copy of an expression that can stand for a column within another expression."""
     alone = exp.Column, exp.Literal, exp.Paren, exp.Func, exp.Boolean, exp.Null
     copied = tree.copy()
@@ -129,10 +129,10 @@ def substituted(tree: Tree, replacement: Callable[[Tree], Tree | None]) -> Tree:
 
 
 def with_fields(tree: Tree, names: Mapping[str, str]) -> Tree:
-    """Return a copy in which expressions are fields; ``names``: of the fields, by `meaning`."""
+    """Return a copy in which expressions are fields; ``names``: by their `comparable_text`."""
 
     def replacement(node: Tree) -> Tree | None:
-        name = None if isinstance(node, _NO_VALUES) else names.get(meaning(node))
+        name = None if isinstance(node, _NO_VALUES) else names.get(comparable_text(node))
         return None if name is None else column(name)
 
     return substituted(tree, replacement)
@@ -142,9 +142,9 @@ def with_fields(tree: Tree, names: Mapping[str, str]) -> Tree:
 _NO_VALUES = exp.Identifier, exp.Literal, exp.Ordered, exp.Var, exp.DataType, exp.Alias
 
 
-def meaning(tree: Tree) -> str:
+def comparable_text(tree: Tree) -> str:
     """Return a text that two expressions share if they differ in case and parentheses only."""
-    plain = bare(tree).copy()
+    plain = without_parentheses(tree).copy()
     for function in plain.find_all(exp.Anonymous):
         function.set("this", str(function.this).upper())
     return text_of(plain)

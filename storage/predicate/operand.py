@@ -21,7 +21,7 @@ from ..instant import Zone
 from ..schema import types as t
 from ..schema.ddl import parse_type
 from ..schema.schema import TableSchema
-from ..syntax import Tree, shown, text_of
+from ..syntax import Tree, excerpt, text_of
 from .condition import Path
 from .constant import NULL, Constant, cast, number_constant
 
@@ -42,14 +42,14 @@ class RefusalError(UnsupportedExpressionError):
 
 def refusal(node: Tree, reason: str) -> RefusalError:
     """Return the refusal of a part; ``reason`` follows "is"."""
-    return RefusalError(f"{shown(text_of(node))} is {reason}")
+    return RefusalError(f"{excerpt(text_of(node))} is {reason}")
 
 
 def refusal_about(node: Tree, error: UnsupportedExpressionError) -> RefusalError:
     """Return a refusal with the part it is about, unless it names a smaller one already."""
     if isinstance(error, RefusalError):
         return error
-    return RefusalError(f"{shown(text_of(node))}: {error}")
+    return RefusalError(f"{excerpt(text_of(node))}: {error}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,15 +46,15 @@ class Predicate:
         OptionError for an unknown time zone.
         """
         # sqlglot is loaded where a text is parsed; lookups and tasks never do.
-        from ..syntax import parse_condition, shown
+        from ..syntax import excerpt, parse_condition
 
         tree = parse_condition(text)
         try:
             return cls.bind(tree, schema, time_zone)
         except UnsupportedExpressionError as error:
-            raise UnsupportedExpressionError(f"in {shown(text)}: {error}") from None
+            raise UnsupportedExpressionError(f"in {excerpt(text)}: {error}") from None
         except SchemaMismatchError as error:
-            raise SchemaMismatchError(f"in {shown(text)}: {error}") from None
+            raise SchemaMismatchError(f"in {excerpt(text)}: {error}") from None
 
     @classmethod
     def bind(cls, tree: Tree, schema: TableSchema, time_zone: str) -> Predicate:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import describe_error
 from relstate.connector.syntax.parsed_query import ParsedQuery
-from relstate.connector.syntax.tokens import shown
+from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import text_of
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import StoreState, errors, types
@@ -71,13 +71,13 @@ class Analysis:
             is_equivalent = False
         if not is_equivalent:
             raise errors.UnsupportedStatementError(
-                f"relstate does not read {shown(query.text)} as Spark does, but as "
+                f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write it in a simpler way"
             )
         plan: Any = getattr(original, "_jdf", None)
         if plan is not None and not plan.queryExecution().analyzed().deterministic():
             raise errors.UnsupportedStatementError(
-                f"{shown(query.text)} is not deterministic: a view must follow from its rows"
+                f"{excerpt(query.text)} is not deterministic: a view must follow from its rows"
             )
         return fields_of(original.schema)
 
@@ -107,7 +107,7 @@ class Analysis:
             raise ValueError(describe_error(error)) from None
         plan: Any = getattr(frame, "_jdf", None)
         if plan is not None and not plan.queryExecution().analyzed().deterministic():
-            raise ValueError(f"{shown(', '.join(expressions))} is not deterministic")
+            raise ValueError(f"{excerpt(', '.join(expressions))} is not deterministic")
         return data_types
 
     def is_same(self, fields: Sequence[types.Field], left: str, right: str) -> bool:

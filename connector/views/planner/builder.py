@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from relstate.connector.syntax.tree import (
     Tree,
-    bare,
     cast_text,
     columns_of,
+    comparable_text,
     conjunction,
     is_column,
-    meaning,
     text_of,
+    without_parentheses,
 )
 from relstate.storage import types
 
@@ -129,14 +129,14 @@ class Builder:
         field_names: dict[str, str] = {}
         new_fields: list[tuple[str, str]] = []
         for expression, title in zip(expressions, names, strict=True):
-            key = meaning(expression)
+            key = comparable_text(expression)
             if key not in field_names:
                 field_names[key] = (
                     expression.name if is_column(expression) else self._unique_name(title)
                 )
                 if not is_column(expression):
                     new_fields.append((field_names[key], text_of(expression)))
-        fields = tuple(field_names[meaning(expression)] for expression in expressions)
+        fields = tuple(field_names[comparable_text(expression)] for expression in expressions)
         return (self._project(node, new_fields) if new_fields else node), fields
 
     def with_constant(self, node: Node, title: str) -> tuple[Node, str]:
@@ -196,7 +196,7 @@ def pass_through_output(input_field: types.Field, name: str | None = None) -> Ou
 
 def field_title(tree: Tree) -> str:
     """Return a name for a field that holds an expression, from the fields that it reads."""
-    tree = bare(tree)
+    tree = without_parentheses(tree)
     return tree.name if is_column(tree) else "_".join(sorted(columns_of(tree)))[:30] or "value"
 
 

@@ -13,13 +13,13 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
-    bare,
     column,
+    comparable_text,
     conjuncts,
     is_star,
-    meaning,
     text_of,
     whole_number,
+    without_parentheses,
 )
 
 from .expressions import unsupported_error
@@ -60,7 +60,7 @@ def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
             raise unsupported_error("several names for one expression", "give it one", expression)
         resolved = Scope(scope.items, alias_values(columns)).resolve(value)
         # Remove parentheses, so that ORDER BY 1 sees that a SELECT column is a constant.
-        columns.append(SelectColumn(_column_name(expression), bare(resolved)))
+        columns.append(SelectColumn(_column_name(expression), without_parentheses(resolved)))
     return columns
 
 
@@ -76,7 +76,7 @@ def alias_values(columns: Sequence[SelectColumn]) -> dict[str, Tree]:
     ambiguous = set()
     for select_column in columns:
         name = (select_column.name or "").lower()
-        if name in values and meaning(values[name]) != meaning(select_column.value):
+        if name in values and comparable_text(values[name]) != comparable_text(select_column.value):
             ambiguous.add(name)
         values[name] = select_column.value
     return {name: value for name, value in values.items() if name and name not in ambiguous}
@@ -101,7 +101,11 @@ def _check_one_meaning(clause: Tree, scope: Scope) -> None:
     for reference in clause.find_all(exp.Column):
         alias = scope.aliases.get(reference.name.lower())
         item = None if alias is None or reference.table else scope.item(reference.name)
-        if alias is not None and item is not None and meaning(alias) != meaning(column(item.field)):
+        if (
+            alias is not None
+            and item is not None
+            and comparable_text(alias) != comparable_text(column(item.field))
+        ):
             raise unsupported_error(
                 "a name in QUALIFY, after HAVING, that is a column and an alias",
                 "Spark may take it for either; give the alias another name",
@@ -141,7 +145,7 @@ def group_expressions(
             )
         else:
             value = scope.resolve(expression)
-        group.append(bare(value))
+        group.append(without_parentheses(value))
     return group
 
 
@@ -158,7 +162,7 @@ def order_keys(
             raise unsupported_error("ORDER BY ALL", "name the columns", clause)
         position = whole_number(value)
         resolved = scope.resolve(value) if position is None else columns[position - 1].value
-        keys.append((bare(resolved), descending, nulls_first))
+        keys.append((without_parentheses(resolved), descending, nulls_first))
     return keys
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tokens import shown
+from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import Tree, parse_expression, substituted, text_of
 from relstate.storage import errors, types
 
@@ -150,7 +150,7 @@ def unsupported_error(
     construct: str, reason: str, node: Tree | None = None
 ) -> errors.UnsupportedStatementError:
     """Return the error that says what a view cannot have, where, and why."""
-    location = "" if node is None else f" at {shown(text_of(node))}"
+    location = "" if node is None else f" at {excerpt(text_of(node))}"
     return errors.UnsupportedStatementError(f"a view cannot have {construct}{location}: {reason}")
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from relstate.connector.syntax.parsed_query import ParsedQuery
-from relstate.connector.syntax.tokens import shown
+from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import Tree, column, conjuncts, text_of
 from relstate.storage import types
 
@@ -201,7 +201,7 @@ def _check_input(tree: Tree) -> None:
     for argument, clause_name in clause_names.items():
         if tree.args.get(argument):
             raise unsupported_error(
-                clause_name, f"a view follows whole tables; found {shown(text_of(tree))}"
+                clause_name, f"a view follows whole tables; found {excerpt(text_of(tree))}"
             )
 
 

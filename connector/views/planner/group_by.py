@@ -13,13 +13,13 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
-    bare,
+    as_operand,
     columns_of,
-    enclosed,
-    meaning,
+    comparable_text,
     parse_expression,
     text_of,
     with_fields,
+    without_parentheses,
 )
 from relstate.storage import types
 
@@ -56,12 +56,12 @@ def plan_aggregate(
     builder: Builder, node: Node, group: Sequence[Tree], expressions: Sequence[Tree]
 ) -> tuple[Node, list[Tree]]:
     """Return the aggregate for expressions, and the expressions over its fields."""
-    calls = {meaning(call): call for tree in expressions for call in _find_calls(tree)}
+    calls = {comparable_text(call): call for tree in expressions for call in _find_calls(tree)}
     parsed_calls = [_parse_call(call) for call in calls.values()]
     node, groups = _compute_groups(builder, node, group)
     node, output_calls = _compute_calls(builder, node, parsed_calls)
     results = {key: call.output.name for key, call in zip(calls, output_calls, strict=True)}
-    keys = {meaning(tree): name for tree, name in zip(group, groups, strict=True)}
+    keys = {comparable_text(tree): name for tree, name in zip(group, groups, strict=True)}
     distinct_groups = tuple(dict.fromkeys(groups))
     if not group:
         node, all_rows = builder.with_constant(node, "all_rows")
@@ -107,12 +107,12 @@ def _compute_calls(
         if argument is not None
     ]
     node, names = builder.compute(node, inputs, [field_title(tree) for tree in inputs])
-    fields = {meaning(tree): name for tree, name in zip(inputs, names, strict=True)}
+    fields = {comparable_text(tree): name for tree, name in zip(inputs, names, strict=True)}
     resolved_calls = [
         (
             parsed_call,
-            None if parsed_call.argument is None else fields[meaning(parsed_call.argument)],
-            None if parsed_call.filter is None else fields[meaning(parsed_call.filter)],
+            None if parsed_call.argument is None else fields[comparable_text(parsed_call.argument)],
+            None if parsed_call.filter is None else fields[comparable_text(parsed_call.filter)],
         )
         for parsed_call in parsed_calls
     ]
@@ -178,7 +178,7 @@ def _parse_call(call: Tree) -> _ParsedCall:
     arguments += call.expressions
     title = (
         str(function)
-        if isinstance(bare(arguments[0]), exp.Star)
+        if isinstance(without_parentheses(arguments[0]), exp.Star)
         else (f"{function}_{field_title(arguments[0])}")
     )
     argument = _parse_argument(function, arguments, is_distinct)
@@ -190,7 +190,7 @@ def _parse_call(call: Tree) -> _ParsedCall:
 def _parse_argument(
     function: Function, arguments: Sequence[Tree], is_distinct: bool
 ) -> Tree | None:
-    value = bare(arguments[0])
+    value = without_parentheses(arguments[0])
     if len(arguments) > 1:
         if function is not Function.COUNT:
             raise unsupported_error(
@@ -213,7 +213,9 @@ def _parse_argument(
 
 def _combine_arguments(arguments: Sequence[Tree], is_distinct: bool) -> Tree:
     """Return a value that is NULL if any argument is, and otherwise identifies the arguments."""
-    is_valid = " AND ".join(f"{text_of(enclosed(argument))} IS NOT NULL" for argument in arguments)
+    is_valid = " AND ".join(
+        f"{text_of(as_operand(argument))} IS NOT NULL" for argument in arguments
+    )
     parts = ", ".join(
         f"'c{number}', {text_of(argument)}" for number, argument in enumerate(arguments)
     )
@@ -224,7 +226,7 @@ def _combine_arguments(arguments: Sequence[Tree], is_distinct: bool) -> Tree:
 def find_windows(expressions: list[Tree]) -> list[Tree]:
     """Return the windows in expressions, each once."""
     windows = {
-        meaning(window): window
+        comparable_text(window): window
         for expression in expressions
         for window in expression.find_all(exp.Window)
     }

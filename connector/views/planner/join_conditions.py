@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tree import Tree, bare, column, conjunction, is_column, text_of
+from relstate.connector.syntax.tree import (
+    Tree,
+    column,
+    conjunction,
+    is_column,
+    text_of,
+    without_parentheses,
+)
 from relstate.storage import types
 
 from ..plan.join import Join, JoinKey, JoinKind
@@ -76,11 +83,11 @@ _RIGHT_FIRST = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
 
 def _find_equality(condition: Tree, left: Node, right: Node) -> _Equality | None:
-    condition = bare(condition)
+    condition = without_parentheses(condition)
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
         return None
     is_null_safe = isinstance(condition, exp.NullSafeEQ)
-    first, second = bare(condition.this), bare(condition.expression)
+    first, second = without_parentheses(condition.this), without_parentheses(condition.expression)
     if reads_only(left.names, first) and reads_only(right.names, second):
         return _Equality(first, second, is_null_safe)
     if reads_only(right.names, first) and reads_only(left.names, second):

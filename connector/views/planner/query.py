@@ -21,13 +21,13 @@ from sqlglot import exp
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tree import (
     Tree,
-    bare,
     cast_text,
     column,
     columns_of,
+    comparable_text,
     is_column,
-    meaning,
     with_fields,
+    without_parentheses,
 )
 from relstate.storage import errors, types
 
@@ -225,7 +225,7 @@ class QueryPlanner:
             names = (
                 column.name
                 for column, value in zip(columns, clauses.select, strict=True)
-                if bare(value) is window
+                if without_parentheses(value) is window
             )
             title = next(names, None) or "place"
             node, field = plan_rank(self._builder, node, window, title)
@@ -290,7 +290,7 @@ class QueryPlanner:
 def _replace_values(expression: Tree, values: Sequence[Tree], fields: Sequence[str]) -> Tree:
     """Return an expression in which fields replace values."""
     names = {
-        meaning(value): name
+        comparable_text(value): name
         for value, name in zip(values, fields, strict=True)
         if isinstance(value, exp.Window) or (columns_of(value) and not is_column(value))
     }

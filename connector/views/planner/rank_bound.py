@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tree import Tree, bare, is_column, whole_number
+from relstate.connector.syntax.tree import Tree, is_column, whole_number, without_parentheses
 
 from ..plan.node import Node
 from ..plan.stateless import Filter, Project
@@ -60,7 +60,7 @@ def _narrow_rank(node: Node, name: str, low: int, high: int) -> Node | None:
 
 def _allowed_positions(condition: Tree) -> tuple[str, int, int] | None:
     """Return (field, first position, last position) that a condition allows, counted from 1."""
-    condition = bare(condition)
+    condition = without_parentheses(condition)
     if isinstance(condition, exp.Between):
         low, high = whole_number(condition.args["low"]), whole_number(condition.args["high"])
         if is_column(condition.this) and low is not None and high is not None:
@@ -69,10 +69,10 @@ def _allowed_positions(condition: Tree) -> tuple[str, int, int] | None:
     operator, left, right = type(condition), condition.this, condition.args.get("expression")
     if operator not in _FLIPPED or right is None:
         return None
-    if is_column(bare(right)):
+    if is_column(without_parentheses(right)):
         operator, left, right = _FLIPPED[operator], right, left
     number = whole_number(right)
-    if number is None or not is_column(bare(left)):
+    if number is None or not is_column(without_parentheses(left)):
         return None
     ranges: dict[type[Tree], tuple[int, int]] = {
         exp.LT: (1, number - 1),
@@ -81,4 +81,4 @@ def _allowed_positions(condition: Tree) -> tuple[str, int, int] | None:
         exp.GT: (number + 1, UNBOUNDED),
         exp.GTE: (number, UNBOUNDED),
     }
-    return (bare(left).name, *ranges[operator])
+    return (without_parentheses(left).name, *ranges[operator])

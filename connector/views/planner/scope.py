@@ -16,13 +16,13 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
+    as_operand,
     column,
     columns_of,
+    comparable_text,
     conjuncts,
-    enclosed,
     is_column,
     is_star,
-    meaning,
     substituted,
     with_parts,
 )
@@ -125,13 +125,13 @@ class Scope:
         if alias is not None and alias_wins:
             if len(parts) > 1 and self._matching_items(parts[1], parts[0]):
                 raise unsupported_error("an ambiguous column", "give the alias another name", node)
-            return with_parts(enclosed(alias), parts[1:])
+            return with_parts(as_operand(alias), parts[1:])
         if len(parts) > 1 and (matches := self._matching_items(parts[1], parts[0])):
             return with_parts(self._only_column(matches, node), parts[2:])
         if matches := self._matching_items(parts[0], None):
             return with_parts(self._only_column(matches, node), parts[1:])
         if alias is not None:
-            return with_parts(enclosed(alias), parts[1:])
+            return with_parts(as_operand(alias), parts[1:])
         raise unsupported_error("an unknown column", "no table in FROM has it", node)
 
     def _matching_items(self, name: str, qualifier: str | None) -> tuple[Item, ...]:
@@ -247,7 +247,7 @@ class _HavingScope:
 
         Spark finds ``b + a`` in ``GROUP BY a + b``.
         """
-        if (match := self._by_meaning.get(meaning(value))) is not None:
+        if (match := self._by_meaning.get(comparable_text(value))) is not None:
             return match
         if _has_aggregate(value):
             return None
@@ -259,7 +259,7 @@ class _HavingScope:
 
     @cached_property
     def _by_meaning(self) -> dict[str, Tree]:
-        return {meaning(value): value for value in reversed(self.grouped)}
+        return {comparable_text(value): value for value in reversed(self.grouped)}
 
     @cached_property
     def _grouped_expressions(self) -> list[Tree]:

@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
+    as_operand,
     columns_of,
     conjunction,
-    enclosed,
     parse_expression,
     substituted,
     text_of,
@@ -99,6 +99,6 @@ def _inline_columns(tree: Tree, inner_outputs: dict[str, Output]) -> str:
     def replacement(node: Tree) -> Tree | None:
         if not isinstance(node, exp.Column):
             return None
-        return enclosed(parse_expression(inner_outputs[node.name].expression))
+        return as_operand(parse_expression(inner_outputs[node.name].expression))
 
     return text_of(substituted(tree, replacement))

@@ -10,9 +10,9 @@ import pytest
 from relstate.connector.syntax.tree import (
     cast_text,
     columns_of,
+    comparable_text,
     conjunction,
     conjuncts,
-    meaning,
     parse_expression,
     text_of,
 )  # fmt: skip
@@ -115,5 +115,7 @@ def test_conditions_are_taken_apart_and_put_together() -> None:
 
 def test_the_case_of_a_function_means_nothing_and_that_of_a_text_does() -> None:
     """GROUP BY upper(g) equals UPPER(g), but 'a' is not 'A'."""
-    assert meaning(parse_expression("(upper(g))")) == meaning(parse_expression("UPPER(g)"))
-    assert meaning(parse_expression("'a'")) != meaning(parse_expression("'A'"))
+    assert comparable_text(parse_expression("(upper(g))")) == comparable_text(
+        parse_expression("UPPER(g)")
+    )
+    assert comparable_text(parse_expression("'a'")) != comparable_text(parse_expression("'A'"))
