@@ -16,10 +16,7 @@ from .errors import SchemaError
 from .log.entry import TableDefinition
 from .schema import types as t
 from .schema.arrow import arrow_schema
-from .schema.schema import Column
-
-# On disk: two bytes of every value hold the schema's version. Never raise it.
-MAX_VERSION = 0xFFFF
+from .schema.schema import MAX_VERSION, Column
 
 _WHOLE_DIGITS = {t.TinyInt: 3, t.SmallInt: 5, t.Int: 10, t.BigInt: 19}
 _WIDER: dict[type[t.DataType], tuple[type[t.DataType], ...]] = {
@@ -80,12 +77,15 @@ def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableD
 
 
 def with_column_renamed(definition: TableDefinition, name: str, new: str) -> TableDefinition:
-    """Return the definition with another name for a column. SchemaError if it is taken."""
+    """Return the definition with another name for a column. SchemaError if it cannot have it."""
+    t.check_text("the name of a column", new)
     column = definition.schema.column(name)
     taken = {
         sibling.name.lower() for sibling in definition.schema.columns if sibling.id != column.id
     }
-    if not new or new.lower() in taken:
+    if not new:
+        raise SchemaError(f"the column {column.name!r} needs a name")
+    if new.lower() in taken:
         raise SchemaError(f"the column {column.name!r} cannot be named {new!r}: the name is taken")
     return _evolved(definition, _with_column(definition, replace(column, name=new)))
 
@@ -116,8 +116,11 @@ def with_column_widened(
 def with_comment(definition: TableDefinition, name: str, comment: str | None) -> TableDefinition:
     """Return the definition with another comment on a column, None for no comment.
 
-    The schema keeps its version: a comment changes no row. SchemaError for an unknown column.
+    The schema keeps its version: a comment changes no row. SchemaError for an unknown column, or a
+    comment that is not text.
     """
+    if comment is not None:
+        t.check_text("the comment of a column", comment)
     schema = definition.schema
     column = replace(schema.column(name), comment=comment)
     return replace(definition, schema=replace(schema, columns=_with_column(definition, column)))

@@ -207,8 +207,12 @@ def new_table(
 
 
 def fields_from(columns: str | pa.Schema) -> tuple[Field, ...]:
-    """Return the fields that Spark DDL or an Arrow schema describes."""
-    return parse_columns(columns) if isinstance(columns, str) else fields_of(columns)
+    """Return the fields that Spark DDL or an Arrow schema describes. SchemaError for others."""
+    if isinstance(columns, str):
+        return parse_columns(columns)
+    if not isinstance(columns, pa.Schema):
+        raise SchemaError(f"columns are Spark DDL or a pyarrow.Schema, not {columns!r:.100}")
+    return fields_of(columns)
 
 
 def _check_storable(table: NewTable) -> None:

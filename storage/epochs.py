@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from operator import index
 
-from relstate.vnode import MAX_VNODE_COUNT
+from relstate.vnode import DEFAULT_SHARDS, MAX_VNODE_COUNT
 
 from .environment import Environment, environment_of
 from .errors import ClosedError, OptionError, StoreExistsError
-from .instant import micros_of
+from .instant import micros_of, seconds_of
 from .log.entry import Entry, SegmentRecord, Settings
 from .log.log import Log
 from .log.proposal import Proposal
@@ -47,14 +47,13 @@ class Epochs:
         environment: Environment,
         *,
         vnode_count: int,
-        shards: int,
+        shards: int | None,
         retention: int,
         exist_ok: bool,
     ) -> Epochs:
         """Create an empty store and open it: see `Store.create`."""
-        _check_settings(vnode_count, shards, retention)
+        settings = _new_settings(environment.random_id(), vnode_count, shards, retention)
         log = Log(environment)
-        settings = Settings(environment.random_id(), vnode_count, shards, retention)
         try:
             state = log.create(settings)
             keep_reserve(environment)
@@ -161,10 +160,11 @@ def epoch_number(epoch: object) -> int:
     raise OptionError(f"an epoch is an integer, not {epoch!r}; store.epoch is the latest")
 
 
-def _check_settings(vnode_count: int, shards: int, retention: int) -> None:
-    if not 1 <= vnode_count <= MAX_VNODE_COUNT:
-        raise OptionError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count}")
-    if not 1 <= shards <= vnode_count:
-        raise OptionError(f"shards must be 1 to vnode_count ({vnode_count}), not {shards}")
-    if retention < 0:
-        raise OptionError(f"retention is in seconds and cannot be negative: {retention}")
+def _new_settings(store_id: str, vnode_count: int, shards: int | None, retention: int) -> Settings:
+    """Return the settings of a new store; ``shards``: None for the default. OptionError."""
+    if type(vnode_count) is not int or not 1 <= vnode_count <= MAX_VNODE_COUNT:
+        raise OptionError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count!r}")
+    shards = min(DEFAULT_SHARDS, vnode_count) if shards is None else shards
+    if type(shards) is not int or not 1 <= shards <= vnode_count:
+        raise OptionError(f"shards must be 1 to vnode_count ({vnode_count}), not {shards!r}")
+    return Settings(store_id, vnode_count, shards, seconds_of("retention", retention))

@@ -21,6 +21,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from .errors import OptionError, UnsupportedExpressionError
 
 MICROSECONDS_PER_DAY = 86_400_000_000
+# A thousand years, the longest duration that is taken: before the year 1 there is no datetime.
+MOST_SECONDS = 1000 * 365 * 24 * 3600
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _LOCAL_EPOCH = datetime.datetime(1970, 1, 1)
@@ -57,8 +59,22 @@ def moment_of(time: int) -> datetime.datetime:
     return _EPOCH + time * _MICROSECOND
 
 
+def seconds_of(name: str, seconds: int) -> int:
+    """Return a duration unchanged. OptionError unless it is a whole number of seconds.
+
+    ``name``: that of the argument, for the message.
+    """
+    if type(seconds) is not int or not 0 <= seconds <= MOST_SECONDS:
+        raise OptionError(
+            f"{name} is a whole number of seconds from 0 to {MOST_SECONDS}, not {seconds!r}"
+        )
+    return seconds
+
+
 def micros_of(time: datetime.datetime) -> int:
     """Return a time in microseconds since 1970. OptionError if it has no time zone."""
+    if not isinstance(time, datetime.datetime):
+        raise OptionError(f"a time is a datetime with a time zone, not {time!r}")
     if time.tzinfo is None:
         raise OptionError(f"{time.isoformat()} has no time zone, so it is not an instant; add one")
     return (time - _EPOCH) // _MICROSECOND
@@ -95,9 +111,15 @@ class Zone:
 UTC = Zone("UTC", 0)
 
 
-@cache
 def zone_of(name: str) -> Zone:
     """Return the zone of a name. OptionError if there is none."""
+    if not isinstance(name, str):
+        raise OptionError(f"a time zone is named by text, not by {name!r}")
+    return _zone_of(name)
+
+
+@cache
+def _zone_of(name: str) -> Zone:
     if name.upper() in _UTC_NAMES:
         return UTC
     match = _OFFSET.fullmatch(name)

@@ -13,7 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from relstate.vnode import DEFAULT_SHARDS, DEFAULT_VNODE_COUNT, VnodeMapping
+from relstate.vnode import DEFAULT_VNODE_COUNT, VnodeMapping
 
 from . import alteration
 from .catalog import Catalog, fields_from, new_table
@@ -72,7 +72,6 @@ class Store:
         ``retention``: seconds for which older epochs stay readable. ``exist_ok``: open a store
         that is there already, whatever its settings. OptionError, StoreExistsError, NotAStoreError.
         """
-        shards = min(DEFAULT_SHARDS, vnode_count) if shards is None else shards
         epochs = Epochs.create(
             environment or environment_of(path),
             vnode_count=vnode_count,
@@ -423,19 +422,26 @@ class Store:
         return write_rows(self._epochs, table, keys, kind=Kind.DELETE)
 
     def segment_writer(self) -> SegmentWriter:
-        """Return a writer of segments for this store."""
+        """Return a writer of segments for this store.
+
+        An error in its ``with`` block removes the segments: commit them after the block.
+        """
         return self._epochs.segment_writer()
 
     def commit(self, proposal: Proposal) -> CommitResult:
         """Commit a proposal: see `transaction.commit`.
 
         AppendOnlyError if it would change a row of an append-only table, or adds a row with a key
-        that the table has already.
+        that the table has already. After UnknownOutcomeError the commit may have happened: its
+        segments must not be discarded.
         """
         return self._epochs.commit(proposal)
 
     def discard(self, segments: Sequence[SegmentRecord]) -> None:
-        """Remove the segments of a commit that was refused: no commit names them."""
+        """Remove segments that no commit names: theirs was refused, by an error that says so.
+
+        After UnknownOutcomeError leave them to `vacuum`.
+        """
         self._epochs.discard(segments)
 
     # Maintenance
@@ -493,7 +499,7 @@ class Store:
         """Remove the files that no epoch of the last ``retention`` seconds needs.
 
         By default the store's own retention; older epochs can no longer be read. ``dry_run``: only
-        report what would be removed. OptionError for a negative retention.
+        report what would be removed. OptionError for a retention that is not a whole number.
         """
         newest, report = vacuum(self._epochs.log, self.state, retention, dry_run=dry_run)
         self._epochs.advance(newest)
@@ -505,12 +511,15 @@ class Store:
         *,
         expect_epoch: int | None = None,
     ) -> Report:
-        """Verify everything and return what is wrong: see `check.check`. Raises only ClosedError.
+        """Verify everything and return what is wrong: see `check.check`.
+
+        Raises ClosedError, and OptionError for an ``expect_epoch`` that is not a number.
 
         ``progress`` takes the segments done, and how many there are. ``expect_epoch``: an epoch
         that was committed; that its entry is missing from the end of the log nothing else shows.
         """
         self._epochs.check_open()
+        expect_epoch = None if expect_epoch is None else epoch_number(expect_epoch)
         try:
             state = self.state
         except RelstateError as error:

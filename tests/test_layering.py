@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -33,7 +34,8 @@ SPARKLESS = (
 LMDB_FILE = "storage/segment/segment.py"
 # What a store is made of has one door. What the command line finds around its own process (Spark
 # starts programs by it) is no part of a store, and has another.
-DOORS = ("storage/environment.py", "connector/cli/surroundings.py")
+ENVIRONMENT_FILE = "storage/environment.py"
+DOORS = (ENVIRONMENT_FILE, "connector/cli/surroundings.py")
 
 # What the packages are made of, the lowest first: a file imports from its own floor or from those
 # below. A file that is in none by name is on the floor of its folder. A package's own __init__ is
@@ -138,6 +140,11 @@ def test_files_clock_and_chance_have_one_door() -> None:
     assert found_in(product_sources(), side_doors) == []
 
 
+def test_one_function_decides_which_environment_a_path_has() -> None:
+    """Another kind of environment is added in one place."""
+    assert found_in(product_sources(), chosen_environments) == []
+
+
 def test_packages_are_imported_by_their_installed_names() -> None:
     """``import storage`` works from the root and gives second, unequal classes."""
     assert found_in(product_sources() + program_sources(), bare_imports) == []
@@ -200,6 +207,9 @@ def test_the_public_face_is_light() -> None:
         ("side_doors", "vnode/hash.py", "from datetime import datetime as d\nd.now()"),
         ("side_doors", "vnode/hash.py", "import datetime\ndatetime.date.today()"),
         ("side_doors", "storage/log.py", "import pyarrow as pa\npa.memory_map('x')"),
+        ("chosen_environments", "storage/store.py", "from .environment import LocalEnvironment"),
+        ("chosen_environments", "storage/x.py", "from . import x\nx.LocalEnvironment('y')"),
+        ("chosen_environments", "storage/environment.py", "def f(x):\n    LocalEnvironment(x)"),
         ("bare_imports", "tests/test_x.py", "import storage"),
         ("bare_imports", "examples/x.py", "from vnode.hash import xxhash64"),
         ("bare_imports", "connector/sink.py", "import connector.source"),
@@ -222,6 +232,10 @@ def test_the_checks_see_what_they_forbid(check: str, path: str, text: str) -> No
         ("package/pyspark_relstate/__init__.py", "from relstate.connector import Source"),
         ("storage/segment/segment.py", "import lmdb"),
         ("storage/environment.py", "import os, time\nos.open('x'); time.time()"),
+        (
+            "storage/environment.py",
+            "class LocalEnvironment:\n    pass\ndef environment_of(x):\n    LocalEnvironment(x)",
+        ),
         ("connector/cli/surroundings.py", "import os, subprocess\nos.environ; subprocess.run"),
         ("storage/log.py", "import os\nos.getpid(); os.fspath('x')"),
         ("storage/log.py", "from pathlib import PurePosixPath"),
@@ -247,6 +261,7 @@ def test_the_checks_let_pass_what_is_right(path: str, text: str) -> None:
         misplaced_spark,
         misplaced_lmdb,
         side_doors,
+        chosen_environments,
     )
     for check in (*checks, bare_imports, excess_lines):
         assert found_in([Source(path, text)], check) == []
@@ -349,6 +364,20 @@ def side_doors(source: Source) -> Iterator[Finding]:
     for imported in imports_of(source):
         if imported.name is None and imported.module in ("time", "random", "uuid", "secrets"):
             yield f"imports {imported.module}", imported.line
+
+
+def chosen_environments(source: Source) -> Iterator[Finding]:
+    """Find what names `LocalEnvironment`, except in `environment_of`."""
+    allowed: set[ast.AST] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "environment_of":
+            allowed |= set(ast.walk(node)) if source.path == ENVIRONMENT_FILE else set()
+    for node in ast.walk(source.tree):
+        names = [getattr(node, "id", None), getattr(node, "attr", None)]
+        if isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+        if "LocalEnvironment" in names and node not in allowed:
+            yield "names LocalEnvironment instead of calling environment_of", node.lineno
 
 
 def bare_imports(source: Source) -> Iterator[Finding]:

@@ -35,9 +35,19 @@ _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 RESERVED_PREFIX = "__internal_"
 
 
+def lower_name(name: str) -> str:
+    """Return the name of a table in lower case, as names are compared.
+
+    TableNameError for what is not text.
+    """
+    if not isinstance(name, str):
+        raise TableNameError(f"the name of a table is text, not {name!r}")
+    return name.lower()
+
+
 def check_table_name(name: str) -> None:
     """Raise TableNameError unless a user may give a table this name."""
-    if not _TABLE_NAME.fullmatch(name):
+    if not _TABLE_NAME.fullmatch(lower_name(name)):
         raise TableNameError(
             f"{name!r} is not a table name: use letters, digits and _, no digit first, at most 128 "
             "characters"

@@ -29,6 +29,7 @@ from .entry import (
     TableDefinition,
     Transaction,
     check_record,
+    lower_name,
     malformed_error,
 )
 from .frame import canonical, parse
@@ -183,11 +184,11 @@ class StoreState:
             )
 
     def table(self, name: str) -> CatalogTable:
-        """Return a table by its name, whatever its case. TableNotFoundError if there is none.
+        """Return a table by its name, whatever its case. A view's table has the view's name.
 
-        A view's table has the view's name.
+        TableNotFoundError if there is none, TableNameError for what is not text.
         """
-        table_id = self.table_ids.get(name.lower())
+        table_id = self.table_ids.get(lower_name(name))
         if table_id is None:
             known = ", ".join(sorted((*self.table_names(), *self.view_names()))) or "none"
             raise TableNotFoundError(
@@ -203,8 +204,11 @@ class StoreState:
         return self._names(self.tables.keys() - view_tables)
 
     def view(self, name: str) -> CatalogView:
-        """Return a view by its name, whatever its case. ViewNotFoundError if there is none."""
-        view = self.views.get(self.table_ids.get(name.lower(), 0))
+        """Return a view by its name, whatever its case.
+
+        ViewNotFoundError if there is none, TableNameError for what is not text.
+        """
+        view = self.views.get(self.table_ids.get(lower_name(name), 0))
         if view is None:
             known = ", ".join(self.view_names()) or "none"
             what = "it is a table" if name.lower() in self.table_ids else f"there are: {known}"

@@ -25,7 +25,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..environment import CLOCK_TOLERANCE, Environment
-from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError, OptionError
+from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError
+from ..instant import seconds_of
 from ..log.entry import Entry
 from ..log.log import Log
 from ..log.proposal import Proposal
@@ -78,13 +79,13 @@ def vacuum(
     """Remove files that no epoch of the last ``retention`` seconds needs, by default the store's.
 
     ``dry_run``: only report. Return the newest state known, and what was done. Epochs before the
-    oldest can no longer be read then; the oldest epoch never decreases. OptionError for a negative
-    retention; the errors of a commit, CorruptionError if the log is damaged: nothing was removed
-    then.
+    oldest can no longer be read then; the oldest epoch never decreases. OptionError for a
+    retention that is not a whole number; the errors of a commit, CorruptionError if the log is
+    damaged: nothing was removed then.
     """
-    retention = state.settings.retention if retention is None else retention
-    if retention < 0:
-        raise OptionError(f"retention is in seconds and cannot be negative: {retention}")
+    retention = seconds_of(
+        "retention", state.settings.retention if retention is None else retention
+    )
     for _ in range(_ATTEMPTS - 1):
         with suppress(ConflictError):
             return _vacuum(log, state, retention, dry_run)

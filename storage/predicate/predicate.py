@@ -48,6 +48,8 @@ class Predicate:
         # sqlglot is loaded where a text is parsed; lookups and tasks never do.
         from ..syntax import excerpt, parse_condition
 
+        if not isinstance(text, str):
+            raise UnsupportedExpressionError(f"a condition is SQL text, not {text!r:.100}")
         tree = parse_condition(text)
         try:
             return cls.bind(tree, schema, time_zone)

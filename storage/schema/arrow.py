@@ -70,14 +70,18 @@ def arrow_type(data_type: t.DataType) -> pa.DataType:
 
 
 def arrow_schema(fields: Iterable[t.Field]) -> pa.Schema:
-    """Return fields as an Arrow schema; errors as `arrow_type`."""
+    """Return fields as an Arrow schema; errors as `arrow_field`."""
     return pa.schema([arrow_field(field) for field in fields])
 
 
 def arrow_field(field: t.Field) -> pa.Field:
-    """Return a field as an Arrow field of the same name and nullability; errors as `arrow_type`."""
+    """Return a field as an Arrow field of the same name and nullability.
+
+    Errors as `arrow_type`, SchemaError for a name that is not text.
+    """
     if isinstance(field.type, t.Void) and not field.nullable:
         raise UnsupportedTypeError(f"{field} cannot be stored: VOID has no value but NULL")
+    t.check_text("the name of a column", field.name)
     return pa.field(field.name, arrow_type(field.type), nullable=field.nullable)
 
 

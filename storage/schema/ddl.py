@@ -61,6 +61,7 @@ def parse_type(text: str) -> t.DataType:
 
     SchemaError if the text is not DDL, UnsupportedTypeError for a type that is not known here.
     """
+    t.check_text("a data type", text)
     parser = _Parser(text)
     data_type = parser.data_type()
     parser.expect_end()
@@ -72,6 +73,7 @@ def parse_columns(text: str) -> tuple[t.Field, ...]:
 
     SchemaError if the text is not a list of columns, UnsupportedTypeError for an unknown type.
     """
+    t.check_text("a list of columns", text)
     parser = _Parser(text)
     fields = parser.separated(parser.field)
     parser.expect_end()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from ..errors import SchemaError
+from ..instant import MOST_SECONDS
 
 Merge = Literal["overwrite", "ignore", "partial"]
 MERGES = ("overwrite", "ignore", "partial")
@@ -39,13 +40,11 @@ class TableProperties:
     def __post_init__(self) -> None:
         if self.merge not in MERGES:
             raise SchemaError(f"merge is {self.merge!r}; it must be one of {', '.join(MERGES)}")
-        if self.ttl is not None and self.ttl <= 0:
-            raise SchemaError(f"ttl is in seconds and must be 1 or more, not {self.ttl}")
-        if self.tombstone_retention < 0:
-            raise SchemaError(
-                f"tombstone_retention is in seconds and cannot be negative: "
-                f"{self.tombstone_retention}"
-            )
+        if type(self.append_only) is not bool:
+            raise SchemaError(f"append_only is True or False, not {self.append_only!r}")
+        if self.ttl is not None:
+            _check_seconds("ttl", self.ttl, least=1)
+        _check_seconds("tombstone_retention", self.tombstone_retention, least=0)
 
     def check(self, key_ids: Sequence[int]) -> None:
         """SchemaError if the properties contradict each other or the key, given by column ids."""
@@ -93,6 +92,13 @@ class TableProperties:
             value["ttl"],
             value["append_only"],
             value["tombstone_retention"],
+        )
+
+
+def _check_seconds(name: str, seconds: object, least: int) -> None:
+    if type(seconds) is not int or not least <= seconds <= MOST_SECONDS:
+        raise SchemaError(
+            f"{name} is a whole number of seconds from {least} to {MOST_SECONDS}, not {seconds!r}"
         )
 
 

@@ -8,7 +8,7 @@ Does not know: the table's name, the store, bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from .batch import BatchShape
 from .type_json import from_json, to_json
 
 # On disk: 16 bits of every value are the version of the schema it was encoded under.
-_MAX_VERSION = 65_535
+MAX_VERSION = 0xFFFF
 _KEY_PART = re.compile(
     r"(?P<name>`(?:[^`]|``)+`|.+?)"
     r"(?:\s+(?P<order>asc|desc))?"
@@ -182,7 +182,7 @@ class TableSchema:
         return tuple(self._by_id[column_id] for column_id in self.distribution_key)
 
     def column(self, name: str) -> Column:
-        """Return the column of a name, in any case; SchemaError if there is none."""
+        """Return the column of a name, in any case; SchemaError if there is none, or no text."""
         return _find(name, self.columns)
 
     def check_schema(self, schema: pa.Schema) -> None:
@@ -238,7 +238,7 @@ class TableSchema:
         names = {column.name.lower() for column in self.columns}
         key_ids = [key.column_id for key in self.primary_key]
         is_possible = (
-            1 <= self.version <= _MAX_VERSION
+            1 <= self.version <= MAX_VERSION
             and len(set(ids)) == len(names) == len(ids) > 0
             and min(ids) >= 1
             and max(ids) < self.next_column_id
@@ -295,12 +295,17 @@ def _numbered(fields: Sequence[t.Field]) -> tuple[Column, ...]:
     return tuple(Column.of(number, field) for number, field in enumerate(fields, start=1))
 
 
-def name_list(what: str, names: Sequence[str]) -> Sequence[str]:
-    """Return a list of column names unchanged. SchemaError for a text, also a sequence of texts."""
+def name_list(what: str, names: Iterable[str]) -> Sequence[str]:
+    """Return column names as a list. SchemaError for anything else, also for one name alone."""
     if isinstance(names, str):
         raise SchemaError(
             f"{what}: expected a list of column names, found the text {names!r}; write [{names!r}]"
         )
+    if not isinstance(names, Iterable):
+        raise SchemaError(f"{what}: expected a list of column names, found {names!r}")
+    names = list(names)
+    for name in names:
+        t.check_text(f"{what}: a name", name)
     return names
 
 
@@ -327,6 +332,7 @@ def _key_column(part: str, columns: Sequence[Column]) -> KeyColumn:
 
 
 def _find(name: str, columns: Sequence[Column]) -> Column:
+    t.check_text("the name of a column", name)
     for column in columns:
         if column.name.lower() == name.lower():
             return column

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..errors import UnsupportedTypeError
+from ..errors import SchemaError, UnsupportedTypeError
 
 MAX_DECIMAL_PRECISION = 38
 MAX_TIME_PRECISION = 9
@@ -29,7 +29,19 @@ DEFAULT_COLLATION = "UTF8_BINARY"
 DAY_TIME_UNITS = ("day", "hour", "minute", "second")
 YEAR_MONTH_UNITS = ("year", "month")
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_text(what: str, text: object) -> None:
+    """Raise SchemaError unless a value is text that has an encoding: without half characters.
+
+    ``what``: what it is, for the message: "the name of a column".
+    """
+    if not isinstance(text, str):
+        raise SchemaError(f"{what} is text, not {text!r}")
+    if not text.isascii() and _SURROGATE.search(text):
+        raise SchemaError(f"{what}, {text!r}, has a half of a character: write whole ones")
 
 
 def quoted(name: str) -> str:

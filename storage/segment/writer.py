@@ -29,7 +29,7 @@ from ..codec.ragged import (
     parts_of,
 )
 from ..environment import Environment
-from ..errors import StorageError
+from ..errors import StorageError, UnknownOutcomeError
 from ..log.entry import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
 from .key import EXPIRES, Kind
@@ -48,7 +48,8 @@ class SegmentWriter:
     """Sorts entries of any tables into segments. For one thread.
 
     A context manager: what was written is removed if the block ends with an error, or without
-    `finish`.
+    `finish`. So commit after the block. Segments whose commit may have happened
+    (UnknownOutcomeError) are not removed.
     """
 
     def __init__(
@@ -82,7 +83,8 @@ class SegmentWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None or not self._is_finished:
+        may_be_committed = self._is_finished and isinstance(error, UnknownOutcomeError)
+        if not may_be_committed and (error is not None or not self._is_finished):
             self._remove_segments()
 
     def add(self, keys: Bytes, values: Bytes) -> None:

@@ -122,7 +122,7 @@ def test_a_ttl_must_be_seconds_to_come(store: Store, ttl: int) -> None:
     with pytest.raises(ValueRangeError, match="a TTL is in seconds"):
         store.write("t", rows(k1="a"), ttls=pa.array([ttl]))
     if ttl < 1:
-        with pytest.raises(SchemaError, match="ttl is in seconds"):
+        with pytest.raises(SchemaError, match="ttl is a whole number of seconds from 1"):
             store.set_ttl("t", ttl)
     assert seen(store) == {}
 

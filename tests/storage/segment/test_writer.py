@@ -11,7 +11,12 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Kind, Store, TableWriter, WriteTarget
-from relstate.storage.errors import NullKeyError, SchemaMismatchError, StorageFullError
+from relstate.storage.errors import (
+    NullKeyError,
+    SchemaMismatchError,
+    StorageFullError,
+    UnknownOutcomeError,
+)
 from relstate.storage.paths import SEGMENTS
 from support.faulty_environment import FaultyEnvironment
 from support.stores import batch_of, committed, contents, rows_of, upsert, written
@@ -146,6 +151,21 @@ def test_an_error_in_a_writer_s_block_removes_its_segments(filled: Store) -> Non
         write_and_fail()
 
     assert segments_of(filled) == []
+
+
+def test_segments_that_may_be_committed_are_not_removed(filled: Store) -> None:
+    """Not even if the commit is inside the block."""
+
+    def write_and_fail() -> None:
+        with filled.write_target("t").open(filled.environment) as writer:
+            writer.write(batch_of(filled, "t", [(1, "a")]))
+            writer.finish()
+            raise UnknownOutcomeError("the answer was lost")
+
+    with pytest.raises(UnknownOutcomeError):
+        write_and_fail()
+
+    assert len(segments_of(filled)) == 1
 
 
 def test_a_writer_s_block_without_finish_leaves_no_segment(filled: Store) -> None:
