@@ -20,8 +20,8 @@ def bare_segments(plan: ReadPlan, folder: str) -> Iterator[list[lmdb.Transaction
     """Give a read transaction on a copy of every segment of a table, the newest first."""
     with ExitStack() as stack:
         yield [
-            stack.enter_context(_opened(_copy(plan.path, placed.record.name, folder), stack))
-            for placed in plan.segments
+            stack.enter_context(_opened(_copy(plan.path, segment.record.name, folder), stack))
+            for segment in plan.segments
         ]
 
 

@@ -30,7 +30,7 @@ from .log.entry import (
 )
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
-from .log.state import StoreState, placed_in
+from .log.state import StoreState, sequence_segments
 from .log.transaction import CommitResult
 from .log.view import CatalogView, ViewInput, ViewProgress
 from .maintenance.compaction import CompactionJob, CompactionReport
@@ -111,8 +111,8 @@ __all__ = [
     "local_folder",
     "moment_of",
     "parse_instant",
-    "placed_in",
     "ragged",
+    "sequence_segments",
     "type_json",
     "types",
     "vnodes_in",

@@ -128,9 +128,9 @@ class _History:
 
     def _add(self, state: StoreState) -> Iterator[str]:
         """Add the segments and tables of a state; yield a problem for each unreadable record."""
-        for placed in state.segments.values():
+        for segment in state.segments.values():
             try:
-                self.records[placed.name] = placed.record
+                self.records[segment.name] = segment.record
             except CorruptionError as error:
                 yield str(error)
         for table_id, table in state.tables.items():

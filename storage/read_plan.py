@@ -16,7 +16,7 @@ from relstate.vnode import VnodeMapping
 
 from .environment import Environment, environment_of
 from .log.entry import TableDefinition
-from .log.state import PlacedSegment, StoreState
+from .log.state import SequencedSegment, StoreState
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
@@ -37,7 +37,7 @@ class ReadPlan:
     definition: TableDefinition
     vnode_count: int
     epoch: int
-    segments: tuple[PlacedSegment, ...]
+    segments: tuple[SequencedSegment, ...]
     time: int
     columns: tuple[str, ...] | None = None
     verify: str = "hash"
@@ -85,13 +85,13 @@ class ReadPlan:
     def stored_bytes(self) -> int:
         """The stored bytes of the table's rows, of older versions too."""
         table_id = self.definition.table_id
-        return sum(placed.record.stored_bytes(table_id) for placed in self.segments)
+        return sum(segment.record.stored_bytes(table_id) for segment in self.segments)
 
     @property
     def stored_rows(self) -> int:
         """How many entries of the table's rows are stored, older versions and deletes too."""
         table_id = self.definition.table_id
-        return sum(placed.record.rows(table_id) for placed in self.segments)
+        return sum(segment.record.rows(table_id) for segment in self.segments)
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one per vnode).

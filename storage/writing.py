@@ -22,7 +22,7 @@ from .errors import AppendOnlyError, ConflictError, DataError, SegmentMissingErr
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
-from .log.state import placed_in
+from .log.state import sequence_segments
 from .segment.key import Kind
 from .snapshot import LatestReader
 from .table.appendonly import change_refused
@@ -188,7 +188,7 @@ def _changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: En
     table_id = encoding.table_id
     if table_id in entry.based_tables:
         return True
-    added = placed_in(entry.added, entry.epoch, table_id)
+    added = sequence_segments(entry.added, entry.epoch, table_id)
     changed = StorageTable(epochs.environment, encoding, added, lambda: 0)
     return len(changed.get_values(full_keys)) > 0
 

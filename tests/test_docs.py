@@ -72,8 +72,8 @@ def test_the_format_s_example_is_what_is_written(tmp_path: Path) -> None:
         state = store.state_table("orders")
         state.insert([42, "ann", Decimal("9.99")])
         state.commit()
-        (placed,) = store.state.segments.values()
-        (block,) = registry.open(store.environment, placed.record).blocks(None, None, 8)
+        (segment,) = store.state.segments.values()
+        (block,) = registry.open(store.environment, segment.record).blocks(None, None, 8)
 
         assert block.key(0) == _hex_of("\nkey" + example, "key")
         assert block.value_bytes()[0].as_py() == _hex_of("\nkey" + example, "value")

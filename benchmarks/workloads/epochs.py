@@ -61,8 +61,8 @@ def _live(store: Store) -> int:
     """Return the number of live files of the shard that has the most."""
     shards = Counter(
         shard
-        for placed in store.state.segments.values()
-        for shard, size in enumerate(placed.record.tables[0].shard_bytes)
+        for segment in store.state.segments.values()
+        for shard, size in enumerate(segment.record.tables[0].shard_bytes)
         if size
     )
     return max(shards.values())

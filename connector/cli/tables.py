@@ -232,8 +232,8 @@ def _count(store: Store, plan: ReadPlan) -> int:
 def _estimated_rows(plan: ReadPlan) -> int:
     statistics = [
         table
-        for placed in plan.segments
-        for table in placed.record.tables
+        for segment in plan.segments
+        for table in segment.record.tables
         if table.table_id == plan.definition.table_id
     ]
     # An entry that is not a delete adds a row, and a delete removes one.
@@ -301,8 +301,8 @@ def _shards(plan: ReadPlan, ranges: Sequence[range]) -> Iterator[ShardDescriptio
     table_id = plan.definition.table_id
     sizes = [
         table.shard_bytes
-        for placed in plan.segments
-        for table in placed.record.tables
+        for segment in plan.segments
+        for table in segment.record.tables
         if table.table_id == table_id
     ]
     for shard, vnodes in enumerate(ranges):

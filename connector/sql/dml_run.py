@@ -38,7 +38,7 @@ from relstate.storage import (
     encoding_of,
     errors,
     moment_of,
-    placed_in,
+    sequence_segments,
 )
 
 from .dml import DmlStatement, Insert, Merge, Truncate
@@ -175,8 +175,8 @@ def _insert_counts(
     now = moment_of(store.environment.now())
     before = store.read_plan(definition.name, epoch=epoch - 1, time=now)
     names = tuple(column.name for column in before.definition.schema.key_columns)
-    placed = placed_in(segments, epoch, definition.table_id)
-    keys = _rows(replace(before, segments=placed, columns=names), _MOST_COUNTED)
+    sequenced = sequence_segments(segments, epoch, definition.table_id)
+    keys = _rows(replace(before, segments=sequenced, columns=names), _MOST_COUNTED)
     if overwrite:
         replaced = _rows(replace(before, columns=names), _MOST_COUNTED)
         return RowCounts(_length(keys), 0, _length(replaced))
@@ -255,8 +255,8 @@ class Created:
             return False
         names = [column.name for column in definition.schema.key_columns]
         encoding = encoding_of(definition, self.plan.vnode_count)
-        placed = placed_in(self.segments, entry.epoch, definition.table_id)
-        created_rows = StorageTable(store.environment, encoding, placed, lambda: 0)
+        sequenced = sequence_segments(self.segments, entry.epoch, definition.table_id)
+        created_rows = StorageTable(store.environment, encoding, sequenced, lambda: 0)
         batches = _changed_rows(store, self.plan, entry, names)
         if batches is None:
             return True

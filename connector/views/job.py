@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from relstate.connector.task_report import TaskReport
-from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, placed_in
+from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, sequence_segments
 from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step
@@ -134,5 +134,5 @@ def complete_reports(
 
 
 def _with_segments(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> ReadPlan:
-    placed = placed_in(segments, epoch, plan.definition.table_id)
-    return replace(plan, segments=(*placed, *plan.segments))
+    sequenced = sequence_segments(segments, epoch, plan.definition.table_id)
+    return replace(plan, segments=(*sequenced, *plan.segments))

@@ -56,7 +56,7 @@ class FeedPlan:
     @property
     def _examined(self) -> ReadPlan:
         """The table over only the segments whose entries a read examines."""
-        segments = [placed for step in self.steps for placed in step.segments]
+        segments = [segment for step in self.steps for segment in step.segments]
         if any(step.is_based for step in self.steps):
             segments += self.before.segments
         return replace(self.before, segments=tuple(segments))

@@ -22,7 +22,7 @@ from ..environment import Environment
 from ..errors import CorruptionError, OptionError, RelstateError
 from ..log.entry import TableDefinition
 from ..log.rules import without_expiry
-from ..log.state import PlacedSegment
+from ..log.state import SequencedSegment
 from ..paths import SEGMENTS
 from ..read_plan import ReadPlan
 from ..segment.block import Block
@@ -155,7 +155,7 @@ class FeedReader:
             history.append((number, resolved([own, deletes], None) if len(deletes) else own))
         return History.of(before, history)
 
-    def _table_over(self, segments: tuple[PlacedSegment, ...]) -> StorageTable:
+    def _table_over(self, segments: tuple[SequencedSegment, ...]) -> StorageTable:
         return replace(self._before, segments=segments).open(self._environment)
 
     def _rows_before(self, written: Sequence[Sequence[Block]], bounds: Bounds) -> Block:

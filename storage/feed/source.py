@@ -16,7 +16,7 @@ from ..codec.ragged import Bytes, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..log.entry import Entry
-from ..log.state import PlacedSegment, placed_in
+from ..log.state import SequencedSegment, sequence_segments
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES
@@ -41,16 +41,16 @@ class FeedStep:
 
     epoch: int
     time: int
-    segments: tuple[PlacedSegment, ...]
+    segments: tuple[SequencedSegment, ...]
     is_based: bool
-    basis: tuple[PlacedSegment, ...] | None = None
+    basis: tuple[SequencedSegment, ...] | None = None
 
 
 def steps_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:
     """Yield the steps of some commits, in their order."""
     for entry in entries:
         is_based = table_id in entry.based_tables
-        segments = placed_in(entry.added, entry.epoch, table_id)
+        segments = sequence_segments(entry.added, entry.epoch, table_id)
         if entry.data_change and (is_based or segments):
             yield FeedStep(entry.epoch, entry.time, segments, is_based)
 
@@ -64,26 +64,26 @@ class EntrySource:
         self._table_id = table_id
         self._verify = verify
 
-    def read(self, segments: Iterable[PlacedSegment], bounds: Bounds) -> list[Block]:
+    def read(self, segments: Iterable[SequencedSegment], bounds: Bounds) -> list[Block]:
         """Return the entries of each segment within bounds, in key order; empty ones are left out.
 
         CorruptionError, naming the file, for damage.
         """
-        overlapping = (placed for placed in segments if self._overlaps(placed, bounds))
-        blocks = (self._read(placed, bounds) for placed in overlapping)
+        overlapping = (segment for segment in segments if self._overlaps(segment, bounds))
+        blocks = (self._read(segment, bounds) for segment in overlapping)
         return [block for block in blocks if len(block)]
 
-    def _overlaps(self, placed: PlacedSegment, bounds: Bounds) -> bool:
+    def _overlaps(self, segment: SequencedSegment, bounds: Bounds) -> bool:
         low, high = bounds
         return any(
             table.table_id == self._table_id
             and table.last_key >= low
             and (high is None or table.first_key < high)
-            for table in placed.record.tables
+            for table in segment.record.tables
         )
 
-    def _read(self, placed: PlacedSegment, bounds: Bounds) -> Block:
-        file = registry.open(self._environment, placed.record, self._verify)
+    def _read(self, segment: SequencedSegment, bounds: Bounds) -> Block:
+        file = registry.open(self._environment, segment.record, self._verify)
         entry_bounds = longkey.entry_bounds(*bounds)
         try:
             entries = joined(

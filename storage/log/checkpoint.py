@@ -28,7 +28,7 @@ from .entry import (
     malformed_error,
 )
 from .frame import seal, unseal
-from .state import CatalogTable, PlacedSegment, StoreState, check_mapping
+from .state import CatalogTable, SequencedSegment, StoreState, check_mapping
 from .typecheck import check_types
 from .view import CatalogView, ViewDefinition, ViewProgress
 
@@ -60,7 +60,7 @@ def decode_checkpoint(data: bytes, epoch: int, location: str) -> StoreState:
     return state
 
 
-def _to_json(state: StoreState, segments: Sequence[PlacedSegment]) -> dict[str, Any]:
+def _to_json(state: StoreState, segments: Sequence[SequencedSegment]) -> dict[str, Any]:
     """Return a state as JSON values. On disk: never change a name."""
     index = {segment.name: number for number, segment in enumerate(segments)}
     # Only there where a clock was repaired.
@@ -94,7 +94,7 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
     transactions = [Transaction.from_json(transaction) for transaction in value["transactions"]]
     names, epochs, ranks = (value["segments"][name] for name in ("names", "epochs", "ranks"))
     rows = zip(lines, epochs, ranks, names, strict=True)
-    segments = [PlacedSegment.from_json(*row) for row in rows]
+    segments = [SequencedSegment.from_json(*row) for row in rows]
     return StoreState(
         value["epoch"],
         value["commit_id"],
@@ -137,7 +137,7 @@ def _check_values(state: StoreState) -> None:
         check_mapping(view.definition, state.settings)
     for segment in state.segments.values():
         if type(segment.epoch) is not int or type(segment.rank) is not int or segment.epoch < 1:
-            raise ValueError(f"the place of segment {segment.name!r:.100}")
+            raise ValueError(f"the sequence number of segment {segment.name!r:.100}")
     named = {*state.segments_by_table, *state.views, *(key[1] for key in state.transactions)}
     if not named <= state.tables.keys():
         raise ValueError(f"tables {sorted(named - state.tables.keys())} are not defined")

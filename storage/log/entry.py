@@ -417,7 +417,7 @@ def check_record(record: SegmentRecord) -> None:
     """Raise ValueError for a segment that no writer makes."""
     number = record.sequence_number
     if number is not None and not (number[0] >= 1 and number[1] >= 0):
-        raise ValueError(f"the place {number}")
+        raise ValueError(f"the sequence number {number}")
     if len({table.table_id for table in record.tables}) < len(record.tables):
         raise ValueError(f"segment {record.name} has statistics of a table twice")
     for table in record.tables:

@@ -37,7 +37,7 @@ from .typecheck import check_types
 from .view import CatalogView, ViewDefinition, ViewProgress
 
 
-class PlacedSegment:
+class SequencedSegment:
     """A segment and its sequence number: an epoch, and a rank in that epoch's commit.
 
     The sequence number orders the versions of a row: of two segments that hold a row, the one with
@@ -53,7 +53,7 @@ class PlacedSegment:
     _record: SegmentRecord | None
 
     def __init__(self, record: SegmentRecord, epoch: int, rank: int) -> None:
-        """Place the segment of ``record`` at ``rank`` in the commit of ``epoch``."""
+        """``epoch``, ``rank``: the sequence number."""
         self.name = record.name
         self.epoch = epoch
         self.rank = rank
@@ -61,15 +61,15 @@ class PlacedSegment:
         self._record = record
 
     @classmethod
-    def from_json(cls, record: bytes, epoch: int, rank: int, name: str) -> PlacedSegment:
-        """Return the placed segment ``name`` whose record has the canonical JSON ``record``."""
-        placed = cls.__new__(cls)
-        placed.name = name
-        placed.epoch = epoch
-        placed.rank = rank
-        placed._json = record
-        placed._record = None
-        return placed
+    def from_json(cls, record: bytes, epoch: int, rank: int, name: str) -> SequencedSegment:
+        """Return the segment ``name`` whose record has the canonical JSON ``record``."""
+        segment = cls.__new__(cls)
+        segment.name = name
+        segment.epoch = epoch
+        segment.rank = rank
+        segment._json = record
+        segment._record = None
+        return segment
 
     @property
     def record(self) -> SegmentRecord:
@@ -98,25 +98,28 @@ class PlacedSegment:
         return decoded
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PlacedSegment):
+        if not isinstance(other, SequencedSegment):
             return NotImplemented
         return (self.epoch, self.rank, self.record) == (other.epoch, other.rank, other.record)
 
     def __hash__(self) -> int:
         return hash((self.epoch, self.rank, self.name))
 
-    def __reduce__(self) -> tuple[type[PlacedSegment], tuple[SegmentRecord, int, int]]:
-        return PlacedSegment, (self.record, self.epoch, self.rank)
+    def __reduce__(self) -> tuple[type[SequencedSegment], tuple[SegmentRecord, int, int]]:
+        return SequencedSegment, (self.record, self.epoch, self.rank)
 
     def __repr__(self) -> str:
-        return f"PlacedSegment({self.name!r}, epoch={self.epoch}, rank={self.rank})"
+        return f"SequencedSegment({self.name!r}, epoch={self.epoch}, rank={self.rank})"
 
 
-def placed_in(
+def sequence_segments(
     added: Sequence[SegmentRecord], epoch: int, table_id: int
-) -> tuple[PlacedSegment, ...]:
-    """Return the segments with rows of a table among those a commit adds, the newest first."""
-    segments = (PlacedSegment(record, epoch, rank) for rank, record in enumerate(added))
+) -> tuple[SequencedSegment, ...]:
+    """Return the segments with rows of a table among those that a commit adds, the newest first.
+
+    Their sequence numbers are those of an entry of ``epoch`` whose segments are ``added``.
+    """
+    segments = (SequencedSegment(record, epoch, rank) for rank, record in enumerate(added))
     return tuple(segment for segment in segments if segment.record.rows(table_id))[::-1]
 
 
@@ -153,8 +156,8 @@ class StoreState:
     next_table_id: int
     tables: Mapping[int, CatalogTable]
     table_ids: Mapping[str, int]
-    segments: Mapping[str, PlacedSegment]
-    segments_by_table: Mapping[int, tuple[PlacedSegment, ...]]
+    segments: Mapping[str, SequencedSegment]
+    segments_by_table: Mapping[int, tuple[SequencedSegment, ...]]
     transactions: Mapping[tuple[str, int], Transaction]
     views: Mapping[int, CatalogView]
     clock_repairs: tuple[int, ...] = ()
@@ -263,13 +266,13 @@ class StoreState:
     def _names(self, table_ids: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(map(self.name_of, table_ids)))
 
-    def segments_of(self, table_id: int) -> tuple[PlacedSegment, ...]:
+    def segments_of(self, table_id: int) -> tuple[SequencedSegment, ...]:
         """Return the segments with visible rows of a table, the greatest sequence number first."""
         return self.segments_by_table.get(table_id, ())[::-1]
 
     def expiring_rows(self, table_id: int) -> int:
         """Return an upper bound of the rows of a table that expire: some may have been replaced."""
-        return sum(placed.record.expiring(table_id) for placed in self.segments_of(table_id))
+        return sum(segment.record.expiring(table_id) for segment in self.segments_of(table_id))
 
 
 def fold(state: StoreState, entries: Sequence[Entry]) -> StoreState:
@@ -310,7 +313,7 @@ class _Draft:
         self._views = dict(state.views)
         self._clock_repairs = state.clock_repairs
         # Only the segments of tables that an entry touched.
-        self._touched: dict[int, list[PlacedSegment]] = {}
+        self._touched: dict[int, list[SequencedSegment]] = {}
 
     def apply(self, entry: Entry) -> None:
         last = self._state if self._last is None else self._last
@@ -369,39 +372,39 @@ class _Draft:
         """Remove a table's segments; keep one for the other tables with visible rows in it."""
         hidden = self._segments_of(table_id)
         self._touched[table_id] = []
-        for placed in hidden:
-            if not self._tables_visible_in(placed):
-                self._segments.pop(placed.name, None)
+        for segment in hidden:
+            if not self._tables_visible_in(segment):
+                self._segments.pop(segment.name, None)
 
-    def _tables_visible_in(self, placed: PlacedSegment) -> list[int]:
+    def _tables_visible_in(self, segment: SequencedSegment) -> list[int]:
         """Return the ids of the tables whose rows in a segment are visible."""
-        ids = (statistics.table_id for statistics in placed.record.tables)
+        ids = (statistics.table_id for statistics in segment.record.tables)
         return [
             table_id
             for table_id in ids
-            if table_id in self._tables and self._tables[table_id].base_epoch <= placed.epoch
+            if table_id in self._tables and self._tables[table_id].base_epoch <= segment.epoch
         ]
 
     def _remove_segments(self, entry: Entry) -> None:
         removed = {name: self._segments.pop(name) for name in entry.removed}
         touched = {
             statistics.table_id
-            for placed in removed.values()
-            for statistics in placed.record.tables
+            for segment in removed.values()
+            for statistics in segment.record.tables
             if statistics.table_id in self._tables
         }
         for table_id in touched:
             self._touched[table_id] = [
-                placed for placed in self._segments_of(table_id) if placed.name not in removed
+                segment for segment in self._segments_of(table_id) if segment.name not in removed
             ]
 
     def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
         for rank, record in enumerate(entry.added):
-            placed = PlacedSegment(record, *(record.sequence_number or (entry.epoch, rank)))
-            for table_id in self._tables_visible_in(placed):
-                self._segments[record.name] = placed
-                self._segments_of(table_id).append(placed)
+            segment = SequencedSegment(record, *(record.sequence_number or (entry.epoch, rank)))
+            for table_id in self._tables_visible_in(segment):
+                self._segments[record.name] = segment
+                self._segments_of(table_id).append(segment)
                 changed.add(table_id)
         if entry.data_change:
             for table_id in changed:
@@ -411,7 +414,7 @@ class _Draft:
                     table.definition, table.base_epoch, entry.epoch
                 )
 
-    def _segments_of(self, table_id: int) -> list[PlacedSegment]:
+    def _segments_of(self, table_id: int) -> list[SequencedSegment]:
         if table_id not in self._touched:
             self._touched[table_id] = list(self._state.segments_by_table.get(table_id, ()))
         return self._touched[table_id]
@@ -420,10 +423,10 @@ class _Draft:
         if self._last is None:
             return self._state
         by_table = dict(self._state.segments_by_table)
-        for table_id, placed in self._touched.items():
+        for table_id, segments in self._touched.items():
             by_table.pop(table_id, None)
-            if placed:
-                by_table[table_id] = tuple(sorted(placed, key=_ORDER))
+            if segments:
+                by_table[table_id] = tuple(sorted(segments, key=_ORDER))
         return StoreState(
             self._last.epoch,
             self._last.commit_id,

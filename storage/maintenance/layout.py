@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..log.entry import RESERVED_PREFIX, TableDefinition
-from ..log.state import PlacedSegment, StoreState
+from ..log.state import SequencedSegment, StoreState
 
 Cell: TypeAlias = tuple[int, int]
 """A table's id and the number of a shard."""
@@ -87,31 +87,31 @@ def _connected(state: StoreState, table_id: int) -> set[int]:
         reached = {
             neighbour
             for connected_id in newly_connected
-            for placed in state.segments_by_table[connected_id]
-            for neighbour in _tables_visible_in(state, placed)
+            for segment in state.segments_by_table[connected_id]
+            for neighbour in _tables_visible_in(state, segment)
         }
         connected |= newly_connected
         newly_connected = reached - connected
     return connected
 
 
-def _tables_visible_in(state: StoreState, placed: PlacedSegment) -> list[int]:
+def _tables_visible_in(state: StoreState, segment: SequencedSegment) -> list[int]:
     """Return the ids of the tables with visible rows in a segment."""
-    tables = (state.tables.get(part.table_id) for part in placed.record.tables)
+    tables = (state.tables.get(part.table_id) for part in segment.record.tables)
     return [
         table.definition.table_id
         for table in tables
-        if table is not None and table.base_epoch <= placed.epoch
+        if table is not None and table.base_epoch <= segment.epoch
     ]
 
 
 def _component(state: StoreState, table_ids: Iterable[int]) -> Component:
     tables = {table_id: state.tables[table_id].definition for table_id in sorted(table_ids)}
-    segments: dict[str, tuple[PlacedSegment, set[int]]] = {}
+    segments: dict[str, tuple[SequencedSegment, set[int]]] = {}
     for table_id in tables:
-        for placed in state.segments_by_table[table_id]:
-            segments.setdefault(placed.name, (placed, set()))[1].add(table_id)
-    files = [_file(placed, ids, tables) for placed, ids in segments.values()]
+        for segment in state.segments_by_table[table_id]:
+            segments.setdefault(segment.name, (segment, set()))[1].add(table_id)
+    files = [_file(segment, ids, tables) for segment, ids in segments.values()]
     return Component(
         tuple(tables.values()),
         tuple(sorted(files, key=lambda file: (file.sequence_number, file.name))),
@@ -119,8 +119,10 @@ def _component(state: StoreState, table_ids: Iterable[int]) -> Component:
     )
 
 
-def _file(placed: PlacedSegment, visible: set[int], tables: Mapping[int, TableDefinition]) -> File:
-    parts = [part for part in placed.record.tables if part.table_id in visible]
+def _file(
+    segment: SequencedSegment, visible: set[int], tables: Mapping[int, TableDefinition]
+) -> File:
+    parts = [part for part in segment.record.tables if part.table_id in visible]
     cells = frozenset(
         (part.table_id, shard)
         for part in parts
@@ -131,7 +133,9 @@ def _file(placed: PlacedSegment, visible: set[int], tables: Mapping[int, TableDe
     has_deletes = any(
         part.deletes and tables[part.table_id].properties.version_column is None for part in parts
     )
-    return File(placed.name, (placed.epoch, placed.rank), placed.record.size, cells, has_deletes)
+    return File(
+        segment.name, (segment.epoch, segment.rank), segment.record.size, cells, has_deletes
+    )
 
 
 def _needs_base(definition: TableDefinition) -> bool:

@@ -24,7 +24,7 @@ from relstate.vnode import shard_ranges
 from ..codec.ragged import Bytes, constant
 from ..environment import Environment
 from ..log.entry import SegmentRecord, TableDefinition
-from ..log.state import PlacedSegment, StoreState
+from ..log.state import SequencedSegment, StoreState
 from ..segment.block import Block
 from ..segment.key import Kind
 from ..segment.registry import registry
@@ -62,7 +62,7 @@ class Rewrite:
     vnode_count: int
     shards: int
     tables: tuple[TableDefinition, ...]
-    segments: tuple[tuple[PlacedSegment, ...], ...]
+    segments: tuple[tuple[SequencedSegment, ...], ...]
     bottom: frozenset[Cell]
     sequence_number: SequenceNumber
     by_shard: bool
@@ -74,7 +74,7 @@ class Rewrite:
         assert is_sound(component.files, chosen.inputs), "a merge would overtake a file that stays"
         names = {file.name for file in chosen.inputs}
         segments = (
-            tuple(placed for placed in state.segments_of(table_id) if placed.name in names)
+            tuple(segment for segment in state.segments_of(table_id) if segment.name in names)
             for table_id in component.table_ids
         )
         return cls(
@@ -99,8 +99,8 @@ class Rewrite:
         return {
             (table.table_id, shard)
             for table, segments in zip(self.tables, self.segments, strict=True)
-            for placed in segments
-            for part in placed.record.tables
+            for segment in segments
+            for part in segment.record.tables
             if part.table_id == table.table_id
             for shard, size in enumerate(part.shard_bytes)
             if size
@@ -129,7 +129,7 @@ class Rewrite:
             if is_internal(definition) != internal or not segments:
                 continue
             resolution = Resolution(encoding_of(definition, self.vnode_count), self.time)
-            files = [registry.open(environment, placed.record) for placed in segments]
+            files = [registry.open(environment, segment.record) for segment in segments]
             leaves = min(max(_LEAVES // len(files), _LEAST_LEAVES), _MOST_LEAVES)
             for bounds, is_bottom in self._ranges(resolution.encoding, group):
                 sources = [file_source(file, bounds, leaves, False) for file in files]
@@ -167,9 +167,9 @@ def _expiring_blocks(
     """Yield the entries of a table in all files with rows of it that expire."""
     encoding = encoding_of(table, state.settings.vnode_count)
     bounds = encoding.vnode_bounds(range(state.settings.vnode_count))
-    for placed in state.segments_of(table.table_id):
-        if placed.record.expiring(table.table_id):
-            file = registry.open(environment, placed.record)
+    for segment in state.segments_of(table.table_id):
+        if segment.record.expiring(table.table_id):
+            file = registry.open(environment, segment.record)
             yield from file_source(file, bounds, _MOST_LEAVES, False)
 
 

@@ -19,7 +19,7 @@ from ..environment import Environment
 from ..errors import AppendOnlyError
 from ..log.entry import TableDefinition
 from ..log.proposal import Proposal
-from ..log.state import PlacedSegment, StoreState
+from ..log.state import SequencedSegment, StoreState
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import Kind, vnodes_in
@@ -95,21 +95,21 @@ class AppendCheck:
         ):
             raise change_refused(definition, self._proposal.operation)
         added = [
-            PlacedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
+            SequencedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
         ]
         seen = {} if self._checked is None else self._checked.segments
-        committed = [placed for placed in state.segments_of(table_id) if placed.name not in seen]
+        committed = [segment for segment in state.segments_of(table_id) if segment.name not in seen]
         # What the tasks wrote does not change from one attempt to the next.
         unchecked = added if self._checked is None else []
         encoding = encoding_of(definition, state.settings.vnode_count)
-        for rank, placed in enumerate(added):
+        for rank, segment in enumerate(added):
             older = self._table(encoding, [*reversed(unchecked[:rank]), *committed])
             if older.is_empty:
                 continue
-            for keys in self._table(encoding, [placed]).full_keys():
+            for keys in self._table(encoding, [segment]).full_keys():
                 _check_new(older, _doubtful(older, keys))
 
-    def _table(self, encoding: Encoding, segments: Sequence[PlacedSegment]) -> StorageTable:
+    def _table(self, encoding: Encoding, segments: Sequence[SequencedSegment]) -> StorageTable:
         now = self._environment.now
         return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
 

@@ -25,7 +25,7 @@ from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError, SchemaMismatchError
 from ..log.entry import TableDefinition
-from ..log.state import PlacedSegment
+from ..log.state import SequencedSegment
 from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
@@ -61,7 +61,7 @@ class StorageTable:
         self,
         environment: Environment,
         encoding: Encoding,
-        segments: Sequence[PlacedSegment],
+        segments: Sequence[SequencedSegment],
         time: Callable[[], int],
         *,
         verify: str = "hash",
@@ -77,7 +77,7 @@ class StorageTable:
         self._resolver = Resolver(keep_visible(time), encoding.fold)
         self._files = TableFiles(environment, segments, encoding, verify, epoch)
 
-    def reads(self, definition: TableDefinition, segments: Sequence[PlacedSegment]) -> bool:
+    def reads(self, definition: TableDefinition, segments: Sequence[SequencedSegment]) -> bool:
         """Return whether this is the table of that definition over just these segments."""
         return self.encoding.definition == definition and self._files.segments == segments
 
@@ -399,7 +399,7 @@ class StorageTable:
     def _most(self, newest: Block | None) -> Limits:
         """Return the most rows that a scan may yield and their stored bytes."""
         table_id = self.encoding.table_id
-        records = [placed.record for placed in self._files.segments]
+        records = [segment.record for segment in self._files.segments]
         rows = sum(record.rows(table_id) for record in records)
         size = sum(record.stored_bytes(table_id) for record in records)
         if newest is None:

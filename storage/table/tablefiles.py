@@ -23,7 +23,7 @@ from relstate.vnode import shards_of
 from ..environment import Environment
 from ..errors import CorruptionError, SegmentMissingError
 from ..log.log import missing_segment_error
-from ..log.state import PlacedSegment
+from ..log.state import SequencedSegment
 from ..segment import longkey
 from ..segment.block import Block, join_small
 from ..segment.key import PREFIX_BYTES, vnode_of
@@ -70,7 +70,7 @@ class TableFiles:
     def __init__(
         self,
         environment: Environment,
-        segments: Sequence[PlacedSegment],
+        segments: Sequence[SequencedSegment],
         encoding: Encoding,
         verify: str,
         epoch: int | None,
@@ -98,8 +98,8 @@ class TableFiles:
             self._getters_by_vnode = None
             try:
                 files = self._open_files = tuple(
-                    registry.open(self._environment, placed.record, self._verify)
-                    for placed in self.segments
+                    registry.open(self._environment, segment.record, self._verify)
+                    for segment in self.segments
                 )
             except SegmentMissingError as error:
                 if self._epoch is None:
@@ -120,7 +120,7 @@ class TableFiles:
     def with_spans(self) -> tuple[tuple[SegmentFile, Span], ...]:
         """Each open file, the newest first, and the span of the table's keys in it."""
         table_id = self._encoding.table_id
-        spans = (span_of(placed, table_id) for placed in self.segments)
+        spans = (span_of(segment, table_id) for segment in self.segments)
         return tuple(zip(self.opened, spans, strict=True))
 
     def getters(self, full_key: bytes) -> tuple[Getter, ...]:
@@ -134,13 +134,13 @@ class TableFiles:
 
 
 def sorted_runs(
-    segments: Sequence[PlacedSegment], files: Sequence[SegmentFile], table_id: int
+    segments: Sequence[SequencedSegment], files: Sequence[SegmentFile], table_id: int
 ) -> tuple[Run, ...]:
     """Return the runs of a table's segments, the newest first; ``files`` are theirs."""
     table_runs: list[Run] = []
     pairs = zip(segments, files, strict=True)
     for _, siblings in groupby(pairs, lambda pair: (pair[0].epoch, pair[0].rank)):
-        spans = [(file, span_of(placed, table_id)) for placed, file in siblings]
+        spans = [(file, span_of(segment, table_id)) for segment, file in siblings]
         spans.sort(key=itemgetter(1))
         if _overlap([span for _, span in spans]):
             table_runs += (Run((file_span,)) for file_span in spans)
@@ -149,9 +149,9 @@ def sorted_runs(
     return tuple(table_runs)
 
 
-def span_of(placed: PlacedSegment, table_id: int) -> Span:
+def span_of(segment: SequencedSegment, table_id: int) -> Span:
     """Return the first and the last key of a table in a segment."""
-    (held,) = (table for table in placed.record.tables if table.table_id == table_id)
+    (held,) = (table for table in segment.record.tables if table.table_id == table_id)
     return held.first_key, held.last_key
 
 
@@ -160,7 +160,7 @@ def _overlap(spans: Sequence[Span]) -> bool:
 
 
 def getters_by_vnode(
-    segments: Sequence[PlacedSegment], getters: Sequence[Getter], encoding: Encoding
+    segments: Sequence[SequencedSegment], getters: Sequence[Getter], encoding: Encoding
 ) -> list[tuple[Getter, ...]]:
     """Return for each vnode the lookup functions of the segments with rows of its shard."""
     if not segments:
@@ -168,10 +168,10 @@ def getters_by_vnode(
     sizes = [
         next(
             table.shard_bytes
-            for table in placed.record.tables
+            for table in segment.record.tables
             if table.table_id == encoding.table_id
         )
-        for placed in segments
+        for segment in segments
     ]
     shards = len(sizes[0])
     by_shard = [

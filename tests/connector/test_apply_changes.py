@@ -86,8 +86,8 @@ def test_one_row_of_a_key_is_written(
     """A batch writes one row per key, however many changes of the key it has."""
     apply(db, changes(spark, *((1, str(number), number, "U") for number in range(50))))
 
-    (placed,) = store.state.segments.values()
-    assert placed.record.rows(store.read_plan(users).definition.table_id) == 1
+    (segment,) = store.state.segments.values()
+    assert segment.record.rows(store.read_plan(users).definition.table_id) == 1
     assert users_in(store) == {1: ("49", 49)}
 
 

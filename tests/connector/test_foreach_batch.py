@@ -163,8 +163,8 @@ def test_partitions_are_ranges_of_vnodes(
 
     plan = store.read_plan(orders)
     shards = [
-        {shard for shard, size in enumerate(placed.record.tables[0].shard_bytes) if size}
-        for placed in plan.segments
+        {shard for shard, size in enumerate(segment.record.tables[0].shard_bytes) if size}
+        for segment in plan.segments
     ]
     assert sorted(map(len, shards)) == [4, 4, 4, 4]
     assert set().union(*shards) == set(range(16))

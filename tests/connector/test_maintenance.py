@@ -39,11 +39,11 @@ def test_each_shard_is_one_file_afterwards(grown: Store, db: Database) -> None:
     large, small = (grown.state.segments_of(table_id) for table_id in (1, 2))
     assert grown.epoch == report.epoch == epoch + 2
     assert (report.files_read, report.files_written) == (5, 17)
-    assert [sum(size > 0 for size in placed.record.tables[0].shard_bytes) for placed in large] == [
-        1
-    ] * 16
+    assert [
+        sum(size > 0 for size in segment.record.tables[0].shard_bytes) for segment in large
+    ] == [1] * 16
     assert len(small) == 1
-    assert report.bytes_written == sum(placed.record.size for placed in (*large, *small))
+    assert report.bytes_written == sum(segment.record.size for segment in (*large, *small))
     assert contents(grown, "large") == _ROWS
     assert contents(grown, "small") == [(1, "new"), (2, "new")]
 

@@ -83,7 +83,7 @@ def test_format_1_s_rows_are_merged_fitted_and_expired(golden: Store) -> None:
     assert contents(golden, "altered") == writer.ALTERED
     assert golden.table("altered").get(3) == writer.ALTERED[2]
     assert contents(golden, "expiring") == [(2,), (3,)]
-    assert any(placed.record.sequence_number for placed in golden.state.segments.values())
+    assert any(segment.record.sequence_number for segment in golden.state.segments.values())
     before = golden.epoch - 1
     assert contents(golden, "merged", before) == [("a", 3, 1, 3)]
 

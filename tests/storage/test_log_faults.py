@@ -63,8 +63,8 @@ class Trial:
         """Return whether every segment of a state is there, with its whole content."""
         fresh = quick_environment(self.environment.root)
         return all(
-            fresh.size(f"segments/{name}.lmdb") == placed.record.size
-            for name, placed in state.segments.items()
+            fresh.size(f"segments/{name}.lmdb") == segment.record.size
+            for name, segment in state.segments.items()
         )
 
 

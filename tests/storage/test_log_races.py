@@ -263,7 +263,7 @@ def test_a_truncate_beside_an_upsert(root: Path, truncate_first: bool) -> None:
     slept = FaultyEnvironment(root, before=Before(LINK, lambda: commit(rival, old, early)))
     state = committed(Log(slept), old, late)
 
-    visible = [placed.record for placed in state.segments_of(TABLE)]
+    visible = [segment.record for segment in state.segments_of(TABLE)]
     assert state.epoch == 4
     assert visible == ([row.segments[0]] if truncate_first else [])
     assert len(state.segments) == len(visible)

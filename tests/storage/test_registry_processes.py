@@ -48,18 +48,18 @@ def test_a_file_is_open_once_however_many_read_it(filled: Store) -> None:
 
 def test_a_segment_closes_when_nobody_holds_it(filled: Store) -> None:
     """After the store is closed its files can be opened by LMDB anew: nothing kept them."""
-    (placed, _) = filled.state.segments_of(1)
+    (segment, _) = filled.state.segments_of(1)
     table = filled.table("t")
     assert table.get(5) is not None
     del table
-    held = registry.open(filled.environment, placed.record)
+    held = registry.open(filled.environment, segment.record)
     registry.close(str(Path(filled.path) / "segments"))
 
-    assert registry.open(filled.environment, placed.record) is held
+    assert registry.open(filled.environment, segment.record) is held
     del held
     gc.collect()
     registry.close(str(Path(filled.path) / "segments"))
-    reopened = registry.open(filled.environment, placed.record)
+    reopened = registry.open(filled.environment, segment.record)
 
     assert len(list(reopened.blocks(None, None, 8))) == 1
 

@@ -24,7 +24,7 @@ def test_a_step_has_the_segments_of_its_commit(store: Store) -> None:
 
     (step,) = steps(store, "t")
     assert (step.epoch, step.time, step.is_based) == (epoch, time, False)
-    names = [(placed.name, placed.epoch, placed.rank) for placed in step.segments]
+    names = [(segment.name, segment.epoch, segment.rank) for segment in step.segments]
     assert names == [(second[0].name, epoch, 2), (first[0].name, epoch, 0)]
     assert len(steps(store, "u")) == 1
 

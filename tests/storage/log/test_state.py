@@ -12,7 +12,7 @@ from hypothesis import given
 from relstate.storage.errors import EpochExpiredError, EpochNotFoundError, TableNotFoundError
 from relstate.storage.log.entry import Entry, Transaction
 from relstate.storage.log.frame import canonical
-from relstate.storage.log.state import PlacedSegment, StoreState, fold
+from relstate.storage.log.state import SequencedSegment, StoreState, fold
 from relstate.storage.schema.properties import TableProperties
 from support.commits import record
 from support.histories import FIRST, definition, following, histories
@@ -31,8 +31,8 @@ def with_tables(*names: str) -> StoreState:
     return state
 
 
-def names_of(segments: tuple[PlacedSegment, ...]) -> list[str]:
-    """Return the names of placed segments in their order."""
+def names_of(segments: tuple[SequencedSegment, ...]) -> list[str]:
+    """Return the names of segments in their order."""
     return [segment.name for segment in segments]
 
 
@@ -61,14 +61,15 @@ def test_segments_by_table_are_the_segments(history: list[Entry]) -> None:
     """The index by table holds every segment under each table it shows rows of, by place."""
     state = fold(StoreState.first(history[0]), history[1:])
 
-    expected: dict[int, list[PlacedSegment]] = {}
-    for placed in sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank, one.name)):
-        shown = [table for table in placed.record.tables if table.table_id in state.tables]
-        shown = [one for one in shown if state.tables[one.table_id].base_epoch <= placed.epoch]
+    expected: dict[int, list[SequencedSegment]] = {}
+    for segment in sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank, one.name)):
+        shown = [table for table in segment.record.tables if table.table_id in state.tables]
+        shown = [one for one in shown if state.tables[one.table_id].base_epoch <= segment.epoch]
         assert shown
         for table in shown:
-            expected.setdefault(table.table_id, []).append(placed)
-    assert {table: list(placed) for table, placed in state.segments_by_table.items()} == expected
+            expected.setdefault(table.table_id, []).append(segment)
+    by_table = {table: list(segments) for table, segments in state.segments_by_table.items()}
+    assert by_table == expected
 
 
 def test_folding_nothing_changes_nothing() -> None:
@@ -258,27 +259,27 @@ def test_epochs_that_cannot_be_read_are_told() -> None:
         state.check_epoch(1)
 
 
-# Placed segments
+# Segments with their sequence numbers
 
 
-def test_a_placed_segment_travels() -> None:
-    """It pickles, for it goes to Spark's tasks."""
-    placed = PlacedSegment(record("a", 1), 7, 2)
+def test_a_segment_pickles() -> None:
+    """Spark's tasks receive it."""
+    segment = SequencedSegment(record("a", 1), 7, 2)
 
-    assert pickle.loads(pickle.dumps(placed)) == placed
-    assert repr(placed) == "PlacedSegment('a', epoch=7, rank=2)"
+    assert pickle.loads(pickle.dumps(segment)) == segment
+    assert repr(segment) == "SequencedSegment('a', epoch=7, rank=2)"
 
 
-def test_a_placed_segment_is_its_record_and_place() -> None:
-    """From JSON or not, equal ones are equal; another place or record is another."""
-    one = record("a", 1)
-    placed = PlacedSegment(one, 7, 2)
-    decoded = PlacedSegment.from_json(canonical(one.to_json()), 7, 2, "a")
+def test_segments_are_equal_by_record_and_sequence_number() -> None:
+    """Whether the record was decoded from JSON or not."""
+    record_a = record("a", 1)
+    segment = SequencedSegment(record_a, 7, 2)
+    decoded = SequencedSegment.from_json(canonical(record_a.to_json()), 7, 2, "a")
 
-    assert placed == decoded
-    assert hash(placed) == hash(decoded)
-    assert pickle.loads(pickle.dumps(decoded)) == placed
-    assert placed != PlacedSegment(one, 7, 1)
-    assert placed != PlacedSegment(one, 6, 2)
-    assert placed != PlacedSegment(record("b", 1), 7, 2)
-    assert placed != "a"
+    assert segment == decoded
+    assert hash(segment) == hash(decoded)
+    assert pickle.loads(pickle.dumps(decoded)) == segment
+    assert segment != SequencedSegment(record_a, 7, 1)
+    assert segment != SequencedSegment(record_a, 6, 2)
+    assert segment != SequencedSegment(record("b", 1), 7, 2)
+    assert segment != "a"

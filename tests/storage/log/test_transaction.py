@@ -69,9 +69,9 @@ def test_one_commit_covers_many_tables(store: tuple[Log, StoreState]) -> None:
     state = committed(log, state, proposal)
 
     assert state.table_names() == ("OLD", "items", "new", "orders")
-    assert [placed.record for placed in state.segments_of(2)] == [segments[1], segments[0]]
-    assert [(placed.epoch, placed.rank) for placed in state.segments_of(2)] == [(5, 1), (5, 0)]
-    assert [placed.record for placed in state.segments_of(1)] == [segments[0]]
+    assert [segment.record for segment in state.segments_of(2)] == [segments[1], segments[0]]
+    assert [(segment.epoch, segment.rank) for segment in state.segments_of(2)] == [(5, 1), (5, 0)]
+    assert [segment.record for segment in state.segments_of(1)] == [segments[0]]
     assert state.table("new").definition.table_id == 4
     assert state.table("old").definition.created_epoch == 5
     assert set(state.transactions) == {("w", 1), ("w", 2)}

@@ -39,7 +39,7 @@ def test_a_long_compaction_lands_beside_a_busy_writer(
 
     def run_beside_a_writer(self: Rewrite, *given: Any) -> Any:
         written = run(self, *given)
-        if large & {placed.name for each in self.segments for placed in each}:
+        if large & {segment.name for each in self.segments for segment in each}:
             for _ in range(10):
                 store.write("t", rows(next(busy), 1))
         return written

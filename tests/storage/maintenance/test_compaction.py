@@ -78,8 +78,8 @@ def live(store: Store, table: str) -> int:
     table_id = store.state.table(table).definition.table_id
     shards = Counter(
         shard
-        for placed in store.state.segments_of(table_id)
-        for part in placed.record.tables
+        for segment in store.state.segments_of(table_id)
+        for part in segment.record.tables
         if part.table_id == table_id
         for shard, size in enumerate(part.shard_bytes)
         if size
@@ -97,11 +97,11 @@ def test_one_file_is_left_and_every_epoch_reads_as_before(filled: Store) -> None
 
     report = filled.compact()
 
-    (placed,) = filled.state.segments.values()
+    (segment,) = filled.state.segments.values()
     assert (report.files_read, report.files_written, report.epoch) == (5, 1, filled.epoch)
-    assert report.bytes_written == placed.record.size
-    assert (placed.epoch, placed.rank) == (newest.epoch, newest.rank)
-    assert placed.record.rows(1) == len(_ROWS)
+    assert report.bytes_written == segment.record.size
+    assert (segment.epoch, segment.rank) == (newest.epoch, newest.rank)
+    assert segment.record.rows(1) == len(_ROWS)
     assert contents(filled, "t") == _ROWS
     assert {epoch: contents(filled, "t", epoch) for epoch in before} == before
 
@@ -173,7 +173,7 @@ def test_what_is_too_large_for_a_segment_is_cut_in_key_order(
 
     report = store.compact()
 
-    records = [placed.record for placed in store.state.segments.values()]
+    records = [segment.record for segment in store.state.segments.values()]
     assert report.files_written == len(records) > 6
     spans = sorted((one.tables[0].first_key, one.tables[0].last_key) for one in records)
     assert all(last < first for (_, last), (first, _) in itertools.pairwise(spans))
@@ -251,8 +251,8 @@ def test_expired_rows_leave(tmp_path: Path) -> None:
 
         assert store.compact().files_read == 3
 
-        (placed,) = store.state.segments.values()
-        assert placed.record.rows(1) == 11
+        (segment,) = store.state.segments.values()
+        assert segment.record.rows(1) == 11
         assert [key for key, _ in contents(store, "t")] == list(range(10, 21))
         store.set_ttl("t", 3600)
         assert store.compact().files_read == 0

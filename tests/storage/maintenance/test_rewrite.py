@@ -133,16 +133,16 @@ def test_a_delete_outlives_compaction_for_its_time(tmp_path: Path) -> None:
         store.write("t", batch([(1, 1, 1, "row"), (2, 1, 1, "stays")]))
         store.delete("t", batch([(1, 5, None, None)]))
         store.compact()
-        (placed,) = store.state.segments.values()
-        assert [table.deletes for table in placed.record.tables] == [1]
+        (segment,) = store.state.segments.values()
+        assert [table.deletes for table in segment.record.tables] == [1]
         store.write("t", batch([(1, 4, 4, "late")]))
         assert [row[0] for row in contents(store, "t")] == [2]
 
         clock.advance(2 * 3600)
         store.compact()
 
-        (placed,) = store.state.segments.values()
-        assert [(table.rows, table.deletes) for table in placed.record.tables] == [(1, 0)]
+        (segment,) = store.state.segments.values()
+        assert [(table.rows, table.deletes) for table in segment.record.tables] == [(1, 0)]
         assert [row[0] for row in contents(store, "t")] == [2]
 
 

@@ -82,7 +82,7 @@ def test_an_older_epoch_is_read_from_older_segments(filled: Store) -> None:
     """What came later is not there."""
     plan = filled.read_plan("t", epoch=3)
 
-    assert [placed.epoch for placed in plan.segments] == [3]
+    assert [segment.epoch for segment in plan.segments] == [3]
     assert {row[2] for row in rows_of(plan.open().scan())} == {"first"}
     assert plan.open().count() == 12
 

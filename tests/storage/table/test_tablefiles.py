@@ -28,13 +28,13 @@ def compacted(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 def test_what_one_merge_made_is_one_run(compacted: Store) -> None:
     """However many files it is; their keys ascend from file to file."""
-    placed = compacted.state.segments_of(1)
-    files = [registry.open(compacted.environment, one.record) for one in placed]
+    segments = compacted.state.segments_of(1)
+    files = [registry.open(compacted.environment, one.record) for one in segments]
 
-    newest, merged = sorted_runs(placed, files, 1)
+    newest, merged = sorted_runs(segments, files, 1)
 
     assert len(newest.files) == 1
-    assert len(merged.files) == len(placed) - 1 > 1
+    assert len(merged.files) == len(segments) - 1 > 1
     spans = [span for _, span in merged.files]
     assert spans == sorted(spans)
     whole = list(merged.source((b"", None), 512, False))
@@ -46,9 +46,9 @@ def test_what_one_merge_made_is_one_run(compacted: Store) -> None:
 @pytest.mark.parametrize("descending", [False, True])
 def test_a_run_gives_what_lies_within_bounds(compacted: Store, descending: bool) -> None:
     """From whichever end it is read, and from the files concerned only."""
-    placed = compacted.state.segments_of(1)
-    files = [registry.open(compacted.environment, one.record) for one in placed]
-    merged = sorted_runs(placed, files, 1)[-1]
+    segments = compacted.state.segments_of(1)
+    files = [registry.open(compacted.environment, one.record) for one in segments]
+    merged = sorted_runs(segments, files, 1)[-1]
     encoding = encoding_of(compacted.state.table("t").definition, compacted.settings.vnode_count)
     every = [
         key
@@ -66,17 +66,17 @@ def test_a_run_gives_what_lies_within_bounds(compacted: Store, descending: bool)
 
 def test_files_that_overlap_are_runs_of_their_own(compacted: Store) -> None:
     """Should they have one place."""
-    placed = compacted.state.segments_of(1)[-1:] * 2
-    files = [registry.open(compacted.environment, one.record) for one in placed]
+    segments = compacted.state.segments_of(1)[-1:] * 2
+    files = [registry.open(compacted.environment, one.record) for one in segments]
 
-    assert [len(run.files) for run in sorted_runs(placed, files, 1)] == [1, 1]
+    assert [len(run.files) for run in sorted_runs(segments, files, 1)] == [1, 1]
 
 
 def test_a_lookup_asks_the_files_of_its_shard_only(compacted: Store) -> None:
     """The newest first."""
-    placed = compacted.state.segments_of(1)
+    segments = compacted.state.segments_of(1)
     encoding = encoding_of(compacted.state.table("t").definition, compacted.settings.vnode_count)
-    asked = getters_by_vnode(placed, [str(at).encode for at in range(len(placed))], encoding)  # type: ignore[arg-type]
+    asked = getters_by_vnode(segments, [str(at).encode for at in range(len(segments))], encoding)  # type: ignore[arg-type]
 
     assert all(1 <= len(getters) <= 2 for getters in asked)
     assert [store_row for store_row in contents(compacted, "t") if store_row[0] in (3, 700)] == [
