@@ -368,11 +368,12 @@ def side_doors(source: Source) -> Iterator[Finding]:
 
 def chosen_environments(source: Source) -> Iterator[Finding]:
     """Find what names `LocalEnvironment`, except in `environment_of`."""
+    tree = source.tree
     allowed: set[ast.AST] = set()
-    for node in ast.walk(source.tree):
+    for node in tree.body if source.path == ENVIRONMENT_FILE else ():
         if isinstance(node, ast.FunctionDef) and node.name == "environment_of":
-            allowed |= set(ast.walk(node)) if source.path == ENVIRONMENT_FILE else set()
-    for node in ast.walk(source.tree):
+            allowed = set(ast.walk(node))
+    for node in ast.walk(tree):
         names = [getattr(node, "id", None), getattr(node, "attr", None)]
         if isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names]
