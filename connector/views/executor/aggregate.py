@@ -28,7 +28,6 @@ from .deltas import Deltas, Groups, group_rows
 from .distinct import distinct_deltas
 from .executor import Executor, StateTableSpec
 from .extreme import Extreme, ExtremeTable
-from .layout import Layout
 from .part import Columns, Source, to_counts
 from .partial import (
     CombineStep,
@@ -42,6 +41,7 @@ from .partial import (
 )
 from .result import Overflow
 from .state import State
+from .state_layout import StateLayout
 
 Mask = NDArray[np.bool_]
 
@@ -58,7 +58,7 @@ class AggregateExecutor(Executor[Aggregate]):
     def __init__(self, node: Aggregate, states: Sequence[State], is_ansi: bool = True) -> None:
         """``is_ansi``: a sum that does not fit its type is an error; otherwise as in Spark."""
         super().__init__(node, states)
-        self._layout = Layout(node)
+        self._layout = StateLayout(node)
         self._schema = chunk_schema(node.fields)
         self._row_keys = group_keys(node)
         self._is_ansi = is_ansi
@@ -69,12 +69,12 @@ class AggregateExecutor(Executor[Aggregate]):
 
         UnsupportedTypeError for a function that is not maintained over values of its type.
         """
-        return Layout(node).tables
+        return StateLayout(node).tables
 
     @classmethod
     def combiner(cls, node: Aggregate) -> tuple[Step, type[Executor[Aggregate]]] | None:
         """Return how the rows of a group are combined, if no part needs the single rows."""
-        return (CombineStep(node), MergingAggregateExecutor) if Layout(node).adds_up else None
+        return (CombineStep(node), MergingAggregateExecutor) if StateLayout(node).adds_up else None
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Apply an epoch's changes and return the changes of the groups.

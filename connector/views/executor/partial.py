@@ -5,7 +5,7 @@ group, with the columns of the parts and the number of deleted rows. In the unit
 these rows are added up again (`merge`).
 
 Promises: the result does not depend on the order of rows and tasks.
-Does not know: state tables. Values that are stored individually do not add up (`Layout.adds_up`).
+Does not know: state tables. Values that are stored singly do not add up (`StateLayout.adds_up`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..plan.aggregate import Aggregate
 from ..plan.node import Order
 from .changes import chunk_schema, insert_mask, make_chunk
 from .deltas import Deltas, Groups, Runs, group_deltas, group_rows
-from .layout import Layout
 from .part import Columns, Source, to_counts
 from .rowkeys import RowKeys
+from .state_layout import StateLayout
 
 DELETED = "_deleted"
 
@@ -45,13 +45,13 @@ class GroupChanges:
 
 def partial_fields(node: Aggregate) -> tuple[types.Field, ...]:
     """Return the fields of the rows that `combine` returns."""
-    groups = Layout(node).groups.fields
+    groups = StateLayout(node).groups.fields
     return (*groups, types.Field(DELETED, types.BigInt()))
 
 
 def combine(node: Aggregate, chunk: pa.RecordBatch) -> pa.RecordBatch:
     """Return the change of each group by the rows of a chunk, as a chunk of inserts."""
-    layout = Layout(node)
+    layout = StateLayout(node)
     groups = group_rows(chunk, group_keys(node))
     weights = row_weights(chunk)
     changes = group_changes(
@@ -80,7 +80,7 @@ class CombineStep:
         return combine(self.node, chunk)
 
 
-def merge(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
+def merge(layout: StateLayout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
     """Return the sum of the rows of `combine` over each group."""
     runs = Runs(len(groups), groups.codes)
     rows = chunk.take(pa.array(groups.order))
@@ -92,7 +92,7 @@ def merge(layout: Layout, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges
     return GroupChanges(sums, runs.totals(to_counts(columns[DELETED])), {})
 
 
-def group_changes(layout: Layout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
+def group_changes(layout: StateLayout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
     """Return the change of each group by inserted and deleted values."""
     columns: dict[str, pa.Array] = {}
     for part in layout.adding:
@@ -116,7 +116,7 @@ def row_weights(chunk: pa.RecordBatch) -> NDArray[np.int64]:
 def count_rows(node: Aggregate, chunk: pa.RecordBatch) -> int:
     """Return how many changed rows the rows of `combine` represent."""
     columns = {name: chunk.column(name) for name in chunk.schema.names}
-    added = Layout(node).row_count.of(columns)
+    added = StateLayout(node).row_count.of(columns)
     return int(added.sum() + 2 * to_counts(columns[DELETED]).sum())
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.aggregate import MergingAggregateExecutor
-from relstate.connector.views.executor.layout import Layout
 from relstate.connector.views.executor.partial import combine
+from relstate.connector.views.executor.state_layout import StateLayout
 from relstate.connector.views.plan.aggregate import Function
 from relstate.storage import errors
 from support.changes import chunk_of, net_changes
@@ -51,7 +51,7 @@ def test_groups_of_rows_that_were_added_up(seed: int, group: tuple[str, ...]) ->
     source = random.Random(f"{seed} {group}")
     calls = [call(number, *signature) for number, signature in enumerate(source.sample(ADDING, 6))]
     keeper = MergingKeeper(aggregate([*calls, call(99, Function.COUNT, None, False, None)], group))
-    assert Layout(keeper.node).adds_up
+    assert StateLayout(keeper.node).adds_up
     for _ in range(8):
         keeper.move(next_rows(source, keeper.live))
         keeper.check()
@@ -66,7 +66,7 @@ def test_extremes_of_rows_that_are_only_inserted(seed: int) -> None:
     picked = [*source.sample(INSERT_ONLY, 3), *source.sample(extremes, 3)]
     calls = [call(number, *signature) for number, signature in enumerate(picked)]
     keeper = MergingKeeper(aggregate(calls, grows_only=True))
-    assert Layout(keeper.node).adds_up
+    assert StateLayout(keeper.node).adds_up
     for _ in range(6):
         keeper.move(next_rows(source, keeper.live, grows_only=True))
         keeper.check()
@@ -76,7 +76,7 @@ def test_extremes_of_rows_that_are_only_inserted(seed: int) -> None:
 def test_values_that_are_stored_singly_do_not_add_up() -> None:
     """Distinct values, and extremes that may be deleted, need the single rows."""
     for function, is_distinct in [(Function.COUNT, True), (Function.MIN, False)]:
-        assert not Layout(aggregate([call(0, function, "i", is_distinct, None)])).adds_up
+        assert not StateLayout(aggregate([call(0, function, "i", is_distinct, None)])).adds_up
 
 
 def test_the_order_of_tasks_does_not_matter() -> None:

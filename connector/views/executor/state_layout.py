@@ -35,7 +35,7 @@ _FLOATS = (types.Float, types.Double)
 _ALL_ROWS = Source(None, None, False)
 
 
-class Layout:
+class StateLayout:
     """The parts of an aggregate's state, each once, and the results of its calls.
 
     ``row_count``: the part that counts the rows of a group; a group exists while it has rows.
