@@ -14,7 +14,7 @@ from relstate.connector.sql.check_views import select_frame
 from relstate.storage import Kind, NewProgress, Store, errors, writing
 from relstate.storage.log import rules
 from support.stores import unsynced
-from support.views import kept_target, refresh
+from support.views import internal_target, refresh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def corrupt(store: Store, view: str, table: str, kind: Kind, **changed: Any) -> 
     """
     row = store.table(table).to_arrow().slice(0, 1).to_pylist()[0]
     schema = store.table(table).schema.arrow_schema
-    writer = kept_target(store, table).open(store.environment)
+    writer = internal_target(store, table).open(store.environment)
     rows = pa.RecordBatch.from_pylist([{**row, **changed}], schema=schema)
     writer.write(rows, np.array([kind], np.uint8))
     catalog_view = store.view(view)

@@ -1,4 +1,4 @@
-"""Altering a table: what is read of the rows that were there, and of older epochs."""
+"""Altering a table: how rows written before are read, and older epochs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(store: Store, **columns: list[Any]) -> int:
 
 
 def test_a_column_is_added(altered: Store) -> None:
-    """It is NULL in the rows there are, and can be written from then on."""
+    """It is NULL in existing rows, and can be written from then on."""
     before = altered.epoch
     altered.add_columns("t", "c DOUBLE, d ARRAY<INT>")
     write(altered, k=[2, 3], a=[21, 30], b=["y", "z"], c=[0.5, None], d=[[1], None])
@@ -50,7 +50,7 @@ def test_a_column_is_added(altered: Store) -> None:
 
 
 def test_a_column_is_dropped(altered: Store) -> None:
-    """Also from the rows there are; one of the same name that is added later is another."""
+    """Also from existing rows; a column of the same name that is added later is another column."""
     before = altered.epoch
     altered.drop_columns("t", "A")
     assert contents(altered, "t") == [(1, "x"), (2, "y")]
@@ -75,7 +75,7 @@ def test_a_column_is_renamed(altered: Store) -> None:
 
 
 def test_a_column_is_widened(altered: Store) -> None:
-    """The values there are stay; greater ones fit from then on."""
+    """Existing values stay; greater ones fit from then on."""
     altered.widen_column("t", "a", "BIGINT")
     write(altered, k=[3], a=[2**40], b=["z"])
     altered.widen_column("t", "a", "DECIMAL(22,2)")
@@ -96,7 +96,7 @@ def test_a_column_is_widened(altered: Store) -> None:
     ],
 )  # fmt: skip
 def test_what_would_lose_a_value_is_not_wider(store: Store, old: str, new: str) -> None:
-    """It is refused, whatever values there are."""
+    """It is refused, whatever the values."""
     store.create_table("t", f"k INT, a {old}", primary_key=["k"])
     epoch = store.epoch
 
@@ -143,7 +143,7 @@ def test_the_version_column_stays(store: Store) -> None:
 
 
 def test_a_writer_that_knows_the_old_schema_still_lands(altered: Store) -> None:
-    """It began before the table was altered: its rows are read under the present schema."""
+    """It began before the table was altered: its rows are read under the new schema."""
     target = altered.write_target("t")
     writer = target.open(altered.environment)
     writer.write(pa.record_batch({"k": pa.array([3], pa.int32()), "a": pa.array([30], pa.int32())}))
@@ -159,7 +159,7 @@ def test_a_writer_that_knows_the_old_schema_still_lands(altered: Store) -> None:
 
 
 def test_two_who_alter_at_once_both_land(altered: Store) -> None:
-    """Each alters what the other left."""
+    """The second one alters the result of the first."""
     path = altered.path
 
     def add(number: int) -> None:
@@ -194,7 +194,7 @@ def test_a_strict_state_table_wants_a_table_as_it_was_made(altered: Store) -> No
 @settings(max_examples=examples(20))
 @given(st.lists(st.sampled_from(["add", "drop", "rename", "widen", "write"]), max_size=12))
 def test_any_alterations_keep_every_value(steps: list[str]) -> None:
-    """A dict of columns says what each row holds, at every epoch."""
+    """At every epoch the rows equal those of a dict."""
     with (
         TemporaryDirectory() as folder,
         Store.create(f"{folder}/s", vnode_count=4, environment=unsynced(f"{folder}/s")) as store,
@@ -203,7 +203,7 @@ def test_any_alterations_keep_every_value(steps: list[str]) -> None:
 
 
 def check_alterations(store: Store, steps: list[str]) -> None:
-    """Alter a table step by step beside a dict, and compare every epoch."""
+    """Alter a table and a dict step by step, and compare every epoch."""
     store.create_table("t", "k INT", primary_key=["k"])
     types: dict[str, str] = {}
     rows: dict[int, dict[str, Any]] = {}
@@ -270,7 +270,7 @@ def test_a_comment_is_kept_and_altered(store: Store) -> None:
 
 
 def test_no_argument_makes_a_store_unreadable(store: Store) -> None:
-    """What a reader of the log would refuse is refused before it is committed."""
+    """Values that a reader of the log would refuse are refused before the commit."""
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     build = partial(store.create_table, "u", "k INT, v INT", primary_key=["k"])
     attempts: list[Callable[[Any], object]] = [

@@ -1,4 +1,4 @@
-"""Laws of append-only tables: rows of new keys come in, and nothing else happens to them."""
+"""Append-only tables: rows with new keys can be added, and no other change is accepted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROWS = [("a", 1, "x"), ("b", 1, None), (_KEY, 1, "x")]
 
 
 def test_rows_of_new_keys_come_in(log: Store) -> None:
-    """Rows whose keys are not there are added, by any door."""
+    """Rows with new keys are added, by every way of writing."""
     log.write("log", batch_of(log, "log", [("a", 2, "y")]))
     state = log.state_table("log")
     state.insert(("a", 3, "z"))
@@ -69,7 +69,7 @@ def test_a_key_that_comes_twice_is_refused(log: Store) -> None:
 
 @pytest.mark.parametrize("seed", range(examples(8)))
 def test_any_keys_are_refused_that_are_there(make_store: StoreMaker, seed: int) -> None:
-    """Keys that grow with time or come anyhow, short and long: a write goes in if all are new."""
+    """Ascending keys or random ones, short and long: a write succeeds if all keys are new."""
     source = random.Random(seed)
     store = make_store(vnode_count=3)
     store.create_table("log", "k STRING", primary_key=["k"], append_only=True)
@@ -114,7 +114,7 @@ def test_rows_are_not_changed_or_removed(log: Store) -> None:
 
 
 def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that another commit brought after the first look is found at the next attempt."""
+    """A key that another commit added after the first check is found at the next attempt."""
     mine = written(log, "log", [("c", 1, "mine"), ("d", 1, "mine")])
     other = Store.open(log.path, environment=log.environment)
     append = type(log._epochs.log).append
@@ -134,7 +134,7 @@ def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.Mon
 
 
 def test_a_retried_batch_is_skipped(log: Store) -> None:
-    """What is committed already under its transaction is left out, not refused."""
+    """A batch that is committed already is skipped, not refused."""
     table_id = log.state.table("log").definition.table_id
     for run in ("first", "second"):
         segments = written(log, "log", [("c", 1, "new")])
@@ -151,7 +151,7 @@ def test_a_retried_batch_is_skipped(log: Store) -> None:
 
 
 def test_upkeep_is_free(log: Store) -> None:
-    """Compaction rewrites an append-only table's rows, and vacuum removes what it replaced."""
+    """Compaction rewrites an append-only table's rows, and vacuum removes the replaced files."""
     upsert(log, "log", [(str(number), 1, None) for number in range(20)])
     upsert(log, "log", [(str(number), 2, None) for number in range(20)])
     rows = contents(log, "log")

@@ -1,4 +1,4 @@
-"""Laws of the check: it finds every broken invariant, names it, and goes on."""
+"""The check: it finds and names every broken invariant, and continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.views import new_view, progressed, refresh
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store with a table of two segments; it is for each test to break it."""
+    """A store with a table of two segments, which each test damages."""
     path = str(tmp_path / "store")
     store = Store.create(path, vnode_count=5, shards=2, environment=unsynced(path))
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
@@ -67,7 +67,7 @@ def commit_pairs(
 
 
 def test_a_whole_store_has_no_problems(store: Store) -> None:
-    """The report counts what it saw."""
+    """The report counts what it examined."""
     report = store.check()
 
     assert report.ok
@@ -76,7 +76,7 @@ def test_a_whole_store_has_no_problems(store: Store) -> None:
 
 
 def test_pairs_made_by_hand_can_be_right(store: Store) -> None:
-    """Or the tests below would find what they broke by accident."""
+    """So the tests below find only what they damage."""
     commit_pairs(store, [entry_of(store, 7, "seven")])
 
     assert store.check().problems == ()
@@ -93,7 +93,7 @@ def problem_of(store: Store, record: SegmentRecord) -> str:
 
 
 def test_wrong_statistics_are_found(store: Store) -> None:
-    """A segment must hold what the log says of it."""
+    """A segment must match its statistics in the log."""
     record = commit_pairs(store, [entry_of(store, 7, "seven")], rows=2)
 
     assert "statistics" in problem_of(store, record)
@@ -110,7 +110,7 @@ def test_a_row_in_another_vnode_is_found(store: Store) -> None:
 
 
 def test_a_null_in_a_key_is_found(store: Store) -> None:
-    """No writer makes one, and no lookup asks for it."""
+    """No writer writes it, and no lookup finds it."""
     key, value = entry_of(store, 7, "seven")
     record = commit_pairs(store, [(key[:6] + b"\0", value)])
 
@@ -128,7 +128,7 @@ def test_a_null_in_a_value_is_found(store: Store) -> None:
 
 
 def test_a_checkpoint_of_another_past_is_found(store: Store) -> None:
-    """Each must be the fold of the entries before it, also one that nobody reads any more."""
+    """Each must be the fold of the entries before it, even if it is not used any more."""
     while store.epoch < 70:
         committed(store, [], based_tables=(1,))
     path = checkpoint_path(32)
@@ -175,7 +175,7 @@ def test_a_key_with_bytes_after_its_columns_is_found(store: Store) -> None:
 
 
 def test_every_problem_is_found_at_once(store: Store) -> None:
-    """A broken segment does not hide another, nor the log's troubles theirs."""
+    """A damaged segment does not hide another one, nor damage to the log theirs."""
     first = commit_pairs(store, [entry_of(store, 7, "seven")], rows=2, name="first")
     second = commit_pairs(store, [entry_of(store, 8, "eight")], name="second")
     Path(store.path, SEGMENTS, "second.lmdb").write_bytes(b"short")
@@ -192,7 +192,7 @@ def test_every_problem_is_found_at_once(store: Store) -> None:
 
 
 def test_orphans_are_counted_and_no_problem(store: Store) -> None:
-    """What no commit names does not exist; other files are nobody's."""
+    """Segments that no commit names are counted; other files are ignored."""
     written(store, "t", [(9, "nine")])
     Path(store.path, SEGMENTS, "notes.txt").write_text("hello")
 
@@ -205,7 +205,7 @@ def test_orphans_are_counted_and_no_problem(store: Store) -> None:
 
 @pytest.mark.parametrize("epochs", [40, 110], ids=["a checkpoint", "folded"])
 def test_no_changed_byte_of_the_log_escapes(tmp_path: Path, epochs: int) -> None:
-    """Whichever file of the log is damaged, opening or checking says so and names it."""
+    """Whichever file of the log is damaged, opening or checking reports it by name."""
     path = str(tmp_path / "long")
     with Store.create(path, vnode_count=2, environment=unsynced(path)) as store:
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
@@ -225,7 +225,7 @@ def test_no_changed_byte_of_the_log_escapes(tmp_path: Path, epochs: int) -> None
 
 
 def told(path: str) -> str:
-    """Return what opening a store and checking it complains of."""
+    """Return the problems that opening and checking a store report."""
     try:
         with Store.open(path, environment=unsynced(path)) as store:
             return " ".join(store.check().problems)
@@ -259,7 +259,9 @@ def told(path: str) -> str:
 def test_a_view_that_is_not_whole_is_found(
     store: Store, wrong: dict[str, Any], problems: list[str]
 ) -> None:
-    """What no commit would let by: missing tables, state without a view, progress ahead of time."""
+    """States that no commit leads to: missing tables, state without a view, progress in the
+    future.
+    """
     store.create_view(new_view(store, "v", "t"))
     refresh(store, progressed(store, "v"))
     assert store.check().ok

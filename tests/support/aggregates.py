@@ -1,4 +1,4 @@
-"""What an aggregate gives, recomputed from all live rows in plain Python."""
+"""The results of an aggregate, recomputed from all live rows in plain Python."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TOLERANCE = 1e-9
 
 def groups_of(node: Aggregate, rows: Iterable[Row]) -> dict[tuple[bytes, ...], list[Row]]:
     """Return the rows of each group, by the group's values as bytes."""
-    found: dict[tuple[bytes, ...], list[Row]] = {(): []} if node.is_global else {}
+    groups: dict[tuple[bytes, ...], list[Row]] = {(): []} if node.is_global else {}
     for row in rows:
-        place = () if node.is_global else group_of(node, row)
-        found.setdefault(place, []).append(row)
-    return found
+        group = () if node.is_global else group_of(node, row)
+        groups.setdefault(group, []).append(row)
+    return groups
 
 
 def group_of(node: Aggregate, row: Row) -> tuple[bytes, ...]:
@@ -35,8 +35,8 @@ def group_of(node: Aggregate, row: Row) -> tuple[bytes, ...]:
 
 def key_of(data_type: types.DataType, value: Any) -> bytes:
     """Return a value as bytes that compare as Spark does."""
-    found: bytes = _codec(data_type).encode([array_of(data_type, [value])])[0].as_py()
-    return found
+    key: bytes = _codec(data_type).encode([array_of(data_type, [value])])[0].as_py()
+    return key
 
 
 @cache
@@ -45,7 +45,7 @@ def _codec(data_type: types.DataType) -> KeyCodec:
 
 
 def value_of(node: Aggregate, call: Call, rows: Sequence[Row]) -> Any:
-    """Return a call over the rows of a group, without ANSI."""
+    """Return the result of a call over the rows of a group, in non-ANSI mode."""
     passing = [row for row in rows if call.filter is None or row[call.filter]]
     if call.argument is None:
         return len(passing)
@@ -65,21 +65,21 @@ def value_of(node: Aggregate, call: Call, rows: Sequence[Row]) -> Any:
     return _of_whole(call, data_type, values)
 
 
-def same(found: Any, expected: Any, largest: float) -> bool:
-    """Tell whether two values are equal; floats at 1e-9 of the largest magnitude."""
-    if not isinstance(expected, float) or not isinstance(found, float):
-        return bool(found == expected)
+def same(value: Any, expected: Any, largest: float) -> bool:
+    """Return whether two values are equal; floats at 1e-9 of the largest magnitude."""
+    if not isinstance(expected, float) or not isinstance(value, float):
+        return bool(value == expected)
     if math.isnan(expected) or math.isinf(expected):
-        return found == expected or (math.isnan(expected) and math.isnan(found))
-    return abs(found - expected) <= TOLERANCE * max(largest, 1e-300)
+        return value == expected or (math.isnan(expected) and math.isnan(value))
+    return abs(value - expected) <= TOLERANCE * max(largest, 1e-300)
 
 
 def _of_floats(function: Function, values: Sequence[float]) -> float | None:
     count = len(values)
     if function in (Function.SUM, Function.AVG):
         total = sum(map(Fraction, values), Fraction()) if all(map(math.isfinite, values)) else None
-        found = float(sum(values)) if total is None else float(total)
-        return found if function is Function.SUM else found / count
+        total_value = float(sum(values)) if total is None else float(total)
+        return total_value if function is Function.SUM else total_value / count
     is_sample = function in (Function.VAR_SAMP, Function.STDDEV_SAMP)
     if is_sample and count == 1:
         return None

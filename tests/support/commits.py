@@ -131,7 +131,9 @@ def record(name: str, *table_ids: int, content: bytes = b"") -> SegmentRecord:
         name,
         len(content),
         xxhash.xxh3_64_hexdigest(content),
-        tuple(TableStatistics(one, 1, 0, b"\x00a", b"\xffz", (0, 9)) for one in table_ids),
+        tuple(
+            TableStatistics(table_id, 1, 0, b"\x00a", b"\xffz", (0, 9)) for table_id in table_ids
+        ),
     )
 
 

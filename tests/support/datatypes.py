@@ -96,9 +96,9 @@ def _nested(types: st.SearchStrategy[t.DataType]) -> st.SearchStrategy[t.DataTyp
 
 
 def values_of(data_type: t.DataType, nullable: bool = True) -> st.SearchStrategy[Any]:
-    """Values of a type, as Arrow's ``as_py`` gives them; None among them if ``nullable``."""
-    found = _values(data_type)
-    return st.none() | found if nullable else found
+    """Values of a type, as Arrow's ``as_py`` returns them; None among them if ``nullable``."""
+    values = _values(data_type)
+    return st.none() | values if nullable else values
 
 
 def array_of(data_type: t.DataType, values: list[Any]) -> pa.Array:

@@ -276,9 +276,9 @@ class _Platter:
     def forget(self, path: str) -> None:
         """Let go of a file whose last name is about to be removed: its inode may come again."""
         with suppress(FileNotFoundError):
-            found = os.stat(path)
-            if found.st_nlink == 1:
-                self._live.pop(found.st_ino, None)
+            status = os.stat(path)
+            if status.st_nlink == 1:
+                self._live.pop(status.st_ino, None)
 
     def power_cut(self, draw: random.Random | None) -> None:
         contents: dict[Path, bytes | None] = {}

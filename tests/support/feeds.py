@@ -1,4 +1,4 @@
-"""What a change feed says, read back and applied: it must fit what was there, row by row."""
+"""Change feeds, read and applied to the rows before: each change must fit them."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ class Change:
 
 def changes_of(batches: Iterable[pa.RecordBatch]) -> list[Change]:
     """Return the rows of a feed of all columns, in their order."""
-    found = rows_of(batches)
-    return [Change(row[-3], row[-2], row[:-3]) for row in found]
+    return [Change(row[-3], row[-2], row[:-3]) for row in rows_of(batches)]
 
 
 def read_feed(
     store: Store, table: str, first: int, last: int | None = None, **options: Any
 ) -> list[Change]:
-    """Return the feed of some epochs of a table, by epoch; of one row in the feed's order."""
-    found = changes_of(store.changes(table, first, last, **options))
-    return sorted(found, key=lambda change: (change.epoch, repr(change.row[:1])))
+    """Return the feed of a table's epochs, by epoch; changes of one row in the feed's order."""
+    changes = changes_of(store.changes(table, first, last, **options))
+    return sorted(changes, key=lambda change: (change.epoch, repr(change.row[:1])))
 
 
 def applied(shape: Shape, rows: Mapping[Any, Any], changes: Sequence[Change]) -> Table:
-    """Return rows after changes, each of which must fit what is there.
+    """Return rows after changes, each of which must fit the rows before it.
 
-    An insert meets nothing, a delete and a preimage the row that is there, a postimage stands right
-    behind its preimage and differs from it.
+    The key of an insert is new; a delete and a preimage equal the present row; a postimage directly
+    follows its preimage and differs from it.
     """
     now = dict(rows)
     image: tuple[Any, ...] | None = None

@@ -2,8 +2,8 @@
 
     python -m support.follower STORE FOLDER
 
-Each micro-batch is noted in ``FOLDER/batches``; if there is a file ``FOLDER/kill-N``, the process
-kills itself right after it has noted micro-batch N, before Spark knows that it is done.
+Each micro-batch is written to ``FOLDER/batches``; if there is a file ``FOLDER/kill-N``, the process
+kills itself right after it has written micro-batch N, before Spark knows that it is done.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def main(path: str, folder: Path) -> None:
     reader = spark.readStream.format("relstate")
     reader = reader.options(table="orders", readChangeFeed="true", maxEpochsPerTrigger=1)
 
-    def note(rows: DataFrame, batch: int) -> None:
-        found = rows.select("_change_type", "_commit_version", "id", "customer").collect()
-        (folder / "batches" / f"{batch}.json").write_text(json.dumps(sorted(map(list, found))))
-        accident = folder / f"kill-{batch}"
-        if accident.exists():
-            accident.unlink()
+    def write(rows: DataFrame, batch: int) -> None:
+        changes = rows.select("_change_type", "_commit_version", "id", "customer").collect()
+        (folder / "batches" / f"{batch}.json").write_text(json.dumps(sorted(map(list, changes))))
+        kill_file = folder / f"kill-{batch}"
+        if kill_file.exists():
+            kill_file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    writer = reader.load(path).writeStream.foreachBatch(note).trigger(availableNow=True)
+    writer = reader.load(path).writeStream.foreachBatch(write).trigger(availableNow=True)
     writer.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
     spark.stop()
 

@@ -49,8 +49,8 @@ class Shape:
 
     @property
     def exact(self) -> list[tuple[str, str]]:
-        """The columns that a row may be chosen by."""
-        return [one for one in self.columns if one[1] != INEXACT]
+        """The columns whose values can be compared exactly."""
+        return [(name, kind) for name, kind in self.columns if kind != INEXACT]
 
 
 class Grammar:
@@ -156,19 +156,19 @@ class Grammar:
         return Shape(f"SELECT DISTINCT {names} FROM ({below.sql}){self._where(below)}", columns)
 
     def _united(self, depth: int) -> Shape:
-        one, other = self._shape(depth - 1), self._shape(self._random.randint(0, depth - 1))
-        kinds = dict(other.columns)
+        left, right = self._shape(depth - 1), self._shape(self._random.randint(0, depth - 1))
+        kinds = dict(right.columns)
         pairs = []
-        for name, kind in one.columns:
-            partner = next((n for n, found in kinds.items() if found == kind), None)
-            if partner is not None:
-                pairs.append((name, partner, kind))
-                del kinds[partner]
+        for name, kind in left.columns:
+            namesake = next((n for n, right_kind in kinds.items() if right_kind == kind), None)
+            if namesake is not None:
+                pairs.append((name, namesake, kind))
+                del kinds[namesake]
         if not pairs:
-            return one
+            return left
         first = ", ".join(name for name, _, _ in pairs)
         second = ", ".join(name for _, name, _ in pairs)
-        text = f"SELECT {first} FROM ({one.sql}) UNION ALL SELECT {second} FROM ({other.sql})"
+        text = f"SELECT {first} FROM ({left.sql}) UNION ALL SELECT {second} FROM ({right.sql})"
         return Shape(text, tuple((name, kind) for name, _, kind in pairs))
 
     def _top(self, depth: int) -> Shape:
@@ -187,13 +187,13 @@ class Grammar:
             return below
         names = ", ".join(name for name, _ in below.exact)
         by, _ = self._random.choice(below.exact)
-        place = self._name()
-        rank = f"row_number() OVER (PARTITION BY {by} ORDER BY {self._order(below)}) AS {place}"
-        with_place = self._random.random() < 0.5
-        outputs = f"{names}, {place}" if with_place else names
+        rank_name = self._name()
+        rank = f"row_number() OVER (PARTITION BY {by} ORDER BY {self._order(below)}) AS {rank_name}"
+        has_rank = self._random.random() < 0.5
+        outputs = f"{names}, {rank_name}" if has_rank else names
         text = f"SELECT {outputs} FROM (SELECT {names}, {rank} FROM ({below.sql})) "
-        text += f"WHERE {place} <= {self._random.choice([1, 2, 4])}"
-        return Shape(text, (*below.exact, *([(place, "i")] if with_place else [])))
+        text += f"WHERE {rank_name} <= {self._random.choice([1, 2, 4])}"
+        return Shape(text, (*below.exact, *([(rank_name, "i")] if has_rank else [])))
 
     def _order(self, below: Shape) -> str:
         """Return an order by all columns that are exact, so that only equal rows are tied."""

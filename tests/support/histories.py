@@ -46,13 +46,13 @@ def definition(state: StoreState, name: str) -> TableDefinition:
 def view_definition(view_id: int, *inputs: int, units: int = 1) -> ViewDefinition:
     """Return the definition of a view without state tables that reads some tables."""
     mapping = VnodeMapping.balanced(SETTINGS.vnode_count, units)
-    read = tuple(ViewInput(one, (1,)) for one in inputs)
+    read = tuple(ViewInput(table_id, (1,)) for table_id in inputs)
     return ViewDefinition(view_id, "SELECT 1", read, (), mapping, {"zone": "UTC"}, {"plan": [None]})
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Entry]:
-    """Draw the entries of a store from its first on: tables, writes, upkeep, time passing."""
+    """Draw the entries of a store from its first on: tables, writes, maintenance, time passing."""
     entries = [FIRST]
     state = StoreState.first(FIRST)
     for _ in range(draw(st.integers(0, 12))):
@@ -66,19 +66,23 @@ def histories(draw: st.DrawFn) -> list[Entry]:
 def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
     live = sorted(state.table_ids.values())
     names = sorted(state.segments)
-    dropped = draw(st.sampled_from([(), (), (), (), *((one,) for one in live)]))
-    kept = [one for one in live if one not in dropped]
-    some = st.lists(st.sampled_from(kept), unique=True, max_size=2) if kept else st.just([])
+    dropped = draw(st.sampled_from([(), (), (), (), *((table_id,) for table_id in live)]))
+    remaining = [table_id for table_id in live if table_id not in dropped]
+    some = (
+        st.lists(st.sampled_from(remaining), unique=True, max_size=2) if remaining else st.just([])
+    )
     name = draw(st.sampled_from(["orders", "Orders2", "_x", "customers"]))
-    creates = not kept or (name.lower() not in state.table_ids and draw(st.booleans()))
-    batches = [Transaction(draw(st.sampled_from("ab")), one, state.epoch) for one in draw(some)]
+    creates = not remaining or (name.lower() not in state.table_ids and draw(st.booleans()))
+    batches = [
+        Transaction(draw(st.sampled_from("ab")), table_id, state.epoch) for table_id in draw(some)
+    ]
     created = creates and name.lower() not in {*state.table_ids}
     views = sorted(state.views.keys() - {*dropped})
     return following(
         state,
         time=state.time + draw(st.integers(0, 10**9)),
         data_change=draw(st.booleans()),
-        added=tuple(draw(_records(state, kept))) if kept else (),
+        added=tuple(draw(_records(state, remaining))) if remaining else (),
         removed=tuple(draw(st.lists(st.sampled_from(names), unique=True, max_size=2)))
         if names and draw(st.booleans())
         else (),
@@ -87,11 +91,11 @@ def _entries(draw: st.DrawFn, state: StoreState) -> Entry:
         if created and draw(st.booleans())
         else (),
         altered_views=tuple(
-            replace(state.views[one].definition, mapping=VnodeMapping.balanced(256, 3))
-            for one in views
+            replace(state.views[view_id].definition, mapping=VnodeMapping.balanced(256, 3))
+            for view_id in views
             if draw(st.booleans())
         ),
-        progress=tuple(draw(_progress(state, one)) for one in views if draw(st.booleans())),
+        progress=tuple(draw(_progress(state, view_id)) for view_id in views if draw(st.booleans())),
         dropped_tables=dropped,
         based_tables=tuple(draw(some)),
         transactions=tuple(batches),
@@ -111,9 +115,11 @@ def _progress(draw: st.DrawFn, state: StoreState, view_id: int) -> ViewProgress:
 
 @st.composite
 def _records(draw: st.DrawFn, state: StoreState, tables: list[int]) -> list[SegmentRecord]:
-    held = draw(st.lists(st.lists(st.sampled_from(tables), min_size=1, unique=True), max_size=3))
-    places = st.none() | st.tuples(st.integers(1, state.epoch), st.integers(0, 3))
+    tables_by_segment = draw(
+        st.lists(st.lists(st.sampled_from(tables), min_size=1, unique=True), max_size=3)
+    )
+    numbers = st.none() | st.tuples(st.integers(1, state.epoch), st.integers(0, 3))
     return [
-        replace(record(f"s{state.epoch + 1}-{rank}", *one), sequence_number=draw(places))
-        for rank, one in enumerate(held)
+        replace(record(f"s{state.epoch + 1}-{rank}", *table_ids), sequence_number=draw(numbers))
+        for rank, table_ids in enumerate(tables_by_segment)
     ]

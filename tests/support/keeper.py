@@ -1,4 +1,4 @@
-"""An aggregate over random rows of many types, kept over epochs and compared with what they say."""
+"""An aggregate over random rows of many types, maintained over epochs and checked against them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def aggregate(
 
 
 class Keeper:
-    """An executor's tables over epochs, and all that came out of it."""
+    """An executor's tables over epochs, and the rows that its output leads to."""
 
     def __init__(self, node: Aggregate, *, is_ansi: bool = False) -> None:
         self.node = node
@@ -107,7 +107,7 @@ class Keeper:
         return AggregateExecutor(self.node, self.states, is_ansi=self.is_ansi).run(chunk)
 
     def move(self, new: dict[int, Row]) -> pa.RecordBatch:
-        """Run and commit the epoch that makes the live rows these; check that its output fits."""
+        """Run and commit the epoch that leads to the live rows ``new``; check its output."""
         chunk = self.run(chunk_of(FIELDS, net_changes(self.live, new)))
         for state in self.states:
             state.commit()
@@ -121,57 +121,59 @@ class Keeper:
         rows = chunk.to_pylist()
         for row in (row for row in rows if row["_op"] == 2):
             old = self.rows.pop(group_of(self.node, row))
-            assert repr({**row, "_op": 1}) == repr(old), "what goes is not what came"
+            assert repr({**row, "_op": 1}) == repr(old), "a deleted row is not the inserted one"
         for row in (row for row in rows if row["_op"] == 1):
             assert group_of(self.node, row) not in self.rows
             self.rows[group_of(self.node, row)] = row
 
     def check(self) -> None:
-        """Compare what came out with what the live rows say."""
+        """Compare the rows with the results over the live rows."""
         expected = groups_of(self.node, self.live.values())
-        found = {() if self.node.is_global else key: row for key, row in self.rows.items()}
-        assert found.keys() == expected.keys()
+        rows_by_group = {() if self.node.is_global else key: row for key, row in self.rows.items()}
+        assert rows_by_group.keys() == expected.keys()
         for key, rows in expected.items():
-            for one in self.node.calls:
-                wanted = value_of(self.node, one, rows)
-                value = found[key][one.output.name]
-                if one.function in VARIANCES:
-                    assert _same_variance(one, value, wanted, rows), (one, value, wanted, rows)
+            for call in self.node.calls:
+                expected_value = value_of(self.node, call, rows)
+                value = rows_by_group[key][call.output.name]
+                case = (call, value, expected_value, rows)
+                if call.function in VARIANCES:
+                    assert _same_variance(*case), case
                 else:
-                    assert same(value, wanted, _largest(one, rows)), (one, value, wanted, rows)
+                    assert same(value, expected_value, _largest(call, rows)), case
 
     def check_state(self) -> None:
-        """Compare the tables with those that the live rows make in one epoch."""
+        """Compare the tables with those that the live rows lead to in one epoch."""
         fresh = Keeper(self.node)
         fresh.move(self.live)
-        for state, wanted in zip(self.states, fresh.states, strict=True):
-            assert len(state.rows) == len(wanted.rows)
-            for one, other in zip(state.rows, wanted.rows, strict=True):
-                assert _alike(one, other), (state.spec.role, one, other)
+        for state, expected in zip(self.states, fresh.states, strict=True):
+            assert len(state.rows) == len(expected.rows)
+            for row, expected_row in zip(state.rows, expected.rows, strict=True):
+                assert _alike(row, expected_row), (state.spec.role, row, expected_row)
 
 
-def _alike(one: Row, other: Row) -> bool:
-    pairs = [(one[name], other[name]) for name in one if not name.endswith("_rest")]
+def _alike(left: Row, right: Row) -> bool:
+    pairs = [(left[name], right[name]) for name in left if not name.endswith("_rest")]
     return all(_near(a, b) if isinstance(a, float) else a == b for a, b in pairs)
 
 
-def _near(one: float, other: float) -> bool:
+def _near(left: float, right: float) -> bool:
     # Of the square of 1e10 the last of 106 bits is about 1e-12.
-    return same(one, other, max(abs(one), abs(other))) or abs(one - other) < 1e-10
+    return same(left, right, max(abs(left), abs(right))) or abs(left - right) < 1e-10
 
 
-def _largest(one: Call, rows: Sequence[Row]) -> float:
-    """Return the magnitude at which a result may be off by a billionth."""
-    values = [row[one.argument] for row in rows if one.argument and row[one.argument] is not None]
-    numbers = [abs(float(v)) for v in values if isinstance(v, int | float | Decimal)]
+def _largest(call: Call, rows: Sequence[Row]) -> float:
+    """Return the magnitude of which a result may be off by a billionth."""
+    name = call.argument
+    values = [row[name] for row in rows if name and row[name] is not None]
+    numbers = [abs(float(value)) for value in values if isinstance(value, int | float | Decimal)]
     return max((number for number in numbers if math.isfinite(number)), default=0.0)
 
 
-def _same_variance(one: Call, value: Any, wanted: Any, rows: Sequence[Row]) -> bool:
-    """Compare variances; of values that went, up to 1e10, the last of 106 bits may have stayed."""
-    if one.function in (Function.STDDEV_POP, Function.STDDEV_SAMP) and wanted is not None:
-        value, wanted = value * value, wanted * wanted
-    return same(value, wanted, _largest(one, rows) ** 2 + 1e10**2 * 1e-19)
+def _same_variance(call: Call, value: Any, expected: Any, rows: Sequence[Row]) -> bool:
+    """Compare variances; deleted values, up to 1e10, may leave the last of their 106 bits."""
+    if call.function in (Function.STDDEV_POP, Function.STDDEV_SAMP) and expected is not None:
+        value, expected = value * value, expected * expected
+    return same(value, expected, _largest(call, rows) ** 2 + 1e10**2 * 1e-19)
 
 
 def drawn(source: random.Random, key: int) -> Row:
@@ -183,19 +185,19 @@ def drawn(source: random.Random, key: int) -> Row:
 def next_rows(
     source: random.Random, live: dict[int, Row], *, grows_only: bool = False
 ) -> dict[int, Row]:
-    """Return what the rows may be an epoch later."""
+    """Return random rows that the next epoch leads to."""
     start = max(live, default=0) + 1
     added = {key: drawn(source, key) for key in range(start, start + source.randrange(12))}
     if grows_only:
         return {**live, **added}
     share = source.choice([0, 0.2, 0.5, 1])
-    kept = {key: row for key, row in live.items() if source.random() >= share}
-    for key in kept:
+    remaining = {key: row for key, row in live.items() if source.random() >= share}
+    for key in remaining:
         if source.random() < 0.2:
-            other = drawn(source, key)
-            names = source.sample(sorted(other), source.randrange(1, len(other)))
-            kept[key] = {**kept[key], **{name: other[name] for name in names}}
+            new = drawn(source, key)
+            names = source.sample(sorted(new), source.randrange(1, len(new)))
+            remaining[key] = {**remaining[key], **{name: new[name] for name in names}}
     if source.random() < 0.3:
-        # What went comes back under its old key.
-        added |= {key: live[key] for key in live if key not in kept and source.random() < 0.5}
-    return {**kept, **added}
+        # Deleted rows come back under their old keys.
+        added |= {key: live[key] for key in live if key not in remaining and source.random() < 0.5}
+    return {**remaining, **added}

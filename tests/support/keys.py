@@ -1,4 +1,4 @@
-"""Random keys, and how Spark orders the rows that they stand for."""
+"""Random keys, and how Spark orders their rows."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def keys(draw: st.DrawFn, max_columns: int = 3) -> Keys:
     chosen = draw(st.lists(orders(), min_size=len(types), max_size=len(types)))
     row = st.tuples(*map(values_of, types)).map(list)
     rows = draw(st.lists(row, min_size=1, max_size=6))
-    # Rows that begin alike are where the order of the later columns shows.
+    # Rows with the same first values show the order of the later columns.
     shared = draw(st.integers(0, len(types)))
-    rows += [rows[0][:shared] + other[shared:] for other in draw(st.lists(row, max_size=3))]
+    rows += [rows[0][:shared] + values[shared:] for values in draw(st.lists(row, max_size=3))]
     return Keys(types, chosen, rows)
 
 
 def sort_value(data_type: t.DataType, value: Any) -> Any:
-    """Return what Python orders as Spark orders ``value``; NULLs first inside nested values."""
+    """Return a value that Python orders as Spark orders ``value``; NULLs first in nested values."""
     match data_type:
         case t.Float() | t.Double():
             return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
@@ -87,11 +87,11 @@ def compared(left: Any, right: Any) -> int:
 
 def compared_rows(case: Keys, left: Sequence[Any], right: Sequence[Any]) -> int:
     """Return the sign of the order of two rows, column by column."""
-    for data_type, order, one, other in zip(case.types, case.orders, left, right, strict=True):
-        if one is None or other is None:
-            sign = compared(one is None, other is None) * (-1 if order.nulls_first else 1)
+    for data_type, order, first, second in zip(case.types, case.orders, left, right, strict=True):
+        if first is None or second is None:
+            sign = compared(first is None, second is None) * (-1 if order.nulls_first else 1)
         else:
-            sign = compared(sort_value(data_type, one), sort_value(data_type, other))
+            sign = compared(sort_value(data_type, first), sort_value(data_type, second))
             sign = -sign if order.descending else sign
         if sign:
             return sign
@@ -99,7 +99,7 @@ def compared_rows(case: Keys, left: Sequence[Any], right: Sequence[Any]) -> int:
 
 
 def normal(value: Any) -> Any:
-    """Return a value as a key gives it back: -0 is 0, a struct is its fields."""
+    """Return a value as decoding a key returns it: -0 is 0, a struct is its fields."""
     match value:
         case float():
             return value + 0.0

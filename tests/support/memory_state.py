@@ -1,7 +1,7 @@
 """The state table of an executor in memory: what `State` promises, as plainly as can be.
 
-Rows written are seen after `commit`, never before, as those of a store. Keys are read back as the
-key codec gives them (-0 is 0), as a store does.
+As in a store, rows are visible once they are committed, and keys are read back as the key codec
+decodes them (-0 is 0).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from relstate.storage.codec.memcomparable import KeyCodec
 
 
 class MemoryState:
-    """A `State` over rows sorted by their encoded keys. ``reads`` counts the rows given out."""
+    """A `State` over rows sorted by their encoded keys. ``reads`` counts the rows returned."""
 
     def __init__(self, spec: StateTableSpec) -> None:
         self.spec = spec
@@ -41,10 +41,10 @@ class MemoryState:
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) of the keys that exist."""
-        wanted = self._encode(keys, len(self.spec.primary_key)).to_pylist()
-        places = [self._place(key) for key in wanted]
-        found = [index for index, place in enumerate(places) if place is not None]
-        return self._given(found, [places[index] for index in found], columns)
+        encoded_keys = self._encode(keys, len(self.spec.primary_key)).to_pylist()
+        positions = [self._position(key) for key in encoded_keys]
+        matches = [index for index, position in enumerate(positions) if position is not None]
+        return self._rows_at(matches, [positions[index] for index in matches], columns)
 
     def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
@@ -61,18 +61,18 @@ class MemoryState:
         assert len(set(starts)) == len(starts), "a prefix is asked for twice"
         assert len(counts) == len(starts)
         indices: list[int] = []
-        places: list[int | None] = []
+        positions: list[int | None] = []
         for index, (start, count) in enumerate(zip(starts, counts, strict=True)):
-            place = bisect_left(self._keys, start)
-            last = place + int(count)
-            while place < min(last, len(self._keys)) and self._keys[place].startswith(start):
+            position = bisect_left(self._keys, start)
+            last = position + int(count)
+            while position < min(last, len(self._keys)) and self._keys[position].startswith(start):
                 indices.append(index)
-                places.append(place)
-                place += 1
-        return self._given(indices, places, columns)
+                positions.append(position)
+                position += 1
+        return self._rows_at(indices, positions, columns)
 
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
-        """Put or delete rows; seen from `commit` on. A column that is missing is NULL."""
+        """Put or delete rows, visible from `commit` on. A column that is missing is NULL."""
         keys = self._encode(rows, len(self.spec.primary_key))
         decoded = dict(
             zip(self._key_names, self._codec(len(self._key_names)).decode(keys), strict=True)
@@ -82,48 +82,50 @@ class MemoryState:
             for field in self.schema
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        gone = np.zeros(len(keys), np.bool_) if deleted is None else deleted
-        assert len(gone) == len(keys)
-        for place, key in enumerate(keys.to_pylist()):
-            self._written[key] = None if gone[place] else (batch, place)
+        is_deleted = np.zeros(len(keys), np.bool_) if deleted is None else deleted
+        assert len(is_deleted) == len(keys)
+        for position, key in enumerate(keys.to_pylist()):
+            self._written[key] = None if is_deleted[position] else (batch, position)
 
     def commit(self) -> pa.RecordBatch:
         """Make what was written visible; return all rows in the order of their keys."""
-        standing = {key: (self._rows, place) for place, key in enumerate(self._keys)}
-        merged = {**standing, **self._written}
-        kept = sorted((key, at) for key, at in merged.items() if at is not None)
-        batches = {id(batch): batch for _, (batch, _) in kept}
+        committed = {key: (self._rows, position) for position, key in enumerate(self._keys)}
+        merged = {**committed, **self._written}
+        remaining = sorted((key, source) for key, source in merged.items() if source is not None)
+        batches = {id(batch): batch for _, (batch, _) in remaining}
         base, start = {}, 0
         for name, batch in batches.items():
             base[name], start = start, start + batch.num_rows
-        self._keys = [key for key, _ in kept]
-        places = pa.array([base[id(batch)] + place for _, (batch, place) in kept], pa.int64())
-        table = pa.Table.from_batches(list(batches.values()), self.schema).take(places)
+        self._keys = [key for key, _ in remaining]
+        positions = pa.array(
+            [base[id(batch)] + position for _, (batch, position) in remaining], pa.int64()
+        )
+        table = pa.Table.from_batches(list(batches.values()), self.schema).take(positions)
         self._rows = (
             table.combine_chunks().to_batches(max_chunksize=None)[0]
-            if kept
+            if remaining
             else (pa.RecordBatch.from_pylist([], self.schema))
         )
         self._written = {}
         return self._rows
 
     def forget(self) -> None:
-        """Drop what was written since the last commit: the epoch did not happen."""
+        """Drop what was written since the last commit, as if the epoch had failed."""
         self._written = {}
 
     @property
     def written(self) -> list[tuple[bytes, Any]]:
         """What was written since the last commit, by key; None for what is deleted."""
         return [
-            (key, None if at is None else at[0].slice(at[1], 1).to_pylist())
-            for key, at in sorted(self._written.items())
+            (key, None if source is None else source[0].slice(source[1], 1).to_pylist())
+            for key, source in sorted(self._written.items())
         ]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The committed rows as Python values, in the order of their keys."""
-        found: list[dict[str, Any]] = self._rows.to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self._rows.to_pylist()
+        return rows
 
     @property
     def _key_names(self) -> list[str]:
@@ -145,13 +147,13 @@ class MemoryState:
         assert column.type == field.type, f"{field.name} is {field.type}, not {column.type}"
         return column
 
-    def _place(self, key: bytes) -> int | None:
-        place = bisect_left(self._keys, key)
-        return place if place < len(self._keys) and self._keys[place] == key else None
+    def _position(self, key: bytes) -> int | None:
+        position = bisect_left(self._keys, key)
+        return position if position < len(self._keys) and self._keys[position] == key else None
 
-    def _given(
-        self, indices: list[int], places: list[int | None], columns: Sequence[str] | None
+    def _rows_at(
+        self, indices: list[int], positions: list[int | None], columns: Sequence[str] | None
     ) -> tuple[Positions, pa.RecordBatch]:
-        self.reads += len(places)
+        self.reads += len(positions)
         rows = self._rows if columns is None else self._rows.select(list(columns))
-        return np.array(indices, np.int64), rows.take(pa.array(places, pa.int64()))
+        return np.array(indices, np.int64), rows.take(pa.array(positions, pa.int64()))

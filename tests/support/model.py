@@ -1,4 +1,4 @@
-"""What a store should hold: one dict of rows per table and epoch."""
+"""The expected content of a store: one dict of rows per table and epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Table = dict[Key, Row]
 
 @dataclass
 class Model:
-    """A store of the simplest kind. Every change is one epoch, kept until it is to expire."""
+    """A store in memory. Every change is one epoch, kept until `expire`."""
 
     epoch: int = 1
     tables: dict[str, Table] = field(default_factory=dict)
@@ -39,12 +39,12 @@ class Model:
         self._commit()
 
     def pass_epochs(self, epoch: int) -> None:
-        """Let epochs pass in which nothing changed, up to one."""
+        """Add epochs without changes, up to ``epoch``."""
         while self.epoch < epoch:
             self._commit()
 
     def expire(self, oldest: int) -> None:
-        """Forget the epochs before one."""
+        """Forget the epochs before ``oldest``."""
         self.past = {epoch: tables for epoch, tables in self.past.items() if epoch >= oldest}
 
     def _commit(self) -> None:
@@ -54,9 +54,9 @@ class Model:
 
 def changed(table: Mapping[Key, Row], changes: Iterable[tuple[Key, Row | None]]) -> Table:
     """Return a table after changes."""
-    found: dict[Key, Row | None] = {**table}
-    found.update(changes)
-    return {key: row for key, row in found.items() if row is not None}
+    versions: dict[Key, Row | None] = {**table}
+    versions.update(changes)
+    return {key: row for key, row in versions.items() if row is not None}
 
 
 def in_order(
@@ -70,7 +70,7 @@ def in_order(
 def is_between(
     shape: Shape, start: Sequence[object], stop: Sequence[object]
 ) -> Callable[..., bool]:
-    """Return whether a key lies in ``[start, stop)``, each the first values of a key or empty."""
+    """Return a test whether a key is in ``[start, stop)``: first values of a key, or empty."""
 
     def check(key: Key) -> bool:
         order = shape.order_of(key)

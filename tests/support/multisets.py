@@ -1,4 +1,4 @@
-"""Rows compared as multisets, floats within a share of the greatest magnitude among them."""
+"""Rows compared as multisets, floats within a fraction of the greatest magnitude among them."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ def rows_of_table(table: pa.Table) -> list[Row]:
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
-def difference(found: Iterable[Row], expected: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+def difference(rows: Iterable[Row], expected: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     """Return the rows that are too many, and those that are missing."""
-    found, expected = list(found), list(expected)
-    tolerance = TOLERANCE * max([1.0, *map(_magnitude, found), *map(_magnitude, expected)])
-    wanted: dict[Row, list[Row]] = defaultdict(list)
+    rows, expected = list(rows), list(expected)
+    tolerance = TOLERANCE * max([1.0, *map(_magnitude, rows), *map(_magnitude, expected)])
+    unmatched: dict[Row, list[Row]] = defaultdict(list)
     for row in expected:
-        wanted[_exact(row)].append(row)
-    surplus = [row for row in found if not _taken(row, wanted[_exact(row)], tolerance)]
-    return surplus, [row for rows in wanted.values() for row in rows]
+        unmatched[_exact(row)].append(row)
+    surplus = [row for row in rows if not _remove_match(row, unmatched[_exact(row)], tolerance)]
+    return surplus, [row for candidates in unmatched.values() for row in candidates]
 
 
-def _taken(row: Row, candidates: list[Row], tolerance: float) -> bool:
-    """Take a row out of candidates that are the same but for their floats; return if there is."""
-    for place, other in enumerate(candidates):
-        if all(_close(*pair, tolerance) for pair in zip(row, other, strict=True)):
-            del candidates[place]
+def _remove_match(row: Row, candidates: list[Row], tolerance: float) -> bool:
+    """Remove the candidate that equals a row, floats nearly; return whether there is one."""
+    for index, candidate in enumerate(candidates):
+        if all(_close(*pair, tolerance) for pair in zip(row, candidate, strict=True)):
+            del candidates[index]
             return True
     return False
 
 
-def _close(one: Any, other: Any, tolerance: float) -> bool:
-    if not isinstance(one, float) or not isinstance(other, float):
-        return type(one) is type(other) and bool(one == other)
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
-    return one == other or abs(one - other) <= tolerance
+def _close(left: Any, right: Any, tolerance: float) -> bool:
+    if not isinstance(left, float) or not isinstance(right, float):
+        return type(left) is type(right) and bool(left == right)
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) and math.isnan(right)
+    return left == right or abs(left - right) <= tolerance
 
 
 def _exact(row: Row) -> Row:
-    return tuple("a float" if isinstance(one, float) else _hashable(one) for one in row)
+    return tuple("a float" if isinstance(value, float) else _hashable(value) for value in row)
 
 
 def _hashable(value: Any) -> Any:
@@ -57,4 +57,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _magnitude(row: Row) -> float:
-    return max((abs(v) for v in row if isinstance(v, float) and math.isfinite(v)), default=0.0)
+    return max(
+        (abs(value) for value in row if isinstance(value, float) and math.isfinite(value)),
+        default=0.0,
+    )

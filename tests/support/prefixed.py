@@ -1,4 +1,4 @@
-"""Tables of random rows that are read by prefixes of their keys, and what must come out."""
+"""Tables of random rows that are read by prefixes of their keys, and the expected results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Prefixed:
 
     def key(self, draw: random.Random) -> Values:
         """Return a random key."""
-        return tuple(one(draw) for one in self.draws)
+        return tuple(draw_value(draw) for draw_value in self.draws)
 
     def batch(self, rows: Sequence[Values], columns: int | None = None) -> pa.RecordBatch:
         """Return the first columns, all by default, of rows as a batch."""
@@ -54,8 +54,8 @@ class Prefixed:
         count = len(schema) if columns is None else columns
         return pa.RecordBatch.from_arrays(
             [
-                pa.array([row[place] for row in rows], schema.field(place).type)
-                for place in range(count)
+                pa.array([row[index] for row in rows], schema.field(index).type)
+                for index in range(count)
             ],
             names=schema.names[:count],
         )

@@ -1,4 +1,4 @@
-"""Races for the log made certain: others act just before a chosen touch of the outside world."""
+"""Deterministic races for the log: others act just before a chosen call of the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables whose keys and values are unlike: what a random store is made of."""
+"""Tables with different keys and values, of which random stores are made."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class Shape:
 
     def key_of(self, row: Sequence[Any]) -> Key:
         """Return the primary key of a row."""
-        return tuple(row[place] for place in self.key)
+        return tuple(row[index] for index in self.key)
 
     def order_of(self, key: Sequence[Any]) -> tuple[Any, ...]:
-        """Return what sorts as a key, or the first values of one, does in the table."""
+        """Return a value that sorts as a key, or its first values, in the table."""
         return tuple(
             _Reversed(_sortable(value)) if " desc" in part else _sortable(value)
             for part, value in zip(self.primary_key, key, strict=False)

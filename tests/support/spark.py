@@ -1,4 +1,4 @@
-"""Short words for what the tests do through Spark."""
+"""What many tests do through Spark."""
 
 from __future__ import annotations
 

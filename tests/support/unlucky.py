@@ -52,7 +52,7 @@ class UnluckySource(RelstateDataSource):
 
 
 class UnluckyWriter(DataSourceStreamArrowWriter):
-    """Does what another writer does, but for accidents."""
+    """Wraps a writer and makes the accidents happen."""
 
     def __init__(self, writer: Any, accidents: Path) -> None:
         self._writer = writer
@@ -90,7 +90,7 @@ class UnluckyWriter(DataSourceStreamArrowWriter):
 
 
 def happens(accident: Path) -> bool:
-    """Whether an accident is planned; it is not any more afterwards."""
+    """Return whether an accident is planned, and cancel it."""
     try:
         accident.unlink()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Views for tests of the catalog: no plan is run, what their tables hold is made up."""
+"""Views for tests of the catalog: no plan is run, the rows of their tables are invented."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def new_view(store: Store, name: str, *inputs: str, columns: tuple[int, ...] = (
     """Return a view with two state tables that reads some columns of tables of a store."""
     rows = TableSchema.build(_FIELDS, ["k"], nullable_key=True)
     state = TableSchema.build(_FIELDS, ["k"], (), nullable_key=True)
-    ids = (store.read_plan(one).definition.table_id for one in inputs)
+    ids = (store.read_plan(table).definition.table_id for table in inputs)
     return NewView(
         NewTable(name, rows),
         (NewTable(f"__internal_{name}_1", state), NewTable(f"__internal_{name}_2", state)),
         f"SELECT k FROM {', '.join(inputs)}",
-        tuple(ViewInput(one, columns) for one in ids),
+        tuple(ViewInput(table_id, columns) for table_id in ids),
         VnodeMapping.balanced(store.settings.vnode_count, 2),
         {"zone": "UTC"},
         {"kind": "scan"},
@@ -42,9 +42,9 @@ def new_view(store: Store, name: str, *inputs: str, columns: tuple[int, ...] = (
 def progressed(
     store: Store, name: str, epoch: int | None = None, backfill: Any = None
 ) -> NewProgress:
-    """Return that a view has taken in all up to an epoch, by default the latest."""
+    """Return the progress of a view that has read all up to an epoch, by default the latest."""
     view, epoch = store.view(name), store.epoch if epoch is None else epoch
-    inputs = tuple((one.table_id, epoch) for one in view.definition.inputs)
+    inputs = tuple((table.table_id, epoch) for table in view.definition.inputs)
     return NewProgress(view, epoch, inputs, backfill)
 
 
@@ -56,13 +56,13 @@ def refresh(store: Store, *progress: NewProgress, **parts: Any) -> int:
 
 
 def view_rows(store: Store, name: str, *keys: int | None) -> tuple[SegmentRecord, ...]:
-    """Write rows of a table that a view keeps; return the segments for a commit."""
-    writer = kept_target(store, name).open(store.environment)
+    """Write rows of a view's table; return the segments for a commit."""
+    writer = internal_target(store, name).open(store.environment)
     writer.write(pa.RecordBatch.from_pydict({"k": pa.array(keys, pa.int64())}))
     return writer.finish()
 
 
-def kept_target(store: Store, name: str) -> WriteTarget:
-    """Return what it needs to write a table that a view keeps, as its refresh alone does."""
+def internal_target(store: Store, name: str) -> WriteTarget:
+    """Return the write target of a view's table, which only its refresh may write."""
     definition, settings = store.state.table(name).definition, store.settings
     return WriteTarget(store.path, definition, settings.vnode_count, settings.shards)

@@ -12,7 +12,7 @@ from relstate.storage.feed.columns import FEED_FIELDS, feed_batch, feed_schema, 
 
 
 def test_a_feed_has_the_table_s_columns_and_three_more(store: Store) -> None:
-    """By the names that Delta Lake gave them; or those asked for, in their order."""
+    """They have Delta Lake's names; a selection keeps its order."""
     schema = store.create_table("t", "k INT, V STRING", primary_key=["k"]).schema
 
     assert [field.name for field in feed_fields(schema)] == [
@@ -32,7 +32,7 @@ def test_a_feed_has_the_table_s_columns_and_three_more(store: Store) -> None:
 
 
 def test_columns_that_are_not_there_are_refused(store: Store) -> None:
-    """None, one twice, or one of the table's that has a feed's name."""
+    """No column, a column twice, or a column of the table with a name that the feed adds."""
     schema = store.create_table("t", "k INT", primary_key=["k"]).schema
     for names in ([], ["k", "K"], ["nothing"]):
         with pytest.raises(SchemaMismatchError):

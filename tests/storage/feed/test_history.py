@@ -1,4 +1,4 @@
-"""What was seen before and after each step, for entries made by hand."""
+"""The rows before and after each step, for entries made by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def block_of(*entries: Entry) -> Block:
 
 
 def same(left: Block, right: Block) -> np.ndarray:
-    """Return at which indices two blocks hold the same row."""
+    """Return the indices at which two blocks hold the same row."""
     pairs = zip(left.value_bytes().to_pylist(), right.value_bytes().to_pylist(), strict=True)
     return np.array([one == other for one, other in pairs], bool)
 
@@ -46,7 +46,7 @@ def shown(changes: Changes) -> list[tuple[str, str | None, str | None, int, int]
 
 
 def test_neighbours_of_a_key_are_compared() -> None:
-    """In the order of the steps, with what was there before all of them first."""
+    """In the order of the steps; the row before all of them comes first."""
     history = History.of(
         block_of(("a", "1"), ("b", "1"), ("c", None)),
         [
@@ -80,7 +80,7 @@ def test_what_comes_back_is_no_net_change() -> None:
 
 
 def test_nothing_has_no_changes() -> None:
-    """No entries, or only such as were there before."""
+    """There are no entries, or only entries from before the steps."""
     for history in (
         History.of(block_of(), []),
         History.of(block_of(), [(0, block_of())]),

@@ -1,4 +1,4 @@
-"""How a range of epochs becomes a plan, and which ranges there are."""
+"""How a range of epochs becomes a plan, and which ranges are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def table(store: Store) -> Store:
 
 
 def expire(store: Store, oldest: int) -> None:
-    """Make the epochs before one unreadable."""
+    """Make the epochs before ``oldest`` unreadable."""
     started = store.environment.now()
     store.commit(
         Proposal(operation="vacuum", started=started, data_change=False, oldest_epoch=oldest)
@@ -38,7 +38,7 @@ def expire(store: Store, oldest: int) -> None:
 
 
 def test_a_plan_travels(table: Store) -> None:
-    """Pickled, it reads the same, and what is committed meanwhile makes no difference."""
+    """A pickled plan reads the same rows, whatever is committed meanwhile."""
     plan = table.feed_plan("T", 3)
     expected = changes_of(plan.read())
     copy = pickle.loads(pickle.dumps(plan))
@@ -56,7 +56,7 @@ def test_a_plan_travels(table: Store) -> None:
 
 
 def test_cost_follows_the_changes(table: Store) -> None:
-    """What is looked through is what the commits added; all only where all rows were removed."""
+    """A read examines what the commits added, and all rows only where all were removed."""
     upsert(table, "t", [(key, "many") for key in range(1000)])
     whole = table.read_plan("t").stored_bytes
     upsert(table, "t", [(1, "c")])
@@ -68,7 +68,7 @@ def test_cost_follows_the_changes(table: Store) -> None:
 
 
 def test_upkeep_is_no_change(table: Store) -> None:
-    """A compaction is in no feed, and does not hide those before it."""
+    """A feed does not contain a compaction, which does not hide the commits before it either."""
     before = read_feed(table, "t", 3)
     report = table.compact("t")
     assert table.epoch > 5, report
@@ -102,7 +102,7 @@ def test_a_range_may_be_empty(table: Store) -> None:
 def test_a_range_that_is_none_is_refused(
     table: Store, first: int, last: int | None, kind: type[Exception], error: str
 ) -> None:
-    """With where the store is."""
+    """The error names the epoch of the store."""
     with pytest.raises(kind, match=error):
         table.feed_plan("t", first, last)
 
@@ -120,7 +120,7 @@ def test_a_range_that_is_no_longer_kept_names_the_oldest_epoch(table: Store) -> 
 
 
 def test_a_feed_may_begin_before_its_table(table: Store) -> None:
-    """Which has no changes until it is there."""
+    """There are no changes before the table is created."""
     assert [change.epoch for change in read_feed(table, "t", 1)] == [3, 3, 5, 5]
 
 
@@ -149,7 +149,7 @@ def test_one_commit_may_change_several_tables(table: Store) -> None:
 
 
 def test_data_epochs_are_those_that_changed_the_table(table: Store) -> None:
-    """Upkeep and other tables' epochs are not among them."""
+    """Maintenance and commits of other tables are not among them."""
     table.compact()
     table.truncate("t")
     table_id = table.state.table("t").definition.table_id
@@ -160,7 +160,7 @@ def test_data_epochs_are_those_that_changed_the_table(table: Store) -> None:
 
 
 def test_what_has_no_feed_is_refused(table: Store) -> None:
-    """Unknown columns and modes, and columns that take the names of the feed's own."""
+    """Unknown columns and modes, and tables with a column name that the feed adds."""
     with pytest.raises(SchemaMismatchError, match="'x' is not a column of the change feed"):
         table.feed_plan("t", 3, columns=["k", "x"])
     with pytest.raises(SchemaMismatchError, match="named twice"):

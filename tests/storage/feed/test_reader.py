@@ -1,4 +1,4 @@
-"""The feed of any range, applied to the table before it, gives the table after it."""
+"""The feed of any range, applied to the table before it, leads to the table after it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ Rows = dict[Any, Any]
 
 
 def check(store: Store, shape: Shape, model: Model, first: int, last: int) -> None:
-    """Hold the laws of both kinds of feed for one range of epochs."""
+    """Check the laws of both kinds of feed for one range of epochs."""
 
     def rows_at(epoch: int) -> Rows:
         return model.past[epoch].get(shape.name, {})
@@ -97,7 +97,7 @@ def check(store: Store, shape: Shape, model: Model, first: int, last: int) -> No
 def check_range(
     store: Store, shape: Shape, rows_at: Callable[[int], Rows], first: int, last: int
 ) -> None:
-    """Hold the laws of both kinds of feed, where it is known what was there at every epoch."""
+    """Check the laws of both kinds of feed, where the rows of every epoch are known."""
     before, after = rows_at(first - 1), rows_at(last)
     each = changes_of(store.changes(shape.name, first, last))
     net = changes_of(store.changes(shape.name, first, last, deduplication="netChanges"))
@@ -157,7 +157,7 @@ PROPERTIES: list[dict[str, Any]] = [
 def test_a_feed_is_of_rows_as_they_are_merged(
     properties: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Whatever the table makes of the versions of a row: changes are those of what was seen."""
+    """Whatever the merge behaviour of the table: changes are those of the visible rows."""
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/store"
         with Store.create(path, vnode_count=3, environment=unsynced(path)) as store:
@@ -186,7 +186,7 @@ def orders(store: Store) -> Store:
 
 
 def test_changes_come_commit_by_commit(orders: Store) -> None:
-    """With both images of an update; rows that stayed, or were not there, are not in it."""
+    """With both images of an update; unchanged rows, and deletes of missing rows, are not in it."""
     assert read_feed(orders, "orders", 4) == [
         Change("update_preimage", 4, (0, "a")),
         Change("update_postimage", 4, (0, "b")),
@@ -203,7 +203,9 @@ def test_changes_come_commit_by_commit(orders: Store) -> None:
 
 
 def test_net_changes_are_what_all_commits_came_to(orders: Store) -> None:
-    """Rows that came and went are not in it; an image has the epoch that ended or began it."""
+    """Rows that were inserted and deleted are not in it; an image has the epoch that removed
+    or wrote it.
+    """
     assert read_feed(orders, "orders", 4, deduplication="netChanges") == [
         Change("update_preimage", 4, (1, "a")),
         Change("delete", 4, (3, "a")),
@@ -212,7 +214,7 @@ def test_net_changes_are_what_all_commits_came_to(orders: Store) -> None:
 
 
 def test_an_update_can_be_a_delete_and_an_insert(orders: Store) -> None:
-    """Where images are not wanted."""
+    """If images are not requested."""
     found = read_feed(orders, "orders", 5, update_images=False)
 
     assert [(change.type, change.row) for change in found] == [
@@ -225,7 +227,7 @@ def test_an_update_can_be_a_delete_and_an_insert(orders: Store) -> None:
 
 
 def test_a_truncate_deletes_every_row(orders: Store) -> None:
-    """Once, however often it is repeated; of an overwrite only rows that differ are in it."""
+    """Repeated truncates add nothing; of an overwrite only rows that differ are in the feed."""
     orders.truncate("orders")
     orders.truncate("orders")
     found = read_feed(orders, "orders", 6)
@@ -244,7 +246,7 @@ def test_a_truncate_deletes_every_row(orders: Store) -> None:
 def test_a_table_that_only_grows_tells_of_inserts(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No old row is looked for, as there can be none."""
+    """Old rows are not looked up: there are none."""
     store.create_table("events", "id INT, v STRING", primary_key=["id"], append_only=True)
     first = upsert(store, "events", [(1, "a"), (2, "a")])
     second = upsert(store, "events", [(3, "b")])
@@ -258,7 +260,7 @@ def test_a_table_that_only_grows_tells_of_inserts(
 
 
 def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
-    """Then a table that only grows has no feed: no commit removed the row that expired."""
+    """Then an append-only table has no feed: no commit removed the row that expired."""
     clock, path = ManualClock(), str(tmp_path / "store")
     environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=3, environment=environment) as store:
@@ -273,7 +275,7 @@ def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
 
 
 def test_columns_are_chosen_and_ordered(orders: Store) -> None:
-    """Of the table's and of those the feed adds; changes in other columns are reported too."""
+    """Those of the table and those the feed adds; changes in other columns are reported too."""
     names = ["_Commit_Version", "ID"]
     batches = list(orders.changes("orders", 4, 4, columns=names))
 
@@ -412,7 +414,7 @@ def test_wide_rows_come_in_several_batches(make_store: StoreMaker) -> None:
 
 
 def test_damage_names_a_file(orders: Store) -> None:
-    """And never passes as a change."""
+    """Damage is never reported as a change."""
     plan = orders.feed_plan("orders", 4)
     (segment,) = plan.steps[0].segments
     path = orders.environment.local_path(f"segments/{segment.name}.lmdb")

@@ -44,7 +44,7 @@ def test_rows_are_compared_bit_by_bit(table: Store) -> None:
 
 
 def test_rows_under_different_schemas_are_compared_under_the_present(table: Store) -> None:
-    """A column that was added is NULL, one that was dropped counts no more."""
+    """An added column is NULL, a dropped column is ignored."""
     old: Rows = [(1, 1.0, "a"), (2, 2.0, "a"), (3, 3.0, "a")]
     first = block_of(table, old)
     table.add_columns("t", "n INT")
@@ -63,7 +63,7 @@ def test_rows_under_different_schemas_are_compared_under_the_present(table: Stor
 
 
 def test_rows_that_are_all_key_are_the_same(store: Store) -> None:
-    """There is nothing else to them."""
+    """Their values are empty."""
     store.create_table("t", "k INT", primary_key=["k"])
     block = block_of(store, [(1,), (2,)])
 

@@ -1,4 +1,4 @@
-"""What commits did to one table."""
+"""The steps of one table: which commits changed it, and with which segments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def steps(store: Store, table: str) -> list[FeedStep]:
 
 
 def test_a_step_has_the_segments_of_its_commit(store: Store) -> None:
-    """The newest first, in their order; other tables' are not among them."""
+    """The newest first; segments of other tables are not among them."""
     store.create_table("t", "k INT", primary_key=["k"])
     store.create_table("u", "k INT", primary_key=["k"])
     first, other, second = written(store, "t", [(1,)]), written(store, "u", [(1,)]), None
@@ -30,7 +30,7 @@ def test_a_step_has_the_segments_of_its_commit(store: Store) -> None:
 
 
 def test_upkeep_is_no_step(store: Store) -> None:
-    """Nor is a change of the catalog; a truncate is."""
+    """Neither is a change of the catalog; a truncate is a step."""
     store.create_table("t", "k INT", primary_key=["k"])
     upsert(store, "t", [(1,)])
     upsert(store, "t", [(2,)])

@@ -38,7 +38,7 @@ def environment(tmp_path: Path) -> LocalEnvironment:
 
 
 def test_an_archive_is_its_entries_one_a_line(environment: LocalEnvironment) -> None:
-    """The bytes of their files, in order; every epoch of the block leads to it."""
+    """It is the bytes of their files in order; every epoch of the block has its path."""
     archive_block(environment, 1)
 
     assert environment.read(archive_path(1)) == b"".join(map(encode_entry, block()))
@@ -50,7 +50,7 @@ def test_an_archive_is_its_entries_one_a_line(environment: LocalEnvironment) -> 
 
 
 def test_archiving_twice_is_archiving_once(environment: LocalEnvironment) -> None:
-    """Also when the entries are gone by then."""
+    """Also after the entries were removed."""
     archive_block(environment, 1)
     before = environment.read(archive_path(1))
     environment.remove(entry_path(5))
@@ -69,7 +69,7 @@ def test_a_missing_entry_is_corruption_and_archives_nothing(environment: LocalEn
 
 
 def test_a_damaged_entry_is_not_archived(environment: LocalEnvironment) -> None:
-    """What cannot be read back is never the reason to remove its source."""
+    """Entries are removed only after their archive could be decoded."""
     Path(environment.local_path(entry_path(5))).write_bytes(b"damage\n")
 
     with pytest.raises(CorruptionError):
@@ -87,7 +87,7 @@ def test_entries_of_two_stores_are_not_archived(environment: LocalEnvironment) -
 
 
 def test_damage_to_an_archive_is_found(environment: LocalEnvironment) -> None:
-    """A flipped byte, a lost line, a line twice, nothing at all: the archive is named."""
+    """A flipped byte, a missing or doubled line, an empty file: the error names the archive."""
     archive_block(environment, 1)
     path = Path(environment.local_path(archive_path(1)))
     whole = path.read_bytes()
@@ -110,7 +110,7 @@ def test_damage_to_an_archive_is_found(environment: LocalEnvironment) -> None:
 
 
 def test_whether_something_is_archived_is_never_guessed(environment: LocalEnvironment) -> None:
-    """Where the disk does not answer there is an error, not a no: a commit hangs on it."""
+    """If the disk fails there is an error, not a False: whether a commit happened depends on it."""
     faulty = FaultyEnvironment(environment.root, error_at=1)
 
     with pytest.raises(FilesystemError):

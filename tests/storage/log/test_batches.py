@@ -1,4 +1,4 @@
-"""Transactions: a batch of a writer is in a table once, however often it is brought."""
+"""Transactions: a batch of a writer is committed to a table once, however often it is repeated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def transacted(log: Log, batch: int, run: str | None = "run", writer: str = "que
 
 
 def test_a_batch_that_is_there_is_skipped(store: tuple[Log, StoreState]) -> None:
-    """After a restart the same batch, or an older one, comes again: it is not written twice."""
+    """After a restart the same batch, or an older one, is repeated: it is not written twice."""
     log, state = store
     state = committed(log, state, transacted(log, 5))
 
@@ -40,7 +40,7 @@ def test_batch_ids_may_have_gaps(store: tuple[Log, StoreState]) -> None:
 
 
 def test_writers_and_tables_count_apart(store: tuple[Log, StoreState]) -> None:
-    """A batch of one writer in one table says nothing of others."""
+    """A batch of one writer in one table does not affect other writers and tables."""
     log, state = store
     state = committed(log, state, transacted(log, 5))
     state = committed(log, state, transacted(log, 5, writer="another"))
@@ -80,7 +80,7 @@ def test_without_runs_a_repetition_is_a_retry(store: tuple[Log, StoreState]) -> 
 
 
 def test_a_retry_from_an_old_state_is_seen(store: tuple[Log, StoreState]) -> None:
-    """The check is made against the newest state, not the one the writer brought."""
+    """The check is made against the newest state, not against the writer's."""
     log, state = store
     committed(log, state, transacted(log, 5))
 

@@ -1,4 +1,4 @@
-"""Checkpoints: a state as bytes, the same whoever folded it."""
+"""Checkpoints: a state as bytes, equal whichever entries it was folded from."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_equal_states_have_equal_bytes(history: list[Entry]) -> None:
 
 
 def test_every_flipped_byte_is_found() -> None:
-    """Wherever it lies, also in a record that is decoded later."""
+    """Also in a record that is decoded later."""
     data = encode_checkpoint(state_with_segments())
     for at in range(len(data)):
         damaged = bytearray(data)
@@ -67,7 +67,7 @@ def test_every_flipped_byte_is_found() -> None:
 
 
 def test_a_checkpoint_under_another_number_is_corrupt() -> None:
-    """A renamed checkpoint is not believed."""
+    """A renamed checkpoint is refused."""
     with pytest.raises(CorruptionError, match="the state of epoch 3, not of epoch 4"):
         decode_checkpoint(encode_checkpoint(state_with_segments()), 4, "file")
 
@@ -88,7 +88,7 @@ def test_missing_or_surplus_records_are_corrupt() -> None:
 
 
 def test_a_record_that_is_not_its_segments_is_corrupt() -> None:
-    """Found when the record is first asked for, and told by the segment's name."""
+    """It is found at the first access to the record; the error names the segment."""
     value, lines = unseal("checkpoint", encode_checkpoint(state_with_segments()), "file")
 
     for wrong in ([lines[1], lines[0]], [b"{}", b"{}"], [b"", b"["]):

@@ -37,7 +37,7 @@ def by_another_clock(root: str | Path, clock: ManualClock, seconds: float) -> Lo
 def test_a_commit_far_ahead_of_the_file_systems_clock_is_refused(
     store: tuple[Log, StoreState], clock: ManualClock
 ) -> None:
-    """Up to the tolerance it is taken; beyond, nothing is committed."""
+    """Up to the tolerance it is accepted; beyond that nothing is committed."""
     log, state = store
     root = log.environment.location("")
     tolerated = by_another_clock(root, clock, CLOCK_TOLERANCE / 1_000_000)
@@ -53,7 +53,7 @@ def test_a_commit_far_ahead_of_the_file_systems_clock_is_refused(
 
 
 def test_a_clock_that_is_ahead_removes_nothing(tmp_path: Path, clock: ManualClock) -> None:
-    """Neither history nor rows that expire: vacuum and compaction end before that."""
+    """Neither history nor rows with a TTL: vacuum and compaction are refused."""
     path = str(tmp_path / "store")
     with Store.create(path, environment=quick_environment(path, clock)) as store:
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"], ttl=3600)
@@ -71,7 +71,7 @@ def test_a_clock_that_is_ahead_removes_nothing(tmp_path: Path, clock: ManualCloc
 
 
 def wronged(log: Log, state: StoreState, clock: ManualClock, epochs: int) -> StoreState:
-    """Let a machine a year ahead, kernel and all, commit some epochs."""
+    """Let a machine whose clocks are a year ahead commit some epochs."""
     machine = ManualClock(clock.now() + YEAR * 1_000_000)
     environment = quick_environment(log.environment.location(""), machine)
     for _ in range(epochs):
@@ -83,7 +83,7 @@ def wronged(log: Log, state: StoreState, clock: ManualClock, epochs: int) -> Sto
 def test_a_repair_leads_out_of_a_wrong_clock(
     store: tuple[Log, StoreState], clock: ManualClock
 ) -> None:
-    """Right clocks are refused until one is told to repair; then the store's time is theirs."""
+    """Writers with right clocks are refused until a repair; then the store's time is theirs."""
     log, state = store
     clock.advance(10)
     state = wronged(log, state, clock, 3)
@@ -103,7 +103,9 @@ def test_a_repair_leads_out_of_a_wrong_clock(
 def test_times_find_epochs_across_repairs(
     store: tuple[Log, StoreState], clock: ManualClock
 ) -> None:
-    """What a wrong clock dated counts as committed at the repair; all else by its own time."""
+    """Epochs dated by a wrong clock count as committed at the repair, all others by their own
+    time.
+    """
     log, state = store
     expected: dict[int, int] = {}
     for _ in range(3):
@@ -123,7 +125,7 @@ def test_times_find_epochs_across_repairs(
 
 
 def test_a_checkpoint_keeps_the_repairs(store: tuple[Log, StoreState], clock: ManualClock) -> None:
-    """And says nothing of them where there are none, so that its bytes are as ever."""
+    """Without repairs its bytes are those of format 1."""
     log, state = store
     assert b"clock_repairs" not in encode_checkpoint(state)
     state = repair_clock(log, wronged(log, state, clock, 1)).state

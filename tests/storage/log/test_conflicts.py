@@ -1,4 +1,4 @@
-"""Conflicts: what a commit rests on is checked against all that came since, at every attempt."""
+"""Conflicts: what a commit has read is checked against all later commits, at every attempt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.faulty_environment import FaultyEnvironment
 
 
 def test_a_proposal_that_read_conflicts_with_a_change_of_it(store: tuple[Log, StoreState]) -> None:
-    """It is asked of every data commit since, and of nothing else."""
+    """The check is called for every data commit since, and for no other."""
     log, state = store
     asked: list[int] = []
 
@@ -55,7 +55,7 @@ def test_what_was_read_is_checked_through_the_archive(store: tuple[Log, StoreSta
 
 
 def test_what_was_read_is_checked_once_an_epoch(store: tuple[Log, StoreState]) -> None:
-    """After a lost race only what is new is asked of."""
+    """After a lost race the check is called for new commits only."""
     log, state = store
     committed(log, state, truncation(log.environment, 2))
     asked: list[int] = []
@@ -79,7 +79,7 @@ def _rival(log: Log, touch: str) -> None:
 
 
 def test_blind_writes_never_conflict(store: tuple[Log, StoreState]) -> None:
-    """Any number of writers with the same old state all land."""
+    """All of several writers with the same old state commit."""
     log, old = store
     states = [committed(log, old, upsert(log.environment)) for _ in range(10)]
 

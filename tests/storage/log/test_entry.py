@@ -1,4 +1,4 @@
-"""Log entries: values and bytes say the same."""
+"""Log entries as values and as bytes."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_a_later_format_is_told_apart_from_damage() -> None:
 
 @pytest.mark.parametrize("value", [[], {}, {"format": "1"}, {"format": 0}, {"format": 1}, None])
 def test_a_whole_file_that_is_no_entry_is_corrupt(value: object) -> None:
-    """A right checksum around a wrong content is still an error that names the file."""
+    """Wrong content under a right checksum is an error that names the file."""
     with pytest.raises(CorruptionError, match="/store/file: "):
         decode_entry(seal("entry", value), 7, "/store/file")
 
 
 def test_an_entry_under_another_number_is_corrupt() -> None:
-    """A renamed entry is not believed."""
+    """A renamed entry is refused."""
     with pytest.raises(CorruptionError, match="the entry of epoch 7, not of epoch 8"):
         decode_entry(WRITE_BYTES, 8, "file")
 
@@ -108,7 +108,7 @@ def test_an_entry_is_json() -> None:
 
 
 def test_rows_of_a_table_are_counted() -> None:
-    """A segment knows how much of a table it holds; nothing of a table it has not."""
+    """A segment has the counts of each of its tables, and zero for other tables."""
     assert WRITE.added[0].rows(3) == 10
     assert WRITE.added[0].rows(4) == 0
 
@@ -124,6 +124,6 @@ def test_identifiers_are_table_names(name: str) -> None:
     ["", "1a", "a b", "../x", "a.b", "a/b", "é", "A" * 129, "a\n", "__internal_x", "__INTERNAL_"],
 )
 def test_other_names_are_refused(name: str) -> None:
-    """Nothing that could be mistaken for a path or for relstate's own."""
+    """Names that could be paths, or names of relstate's own tables."""
     with pytest.raises(TableNameError):
         check_table_name(name)

@@ -32,7 +32,7 @@ def test_the_folder_of_the_log_stays_small(environment: LocalEnvironment) -> Non
 def test_folding_keeps_two_checkpoints_and_what_they_do_not_cover(
     environment: LocalEnvironment,
 ) -> None:
-    """Entries go when a second checkpoint covers them, not before."""
+    """Entries are removed when a second checkpoint covers them, not before."""
     log, state = new_store(environment, "orders")
     state = advanced(log, state, 63)
     assert files_of(environment) == sorted(
@@ -56,7 +56,7 @@ def _number(file: str) -> tuple[int, str]:
 
 
 def test_opening_costs_the_same_however_old_the_store(environment: LocalEnvironment) -> None:
-    """Loading reads one checkpoint and the entries behind it."""
+    """Loading reads one checkpoint and the entries after it."""
     log, state = new_store(environment, "orders")
     touches = []
     for epoch in (40, 72, 328):
@@ -83,7 +83,7 @@ def test_every_entry_can_be_read_for_ever(environment: LocalEnvironment) -> None
 
 
 def test_a_fold_that_was_cut_short_is_finished_by_the_next(environment: LocalEnvironment) -> None:
-    """Entries that came back, or were never removed, go with the next fold."""
+    """Entries that were not removed, or were restored, are removed by the next fold."""
     log, state = new_store(environment, "orders")
     kept = {}
     for epoch in range(1, 64):
@@ -102,7 +102,7 @@ def test_a_fold_that_was_cut_short_is_finished_by_the_next(environment: LocalEnv
 def test_a_fold_in_trouble_does_not_undo_the_commit(
     environment: LocalEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The commit stands, the trouble is logged, and nothing is removed."""
+    """The commit is valid, the error is logged, and nothing is removed."""
     log, state = new_store(environment, "orders")
     state = advanced(log, state, 63)
     path = Path(environment.local_path(entry_path(20)))

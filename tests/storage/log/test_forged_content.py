@@ -1,4 +1,4 @@
-"""Files of the log with right checksums and wrong content end in errors of relstate's, and soon."""
+"""Log files with right checksums and wrong content: calls end soon, maybe with an error of ours."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def forged(value: Any, chance: random.Random) -> Any:
 
 
 def use(path: Path) -> None:
-    """Do with a store what its users do."""
+    """Call what users call."""
     with Store.open(str(path), environment=unsynced(str(path))) as store:
         uses: list[Callable[[], object]] = [
             store.tables,
@@ -123,13 +123,13 @@ def use(path: Path) -> None:
 )
 @pytest.mark.parametrize("seed", range(examples(4)))
 def test_forged_entries(original: Path, tmp_path: Path, name: str, seed: int) -> None:
-    """Whatever an entry says, all calls end with an answer or an error of relstate's."""
+    """Whatever an entry holds, all calls end with an answer or an error of ours."""
     _check_forgeries(original, tmp_path, name, "entry", seed)
 
 
 @pytest.mark.parametrize("seed", range(examples(8)))
 def test_forged_checkpoints(original: Path, tmp_path: Path, seed: int) -> None:
-    """As of entries."""
+    """The same holds for checkpoints."""
     _check_forgeries(original, tmp_path, checkpoint_path(32), "checkpoint", seed)
 
 
@@ -161,7 +161,7 @@ def _check_forgeries(original: Path, tmp_path: Path, name: str, label: str, seed
 
 
 def test_deeply_nested_json_is_corruption() -> None:
-    """No stack is deep enough for some lists."""
+    """JSON that is nested deeper than the parser's stack is refused."""
     content = b'"entry":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     digest = xxhash.xxh3_64_hexdigest(content).encode()
     with pytest.raises(CorruptionError, match="x: its content is not JSON"):

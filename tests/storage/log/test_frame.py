@@ -1,4 +1,4 @@
-"""The frame around the log's files: a byte that is not as it was written is found."""
+"""The frame of the log's files: every changed byte is found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_one_value_has_one_encoding(value: dict[str, object]) -> None:
 
 
 def test_every_flipped_bit_is_found() -> None:
-    """Wherever it lies: in the frame, the checksum, the value or a line."""
+    """In the frame, the checksum, the value or a line."""
     for at in range(len(SEALED)):
         for bit in range(8):
             damaged = bytearray(SEALED)
@@ -52,13 +52,13 @@ def test_every_truncation_is_found() -> None:
 
 @given(st.binary(min_size=1, max_size=4))
 def test_every_added_byte_is_found(tail: bytes) -> None:
-    """A file ends where it ended when it was written."""
+    """Bytes after the end of the file are an error."""
     with pytest.raises(CorruptionError):
         unseal("entry", SEALED + tail, "file")
 
 
 def test_a_file_of_another_kind_is_found() -> None:
-    """A checkpoint in the place of an entry is whole, and wrong."""
+    """A checkpoint instead of an entry is whole, but refused."""
     with pytest.raises(CorruptionError, match="is not of kind 'entry'"):
         unseal("entry", seal("checkpoint", {}), "file")
 

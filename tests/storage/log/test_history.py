@@ -1,4 +1,4 @@
-"""The past of a store: which files are read for it, and that the cache never serves another's."""
+"""Earlier epochs: which files are read for them, and that the cache mixes no stores."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_entry_below_unknown_ones_needs_one_look_for_its_archive(root: Path) 
 
 
 def test_an_archived_block_is_read_once(root: Path) -> None:
-    """Its archive is read before any look for entries that have long gone."""
+    """Its archive is read, without a look for its entries, which were removed."""
     log, state = new_store(quick_environment(root.with_name("old")), "orders")
     state = advanced(log, state, 130)
     environment, log, state = watched(root.with_name("old"))
@@ -81,7 +81,7 @@ def test_an_archived_block_is_read_once(root: Path) -> None:
 
 
 def test_a_copy_that_went_another_way_has_its_own_entries(root: Path) -> None:
-    """Equal store ids and paths prove nothing: an entry is found by the chain of commit ids."""
+    """Store ids and paths may be equal: an entry is found by the chain of commit ids."""
     copy = root.with_name("copy")
     shutil.copytree(root, copy)
     cache = EntryCache()
@@ -99,7 +99,7 @@ def test_a_copy_that_went_another_way_has_its_own_entries(root: Path) -> None:
 
 
 def test_the_cache_is_bounded(environment: LocalEnvironment) -> None:
-    """The entries that came first leave first."""
+    """The entries that were added first are removed first."""
     log, state = new_store(environment, "orders")
     state = advanced(log, state, 12)
     cache = EntryCache(units=4)

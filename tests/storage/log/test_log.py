@@ -181,7 +181,7 @@ def test_a_change_that_the_folders_version_does_not_show_is_seen(
 def test_the_rest_of_a_folder_begins_when_its_version_was_seen(
     environment: LocalEnvironment,
 ) -> None:
-    """A reader that sleeps before it looks at the folder does not count its sleep as rest."""
+    """The time before the first look at the folder does not count."""
     clock = ManualClock()
     log, state = new_store(quick_environment(environment.root, clock), "orders")
 
@@ -200,7 +200,7 @@ def test_the_rest_of_a_folder_begins_when_its_version_was_seen(
 
 
 def test_a_folder_that_is_not_there_has_no_version(environment: LocalEnvironment) -> None:
-    """Its reader looks for the files themselves, and finds out."""
+    """Its reader looks for the files themselves, and raises an error."""
     new_store(environment, "orders")
 
     assert environment.folder_version("_log") is not None
@@ -208,7 +208,7 @@ def test_a_folder_that_is_not_there_has_no_version(environment: LocalEnvironment
 
 
 def test_refreshing_follows_the_log(environment: LocalEnvironment) -> None:
-    """Few entries are folded onto the state; after a fold of the log it is loaded."""
+    """New entries are folded onto the state; after a fold of the log it is loaded."""
     log, old = new_store(environment, "orders")
     reader = Log(environment)
     for epoch in (3, 5, 40, 200):
@@ -219,7 +219,7 @@ def test_refreshing_follows_the_log(environment: LocalEnvironment) -> None:
 
 
 def test_the_folder_is_listed_once_a_minute(environment: LocalEnvironment) -> None:
-    """What two looks at a stale cache would hide shows then."""
+    """It bounds how long a stale cache can hide an entry."""
     clock = ManualClock()
     _, state = new_store(quick_environment(environment.root, clock), "orders")
     watched = FaultyEnvironment(environment.root, clock=clock)
@@ -251,7 +251,7 @@ def test_a_cache_that_hides_the_next_entry_is_seen_through(environment: LocalEnv
 
 
 def test_a_store_that_was_replaced_is_told(environment: LocalEnvironment) -> None:
-    """A state of one store is never continued by another's log."""
+    """A state of one store is never followed by another store's entries."""
     log, state = new_store(environment, "orders", "items")
     shutil.rmtree(environment.root)
     Log(environment).create(replace(SETTINGS, store_id="another"))
@@ -263,7 +263,7 @@ def test_a_store_that_was_replaced_is_told(environment: LocalEnvironment) -> Non
 def test_a_store_that_was_replaced_by_an_equally_old_one_is_told(
     environment: LocalEnvironment,
 ) -> None:
-    """A writer finds out before it adds to the other's log, a reader within a minute."""
+    """A writer finds it before it adds to the other log, a reader within a minute."""
     clock = ManualClock()
     log, state = new_store(quick_environment(environment.root, clock), "orders")
     shutil.rmtree(environment.root)
@@ -281,7 +281,7 @@ def test_a_store_that_was_replaced_by_an_equally_old_one_is_told(
 
 
 def test_a_store_that_was_deleted_is_told(environment: LocalEnvironment) -> None:
-    """Its reader does not go on as if nothing had happened."""
+    """Its reader raises an error."""
     log, state = new_store(environment, "orders")
     shutil.rmtree(environment.root)
 
@@ -290,7 +290,7 @@ def test_a_store_that_was_deleted_is_told(environment: LocalEnvironment) -> None
 
 
 def test_a_log_that_lost_its_end_is_told(environment: LocalEnvironment) -> None:
-    """Who has read an epoch is not shown an older one as the newest."""
+    """After an epoch was read, an older one is not accepted as the newest."""
     log, state = new_store(environment, "orders")
     state = advanced(log, state, 5)
     environment.remove(entry_path(5))
@@ -303,7 +303,7 @@ def test_a_log_that_lost_its_end_is_told(environment: LocalEnvironment) -> None:
 
 
 def test_an_entry_is_appended_once(environment: LocalEnvironment) -> None:
-    """The first has its epoch, the second is told that it has not."""
+    """The first gets the epoch; for the second, append returns False."""
     log, state = new_store(environment, "orders")
     one, other = (following(state, commit_id=commit_id) for commit_id in ("one", "other"))
 
@@ -313,7 +313,7 @@ def test_an_entry_is_appended_once(environment: LocalEnvironment) -> None:
 
 
 def test_appending_again_what_is_there_is_success(environment: LocalEnvironment) -> None:
-    """An entry is recognised by its commit id: its answer had only been lost."""
+    """An entry is recognised by its commit id: only the response had been lost."""
     log, state = new_store(environment, "orders")
     entry = following(state)
 
@@ -323,7 +323,7 @@ def test_appending_again_what_is_there_is_success(environment: LocalEnvironment)
 
 
 def test_checkpoints_are_created_once(environment: LocalEnvironment) -> None:
-    """Whoever comes second finds the bytes it would have written."""
+    """The second writer finds the bytes that it would have written."""
     log, state = new_store(environment, "orders")
     log.put_checkpoint(state)
     before = environment.read(checkpoint_path(2))
@@ -334,7 +334,7 @@ def test_checkpoints_are_created_once(environment: LocalEnvironment) -> None:
 
 
 def test_entries_written_by_hand_are_followed(environment: LocalEnvironment) -> None:
-    """The format is all that counts, not who wrote it."""
+    """Any program that follows the format may write entries."""
     log, state = new_store(environment, "orders")
     entry: Entry = following(state, operation="by hand")
     Path(environment.local_path(entry_path(3))).write_bytes(encode_entry(entry))
@@ -348,7 +348,7 @@ def test_entries_written_by_hand_are_followed(environment: LocalEnvironment) -> 
 
 
 def test_the_state_of_every_epoch_can_be_had(environment: LocalEnvironment) -> None:
-    """Whether it is folded or not, it is what it was."""
+    """Folded or not, it equals the state at that time."""
     log, state = new_store(environment, "orders")
     states = [state]
     for epoch in range(state.epoch + 1, 140):
@@ -359,7 +359,7 @@ def test_the_state_of_every_epoch_can_be_had(environment: LocalEnvironment) -> N
 
 
 def test_the_state_of_an_epoch_does_not_need_its_checkpoint(environment: LocalEnvironment) -> None:
-    """The one before, or the first entry, serves as well."""
+    """An older checkpoint, or the first entry, is used instead."""
     log, state = new_store(environment, "orders")
     middle = advanced(log, state, 70)
     newest = advanced(log, middle, 140)
@@ -370,7 +370,7 @@ def test_the_state_of_an_epoch_does_not_need_its_checkpoint(environment: LocalEn
 
 
 def test_an_epoch_is_found_by_its_time(tmp_path: Path) -> None:
-    """It is the newest that was committed at or before it; before the first there is none."""
+    """It is the newest one committed at or before the time; before the first there is none."""
     clock = ManualClock()
     environment = quick_environment(tmp_path / "clocked", clock)
     log, state = new_store(environment, "orders")

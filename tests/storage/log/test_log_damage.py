@@ -1,4 +1,4 @@
-"""Damage to the log: whatever is missing, changed or another store's is found and named."""
+"""Damage to the log: every missing, changed or foreign file is found and named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _check_missing(environment: LocalEnvironment, path: str) -> None:
 def test_a_lost_checkpoint_is_corruption_once_its_entries_are_folded(
     environment: LocalEnvironment,
 ) -> None:
-    """Nothing is read around it."""
+    """No other file replaces it."""
     log, state = new_store(environment, "orders")
     advanced(log, state, 70)
     for epoch in (32, 64):
@@ -81,7 +81,7 @@ def test_damage_to_the_first_entry_is_found(environment: LocalEnvironment) -> No
 
 
 def test_damage_met_while_following_is_found(environment: LocalEnvironment) -> None:
-    """A reader that only catches up checks what it reads as well."""
+    """A reader that follows the log checks what it reads, too."""
     log, old = new_store(environment, "orders")
     advanced(log, old, 4)
     path = Path(environment.local_path(entry_path(3)))
@@ -92,7 +92,7 @@ def test_damage_met_while_following_is_found(environment: LocalEnvironment) -> N
 
 
 def test_a_renamed_entry_is_found(environment: LocalEnvironment) -> None:
-    """Two entries exchanged are both whole, and both wrong."""
+    """Two exchanged entries are both whole, and both refused."""
     log, state = new_store(environment, "orders")
     advanced(log, state, 5)
     paths = [Path(environment.local_path(entry_path(epoch))) for epoch in (3, 4)]
@@ -108,7 +108,7 @@ def test_a_renamed_entry_is_found(environment: LocalEnvironment) -> None:
 def test_files_of_two_copies_of_a_store_do_not_mix(
     environment: LocalEnvironment, tmp_path: Path, epochs: tuple[int, int]
 ) -> None:
-    """A restore over a store that has gone on is found: entries name their parents."""
+    """A partial restore over a newer store is found: entries name their parents."""
     log, state = new_store(environment, "orders")
     shutil.copytree(environment.root, tmp_path / "copy")
     copy = quick_environment(tmp_path / "copy")
@@ -126,7 +126,7 @@ def test_files_of_two_copies_of_a_store_do_not_mix(
 
 
 def test_a_missing_archive_is_corruption(environment: LocalEnvironment) -> None:
-    """The history is not shortened silently, and it is the archive that is named."""
+    """The history is not shortened silently; the error names the archive."""
     log, state = new_store(environment, "orders")
     state = advanced(log, state, 70)
     environment.remove(archive_path(1))

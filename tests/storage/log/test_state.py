@@ -1,4 +1,4 @@
-"""The fold of the log: what a store is at an epoch."""
+"""The fold of the log: the state of a store at an epoch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_folding_at_once_is_folding_one_by_one(history: list[Entry]) -> None:
 
 @given(histories())
 def test_a_state_is_a_value(history: list[Entry]) -> None:
-    """What is folded on top of a state leaves it as it was."""
+    """Folding an entry does not change the state before it."""
     first, *rest = history
     half = fold(StoreState.first(first), rest[: len(rest) // 2])
     again = fold(StoreState.first(first), rest[: len(rest) // 2])
@@ -58,7 +58,7 @@ def test_a_state_is_a_value(history: list[Entry]) -> None:
 
 @given(histories())
 def test_segments_by_table_are_the_segments(history: list[Entry]) -> None:
-    """The index by table holds every segment under each table it shows rows of, by place."""
+    """The index by table has every segment for each table with visible rows, by sequence number."""
     state = fold(StoreState.first(history[0]), history[1:])
 
     expected: dict[int, list[SequencedSegment]] = {}
@@ -73,14 +73,14 @@ def test_segments_by_table_are_the_segments(history: list[Entry]) -> None:
 
 
 def test_folding_nothing_changes_nothing() -> None:
-    """The fold of no entries is the very state it began with."""
+    """The fold of no entries is the same object."""
     state = with_tables("orders")
 
     assert fold(state, []) is state
 
 
 def test_an_entry_must_follow() -> None:
-    """Folding an entry out of turn is a bug, not a state."""
+    """Folding an entry out of order is a bug."""
     state = with_tables("orders")
 
     with pytest.raises(AssertionError, match="entry 4 does not follow epoch 2"):
@@ -91,7 +91,7 @@ def test_an_entry_must_follow() -> None:
 
 
 def test_tables_are_found_whatever_their_case() -> None:
-    """As in Spark; the name is kept as it was given."""
+    """As in Spark; the spelling of the name is preserved."""
     state = with_tables("Orders")
 
     assert state.table("oRDERS").definition.name == "Orders"
@@ -99,13 +99,13 @@ def test_tables_are_found_whatever_their_case() -> None:
 
 
 def test_a_missing_table_names_those_there_are() -> None:
-    """Who mistypes a name sees the right one."""
+    """The error lists the existing names."""
     with pytest.raises(TableNotFoundError, match=r"no table 'order' at epoch 3; .*: items, orders"):
         with_tables("orders", "items").table("order")
 
 
 def test_a_table_is_there_from_its_creation_to_its_drop() -> None:
-    """Its name can be given again; what is asked of an older epoch is asked of its own state."""
+    """Its name can be used again; older epochs have states of their own."""
     state = after(with_tables("orders"), dropped_tables=(1,))
     with pytest.raises(TableNotFoundError):
         state.table("orders")
@@ -116,7 +116,7 @@ def test_a_table_is_there_from_its_creation_to_its_drop() -> None:
 
 
 def test_a_table_is_altered_in_place() -> None:
-    """Its id, base and segments stay; what it is changes."""
+    """Its id, base and segments stay; its definition changes."""
     state = after(with_tables("orders"), added=(record("a", 1),))
     table = state.table("orders")
     altered = replace(table.definition, properties=TableProperties(ttl=60))
@@ -134,7 +134,7 @@ def test_a_table_id_is_never_used_again() -> None:
 
 
 def test_a_drop_forgets_the_tables_transactions() -> None:
-    """The id never comes again, so nothing can be a repetition."""
+    """The id is never used again, so no transaction can be a repetition."""
     state = with_tables("orders", "items")
     keys = tuple(Transaction("query", table_id, 0) for table_id in (1, 2))
     state = after(after(state, transactions=keys), dropped_tables=(1,))
@@ -158,7 +158,9 @@ def test_the_last_transaction_of_a_writer_counts() -> None:
 
 
 def test_the_data_epoch_moves_with_rows_only() -> None:
-    """Upkeep, other tables' rows and empty epochs are not changes of a table; emptying it is."""
+    """Maintenance, other tables' rows and empty epochs are not changes of a table; a truncate
+    is.
+    """
     state = with_tables("orders", "items")
     steps = [
         ({"added": (record("a", 1),)}, 4),
@@ -174,7 +176,9 @@ def test_the_data_epoch_moves_with_rows_only() -> None:
 
 
 def test_what_is_older_than_the_base_is_invisible() -> None:
-    """An overwrite shows its own segments and later ones; what shows nothing leaves the state."""
+    """After an overwrite its own segments and later ones are visible; segments without
+    visible rows leave the state.
+    """
     state = after(with_tables("orders", "items"), added=(record("old", 1), record("both", 1, 2)))
     state = after(state, added=(record("new", 1),), based_tables=(1,))
     state = after(state, added=(record("later", 1),))
@@ -185,7 +189,7 @@ def test_what_is_older_than_the_base_is_invisible() -> None:
 
 
 def test_a_drop_lets_go_of_the_tables_segments() -> None:
-    """Those that hold rows of another table stay for it."""
+    """Segments with rows of another table stay."""
     state = after(with_tables("orders", "items"), added=(record("one", 1), record("both", 1, 2)))
     state = after(state, dropped_tables=(1,))
 
@@ -194,7 +198,7 @@ def test_a_drop_lets_go_of_the_tables_segments() -> None:
 
 
 def test_an_upsert_after_a_truncate_is_all_there_is() -> None:
-    """Truncate leaves nothing; what comes later simply lands."""
+    """A truncate removes all rows; later upserts are visible."""
     state = after(with_tables("orders"), added=(record("old", 1),))
     state = after(state, based_tables=(1,))
     assert state.segments_of(1) == ()
@@ -223,7 +227,7 @@ def test_a_segment_of_many_tables_is_found_from_each() -> None:
 
 
 def test_what_upkeep_merged_takes_the_place_of_its_newest_input() -> None:
-    """So a commit that came meanwhile still comes after it."""
+    """So a commit made meanwhile is still newer."""
     state = after(with_tables("orders"), added=(record("a", 1),))
     state = after(state, added=(record("b", 1),))
     state = after(state, added=(record("c", 1),))
@@ -247,7 +251,7 @@ def test_what_upkeep_merged_does_not_outlive_a_truncate() -> None:
 
 
 def test_epochs_that_cannot_be_read_are_told() -> None:
-    """The future is not found; the past, once given up, names the oldest that is left."""
+    """A future epoch is not found; for an expired one the error names the oldest."""
     state = after(with_tables("orders"), oldest_epoch=2)
 
     state.check_epoch(2)

@@ -1,4 +1,4 @@
-"""Commits: what is checked before one happens, and what it then says."""
+"""Commits: what is checked before them, and their entries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DAY = 24 * 3600
 
 
 def test_a_commit_is_the_next_epoch(store: tuple[Log, StoreState]) -> None:
-    """The outcome has the epoch and the state at it; any later look agrees."""
+    """The result has the epoch and its state, which a new process loads as well."""
     log, state = store
     outcome = commit(log, state, upsert(log.environment))
 
@@ -78,7 +78,9 @@ def test_one_commit_covers_many_tables(store: tuple[Log, StoreState]) -> None:
 
 
 def test_an_entry_says_when_and_what(store: tuple[Log, StoreState], clock: ManualClock) -> None:
-    """Time, beginning of the job, operation and kind are what was proposed and measured."""
+    """It has the operation and the start of the job that were proposed, and the time of the
+    commit.
+    """
     log, state = store
     started = log.environment.now()
     clock.advance(90)
@@ -91,7 +93,7 @@ def test_an_entry_says_when_and_what(store: tuple[Log, StoreState], clock: Manua
 
 
 def test_nothing_to_commit_commits_nothing(tmp_path: Path) -> None:
-    """A micro-batch without rows is skipped without a touch of the store."""
+    """A micro-batch without rows is skipped; the store is not touched."""
     log, state = new_store(quick_environment(tmp_path / "store"), "orders")
     watched = FaultyEnvironment(log.environment.location(""))
     proposal = Proposal(
@@ -103,7 +105,7 @@ def test_nothing_to_commit_commits_nothing(tmp_path: Path) -> None:
 
 
 def test_an_overwrite_without_rows_is_a_commit(store: tuple[Log, StoreState]) -> None:
-    """Replacing everything by nothing is a change."""
+    """It removes all rows."""
     log, state = store
     state = committed(log, state, upsert(log.environment))
 
@@ -163,7 +165,7 @@ def test_creators_of_different_tables_get_different_ids(store: tuple[Log, StoreS
 
 
 def test_a_missing_segment_is_refused(store: tuple[Log, StoreState]) -> None:
-    """What no one could read is not committed; the path is named."""
+    """Its path is in the error."""
     log, state = store
     proposal = upsert(log.environment)
     name = segment_path(proposal.segments[0].name)
@@ -173,7 +175,7 @@ def test_a_missing_segment_is_refused(store: tuple[Log, StoreState]) -> None:
 
 
 def test_a_segment_of_another_size_is_refused(store: tuple[Log, StoreState]) -> None:
-    """A file that was cut short after it was written is not committed."""
+    """A file that was truncated after it was written is not committed."""
     log, state = store
     proposal = upsert(log.environment)
     path = Path(log.environment.local_path(segment_path(proposal.segments[0].name)))
@@ -192,7 +194,7 @@ def test_a_segment_is_committed_once(store: tuple[Log, StoreState]) -> None:
 
 
 def test_upkeep_conflicts_only_if_an_input_is_gone(store: tuple[Log, StoreState]) -> None:
-    """Others may have written meanwhile; another upkeep of the same segments may not."""
+    """Other writes do not matter; another compaction of the same segments does."""
     log, state = store
     environment = log.environment
     state = committed(log, state, upsert(environment))
@@ -216,7 +218,7 @@ def test_upkeep_conflicts_only_if_an_input_is_gone(store: tuple[Log, StoreState]
 def test_more_segments_than_ranks_are_refused(
     store: tuple[Log, StoreState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rank that does not fit its bits would change who wins."""
+    """A rank beyond its 24 bits would change the order of versions."""
     log, state = store
     monkeypatch.setattr("relstate.storage.log.transaction.MAX_SEGMENTS", 1)
     proposal = replace(
@@ -247,7 +249,7 @@ def test_the_segments_names_are_durable_before_the_entry(tmp_path: Path) -> None
 
 
 def test_time_never_goes_backwards(store: tuple[Log, StoreState], clock: ManualClock) -> None:
-    """A clock a little behind takes the time of the last commit."""
+    """If the clock is a little behind, the commit has the time of the last one."""
     log, state = store
     clock.set_back(59)
     state = committed(log, state, truncation(log.environment))
@@ -270,7 +272,7 @@ def test_a_clock_far_behind_refuses(store: tuple[Log, StoreState], clock: Manual
 def test_a_job_that_began_too_long_ago_is_refused(
     store: tuple[Log, StoreState], clock: ManualClock
 ) -> None:
-    """Its files may have been vacuumed as nobody's; a day is still good."""
+    """Its files may have been vacuumed as orphans; a day is allowed."""
     log, state = store
     proposal = upsert(log.environment)
     clock.advance(DAY)
@@ -284,7 +286,7 @@ def test_a_job_that_began_too_long_ago_is_refused(
 def test_the_age_of_a_job_is_told_by_the_last_commit_too(
     store: tuple[Log, StoreState], clock: ManualClock
 ) -> None:
-    """A clock that is a little behind does not make a job younger."""
+    """If the clock is a little behind, the time of the last commit counts."""
     log, state = store
     proposal = upsert(log.environment)
     clock.advance(DAY + 1)

@@ -24,7 +24,7 @@ def rows(start: int, count: int) -> pa.Table:
 def test_a_long_compaction_lands_beside_a_busy_writer(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often the writer's own merges take the young files away while it runs."""
+    """Although the writer's own merges replace the young files while it runs."""
     budget = 64 << 10
     monkeypatch.setattr(policy, "BUDGET", budget)
     monkeypatch.setattr(compaction.auto_compact, "__defaults__", (budget,))

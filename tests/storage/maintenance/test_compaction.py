@@ -1,4 +1,4 @@
-"""Compaction: the same rows from fewer files, beside whatever else happens."""
+"""Compaction: the same rows from fewer files, whatever others commit meanwhile."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ROWS: Rows = [(key, f"row {key}") for key in range(40)]
 
 @pytest.fixture
 def filled(store: Store) -> Store:
-    """A store whose table holds the rows, in five files that hide much of each other."""
+    """A store whose table has the rows in five files, which mostly hide each other."""
     fill(store)
     return store
 
@@ -69,7 +69,7 @@ def names(store: Store) -> set[str]:
 
 
 def on_disk(store: Store) -> set[str]:
-    """Return the segments there are."""
+    """Return the segments in the folder."""
     return {file.removesuffix(".lmdb") for file in store.environment.list(SEGMENTS)}
 
 
@@ -91,7 +91,9 @@ def live(store: Store, table: str) -> int:
 
 
 def test_one_file_is_left_and_every_epoch_reads_as_before(filled: Store) -> None:
-    """A small table is one file afterwards, without deletes; the older files stay for the past."""
+    """A small table is one file afterwards, without deletes; the older files stay for earlier
+    epochs.
+    """
     before = {epoch: contents(filled, "t", epoch) for epoch in range(2, filled.epoch + 1)}
     newest = filled.state.segments_of(1)[0]
 
@@ -130,7 +132,7 @@ def test_it_is_no_change_of_data(filled: Store) -> None:
 
 
 def test_later_writes_hide_what_was_compacted(filled: Store) -> None:
-    """And deletes delete it."""
+    """Later deletes remove rows of the compacted file."""
     filled.compact()
 
     upsert(filled, "t", [(1, "newer")], deleted=[(2, None)])
@@ -142,7 +144,7 @@ def test_later_writes_hide_what_was_compacted(filled: Store) -> None:
 
 
 def test_large_tables_are_cut_by_shard(make_store: StoreMaker) -> None:
-    """Into one file each; everything else in such a file is of the same shard."""
+    """One file per shard; it has no rows of other shards."""
     store = make_store(vnode_count=16, shards=4)
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     rows = [(key, "x" * 1000) for key in range(6000)]
@@ -181,7 +183,7 @@ def test_what_is_too_large_for_a_segment_is_cut_in_key_order(
 
 
 def test_tables_that_share_files_are_compacted_together(store: Store) -> None:
-    """And no others; what a truncated table had in them does not come back."""
+    """And no others; rows of a truncated table in them do not come back."""
     for name in "abc":
         store.create_table(name, "k BIGINT, v STRING", primary_key=["k"])
         upsert(store, name, [(1, "old")])
@@ -235,7 +237,9 @@ def test_rows_of_relstates_own_tables_leave_users_files(store: Store) -> None:
 
 
 def test_expired_rows_leave(tmp_path: Path) -> None:
-    """At the bottom for good; above other files a delete stays for them, and nothing reappears."""
+    """In the bottom files for good; above older files a delete replaces them, and no row
+    reappears.
+    """
     clock = ManualClock(SystemClock().now())
     path = str(tmp_path / "store")
     environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
@@ -269,7 +273,7 @@ def test_expired_rows_leave(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keys", [1_000, 1_000_000], ids=["same keys", "growing"])
 def test_small_epochs_leave_few_files(make_store: StoreMaker, keys: int) -> None:
-    """Whatever their number; and a model dict agrees in the end."""
+    """Whatever their number; the rows equal those of a dict."""
     store = make_store()
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     expected: dict[int, str] = {}
@@ -289,7 +293,7 @@ def test_small_epochs_leave_few_files(make_store: StoreMaker, keys: int) -> None
 
 
 def test_trouble_never_fails_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and the next commit makes up for it."""
+    """It is logged, and the next commit merges the files."""
     path = str(tmp_path / "store")
     store = Store.create(path, vnode_count=7, shards=3, environment=unsynced(path))
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
@@ -315,7 +319,9 @@ def test_trouble_never_fails_the_commit(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_beside_writers_nothing_is_lost(make_store: StoreMaker) -> None:
-    """Several threads write and compact one store by own handles; all rows are there."""
+    """Several threads write and compact one store through handles of their own; no row is
+    missing.
+    """
     store = make_store(vnode_count=7, shards=3)
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     failures: list[BaseException] = []
@@ -374,7 +380,7 @@ _RIVALS: list[tuple[Rival, Rows]] = [
     ("rival", "expected"), _RIVALS, ids=["upsert", "truncate", "overwrite", "drop", "compact"]
 )
 def test_a_rival_commit_wins_without_harm(filled: Store, rival: Rival, expected: Rows) -> None:
-    """Who commits between plan and commit is seen; what was written in vain is removed."""
+    """A commit between plan and commit is found; the files written in vain are removed."""
     done = False
 
     def interfere(touch: str) -> None:
@@ -438,7 +444,7 @@ def check_whole(environment: FaultyEnvironment) -> Sequence[Entry]:
 
 @pytest.mark.parametrize("cut", ["killed", "power cut", "torn"])
 def test_a_crash_at_any_step_changes_no_row(prepared: Path, tmp_path: Path, cut: str) -> None:
-    """Whatever was synced or not; a compaction that returned is there."""
+    """Whatever was synced; a compaction that returned is committed."""
     seen = set()
     for environment in trials(prepared, tmp_path, crash_at=0):
         returned = False
@@ -463,7 +469,7 @@ def test_a_crash_at_any_step_changes_no_row(prepared: Path, tmp_path: Path, cut:
 def test_an_error_at_any_step_changes_no_row(
     prepared: Path, tmp_path: Path, fault: str, number: int
 ) -> None:
-    """It is one of relstate's own, and the same handle compacts the next time."""
+    """It is an error of ours, and the same handle can compact again."""
     for environment in trials(prepared, tmp_path, **{fault: 0}, errno=number):
         try:
             store = Store.open(environment.root, environment=environment)
@@ -478,7 +484,7 @@ def test_an_error_at_any_step_changes_no_row(
 
 
 def test_a_slept_compaction_never_commits_over_others(filled: Store) -> None:
-    """Its inputs are gone when it wakes: it must not bring back what they held."""
+    """Its inputs were replaced while it slept: it must not bring back their rows."""
     log = Log(filled.environment)
     state = filled.state
     filled.compact()

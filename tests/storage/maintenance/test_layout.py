@@ -38,7 +38,7 @@ def layouts(draw: st.DrawFn) -> tuple[list[File], list[File]]:
 
 
 def wins(number: SequenceNumber, rival: SequenceNumber) -> bool | None:
-    """Return whether a version under one number hides that under another; None if neither does."""
+    """Return whether a version with one number hides that with another; None if neither does."""
     return None if number == rival else number > rival
 
 
@@ -58,7 +58,7 @@ def keeps_order(files: Sequence[File], inputs: Sequence[File]) -> bool:
 def test_a_merge_is_sound_if_no_version_passes_another(
     layout: tuple[list[File], list[File]],
 ) -> None:
-    """In exactly these cases any key reads as before, whichever two files hold it."""
+    """In exactly these cases every key reads as before, whichever two files have it."""
     files, inputs = layout
 
     assert is_sound(files, inputs) == keeps_order(files, inputs)
@@ -66,7 +66,7 @@ def test_a_merge_is_sound_if_no_version_passes_another(
 
 @given(layouts())
 def test_the_bottom_is_where_nothing_is_hidden(layout: tuple[list[File], list[File]]) -> None:
-    """Where a merged file may hide a row of one that stays, a delete must stay too."""
+    """Where a merged file may hide a row of a remaining file, deletes must stay."""
     files, inputs = layout
     if not is_sound(files, inputs):
         return
@@ -83,7 +83,7 @@ def test_the_bottom_is_where_nothing_is_hidden(layout: tuple[list[File], list[Fi
 
 
 def test_all_files_together_are_always_sound() -> None:
-    """And nothing older remains."""
+    """No older file remains."""
     cells = frozenset({(1, 0), (1, 1)})
     files = [File(f"f{epoch}", (epoch, 0), 1, cells) for epoch in range(5)]
 
@@ -92,7 +92,7 @@ def test_all_files_together_are_always_sound() -> None:
 
 
 def test_the_order_in_one_table_counts_for_the_place_of_both() -> None:
-    """Its output has one sequence number: neighbours in each table may be no sound merge."""
+    """Its output has one sequence number: neighbours in each table need not be a sound merge."""
     first = File("first", (5, 0), 1, frozenset({(1, 0)}))
     between = File("between", (7, 0), 1, frozenset({(1, 0)}))
     last = File("last", (10, 0), 1, frozenset({(2, 0)}))
@@ -123,7 +123,7 @@ def a_state(tables: Sequence[str], *held: tuple[int, ...]) -> StoreState:
 
 
 def test_tables_that_share_files_are_one_component() -> None:
-    """Directly or by others between them; a table without rows is in none."""
+    """Directly or through other tables; a table without rows is in no component."""
     state = a_state("abcde", (1, 2), (3,), (2, 4))
 
     found = [(one.table_ids, [file.name for file in one.files]) for one in components(state)]
@@ -133,7 +133,7 @@ def test_tables_that_share_files_are_one_component() -> None:
 
 
 def test_a_file_shows_only_the_cells_that_are_visible() -> None:
-    """What a truncated table has in a file that others keep is not there."""
+    """Rows of a truncated table in a file that stays for other tables do not count."""
     state = a_state("ab", (1, 2), (1,))
     state = fold(state, [following(state, based_tables=(1,))])
 

@@ -1,4 +1,4 @@
-"""What is merged after commits: few files a shard, whatever the number of epochs."""
+"""The merges after commits: few files per shard, whatever the number of epochs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def component(files: Sequence[File], needs_base: bool = False) -> Component:
 
 
 def merged(merge: Merge, number: int, most: int) -> list[File]:
-    """Return what comes of a merge, if the live rows have at most so many bytes."""
+    """Return the files that a merge writes, if the live rows have at most so many bytes."""
     size, newest = min(merge.size, most), output_sequence_number(merge.inputs)
     shards = sorted({shard for file in merge.inputs for shard in file.shards})
     if not merge.by_shard:
@@ -50,7 +50,7 @@ class Simulation:
         self.written = self.read = self.most_live = self.merges = 0
 
     def commit(self, size: int, shards: Sequence[int]) -> None:
-        """Add a file and do what is due."""
+        """Add a file and run the merges that are due."""
         epoch = len(self.files) and max(file.sequence_number for file in self.files)[0]
         cells = frozenset((1, shard) for shard in shards)
         self.files.append(File(f"c{epoch + 1}", (epoch + 1, 0), size, cells))
@@ -66,7 +66,7 @@ class Simulation:
         self.most_live = max(self.most_live, live(self.files))
 
     def check(self, found: Component, merges: Sequence[Merge]) -> None:
-        """Hold the laws of every plan."""
+        """Check the laws of every plan."""
         inputs = [file for merge in merges for file in merge.inputs]
         assert sum(file.size for file in inputs) <= BUDGET
         assert len(set(inputs)) == len(inputs)
@@ -96,7 +96,7 @@ _SIZES: list[Callable[[], int]] = [
 def test_two_thousand_epochs_leave_twelve_files_a_shard(
     size: Callable[[], int], width: int
 ) -> None:
-    """At every moment, and a row is rewritten a few times only."""
+    """At every moment, and each row is rewritten a few times only."""
     simulation, drawn = Simulation(), random.Random(3)
     for _ in range(2000):
         simulation.commit(size(), drawn.sample(range(_SHARDS), width))
@@ -108,7 +108,7 @@ def test_two_thousand_epochs_leave_twelve_files_a_shard(
 
 @pytest.mark.parametrize("live_bytes", [60 << 10, 1 << 20])
 def test_the_same_keys_for_ever_leave_few_files(live_bytes: int) -> None:
-    """What does not grow is merged to one file again and again, and stays cheap."""
+    """A table that does not grow is merged to one file again and again, at a low cost."""
     simulation = Simulation(most=live_bytes)
     for _ in range(2000):
         simulation.commit(60 << 10, range(_SHARDS))
@@ -140,14 +140,14 @@ def test_what_folds_from_the_base_only_is_merged_to_the_bottom(most: int) -> Non
     st.booleans(),
 )
 def test_every_plan_is_lawful(commits: list[tuple[int, tuple[int, ...]]], needs_base: bool) -> None:
-    """Sound, within the budget, without a file in two merges, to the bottom where that is asked."""
+    """Sound, within the budget, without a file in two merges, from the oldest file on if needed."""
     simulation = Simulation(needs_base=needs_base)
     for size, shards in commits:
         simulation.commit(size, shards)
 
 
 def test_a_large_file_is_let_lie() -> None:
-    """What automatic merges may not read is left to a full compaction."""
+    """Files too large for automatic merges are left to a full compaction."""
     simulation = Simulation()
     simulation.commit(BUDGET + 1, range(_SHARDS))
     large = simulation.files[0]
@@ -174,7 +174,7 @@ def test_a_full_compaction_takes_everything_or_nothing() -> None:
 
 
 def test_a_full_compaction_may_spare_what_is_young() -> None:
-    """What came after the last file that no automatic merge takes; without one, nothing."""
+    """The files after the last one too large for automatic merges; without such a file, none."""
     large = File("large", (1, 0), BUDGET + 1, _ALL)
     between = File("between", (2, 0), _LEAST, _ALL)
     last = [

@@ -1,4 +1,4 @@
-"""What is left when files are merged: a store that compacts reads as one that never does."""
+"""The result of a merge: a store that compacts reads as one that never does."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def batch(rows: list[tuple[object, ...]]) -> pa.RecordBatch:
     ],
 )
 def test_compaction_changes_no_row(merge: Merge, is_versioned: bool, seeds: Seeds) -> None:
-    """Whatever the table does with its rows, in part or in full, at once and after later writes."""
+    """Whatever the table's properties; partial and full merges, at once and after later writes."""
     merged = 0
 
     @settings(max_examples=len(seeds(25)))
@@ -118,7 +118,7 @@ def test_compaction_changes_no_row(merge: Merge, is_versioned: bool, seeds: Seed
 
 
 def test_a_delete_outlives_compaction_for_its_time(tmp_path: Path) -> None:
-    """A late update that is older brings nothing back, until the delete may be forgotten."""
+    """A late update with an older version brings no row back, until the delete may be dropped."""
     clock = ManualClock(SystemClock().now())
     path = str(tmp_path / "store")
     environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)

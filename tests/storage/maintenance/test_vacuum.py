@@ -1,4 +1,4 @@
-"""Vacuum: what no epoch in retention needs goes, and nothing else."""
+"""Vacuum: it removes the files that no epoch in retention needs, and no other."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def of_epochs(store: Store, *epochs: int) -> set[str]:
 
 
 def orphan(store: Store, age: float) -> str:
-    """Leave a file that nothing names, so many seconds old; return its name."""
+    """Write a file that nothing names, so many seconds old; return its name."""
     name = f"{store.environment.random_id()}-000000.lmdb"
     leave(store, f"{SEGMENTS}/{name}", age)
     return name
 
 
 def leave(store: Store, path: str, age: float) -> None:
-    """Leave a file, so many seconds old."""
+    """Write a file, so many seconds old."""
     place = Path(store.environment.location(path))
     place.write_bytes(b"left behind")
     then = store.environment.now() / 1e6 - age
@@ -94,7 +94,7 @@ def leave(store: Store, path: str, age: float) -> None:
 
 
 def test_what_expired_goes_at_once(store: Store) -> None:
-    """Each retention keeps what was current when it began, and every epoch since."""
+    """A retention keeps the epoch that was the newest when it began, and all later ones."""
     before = {epoch: contents(store, "t", epoch) for epoch in range(2, 7)}
     old = of_epochs(store, 3)
     size = sum(store.environment.size(f"{SEGMENTS}/{file}") for file in of_epochs(store, 3, 4, 5))
@@ -145,13 +145,13 @@ def test_nothing_to_do_is_no_commit(store: Store) -> None:
 
 
 def test_a_negative_retention_is_refused(store: Store) -> None:
-    """It would expire what is to come."""
+    """It would expire future epochs."""
     with pytest.raises(OptionError, match=r"retention is a whole number of seconds .*, not -1"):
         store.vacuum(retention=-1)
 
 
 def test_orphans_go_when_no_job_can_commit_them(store: Store) -> None:
-    """A file that nothing names may be of a job under way: only an old one goes."""
+    """A file that nothing names may belong to a running job: only old ones are removed."""
     young, old = orphan(store, _DAY - 60), orphan(store, _DAY + 120)
     temporary = [f"{folder}/x.json.{'0' * 32}.tmp" for folder in (LOG, ARCHIVE)]
     leave(store, temporary[0], _DAY + 120)
@@ -169,7 +169,7 @@ def test_orphans_go_when_no_job_can_commit_them(store: Store) -> None:
 
 
 def test_a_job_that_slept_cannot_commit_what_was_removed(store: Store, clock: ManualClock) -> None:
-    """Whether it asks after the vacuum, or had looked at the log before and then slept."""
+    """Whether it commits after the vacuum, or had looked at the log before it and then slept."""
     started, segments = clock.now(), written(store, "t", [(99, "slept")])
     clock.advance(_DAY + 120)
     slept = Proposal(operation="write", started=started, segments=segments)
@@ -195,7 +195,7 @@ def test_a_job_that_slept_cannot_commit_what_was_removed(store: Store, clock: Ma
 
 
 def test_a_reader_from_before_is_told(store: Store) -> None:
-    """What it has open it still reads; what it would open is gone, and so is its epoch."""
+    """It still reads open files; opening others fails, with an error about the epoch."""
     plan = store.read_plan("t", epoch=4)
     reading = plan.open(store.environment)
     assert reading.get((1,)) is not None
@@ -211,7 +211,7 @@ def test_a_reader_from_before_is_told(store: Store) -> None:
 
 
 def test_a_scan_under_way_ends_as_it_began(store: Store) -> None:
-    """Its files are open; that their names go does not matter to it."""
+    """Its files are open; removing their names does not affect it."""
     scan = store.at(3).table("t").scan()
     batch = next(scan)
 
@@ -221,7 +221,7 @@ def test_a_scan_under_way_ends_as_it_began(store: Store) -> None:
 
 
 def test_archived_checkpoints_stay_for_the_oldest_epoch(store: Store, clock: ManualClock) -> None:
-    """The last one before it and those behind it; the archived entries all stay."""
+    """The last one before it and those after it; all archived entries stay."""
     while store.epoch < 200:
         clock.advance(60)
         upsert(store, "t", [(store.epoch, "more")])
@@ -246,7 +246,7 @@ def test_archived_checkpoints_stay_for_the_oldest_epoch(store: Store, clock: Man
 
 
 def test_a_clock_set_back_keeps_more(store: Store, clock: ManualClock) -> None:
-    """And never brings back an epoch that has expired."""
+    """It never brings back an expired epoch."""
     store.vacuum(retention=3600)
     clock.set_back(30)
 
@@ -259,7 +259,7 @@ def test_a_clock_set_back_keeps_more(store: Store, clock: ManualClock) -> None:
 
 
 def test_of_two_at_once_the_one_that_keeps_more_does_not_win(store: Store) -> None:
-    """What the other let expire stays expired, whoever commits last."""
+    """Epochs expired by the other stay expired, whoever commits last."""
     done: list[VacuumReport] = []
 
     def interfere(touch: str) -> None:
@@ -305,7 +305,9 @@ def trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvir
 
 
 def check_whole(environment: FaultyEnvironment, vacuum: Callable[[Store], object]) -> int:
-    """Check what a new process finds, and that it can vacuum; return how many files went before."""
+    """Check what a new process reads, and that it can vacuum; return how many files that
+    removes.
+    """
     registry.close(environment.root)
     own = LocalEnvironment(environment.root, UnsyncedDisk(environment), environment)
     with Store.open(environment.root, environment=own) as store:
@@ -321,7 +323,7 @@ def check_whole(environment: FaultyEnvironment, vacuum: Callable[[Store], object
 
 
 def later(store: Store) -> None:
-    """Vacuum when whatever was left behind is old."""
+    """Vacuum when all remaining files are old."""
     for file in files(store):
         path = store.environment.location(f"{SEGMENTS}/{file}")
         os.utime(path, (0, 0))
@@ -331,7 +333,7 @@ def later(store: Store) -> None:
 
 @pytest.mark.parametrize("cut", ["killed", "power cut", "torn"])
 def test_a_crash_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, cut: str) -> None:
-    """Every epoch that can be read is whole, and what is left goes the next time."""
+    """Every readable epoch is whole, and the next vacuum removes the remaining files."""
     seen = set()
     for environment in trials(prepared, tmp_path, crash_at=0):
         with environment.crashing():
@@ -345,7 +347,7 @@ def test_a_crash_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, cut: 
 
 @pytest.mark.parametrize("fault", ["error_at", "lost_at"])
 def test_an_error_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, fault: str) -> None:
-    """It is one of relstate's own, and the same handle goes on."""
+    """It is an error of ours, and the same handle can be used again."""
     for environment in trials(prepared, tmp_path, **{fault: 0}, errno=errno.EIO):
         try:
             store = Store.open(environment.root, environment=environment)
@@ -363,14 +365,14 @@ def test_an_error_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, faul
 
 
 def rest(store: Store, clock: ManualClock) -> None:
-    """Let an hour go by, and with it a commit that no view reads."""
+    """Let an hour pass, and make a commit that no view reads."""
     clock.advance(3600)
     store.truncate("other")
 
 
 @pytest.fixture
 def viewed(store: Store, clock: ManualClock) -> Store:
-    """The store with the view v of the table t, which has taken in all up to epoch 8."""
+    """The store with the view v of the table t, which has read all up to epoch 8."""
     store.create_table("other", "k BIGINT", primary_key=["k"])
     store.create_view(new_view(store, "v", "t"))
     refresh(store, progressed(store, "v"))
@@ -379,7 +381,7 @@ def viewed(store: Store, clock: ManualClock) -> Store:
 
 
 def test_what_a_view_has_to_read_is_kept(viewed: Store, clock: ManualClock) -> None:
-    """Its changes go on from where it is, however long ago that was; then they may go."""
+    """The changes after its progress are kept, however old they are, until it has read them."""
     reached = viewed.view("v").progress.reflects
     upsert(viewed, "t", [(1, "after")])
     for _ in range(3):
@@ -396,7 +398,7 @@ def test_what_a_view_has_to_read_is_kept(viewed: Store, clock: ManualClock) -> N
 def test_a_view_without_changes_to_take_in_holds_nothing_back(
     viewed: Store, clock: ManualClock
 ) -> None:
-    """Its inputs are now as they were: changes that come can be read from the oldest epoch on."""
+    """Its inputs are unchanged: later changes can be read from the oldest epoch on."""
     upsert(viewed, "t", [(2, "last")])
     refresh(viewed, progressed(viewed, "v"))
     rest(viewed, clock)
@@ -410,7 +412,7 @@ def test_a_view_without_changes_to_take_in_holds_nothing_back(
 
 
 def test_what_a_view_still_backfills_is_kept(viewed: Store, clock: ManualClock) -> None:
-    """It reads its inputs at one epoch until it is through, whether they change or not."""
+    """It reads its inputs at one epoch until the backfill ends, whether they change or not."""
     begun = viewed.epoch
     refresh(viewed, progressed(viewed, "v", begun, backfill=1), segments=view_rows(viewed, "v", 1))
     for step in (2, 3):
@@ -425,7 +427,7 @@ def test_what_a_view_still_backfills_is_kept(viewed: Store, clock: ManualClock) 
 def test_a_dropped_view_and_one_that_has_not_begun_hold_nothing_back(
     viewed: Store, clock: ManualClock
 ) -> None:
-    """They have nothing to go on from."""
+    """They have no progress."""
     viewed.create_view(new_view(viewed, "w", "t"))
     upsert(viewed, "t", [(1, "after")])
     rest(viewed, clock)
@@ -436,7 +438,7 @@ def test_a_dropped_view_and_one_that_has_not_begun_hold_nothing_back(
 
 
 def test_a_vacuum_and_a_view_that_begins_do_not_cross(viewed: Store, clock: ManualClock) -> None:
-    """Whoever commits second is refused: neither loses what it counts on."""
+    """The second one to commit is refused: neither loses what it relies on."""
     viewed.create_view(new_view(viewed, "w", "t"))
     begun = viewed.epoch
     rest(viewed, clock)
@@ -454,7 +456,9 @@ def test_a_vacuum_and_a_view_that_begins_do_not_cross(viewed: Store, clock: Manu
 
 
 def test_a_vacuum_under_which_a_view_begins_looks_again(viewed: Store, clock: ManualClock) -> None:
-    """Its commit is refused, as it would take what the view reads; the next attempt keeps it."""
+    """Its commit is refused, as it would expire what the view reads; the next attempt keeps
+    that.
+    """
     viewed.create_view(new_view(viewed, "w", "t"))
     begun = viewed.epoch
     rest(viewed, clock)

@@ -78,7 +78,7 @@ def test_a_schema_is_its_fields() -> None:
     ],
 )
 def test_other_carriers_of_the_same_values(arrow: pa.DataType, expected: t.DataType) -> None:
-    """Arrow has several carriers for some of Spark's types; each is known."""
+    """Arrow has several layouts for some of Spark's types; all are accepted."""
     assert from_arrow(arrow) == expected
 
 
@@ -95,6 +95,6 @@ def test_other_carriers_of_the_same_values(arrow: pa.DataType, expected: t.DataT
     ],
 )
 def test_types_without_a_counterpart_are_refused(arrow: pa.DataType) -> None:
-    """What Spark SQL has no type for raises UnsupportedTypeError."""
+    """Arrow types without a type in Spark SQL raise UnsupportedTypeError."""
     with pytest.raises(UnsupportedTypeError, match="no counterpart"):
         from_arrow(arrow)

@@ -1,4 +1,4 @@
-"""The laws of conforming a batch: its values unchanged in the wanted schema, or a clear error."""
+"""The laws of conforming a batch: its values unchanged in the table's schema, or a clear error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_columns_are_found_by_name_whatever_their_case_and_order() -> None:
 
 
 def test_a_batch_that_fits_is_itself() -> None:
-    """A batch in exactly the wanted schema is returned as it is, not copied."""
+    """A batch in exactly the table's schema is returned as it is, not copied."""
     once = shape().conform(batch(id=[1], must=[1]))
 
     assert shape().conform(once) is once

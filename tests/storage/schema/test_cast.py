@@ -21,7 +21,7 @@ UTC = pa.timestamp("us", "UTC")
 
 
 def widened(arrow: pa.DataType) -> pa.DataType:
-    """Return another carrier of the same values: 64-bit offsets, fields in another order."""
+    """Return another layout of the same values: 64-bit offsets, fields in another order."""
     if pa.types.is_string(arrow):
         return pa.large_string()
     if pa.types.is_binary(arrow):
@@ -46,7 +46,7 @@ def arrays(draw: st.DrawFn) -> pa.Array:
 @settings(max_examples=examples(200))
 @given(arrays(), st.integers(0, 5), st.integers(0, 5))
 def test_another_carrier_changes_nothing(array: pa.Array, start: int, length: int) -> None:
-    """Values that another Arrow type carried are the same, in slices too."""
+    """Values in another layout stay the same, in slices too."""
     other = pa.array(array.to_pylist(), widened(array.type)).slice(start, length)
 
     back = exact_cast(other.type, array.type)(other)
@@ -151,14 +151,14 @@ def test_pairs_without_an_exact_cast_are_refused(source: pa.DataType, target: pa
 
 
 def test_an_extension_type_is_its_storage() -> None:
-    """A tensor or a UUID is the value that carries it."""
+    """A tensor or a UUID is cast as its storage."""
     array = pa.array([b"0123456789abcdef"], pa.uuid())
 
     assert exact_cast(array.type, pa.binary())(array).to_pylist() == [b"0123456789abcdef"]
 
 
 def test_values_outside_a_slice_do_not_matter() -> None:
-    """Only the rows that are there are cast, also inside lists."""
+    """Only the rows of the slice are cast, also inside lists."""
     array = pa.array([[2**40], [1]], pa.list_(pa.int64()))
 
     found = exact_cast(array.type, pa.list_(pa.int8()))(array.slice(1))

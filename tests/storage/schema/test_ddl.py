@@ -120,7 +120,7 @@ def test_columns_in_all_their_forms() -> None:
     ],
 )
 def test_other_texts_are_refused(text: str, complaint: str) -> None:
-    """An error says what was expected, where, and what was found."""
+    """An error says what was expected, where, and what is there instead."""
     with pytest.raises(SchemaError, match=complaint):
         parse_columns(text)
 

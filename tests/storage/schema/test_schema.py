@@ -43,7 +43,7 @@ def schemas(draw: st.DrawFn) -> TableSchema:
 @settings(max_examples=examples(100))
 @given(schemas())
 def test_a_schema_survives_json_and_pickle(schema: TableSchema) -> None:
-    """What the log holds is the schema, and so is what is sent to a task."""
+    """The log stores it as JSON, tasks receive it pickled."""
     assert TableSchema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
     assert pickle.loads(pickle.dumps(schema)) == schema
 
@@ -101,7 +101,7 @@ def test_a_table_is_built_from_its_columns() -> None:
     ],
 )
 def test_the_order_of_a_key_column(part: str, expected: KeyColumn) -> None:
-    """Ascending puts NULLs first and descending last, as in Spark, unless given otherwise."""
+    """Ascending puts NULLs first and descending last, as in Spark, unless stated otherwise."""
     assert build([part]).primary_key == (expected,)
 
 
@@ -150,7 +150,7 @@ def test_types_without_an_order_are_refused_as_keys(ddl: str) -> None:
     ],
 )
 def test_impossible_columns_are_refused(fields: list[t.Field], complaint: str) -> None:
-    """A table has columns, each with a name of its own, whatever the case."""
+    """A table has columns, whose names differ, whatever the case."""
     with pytest.raises(SchemaError, match=complaint):
         TableSchema.build(fields, ["a"])
 

@@ -1,4 +1,4 @@
-"""The laws of Spark's JSON form: an exact round trip, and an error for what is no such form."""
+"""The laws of Spark's JSON form: an exact round trip, and an error for any other value."""
 
 from __future__ import annotations
 
