@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relstate.storage import Proposal, Store, TableSchema
+from relstate.storage import Proposal, Store, TableSchema, Transaction
 from relstate.storage.errors import SchemaError, SchemaMismatchError, TableNotFoundError, UsageError
 from support.examples import examples
-from support.stores import contents, unsynced
+from support.stores import committed, contents, unsynced
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_what_cannot_be_altered_is_refused(altered: Store) -> None:
         (lambda: altered.drop_columns("t", "nothing"), "no column 'nothing'"),
         (lambda: altered.drop_columns("t"), "no column to drop"),
         (lambda: altered.rename_column("t", "a", "B"), "the name is taken"),
-        (lambda: altered.rename_column("t", "a", ""), "the name is taken"),
+        (lambda: altered.rename_column("t", "a", ""), "needs a name"),
         (lambda: altered.widen_column("t", "k", "BIGINT"), "primary key"),
     ]
 
@@ -282,8 +282,12 @@ def test_no_argument_makes_a_store_unreadable(store: Store) -> None:
     ]
     for attempt in attempts:
         for value in (2.5, 10**30, np.int64(5)):
-            with pytest.raises(UsageError, match="cannot be stored"):
+            with pytest.raises(UsageError, match=r"is (a whole number|text|True or False)"):
                 attempt(value)
+    for batch in (2.5, 10**30, np.int64(5)):
+        transaction = Transaction("writer", 1, batch)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="cannot be stored; nothing was committed"):
+            committed(store, (), based_tables=(1,), transactions=(transaction,))
     with Store.open(store.path) as reopened:
         assert reopened.epoch == store.epoch
         assert reopened.check().ok
@@ -292,7 +296,7 @@ def test_no_argument_makes_a_store_unreadable(store: Store) -> None:
 def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     """The store can then be created with others."""
     for options in ({"retention": 2.5}, {"vnode_count": 2.0}, {"shards": True}):
-        with pytest.raises(UsageError, match="cannot be stored"):
+        with pytest.raises(UsageError, match=r"is a whole number|must be 1 to"):
             Store.create(str(tmp_path / "s"), **options)  # type: ignore[arg-type]
     Store.create(str(tmp_path / "s")).close()
     assert Store.open(str(tmp_path / "s")).epoch == 1
