@@ -39,6 +39,12 @@ _FUNCTIONS = (
     "ARRAY", "AVG", "COUNT", "DENSE_RANK", "MAX", "MIN", "RANK", "ROW_NUMBER", "STDDEV",
     "STDDEV_POP", "STDDEV_SAMP", "SUM", "VARIANCE", "VAR_POP", "VAR_SAMP",
 )  # fmt: skip
+_AGGREGATES_AS_NAMES = frozenset(
+    {
+        "APPROX_PERCENTILE", "LISTAGG", "MAX_BY", "MIN_BY", "PERCENTILE", "PERCENTILE_APPROX",
+        "STRING_AGG",
+    }
+)  # fmt: skip
 _FUNCTIONS_OF_UNITS = frozenset(
     {"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"}
 )
@@ -52,6 +58,11 @@ class _Parser(SparkParser):
         **{name: SparkParser.FUNCTIONS[name] for name in _FUNCTIONS},
         "MEAN": exp.Avg.from_arg_list,
         "STD": exp.Stddev.from_arg_list,
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        name: parse
+        for name, parse in SparkParser.FUNCTION_PARSERS.items()
+        if name not in _AGGREGATES_AS_NAMES
     }
 
 

@@ -20,11 +20,14 @@ from pyspark.sql.window import Window
 from relstate.connector.failure import describe_error
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import quoted
+from relstate.connector.syntax.tree import parse_expression
 from relstate.connector.types import struct_of
 from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.materialize import Materialize
-from relstate.connector.views.plan.node import walk
+from relstate.connector.views.plan.node import Node, Order, Unary, walk
+from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
 from relstate.connector.views.plan.topn import TopN
+from relstate.connector.views.planner.calls import depends_on_order, is_same_for_peers
 from relstate.connector.views.rebuild import TOLERANCE, find_differences
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.sessions import Sessions, batch_sessions, keep_active_session
@@ -113,11 +116,28 @@ def _against_select(
 
 
 def has_ties(plan: Materialize) -> bool:
-    """Return whether the SELECT of a plan chooses among rows that are equal in its order."""
-    tops = [node for node in walk(plan) if isinstance(node, TopN)]
-    return any(
-        not set(top.child.key) <= {*top.group, *(field.name for field in top.order)} for top in tops
-    )
+    """Return whether the SELECT of a plan depends on the order of rows that it does not order."""
+    return any(map(_depends_on_ties, walk(plan)))
+
+
+def _depends_on_ties(node: Node) -> bool:
+    match node:
+        case TopN():
+            return not _is_ordered(node, node.group, node.order)
+        case GroupRecompute():
+            return any(depends_on_order(parse_expression(call.text)) for call in node.calls)
+        case WindowRecompute():
+            return any(
+                not is_same_for_peers(parse_expression(call.text), call.frame)
+                and not _is_ordered(node, node.group, call.order)
+                for call in node.calls
+            )
+    return False
+
+
+def _is_ordered(node: Unary, group: Sequence[str], order: Sequence[Order]) -> bool:
+    """Return whether an order tells the rows of a group of the node's child apart."""
+    return set(node.child.key) <= {*group, *(field.name for field in order)}
 
 
 def _compare(actual: DataFrame, expected: DataFrame) -> tuple[int, int, str]:

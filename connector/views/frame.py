@@ -12,20 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from relstate.connector.types import struct_of
 from relstate.storage import OP_COLUMN, types
 from relstate.vnode import VnodeMapping
 
+from .evaluation import evaluated
 from .executor.changes import SelectStep, Step
 from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
+from .executor.keyed_rows import row_fields
 from .job import ViewJob
 from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Names, Node
+from .plan.recompute import KeyedRecompute
 from .plan.stateless import Filter, Output, Project, Scan, Union
 from .scans import scan_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
@@ -96,6 +99,8 @@ class _FrameBuilder:
                 return self._union([self._run(self.flow(child)) for child in node.inputs])
             case Join():
                 return self._join(node)
+            case KeyedRecompute():
+                return self._recomputed(node)
             case _:
                 return self._executed(node)
 
@@ -122,6 +127,16 @@ class _FrameBuilder:
         result = () if isinstance(node, Materialize) else node.fields
         flow = flow.with_executor(self._job.step(operator), result)
         return self._run(flow) if isinstance(node, Materialize) else flow
+
+    def _recomputed(self, node: KeyedRecompute) -> _Flow:
+        (child,) = node.children
+        flow = self.flow(child)
+        first, second = self._job.plan.operators_of(node)
+        if not is_colocated(node):
+            flow = self._shuffled(self._run(flow), distribution_of(node))
+        flow = self._run(flow.with_executor(self._job.step(first), row_fields(node)))
+        flow = self._evaluated(flow, node)
+        return flow.with_executor(self._job.step(second), node.fields)
 
     # Joins
 
@@ -181,9 +196,23 @@ class _FrameBuilder:
         frame, units = _frame(flow), unit_count(self._job.mapping, distribution)
         if units == 1:
             return replace(flow, rows=frame.repartition(1), units=1)
+        return replace(
+            flow, rows=frame.repartitionById(units, self._unit(distribution)), units=units
+        )
+
+    def _evaluated(self, flow: _Flow, node: KeyedRecompute) -> _Flow:
+        """Return what Spark evaluates in the unit of each key, whose rows a task has just read."""
+        frame = _frame(flow)
+        if flow.units > 1:
+            # Spark knows from the shuffle that the rows of a unit are in one partition.
+            frame = frame.withColumn(TARGET, self._unit(distribution_of(node)))
+            frame = frame.repartitionById(flow.units, TARGET)
+        return replace(flow, rows=evaluated(node, frame), fields=node.fields, result=node.fields)
+
+    def _unit(self, distribution: Names) -> Column:
+        """Return the unit that owns a row's vnode, or that a control row is for."""
         owner = owner_expression(self._job.mapping, distribution)
-        unit = f"CASE WHEN {MESSAGE} IS NOT NULL THEN {TARGET} ELSE {owner} END"
-        return replace(flow, rows=frame.repartitionById(units, f.expr(unit)), units=units)
+        return f.expr(f"CASE WHEN {MESSAGE} IS NOT NULL THEN {TARGET} ELSE {owner} END")
 
     def _run(self, flow: _Flow) -> _Flow:
         """Return the flow after its steps, as a frame."""

@@ -17,14 +17,17 @@ from relstate.storage import errors
 
 from .executor.aggregate import AggregateExecutor
 from .executor.degree import DegreeExecutor
+from .executor.difference import DifferenceExecutor
 from .executor.executor import Executor
 from .executor.join import JoinExecutor
+from .executor.keyed_rows import KeyedRowsExecutor
 from .executor.materialize import MaterializeExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
 from .plan.aggregate import Aggregate
 from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Json, Node, require, shown
+from .plan.recompute import GroupRecompute, WindowRecompute
 from .plan.stateless import Filter, Project, Scan, Union
 from .plan.topn import TopN
 
@@ -34,6 +37,8 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
     Aggregate: (AggregateExecutor,),
     Join: (JoinExecutor, DegreeExecutor),
     TopN: (TopNExecutor, GroupTopNExecutor),
+    GroupRecompute: (KeyedRowsExecutor, DifferenceExecutor),
+    WindowRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     Materialize: (MaterializeExecutor,),
 }
 """The stateful operators, and their executors in the order in which rows pass them."""

@@ -22,10 +22,13 @@ STORED_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     ANSI: "true",
 }
-# Settings on which only the speed depends: the stages of a refresh are few and small.
+# Settings for the jobs of a refresh: its stages are few and small.
 _REFRESH = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # A keyed recompute gives Spark sorted rows: only an aggregation by sorting keeps their order.
+    "spark.sql.execution.useObjectHashAggregateExec": "false",
+    "spark.sql.execution.replaceHashWithSortAgg": "true",
 }
 
 

@@ -15,15 +15,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from relstate.connector.syntax.tree import Tree, columns_of, parse_expression, text_of
 from relstate.storage import CatalogView, StoreState, TableDefinition, TableSchema, errors, types
 
 from .plan.node import Expression, Node, check_names, require, shown, walk
+from .plan.recompute import GroupRecompute, WindowRecompute
 from .plan.stateless import Scan
 from .planner.analysis import Analysis, StoreTables, as_nullable
+from .planner.calls import is_group_call, is_window_call, takes_many_rows
 from .planner.expressions import check_expressions, check_resolved, check_time_independent
 from .sessions import STORED_SETTINGS, Sessions, keep_active_session
 from .viewplan import ViewPlan, damaged_plan_error, parse_stored_plan
@@ -140,13 +141,25 @@ def check_stored_expressions(root: Node, analysis: Analysis) -> None:
                 check_names(sorted(columns_of(tree)), names, f"the expression {expression.text!r}")
                 check_expressions(tree, builtin)
                 check_resolved(tree)
-                is_plain = tree.find(exp.AggFunc, exp.Window) is None
-                require(is_plain, f"{shown(expression.text)} takes more than one row")
+                _check_rows(expression.text, tree, node)
             _check_types(node.input_fields, node.expressions, analysis)
             _check_types(node.input_fields, node.aggregate_expressions, analysis)
         check_time_independent(root, analysis)
     except errors.UnsupportedStatementError as error:
         raise ValueError(str(error)) from None
+
+
+def _check_rows(text: str, tree: Tree, node: Node) -> None:
+    """ValueError unless an expression reads as many rows as its node may."""
+    match node:
+        case GroupRecompute():
+            is_call = is_group_call(tree)
+            require(is_call, f"{shown(text)} is not an aggregate call over fields")
+        case WindowRecompute():
+            is_call = is_window_call(tree)
+            require(is_call, f"{shown(text)} is not a window function over fields")
+        case _:
+            require(not takes_many_rows(tree), f"{shown(text)} takes more than one row")
 
 
 def _tree_of(text: str) -> Tree:

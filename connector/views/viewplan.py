@@ -19,6 +19,7 @@ from .executor.executor import StateTableSpec
 from .operators import ExecutorType, PlanError, executors_of, plan_from_json
 from .plan.materialize import Materialize
 from .plan.node import Names, Node, Order, walk
+from .plan.recompute import KeyedRecompute
 from .plan.stateless import Scan
 
 
@@ -119,16 +120,20 @@ class ViewPlan:
         operators = self.operators_of(node)
         if not operators:
             return tuple(sources)
+        # Spark evaluates a keyed recompute between its executors, after a shuffle.
+        stages = [operators[:1], operators[1:]] if isinstance(node, KeyedRecompute) else [operators]
         if is_colocated(node):
             (below,) = sources
             assert isinstance(below, int)
             fragment = fragments[below - 1]
-            fragments[below - 1] = replace(fragment, operators=(*fragment.operators, *operators))
-            return (below,)
-        inputs = tuple(dict.fromkeys(sources))
-        number = len(fragments) + 1
-        fragments.append(Fragment(number, operators, distribution_of(node), inputs))
-        return (number,)
+            fragments[below - 1] = replace(fragment, operators=(*fragment.operators, *stages[0]))
+            del stages[0]
+        for stage in stages:
+            inputs = tuple(dict.fromkeys(sources))
+            number = len(fragments) + 1
+            fragments.append(Fragment(number, stage, distribution_of(node), inputs))
+            sources = [number]
+        return tuple(sources)
 
     @cached_property
     def readers(self) -> frozenset[int]:

@@ -1,7 +1,8 @@
 """SELECTs over the tables of `moving`, one for every operator and its forms, that a view can keep.
 
 Where a SELECT takes some of its rows, its order tells all of them apart. Those of ``OVER_VIEWS``
-read views of the catalogue; ``{v}`` stands for what their names begin with.
+read views of the catalogue; ``{v}`` stands for what their names begin with. Those of ``RECOMPUTED``
+are maintained by keyed recompute.
 """
 
 from __future__ import annotations
@@ -107,4 +108,53 @@ OVER_VIEWS: dict[str, str] = {
     "viewtable": "SELECT t.k, q.c FROM t LEFT JOIN {v}having AS q ON t.g = q.g AND t.n = q.n",
     "diamond": "SELECT a.g, a.c, b.k FROM {v}values AS a FULL JOIN {v}grouptop AS b ON a.g = b.g",
     "viewunion": "SELECT g, c FROM {v}values UNION ALL SELECT name, c FROM {v}viewgroup",
+}
+
+# A plan is frozen with the ids of its tables: what comes after the views above changes none.
+RECOMPUTED: dict[str, str] = {
+    # Aggregates by keyed recompute
+    "lists": """SELECT g, sort_array(collect_list(v)) AS a, sort_array(collect_set(n)) AS b,
+        sort_array(array_agg(DISTINCT v) FILTER (WHERE n > 0)) AS c, max_by(k, k) AS e
+        FROM t GROUP BY g""",
+    "quantiles": """SELECT n, percentile(v, 0.5) AS a, median(v) AS b,
+        percentile_cont(0.25) WITHIN GROUP (ORDER BY v DESC) AS c,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY v) FILTER (WHERE v > 0) AS d,
+        percentile(v, array(0.1, 0.9)) AS e FROM t GROUP BY n""",
+    "several": """SELECT g, count(DISTINCT n) AS a, count(DISTINCT v, m) AS b,
+        sum(DISTINCT v) FILTER (WHERE n > 0) AS c, bool_or(v > 3) AS d, bit_xor(v) AS e,
+        count_if(v > 0) AS f, every(n IS NULL) AS h, count(*) AS i FROM t GROUP BY g""",
+    "moments": """SELECT d, corr(v, n) AS a, covar_samp(v, n) AS b, skewness(v) AS c,
+        regr_slope(n, v) AS e, regr_count(n, v) AS f FROM t GROUP BY d""",
+    "listed": """SELECT n, listagg(g, ', ') WITHIN GROUP (ORDER BY k DESC) AS l,
+        min_by(g, k) FILTER (WHERE v > 0) AS m FROM t GROUP BY n""",
+    "globallist": """SELECT sort_array(collect_list(v)) AS l, try_sum(v) AS s, any_value(1) AS o,
+        approx_count_distinct(v) AS c, count(*) AS n FROM t WHERE v > 40""",
+    "listhaving": """SELECT upper(g) AS u, size(collect_list(v)) + count(*) AS e
+        FROM t GROUP BY upper(g) HAVING max_by(v, k) > 0 AND median(v) < 30""",
+    "listoflists": """SELECT c, sort_array(collect_list(g)) AS l FROM
+        (SELECT g, size(collect_set(n)) AS c FROM t GROUP BY g) GROUP BY c""",
+    # Windows by keyed recompute
+    "windows": """SELECT k, lag(v) OVER w AS a, lead(v, 2, 0) OVER w AS b,
+        sum(v) OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c,
+        count(*) OVER (PARTITION BY g) AS d, last_value(n) IGNORE NULLS OVER w AS e,
+        nth_value(v, 2) OVER (PARTITION BY n, g ORDER BY k) AS f
+        FROM t WINDOW w AS (PARTITION BY g ORDER BY k DESC)""",
+    "ranked": """SELECT k, n, rank() OVER (PARTITION BY n ORDER BY v) AS a,
+        dense_rank() OVER (PARTITION BY n ORDER BY g DESC) AS b,
+        cume_dist() OVER (PARTITION BY n ORDER BY v) AS c,
+        max(v) OVER (PARTITION BY n ORDER BY d RANGE BETWEEN INTERVAL 1 DAY PRECEDING
+        AND CURRENT ROW) AS e FROM t""",
+    "numbered": "SELECT k, row_number() OVER (PARTITION BY g ORDER BY v DESC, k) AS p FROM t",
+    "numberedall": "SELECT k, row_number() OVER (ORDER BY x, k) AS p, sum(m) OVER () AS s FROM t",
+    "numberedafter": """SELECT k, p FROM (SELECT k, row_number() OVER (PARTITION BY n ORDER BY k) AS
+        p FROM t) WHERE p > 1""",
+    "qualifiedrank": """SELECT k, g FROM t
+        QUALIFY dense_rank() OVER (PARTITION BY g ORDER BY n) <= 2 AND count(*) OVER () > 3""",
+    "rankedgroups": """SELECT g, sum(v) AS s, rank() OVER (ORDER BY sum(v) DESC) AS r,
+        ntile(2) OVER (ORDER BY g) AS h FROM t GROUP BY g""",
+    "windowgroup": """SELECT g, max(p) AS p, sum(l) AS l FROM (SELECT g, row_number() OVER
+        (PARTITION BY g ORDER BY k) AS p, lag(v) OVER (PARTITION BY g ORDER BY k) AS l FROM t)
+        GROUP BY g""",
+    "windowtwice": """SELECT g, k, lag(c) OVER (PARTITION BY g ORDER BY k) AS l FROM
+        (SELECT g, k, count(*) OVER (PARTITION BY g) + v AS c FROM t)""",
 }

@@ -10,6 +10,7 @@ from relstate.connector.views.plan.aggregate import Aggregate, Call
 from relstate.connector.views.plan.join import Join
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node, Order
+from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
 from relstate.connector.views.plan.topn import TopN
 from relstate.connector.views.planner.analysis import Table
@@ -55,6 +56,11 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             return _joined(node, *inputs)
         case TopN():
             return _first(node, inputs[0])
+        case GroupRecompute():
+            return _recomputed(node, inputs[0])
+        case WindowRecompute():
+            calls = [f"{c.sql(node.group)} AS {quoted(c.output.name)}" for c in node.calls]
+            return inputs[0].selectExpr("*", *calls)
         case Union():
             return reduce(lambda one, other: one.unionByName(other), inputs)
         case Materialize():
@@ -90,6 +96,20 @@ def _call(call: Call) -> str:
     inner = "*" if call.argument is None else quoted(call.argument)
     chosen = f" FILTER (WHERE {quoted(call.filter)})" if call.filter else ""
     return f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{inner}){chosen}"
+
+
+def _recomputed(node: GroupRecompute, rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    calls: list[Any] = []
+    for call in node.calls:
+        text = call.text if call.distinct is None else call.text.replace("(", "(DISTINCT ", 1)
+        chosen = f" FILTER (WHERE {quoted(call.filter)})" if call.filter else ""
+        calls.append(f.expr(text + chosen).alias(call.output.name))
+    if node.is_global:
+        found = rows.agg(*calls)
+        return found.selectExpr(f"CAST(0 AS TINYINT) AS {node.group[0]}", *found.columns)
+    return rows.groupBy(*map(quoted, node.group)).agg(*calls)
 
 
 def _joined(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:

@@ -23,12 +23,12 @@ from relstate.connector.syntax.tree import (
 )
 
 from .expressions import unsupported_error
-from .group_by import has_aggregates, sort_keys
+from .group_by import has_aggregates
 from .scope import Scope
+from .windows import sort_keys
 
 _UNSUPPORTED_CLAUSES = {
     "laterals": "LATERAL VIEW",
-    "windows": "a WINDOW clause",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",

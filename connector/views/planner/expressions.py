@@ -19,19 +19,8 @@ from relstate.storage import errors, types
 from ..plan.aggregate import Function
 from ..plan.node import Node, walk
 from .analysis import Analysis
+from .calls import AGGREGATES, RECOMPUTED_AGGREGATES, WINDOW_FUNCTIONS
 
-AGGREGATES: dict[type[Tree], Function] = {
-    exp.Count: Function.COUNT,
-    exp.Sum: Function.SUM,
-    exp.Avg: Function.AVG,
-    exp.Min: Function.MIN,
-    exp.Max: Function.MAX,
-    exp.Stddev: Function.STDDEV_SAMP,
-    exp.StddevSamp: Function.STDDEV_SAMP,
-    exp.StddevPop: Function.STDDEV_POP,
-    exp.Variance: Function.VAR_SAMP,
-    exp.VariancePop: Function.VAR_POP,
-}
 VARIANCE_FUNCTIONS = (
     Function.STDDEV_POP, Function.STDDEV_SAMP, Function.VAR_POP, Function.VAR_SAMP,
 )  # fmt: skip
@@ -57,14 +46,8 @@ _GENERATORS = _words("""
     variant_explode variant_explode_outer sql_keywords collations
 """)
 _UNSUPPORTED_AGGREGATES = _words("""
-    any any_value approx_count_distinct approx_percentile approx_top_k collect_union counter_diff
-    array_agg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and
-    bool_or collect_list collect_set corr count_if count_min_sketch covar_pop covar_samp every
-    first first_value grouping grouping_id histogram_numeric kurtosis last last_value listagg
-    max_by measure median min_by mode percentile percentile_approx percentile_cont percentile_disc
-    product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
-    regr_syy schema_of_variant_agg skewness some string_agg try_avg try_sum lag lead ntile
-    cume_dist percent_rank nth_value
+    approx_top_k collect_union counter_diff count_min_sketch grouping grouping_id measure product
+    schema_of_variant_agg
 """)
 _NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
 TIME_DEPENDENT_REASON = (
@@ -80,9 +63,6 @@ _UNSUPPORTED_PARTS: dict[type[Tree], str] = {
     exp.Exists: "EXISTS",
     exp.Select: "a subquery within an expression",
     exp.Explode: "a function that gives rows",
-    exp.WithinGroup: "WITHIN GROUP",
-    exp.IgnoreNulls: "IGNORE NULLS",
-    exp.RespectNulls: "RESPECT NULLS",
     exp.Placeholder: "a parameter",
     exp.Parameter: "a parameter",
 }
@@ -154,20 +134,6 @@ def unsupported_error(
     return errors.UnsupportedStatementError(f"a view cannot have {construct}{location}: {reason}")
 
 
-def is_aggregate(node: Tree) -> bool:
-    """Return whether a node is an aggregate call, with its FILTER if it has one."""
-    call = node.this if isinstance(node, exp.Filter) else node
-    return isinstance(call, exp.AggFunc) and not isinstance(call, exp.RowNumber)
-
-
-def is_aggregated(node: Tree) -> bool:
-    """Return whether a node is inside an aggregate call."""
-    ancestor = node.parent
-    while ancestor is not None and not is_aggregate(ancestor):
-        ancestor = ancestor.parent
-    return ancestor is not None
-
-
 def function_name(node: Tree) -> str | None:
     """Return the name of a function that is called, in lower case; None for anything else."""
     if isinstance(node, exp.Anonymous):
@@ -177,14 +143,15 @@ def function_name(node: Tree) -> str | None:
     return None
 
 
-_SUPPORTED_AGGREGATES = (*AGGREGATES, exp.RowNumber)
+_SUPPORTED_AGGREGATES = (*AGGREGATES, exp.RowNumber, exp.Rank, exp.DenseRank)
 _UNSUPPORTED_AGGREGATE_REASON = (
-    "of the functions over many rows count, sum, avg, min, max, stddev and variance are kept, and "
-    "ROW_NUMBER below a bound; the others are not maintained incrementally yet"
+    "it is not maintained incrementally yet; aggregates whose result is a sketch are not either"
 )
 
 
 def _unsupported_reason(name: str) -> str | None:
+    if name in RECOMPUTED_AGGREGATES or name in WINDOW_FUNCTIONS:
+        return None
     if name in _TIME_FUNCTIONS:
         return TIME_DEPENDENT_REASON
     if name in _RANDOM_FUNCTIONS or name.startswith("random"):

@@ -1,4 +1,4 @@
-"""GROUP BY, DISTINCT, aggregate functions and ROW_NUMBER, and the expressions above them.
+"""GROUP BY, DISTINCT and aggregate functions, and the expressions above them.
 
 Promises: the arguments, filters and group expressions are fields of the input; above the aggregate
 an expression reads only the group and the results.
@@ -24,10 +24,11 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate, Call, Function
-from ..plan.node import Node
-from ..plan.topn import UNBOUNDED, TopN
+from ..plan.node import Names, Node
 from .builder import Builder, check_keyable, field_title
-from .expressions import AGGREGATES, VARIANCE_FUNCTIONS, unsupported_error
+from .calls import AGGREGATES, find_aggregates, values_of
+from .expressions import VARIANCE_FUNCTIONS, unsupported_error
+from .recompute import plan_group_recompute
 
 _NUMBERS = (
     types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float, types.Double,
@@ -57,20 +58,10 @@ def plan_aggregate(
 ) -> tuple[Node, list[Tree]]:
     """Return the aggregate for expressions, and the expressions over its fields."""
     calls = {comparable_text(call): call for tree in expressions for call in _find_calls(tree)}
-    parsed_calls = [_parse_call(call) for call in calls.values()]
-    node, groups = _compute_groups(builder, node, group)
-    node, output_calls = _compute_calls(builder, node, parsed_calls)
-    results = {key: call.output.name for key, call in zip(calls, output_calls, strict=True)}
+    aggregate, groups, results = _plan_calls(builder, node, group, list(calls.values()))
+    names = dict(zip(calls, results, strict=True))
     keys = {comparable_text(tree): name for tree, name in zip(group, groups, strict=True)}
-    distinct_groups = tuple(dict.fromkeys(groups))
-    if not group:
-        node, all_rows = builder.with_constant(node, "all_rows")
-        distinct_groups = (all_rows,)
-    # Equal calls (count(1), count(*)) are computed once.
-    aggregate = Aggregate(
-        node, distinct_groups, tuple(dict.fromkeys(output_calls)), is_global=not group
-    )
-    output_expressions = [with_fields(tree, {**results, **keys}) for tree in expressions]
+    output_expressions = [with_fields(tree, {**names, **keys}) for tree in expressions]
     for tree in output_expressions:
         if not columns_of(tree) <= set(aggregate.names):
             raise unsupported_error(
@@ -79,6 +70,30 @@ def plan_aggregate(
                 tree,
             )
     return aggregate, output_expressions
+
+
+def _plan_calls(
+    builder: Builder, node: Node, group: Sequence[Tree], calls: Sequence[Tree]
+) -> tuple[Node, Names, Names]:
+    """Return (the aggregate, the fields of the group, the field of each call's result)."""
+    parsed_calls = _parse_calls(builder, node, calls)
+    node, groups = _compute_groups(builder, node, group)
+    if parsed_calls is not None:
+        node, output_calls = _compute_calls(builder, node, parsed_calls)
+    distinct_groups = tuple(dict.fromkeys(groups))
+    if not group:
+        node, all_rows = builder.with_constant(node, "all_rows")
+        distinct_groups = (all_rows,)
+    if parsed_calls is None:
+        operator, results = plan_group_recompute(
+            builder, node, distinct_groups, calls, is_global=not group
+        )
+        return operator, groups, results
+    # Equal calls (count(1), count(*)) are computed once.
+    aggregate = Aggregate(
+        node, distinct_groups, tuple(dict.fromkeys(output_calls)), is_global=not group
+    )
+    return aggregate, groups, tuple(call.output.name for call in output_calls)
 
 
 def plan_distinct(node: Node, fields: Sequence[str]) -> Node:
@@ -143,28 +158,35 @@ def _call_text(call: _ParsedCall, argument: str | None) -> str:
 def _check_argument(call: _ParsedCall, data_type: types.DataType | None) -> None:
     if data_type is None:
         return
-    if call.function in _SUMMING and not isinstance(data_type, _NUMBERS):
-        raise unsupported_error(
-            f"{call.function} of {data_type}", "only numbers are summed incrementally; cast it"
-        )
     if call.is_distinct or call.function in (Function.MIN, Function.MAX):
         check_keyable(data_type, f"{call.function}")
 
 
 def _find_calls(tree: Tree) -> list[Tree]:
     """Return the aggregate calls of an expression, with their FILTER where they have one."""
-    calls = []
-    for node in tree.find_all(*AGGREGATES):
-        outer = node.parent
-        if isinstance(outer, exp.Window) and outer.this is node:
-            raise unsupported_error(
-                "this window", "only ROW_NUMBER is maintained incrementally yet", outer
-            )
-        if node is not tree and node.find_ancestor(*AGGREGATES) is not None:
-            raise unsupported_error("an aggregate within another", "Spark has none either", node)
-        is_filtered = node is not tree and isinstance(outer, exp.Filter)
-        calls.append(outer if is_filtered and outer is not None else node)
+    calls = find_aggregates(tree)
+    for call in calls:
+        if any(find_aggregates(value) for value in values_of(call)):
+            raise unsupported_error("an aggregate within another", "Spark has none either", call)
     return calls
+
+
+def _parse_calls(builder: Builder, node: Node, calls: Sequence[Tree]) -> list[_ParsedCall] | None:
+    """Return the calls if the aggregate executor maintains all of them, else None."""
+    if not all(type(_without_filter(call)) in AGGREGATES for call in calls):
+        return None
+    parsed_calls = [_parse_call(call) for call in calls]
+    summed = [
+        call.argument
+        for call in parsed_calls
+        if call.function in _SUMMING and call.argument is not None
+    ]
+    data_types = builder.analysis.types_of(node.fields, [text_of(tree) for tree in summed])
+    return parsed_calls if all(isinstance(kind, _NUMBERS) for kind in data_types) else None
+
+
+def _without_filter(call: Tree) -> Tree:
+    return call.this if isinstance(call, exp.Filter) else call
 
 
 def _parse_call(call: Tree) -> _ParsedCall:
@@ -221,45 +243,3 @@ def _combine_arguments(arguments: Sequence[Tree], is_distinct: bool) -> Tree:
     )
     value = f"named_struct({parts})" if is_distinct else "TRUE"
     return parse_expression(f"CASE WHEN {is_valid} THEN {value} END")
-
-
-def find_windows(expressions: list[Tree]) -> list[Tree]:
-    """Return the windows in expressions, each once."""
-    windows = {
-        comparable_text(window): window
-        for expression in expressions
-        for window in expression.find_all(exp.Window)
-    }
-    return list(windows.values())
-
-
-def plan_rank(builder: Builder, node: Node, window: Tree, title: str) -> tuple[Node, str]:
-    """Return the rows with their position in the group as one more field, and its name.
-
-    UnsupportedStatementError for any window but ROW_NUMBER.
-    """
-    order = window.args.get("order")
-    if not isinstance(window.this, exp.RowNumber) or window.args.get("spec"):
-        raise unsupported_error(
-            "a window", "only ROW_NUMBER below a bound is maintained incrementally yet", window
-        )
-    if order is None or window.args.get("alias"):
-        raise unsupported_error("this window", "write PARTITION BY … ORDER BY … in it", window)
-    node, keys = builder.compute_order(node, sort_keys(order), "ORDER BY")
-    partition = window.args.get("partition_by") or []
-    rank = types.Field(builder.namer.unique_name(title), types.Int())
-    if not partition:
-        node, all_rows = builder.with_constant(node, "all_rows")
-        return TopN(node, (all_rows,), keys, UNBOUNDED, rank=rank, is_global=True), rank.name
-    node, groups = builder.compute_order(
-        node, [(tree, False, True) for tree in partition], "PARTITION BY"
-    )
-    return TopN(node, tuple(tree.name for tree in groups), keys, UNBOUNDED, rank=rank), rank.name
-
-
-def sort_keys(order: Tree) -> list[tuple[Tree, bool, bool]]:
-    """Return the keys of an ORDER BY: (expression, descending, NULLs first)."""
-    return [
-        (key.this, bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
-        for key in order.expressions
-    ]

@@ -48,10 +48,10 @@ from .clauses import (
 )
 from .expressions import check_expressions, check_moments, check_time_independent, unsupported_error
 from .from_clause import CommonTables, FromPlanner, visible_common_tables
-from .group_by import find_windows, has_aggregates, plan_aggregate, plan_distinct, plan_rank
-from .rank_bound import check_rank_bounds
+from .group_by import has_aggregates, plan_aggregate, plan_distinct
 from .scope import Scope, having_conditions
 from .simplify import simplify_plan
+from .windows import find_windows, plan_windows, recompute_unbounded_ranks, with_named_windows
 
 
 def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
@@ -72,7 +72,7 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     relation = QueryPlanner(Builder(analysis), tables, parsed).plan(tree, {})
-    check_rank_bounds(relation.node)
+    relation = replace(relation, node=recompute_unbounded_ranks(relation.node))
     plan = simplify_plan(_materialize(relation, columns))
     check_time_independent(plan, analysis)
     return plan
@@ -167,6 +167,7 @@ class QueryPlanner:
 
     def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
         check_clauses(tree)
+        tree = with_named_windows(tree)
         relation = self._from.plan_from(tree, common_tables)
         columns = select_columns(tree, Scope(relation.items))
         scope = Scope(relation.items, alias_values(columns))
@@ -179,7 +180,7 @@ class QueryPlanner:
             node, outputs = plan_aggregate(self._builder, node, group or [], clauses.expressions)
             clauses = clauses.with_expressions(outputs)
         node = self._builder.filter(node, clauses.having)
-        node, clauses = self._plan_rank(node, columns, clauses)
+        node, clauses = self._plan_windows(node, columns, clauses)
         node = self._builder.filter(node, clauses.qualify)
         names = [column.name for column in columns]
         node, fields = self._builder.compute(node, clauses.select, names)
@@ -212,25 +213,26 @@ class QueryPlanner:
         keys = order_keys(tree, columns, scope.with_aliases_first())
         return _Clauses(values, having, qualify, [expression for expression, _, _ in keys]), keys
 
-    def _plan_rank(
+    def _plan_windows(
         self, node: Node, columns: Sequence[SelectColumn], clauses: _Clauses
     ) -> tuple[Node, _Clauses]:
         values = clauses.expressions
         windows = find_windows(values)
-        if len(windows) > 1:
-            raise unsupported_error(
-                "two windows in one SELECT", "only one is maintained incrementally", windows[1]
-            )
-        for window in windows:
-            names = (
-                column.name
-                for column, value in zip(columns, clauses.select, strict=True)
-                if without_parentheses(value) is window
-            )
-            title = next(names, None) or "place"
-            node, field = plan_rank(self._builder, node, window, title)
-            values = [_replace_values(value, [window], [field]) for value in values]
-        return node, clauses.with_expressions(values)
+        if not windows:
+            return node, clauses
+        titles = {
+            comparable_text(without_parentheses(value)): column.name
+            for column, value in zip(columns, clauses.select, strict=True)
+        }
+        node, fields = plan_windows(
+            self._builder,
+            node,
+            windows,
+            [titles.get(comparable_text(window)) for window in windows],
+        )
+        return node, clauses.with_expressions(
+            [_replace_values(value, windows, fields) for value in values]
+        )
 
     # ORDER BY and LIMIT
 

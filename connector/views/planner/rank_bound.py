@@ -15,7 +15,6 @@ from relstate.connector.syntax.tree import Tree, is_column, whole_number, withou
 from ..plan.node import Node
 from ..plan.stateless import Filter, Project
 from ..plan.topn import UNBOUNDED, TopN
-from .expressions import unsupported_error
 
 _FLIPPED: dict[type[Tree], type[Tree]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ,
@@ -26,18 +25,6 @@ def apply_rank_bound(node: Node, condition: Tree) -> Node | None:
     """Return the rows for which a rank condition is true; None if it is not a rank condition."""
     positions = _allowed_positions(condition)
     return None if positions is None else _narrow_rank(node, *positions)
-
-
-def check_rank_bounds(node: Node) -> None:
-    """Raise UnsupportedStatementError if a rank in a plan has no upper bound."""
-    if isinstance(node, TopN) and node.offset + node.limit >= UNBOUNDED:
-        raise unsupported_error(
-            "ROW_NUMBER without an upper bound",
-            "all rows of a group would change their numbers with one; add a condition such as "
-            "rn <= 10 in a query around it",
-        )
-    for child in node.children:
-        check_rank_bounds(child)
 
 
 def _narrow_rank(node: Node, name: str, low: int, high: int) -> Node | None:

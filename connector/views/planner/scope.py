@@ -29,13 +29,8 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import errors
 
 from .builder import Item
-from .expressions import (
-    check_resolved,
-    function_name,
-    is_aggregate,
-    is_aggregated,
-    unsupported_error,
-)
+from .calls import has_aggregate, is_aggregate, is_aggregated
+from .expressions import check_resolved, function_name, unsupported_error
 
 Replacement: TypeAlias = Callable[[Tree], Tree | None]
 
@@ -249,7 +244,7 @@ class _HavingScope:
         """
         if (match := self._by_meaning.get(comparable_text(value))) is not None:
             return match
-        if _has_aggregate(value):
+        if has_aggregate(value):
             return None
         columns = columns_of(value)
         candidates = (
@@ -266,7 +261,7 @@ class _HavingScope:
         expressions = {
             key: value for key, value in self._by_meaning.items() if not is_column(value)
         }
-        return [value for value in expressions.values() if not _has_aggregate(value)]
+        return [value for value in expressions.values() if not has_aggregate(value)]
 
 
 def _is_fragment(node: Tree) -> bool:
@@ -274,7 +269,3 @@ def _is_fragment(node: Tree) -> bool:
     return isinstance(node, exp.Lambda) or (
         isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
     )
-
-
-def _has_aggregate(tree: Tree) -> bool:
-    return tree.find(exp.AggFunc) is not None

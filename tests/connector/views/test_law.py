@@ -13,7 +13,7 @@ import pytest
 import relstate
 from relstate.connector.views import backfill, frame, runner
 from relstate.storage import Store
-from support.catalogue import CATALOGUE, OVER_VIEWS
+from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
 from support.grammar import Grammar
 from support.moving import Moving
 from support.multisets import difference, rows_of_table
@@ -65,6 +65,7 @@ def views_of(seed: int, random: Random) -> dict[str, str]:
     needed += [base for name in needed for base in known if f"{{v}}{base}" in known[name]]
     views.update({name: known[name] for name in reversed(needed) if name not in views})
     views.update(over)
+    views.update({name: RECOMPUTED[name] for name in list(RECOMPUTED)[seed % step :: step]})
     for number in range(COMPOSITIONS):
         views[f"composed{number}"] = Grammar(random).select()
     return views

@@ -126,6 +126,22 @@ SELECT id, row_number() OVER (PARTITION BY g ORDER BY id) AS n, -x AS x FROM t Q
 SELECT -x AS x, count(*) AS n FROM t GROUP BY x QUALIFY row_number() OVER (ORDER BY x DESC) <= 2
 SELECT * FROM (SELECT id, -x AS x FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY x, id) = 1) WHERE x < 0
 SELECT -x AS x, max(id) AS id FROM t GROUP BY x ORDER BY x + 1, id LIMIT 3
+SELECT g, sort_array(collect_list(x)) l, max_by(id, id) m, listagg(CAST(id AS STRING), ',') WITHIN GROUP (ORDER BY id DESC) a FROM t GROUP BY g
+SELECT g, percentile(x, 0.5, 2), approx_count_distinct(x), bit_and(x) FILTER (WHERE x > 1), percentile_cont(0.5) WITHIN GROUP (ORDER BY y) FROM t GROUP BY g
+SELECT count(DISTINCT x, g), median(x), any(x > 2), some(x > 4), max_by(id, id) FILTER (WHERE g LIKE ANY ('a', 'b')) FROM t
+SELECT sum(ts - timestamp'2020-01-01') AS s, avg(x) FROM t
+SELECT sort_array(collect_set(x)) AS s FROM t WHERE id > 1000
+SELECT size(collect_list(x)) + 1 AS n, upper(g) u FROM t GROUP BY upper(g) HAVING max_by(x, id) > 1 OR count(*) > 4 ORDER BY n DESC
+SELECT id, rank() OVER (PARTITION BY g ORDER BY x) AS r, sum(x) OVER w AS s, lag(id, 1, -1) OVER w AS l FROM t WINDOW w AS (PARTITION BY x ORDER BY id)
+SELECT id, count(*) OVER (w) AS c, lead(x) IGNORE NULLS OVER (PARTITION BY g ORDER BY id) AS v FROM (SELECT id, g, x, sum(x) OVER w AS s FROM t WINDOW w AS (ORDER BY id)) WINDOW w AS (PARTITION BY s)
+SELECT id, row_number() OVER (ORDER BY id) AS n FROM t
+SELECT id, rn FROM (SELECT id, row_number() OVER (ORDER BY id) AS rn FROM t) WHERE rn > 20
+SELECT g, sum(x) AS s, sum(sum(x)) OVER (ORDER BY g) AS t, count(*) OVER () AS c, percent_rank() OVER (ORDER BY max(y), g) AS p FROM t GROUP BY g
+SELECT id FROM t QUALIFY count(*) OVER (PARTITION BY g) > 5 AND row_number() OVER (PARTITION BY x ORDER BY id) = 1
+SELECT id, avg(x) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND INTERVAL 1 DAY FOLLOWING) AS a FROM t
+SELECT DISTINCT count(*) OVER (PARTITION BY g, x + 1) AS c FROM t
+SELECT g FROM (SELECT g, collect_list(x) AS l FROM t GROUP BY g)
+SELECT id, -row_number() OVER (PARTITION BY g ORDER BY id) AS n, ntile(3) OVER (ORDER BY id) * 2 AS q FROM t ORDER BY n, id LIMIT 9
 """  # noqa: E501
 
 

@@ -1,0 +1,119 @@
+"""The difference between two results: the second executor of a keyed recompute.
+
+Promises: a row that did not change is neither written nor returned.
+Does not know: how the new result was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from relstate.storage import RowCodec, errors, ragged
+
+from ..plan.node import Order
+from ..plan.recompute import KeyedRecompute
+from .changes import Mask, chunk_schema, empty_chunk, insert_mask, make_chunk, with_schema
+from .deltas import group_rows
+from .executor import Executor, StateTableSpec
+from .rowkeys import RowKeys, Rows, number_keys
+from .state import State
+
+
+class DifferenceExecutor(Executor[KeyedRecompute]):
+    """The changes of an operator's output, from its output for the keys that changed.
+
+    An insert of an input chunk is an output row of a changed key; a delete is the marker of a key
+    that has no output, of which only the key is used.
+    """
+
+    label = "difference"
+
+    def __init__(self, node: KeyedRecompute, states: Sequence[State], is_ansi: bool = True) -> None:
+        super().__init__(node, states, is_ansi)
+        self._keys = RowKeys(node.fields, [Order(name) for name in node.key])
+        self._groups = RowKeys(node.fields, [Order(name) for name in node.group])
+        self._values = [field for field in node.fields if field.name not in node.key]
+        self._schema = chunk_schema(node.fields)
+
+    @classmethod
+    def tables(cls, node: KeyedRecompute) -> tuple[StateTableSpec, ...]:
+        """The output rows, by their key."""
+        by_name = {field.name: field for field in node.fields}
+        names = dict.fromkeys((*node.key, *node.names))
+        order = tuple(Order(name) for name in node.key)
+        fields = tuple(by_name[name] for name in names)
+        return (StateTableSpec("result", fields, order, node.distribution or ()),)
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the changes of the output, after writing them."""
+        if not chunk.num_rows:
+            return empty_chunk(self._schema)
+        new = self._keys.normalize(
+            chunk.filter(pa.array(insert_mask(chunk))).select(list(self.node.names))
+        )
+        old = self._stored_rows(chunk, new.schema)
+        old_keys, new_keys = self._keys.encode(old), self._keys.encode(new)
+        (old_codes, new_codes), _ = number_keys([old_keys, new_keys])
+        self._check_unique(new, new_keys)
+        _, old_rows, new_rows = np.intersect1d(
+            old_codes, new_codes, assume_unique=True, return_indices=True
+        )
+        is_same = self._equal(old, old_rows, new, new_rows)
+        is_deleted, is_inserted = np.ones(old.num_rows, np.bool_), np.ones(new.num_rows, np.bool_)
+        is_deleted[old_rows[is_same]] = is_inserted[new_rows[is_same]] = False
+        is_gone = np.ones(old.num_rows, np.bool_)
+        is_gone[old_rows] = False
+        inserts = new.filter(pa.array(is_inserted))
+        self._write(inserts, old.filter(pa.array(is_gone)))
+        deletes = old.filter(pa.array(is_deleted))
+        rows = pa.concat_batches([deletes, inserts])
+        return make_chunk(self._schema, rows, np.arange(rows.num_rows) >= deletes.num_rows)
+
+    def _stored_rows(self, chunk: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """Return the output rows of the chunk's groups before the epoch."""
+        (state,) = self.states
+        if state.is_empty:
+            return pa.RecordBatch.from_pylist([], schema)
+        _, rows = state.prefix_scan(group_rows(chunk, self._groups).keys, schema.names)
+        return with_schema(rows, schema)
+
+    def _check_unique(self, rows: pa.RecordBatch, keys: ragged.Bytes) -> None:
+        order = ragged.sort_order(keys)
+        if len(order) < 2:
+            return
+        is_repeated = ragged.equal_neighbours(keys.take(pa.array(order)))
+        if is_repeated.any():
+            row = int(order[np.flatnonzero(is_repeated)[0] + 1])
+            raise errors.ConsistencyError(
+                f"{self.label}: the result has two rows with {self._keys.describe(rows, row)}; "
+                "Spark evaluated a key in parts; nothing was committed: refresh again"
+            )
+
+    def _equal(
+        self, old: pa.RecordBatch, old_rows: Rows, new: pa.RecordBatch, new_rows: Rows
+    ) -> Mask:
+        """Return for each pair of rows with one key whether they are equal."""
+        if not self._values or not len(old_rows):
+            return np.ones(len(old_rows), np.bool_)
+        codec = RowCodec([field.type for field in self._values])
+        names = [field.name for field in self._values]
+        pairs = (old, old_rows), (new, new_rows)
+        encoded = [
+            codec.encode(rows.select(names).take(pa.array(positions)).columns, b"")
+            for rows, positions in pairs
+        ]
+        equal: Mask = np.asarray(pc.equal(*encoded))
+        return equal
+
+    def _write(self, inserts: pa.RecordBatch, gone: pa.RecordBatch) -> None:
+        rows = pa.concat_batches([inserts, gone])
+        if not rows.num_rows:
+            return
+        (spec,) = self.tables(self.node)
+        deleted = np.arange(rows.num_rows) >= inserts.num_rows
+        names = [field.name for field in spec.fields]
+        self.states[0].write(rows.select(names), deleted if deleted.any() else None)

@@ -1,0 +1,235 @@
+"""Calls of aggregate and window functions: which there are, and their parts.
+
+Promises: a call is found whatever stands around its name: FILTER, WITHIN GROUP, IGNORE NULLS.
+Does not know: which executor maintains a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import Tree, column, columns_of, comparable_text, text_of
+
+from ..plan.aggregate import Function
+
+AGGREGATES: dict[type[Tree], Function] = {
+    exp.Count: Function.COUNT,
+    exp.Sum: Function.SUM,
+    exp.Avg: Function.AVG,
+    exp.Min: Function.MIN,
+    exp.Max: Function.MAX,
+    exp.Stddev: Function.STDDEV_SAMP,
+    exp.StddevSamp: Function.STDDEV_SAMP,
+    exp.StddevPop: Function.STDDEV_POP,
+    exp.Variance: Function.VAR_SAMP,
+    exp.VariancePop: Function.VAR_POP,
+}
+"""The functions that the aggregate executor maintains."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Aggregate functions whose value depends on the order in which they get rows that tie, or all rows.
+_ORDERED_AGGREGATES = _words("""
+    any_value approx_percentile array_agg collect_list collect_set first first_value
+    histogram_numeric last last_value listagg max_by min_by mode percentile_approx string_agg
+""")
+RECOMPUTED_AGGREGATES = _ORDERED_AGGREGATES | _words("""
+    any approx_count_distinct bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg
+    bitmap_or_agg bool_and bool_or corr count_if covar_pop covar_samp every kurtosis median
+    percentile percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2
+    regr_slope regr_sxx regr_sxy regr_syy skewness some try_avg try_sum
+""")
+"""The names of the aggregate functions that Spark evaluates again for each group that changes."""
+
+WINDOW_FUNCTIONS = _words("""
+    cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
+""")
+"""The names of the functions that are only allowed in a window."""
+
+_WINDOW_TYPES = exp.RowNumber, exp.Rank, exp.DenseRank
+_WRAPPERS = exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls
+# Window functions whose value is the same for all rows that tie in the order.
+_PEER_FUNCTIONS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+
+
+def function_of(tree: Tree) -> Tree:
+    """Return the function of a call, without FILTER, WITHIN GROUP and IGNORE NULLS around it."""
+    while isinstance(tree, _WRAPPERS):
+        tree = tree.this
+    return tree
+
+
+def is_aggregate(node: Tree) -> bool:
+    """Return whether a node is an aggregate call, with its FILTER if it has one."""
+    return _is_aggregate_function(function_of(node))
+
+
+def _is_aggregate_function(node: Tree) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in RECOMPUTED_AGGREGATES
+    if isinstance(node, exp.Any):
+        return not isinstance(node.parent, exp.Like | exp.ILike)
+    return isinstance(node, exp.AggFunc) and not isinstance(node, _WINDOW_TYPES)
+
+
+def is_aggregated(node: Tree) -> bool:
+    """Return whether a node is inside an aggregate call."""
+    ancestor = node.parent
+    while ancestor is not None and not is_aggregate(ancestor):
+        ancestor = ancestor.parent
+    return ancestor is not None
+
+
+def has_aggregate(tree: Tree) -> bool:
+    """Return whether an expression has an aggregate call, in a window or not."""
+    return any(_is_aggregate_function(node) for node in tree.walk())
+
+
+def takes_many_rows(tree: Tree) -> bool:
+    """Return whether an expression has an aggregate call or a window."""
+    return has_aggregate(tree) or tree.find(exp.Window) is not None
+
+
+def find_aggregates(tree: Tree) -> list[Tree]:
+    """Return the aggregate calls of an expression that are not window functions themselves."""
+    calls = []
+    for node in tree.walk(prune=_is_group_function):
+        if _is_group_function(node):
+            while node is not tree and isinstance(node.parent, _WRAPPERS):
+                node = node.parent
+            calls.append(node)
+    return calls
+
+
+def _is_group_function(node: Tree) -> bool:
+    if not _is_aggregate_function(node):
+        return False
+    outer = node
+    while isinstance(outer.parent, _WRAPPERS) and outer.parent.this is outer:
+        outer = outer.parent
+    return not (isinstance(outer.parent, exp.Window) and outer.parent.this is outer)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate call, taken apart.
+
+    ``call``: without DISTINCT, FILTER, IGNORE NULLS and RESPECT NULLS. ``nulls``: the last two.
+    """
+
+    call: Tree
+    is_distinct: bool
+    filter: Tree | None
+    nulls: Tree | None
+
+    @classmethod
+    def of(cls, tree: Tree) -> AggregateCall:
+        """Return the parts of a call."""
+        condition, order, nulls = None, None, None
+        while isinstance(tree, _WRAPPERS):
+            if isinstance(tree, exp.Filter):
+                condition = tree.expression.this
+            elif isinstance(tree, exp.WithinGroup):
+                order = tree.expression
+            else:
+                nulls = tree
+            tree = tree.this
+        arguments = list(_arguments(tree))
+        is_distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
+        if is_distinct:
+            arguments = [*arguments[0].expressions, *arguments[1:]]
+        call: Tree = exp.Anonymous(
+            this=name_of(tree), expressions=[argument.copy() for argument in arguments]
+        )
+        if order is not None:
+            call = exp.WithinGroup(this=call, expression=order.copy())
+        return cls(call, is_distinct, condition, nulls)
+
+    @property
+    def arguments(self) -> list[Tree]:
+        """The arguments that read fields, without the order of a WITHIN GROUP."""
+        return [value for value in function_of(self.call).expressions if columns_of(value)]
+
+    @property
+    def values(self) -> list[Tree]:
+        """The arguments and sort keys that read fields."""
+        return [value for value in values_of(self.call) if columns_of(value)]
+
+
+def name_of(function: Tree) -> str:
+    """Return the name of an aggregate or window function, in lower case."""
+    if isinstance(function, exp.Anonymous):
+        return str(function.this).lower()
+    known = AGGREGATES.get(type(function))
+    return str(known) if known is not None else text_of(function).split("(")[0].lower()
+
+
+def _arguments(function: Tree) -> Iterator[Tree]:
+    if isinstance(function, exp.Any):
+        yield function.this.this if isinstance(function.this, exp.Paren) else function.this
+    elif isinstance(function, exp.Anonymous):
+        yield from function.expressions
+    else:
+        if function.this is not None:
+            yield function.this
+        yield from function.expressions
+
+
+def values_of(call: Tree) -> Iterator[Tree]:
+    """Yield the arguments of a call, and the sort keys of its WITHIN GROUP."""
+    while isinstance(call, _WRAPPERS):
+        if isinstance(call, exp.WithinGroup):
+            for key in call.expression.expressions:
+                yield key.this
+        call = call.this
+    yield from _arguments(call)
+
+
+def is_group_call(tree: Tree) -> bool:
+    """Return whether an expression is an aggregate call without FILTER over fields."""
+    call = tree.this if isinstance(tree, exp.WithinGroup) else tree
+    return _is_aggregate_function(call) and all(map(_is_simple, values_of(tree)))
+
+
+def is_window_call(tree: Tree) -> bool:
+    """Return whether an expression is a window function over fields."""
+    if not isinstance(tree, exp.Window):
+        return False
+    function = function_of(tree.this)
+    is_known = _is_aggregate_function(function) or name_of(function) in WINDOW_FUNCTIONS
+    return is_known and all(map(_is_simple, values_of(tree.this)))
+
+
+def _is_simple(value: Tree) -> bool:
+    """Return whether a value is a field, or reads none and is no call of many rows."""
+    return isinstance(value, exp.Column) or not (columns_of(value) or takes_many_rows(value))
+
+
+def with_fields_for_values(call: Tree, fields: Mapping[str, str]) -> Tree:
+    """Return a call over fields: ``fields`` has, by its meaning, the field of each value."""
+    copied = call.copy()
+    for value in list(values_of(copied)):
+        name = fields.get(comparable_text(value)) if columns_of(value) else None
+        if name is not None:
+            value.replace(column(name))
+    return copied
+
+
+def depends_on_order(call: Tree) -> bool:
+    """Return whether an aggregate call may give another value for another order of its rows."""
+    return name_of(function_of(call)) in _ORDERED_AGGREGATES
+
+
+def is_same_for_peers(function: Tree, frame: str | None) -> bool:
+    """Return whether a window function has one value for rows that tie, whatever their order."""
+    inner = function_of(function)
+    if not _is_aggregate_function(inner):
+        return name_of(inner) in _PEER_FUNCTIONS
+    is_by_value = frame is None or frame.upper().startswith("RANGE")
+    return is_by_value and not depends_on_order(inner)

@@ -1,0 +1,198 @@
+"""Windows: ROW_NUMBER as a rank, and every function as a keyed recompute.
+
+A single ROW_NUMBER becomes a rank, which a condition in an outer query may bound; what is not
+bounded in the end is a keyed recompute, as all other windows are. Windows with the same PARTITION
+BY share one.
+
+Does not know: conditions on ranks (rank_bound).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import Tree, columns_of, comparable_text, substituted, text_of
+from relstate.storage import types
+
+from ..plan.node import Names, Node, Order
+from ..plan.recompute import WindowCall, WindowRecompute
+from ..plan.stateless import Filter
+from ..plan.topn import UNBOUNDED, TopN
+from .builder import Builder, field_title
+from .calls import function_of, name_of, values_of, with_fields_for_values
+from .expressions import unsupported_error
+
+
+def find_windows(expressions: Sequence[Tree]) -> list[Tree]:
+    """Return the windows in expressions, each once."""
+    windows = {
+        comparable_text(window): window
+        for expression in expressions
+        for window in expression.find_all(exp.Window)
+    }
+    return list(windows.values())
+
+
+def with_named_windows(tree: exp.Select) -> exp.Select:
+    """Return a SELECT in which ``OVER name`` is the window of the WINDOW clause."""
+    definitions = {window.name.lower(): window for window in tree.args.get("windows") or ()}
+    if not definitions:
+        return tree
+
+    def replacement(node: Tree) -> Tree | None:
+        if isinstance(node, exp.Subquery | exp.CTE):  # has windows of its own
+            nested: Tree = node.copy()
+            return nested
+        if not isinstance(node, exp.Window) or not node.args.get("alias"):
+            return None
+        window: Tree = definitions[node.args["alias"].name.lower()].copy()
+        window.set("this", node.this.copy())
+        window.set("over", node.args.get("over"))
+        return window
+
+    copied = tree.copy()
+    copied.set("windows", None)
+    named = substituted(copied, replacement)
+    assert isinstance(named, exp.Select)
+    return named
+
+
+def plan_windows(
+    builder: Builder, node: Node, windows: Sequence[Tree], titles: Sequence[str | None]
+) -> tuple[Node, list[str]]:
+    """Return the rows with the values of windows as fields, and the names of these fields.
+
+    ``titles``: the names of the columns that the windows are.
+    """
+    if len(windows) == 1 and _is_row_number(windows[0]):
+        node, name = _plan_rank(builder, node, windows[0], titles[0] or "place")
+        return node, [name]
+    names: dict[int, str] = {}
+    for partition, members in _by_partition(windows):
+        pairs = [(window, titles[windows.index(window)]) for window in members]
+        node, outputs = _plan_partition(builder, node, partition, pairs)
+        names.update(zip(map(id, members), outputs, strict=True))
+    return node, [names[id(window)] for window in windows]
+
+
+def sort_keys(order: Tree) -> list[tuple[Tree, bool, bool]]:
+    """Return the keys of an ORDER BY: (expression, descending, NULLs first)."""
+    return [
+        (key.this, bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
+        for key in order.expressions
+    ]
+
+
+def recompute_unbounded_ranks(node: Node) -> Node:
+    """Return a plan in which keyed recompute maintains the ranks that have no upper bound."""
+    node = node.with_children([recompute_unbounded_ranks(child) for child in node.children])
+    if not isinstance(node, TopN) or node.offset + node.limit < UNBOUNDED:
+        return node
+    assert node.rank is not None, "only ROW_NUMBER has no bound"
+    call = WindowCall("ROW_NUMBER()", node.rank, node.order)
+    ranked = WindowRecompute(node.child, node.group, (call,), is_global=node.is_global)
+    if not node.offset:
+        return ranked
+    return Filter(ranked, f"{types.quoted(node.rank.name)} > {node.offset}")
+
+
+def _is_row_number(window: Tree) -> bool:
+    is_ordered = window.args.get("order") is not None
+    return isinstance(window.this, exp.RowNumber) and is_ordered and not window.args.get("spec")
+
+
+def _plan_rank(builder: Builder, node: Node, window: Tree, title: str) -> tuple[Node, str]:
+    """Return the rows with their position in the partition as one more field, and its name."""
+    node, keys = builder.compute_order(node, sort_keys(window.args["order"]), "ORDER BY")
+    rank = types.Field(builder.namer.unique_name(title), types.Int())
+    node, group, is_global = _compute_partition(builder, node, _partition_of(window))
+    return TopN(node, group, keys, UNBOUNDED, rank=rank, is_global=is_global), rank.name
+
+
+def _partition_of(window: Tree) -> list[Tree]:
+    return list(window.args.get("partition_by") or ())
+
+
+def _compute_partition(
+    builder: Builder, node: Node, partition: Sequence[Tree]
+) -> tuple[Node, Names, bool]:
+    """Return (an operator with the partition as fields, these fields, whether it has no keys)."""
+    if not partition:
+        node, all_rows = builder.with_constant(node, "all_rows")
+        return node, (all_rows,), True
+    node, groups = builder.compute_order(
+        node, [(tree, False, True) for tree in partition], "PARTITION BY"
+    )
+    return node, tuple(order.name for order in groups), False
+
+
+def _by_partition(windows: Sequence[Tree]) -> Iterator[tuple[list[Tree], list[Tree]]]:
+    """Yield (the keys of PARTITION BY, the windows over them)."""
+    members: dict[tuple[str, ...], list[Tree]] = {}
+    for window in windows:
+        key = tuple(dict.fromkeys(map(comparable_text, _partition_of(window))))
+        members.setdefault(key, []).append(window)
+    for group in members.values():
+        yield _partition_of(group[0]), group
+
+
+def _plan_partition(
+    builder: Builder,
+    node: Node,
+    partition: Sequence[Tree],
+    windows: Sequence[tuple[Tree, str | None]],
+) -> tuple[Node, Names]:
+    """Return the rows with the values of windows over one partition, and their fields."""
+    node, group, is_global = _compute_partition(builder, node, partition)
+    texts: list[tuple[str, tuple[Order, ...], str | None]] = []
+    for window, _ in windows:
+        node, text = _compute_function(builder, node, window.this)
+        node, order = _compute_order(builder, node, window)
+        texts.append((text, order, _frame_of(window)))
+    calls = [
+        WindowCall(text, types.Field(_title(builder, window, title), types.Void()), order, frame)
+        for (text, order, frame), (window, title) in zip(texts, windows, strict=True)
+    ]
+    data_types = builder.analysis.types_of(node.fields, [call.sql(group) for call in calls])
+    calls = [
+        replace(call, output=replace(call.output, type=data_type))
+        for call, data_type in zip(calls, data_types, strict=True)
+    ]
+    names = tuple(call.output.name for call in calls)
+    return WindowRecompute(node, group, tuple(calls), is_global=is_global), names
+
+
+def _title(builder: Builder, window: Tree, title: str | None) -> str:
+    return builder.namer.unique_name(title or name_of(function_of(window.this)))
+
+
+def _compute_function(builder: Builder, node: Node, function: Tree) -> tuple[Node, str]:
+    """Return an operator with the arguments of a function as fields, and its text over them."""
+    if function.find(exp.Filter) is not None or function.find(exp.Distinct) is not None:
+        raise unsupported_error("DISTINCT or FILTER in a window", "Spark has none either", function)
+    values = [value for value in values_of(function) if columns_of(value)]
+    node, names = builder.compute(node, values, [field_title(value) for value in values])
+    fields = {comparable_text(value): name for value, name in zip(values, names, strict=True)}
+    return node, text_of(with_fields_for_values(function, fields))
+
+
+def _compute_order(builder: Builder, node: Node, window: Tree) -> tuple[Node, tuple[Order, ...]]:
+    """Return an operator with the sort keys of a window as fields, and its order.
+
+    A key may have any type that Spark sorts: the order is not part of the state.
+    """
+    clause = window.args.get("order")
+    keys = [] if clause is None else sort_keys(clause)
+    node, names = builder.compute(node, [value for value, _, _ in keys])
+    orders: dict[str, Order] = {}
+    for name, (_, descending, nulls_first) in zip(names, keys, strict=True):
+        orders.setdefault(name, Order(name, descending, nulls_first))
+    return node, tuple(orders.values())
+
+
+def _frame_of(window: Tree) -> str | None:
+    spec = window.args.get("spec")
+    return None if spec is None else text_of(spec)
