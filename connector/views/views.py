@@ -8,7 +8,7 @@ Does not know: statements.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from threading import Lock
 
 from pyspark.sql import SparkSession
@@ -83,8 +83,10 @@ class Views:
         """
         with self._turn:
             state = self._store.state
-            failures = self._populate(state, view_ids(state, names))
-            refreshed = self._refresh(names)
+            views = upstream(state, view_ids(state, names))
+            is_populated = all(state.views[view_id].progress.is_populated for view_id in views)
+            failures = self._populate(state, views)
+            refreshed = self._refresh(names, state if is_populated else self._store.state)
             if failures:
                 raise failures[0]
             return refreshed
@@ -100,22 +102,23 @@ class Views:
             return self._store.epoch
         return self._store.alter_view_mapping(name, mapping.rescale(parallelism))
 
-    def _refresh(self, names: Sequence[str] | None) -> Refreshed:
+    def _refresh(self, names: Sequence[str] | None, state: StoreState) -> Refreshed:
+        """Refresh views from a state, the newest known, or from later ones if others did it too."""
         for _ in range(_ATTEMPTS):
-            state = self._store.state
             try:
                 return Round(self._runner, state).run(upstream(state, view_ids(state, names)))
             except VIEW_CHANGED as error:
                 _logger.info("a refresh starts again: %s", error)
+                state = self._store.state
         raise errors.ConflictError(
             f"{self._store.path}: others refreshed the same views {_ATTEMPTS} times meanwhile, so "
             "that this refresh committed nothing: let one refresh at a time"
         )
 
-    def _populate(self, state: StoreState, views: Iterable[int]) -> list[Exception]:
+    def _populate(self, state: StoreState, views: Collection[int]) -> list[Exception]:
         """Populate the views that are not, those they read first, and return the errors."""
         failures: dict[int, Exception] = {}
-        for level in levels(state, upstream(state, views)):
+        for level in levels(state, views):
             for view_id in level:
                 is_populated = state.views[view_id].progress.is_populated
                 if is_populated or not failures.keys().isdisjoint(inputs_of(state, view_id)):

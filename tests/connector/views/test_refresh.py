@@ -14,6 +14,8 @@ from relstate.connector.views.creation import new_view
 from relstate.connector.views.rebuild import find_differences
 from relstate.connector.views.refresh import view_failure
 from relstate.storage import NewView, Store, errors
+from relstate.storage.paths import archive_path, entry_path
+from support.faulty_environment import FaultyEnvironment
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
 
@@ -60,6 +62,43 @@ def hold(db: Database, views: Mapping[str, str]) -> None:
         rows = db.store.table(name).to_arrow().select(expected.column_names)
         assert difference(rows_of_table(rows), rows_of_table(expected)) == ([], []), name
         assert find_differences(db._views.runner, db.store.state.view(name).view_id) == []
+
+
+def test_a_refresh_touches_few_files(db: Database, spark: SparkSession) -> None:
+    """In the driver, whatever the store's age: it reads new entries, and looks for the next one."""
+    create(db, {"sums": DIAMOND["sums"]})
+    while db.store.epoch < 15:
+        put(db.store, 1, factor=db.store.epoch)
+    db.refresh()
+    environment = FaultyEnvironment(db.store.path)
+    follower = Database(spark, Store.open(db.store.path, environment=environment))
+    touches = environment.touches
+    for number in range(2):
+        last = follower.store.epoch
+        put(db.store, 1, factor=100 + number)
+        newest = db.store.epoch
+        touches.clear()
+
+        assert follower.refresh().epoch == newest + 1
+
+        log = [touch for touch in touches if "segments" not in touch]
+        # The new entries, the next one, which is missing, and the last one known, which proves
+        # them; then the commit reads the entry that it follows.
+        epochs = [*range(last + 1, newest + 2), last, newest]
+        reads = [f"read {entry_path(epoch)}" for epoch in epochs]
+        assert [touch for touch in log if touch.startswith("read")] == reads
+        # The writer of an entry asks once whether its epoch is archived.
+        archive = f"look at {archive_path(newest + 1)}"
+        assert [touch for touch in log if "_archive" in touch] == [archive]
+        assert not [touch for touch in log if touch.startswith("list")]
+        assert len(log) <= 24
+
+    newest = follower.store.epoch
+    touches.clear()
+    assert follower.refresh().views == ()
+    looks = [f"look for {entry_path(epoch)}" for epoch in (newest + 1, newest)]
+    version = "look at the version of _log"
+    assert touches in (looks, [version, *looks], [version])
 
 
 def test_one_commit_moves_all_views(db: Database) -> None:
