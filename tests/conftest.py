@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
+# Every JVM that the tests start lives for minutes and runs short queries: what its second compiler
+# and a parallel collector would save later costs more than it brings.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # How fast a machine is decides nothing: a hang is what pytest's own timeout is for.
 for name, percent in (("quick", QUICK), ("thorough", THOROUGH)):
     settings.register_profile(

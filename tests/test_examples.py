@@ -51,25 +51,6 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["photograph"]
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--days", "0"), ("--days", "-3"), ("--days", "few"), ("--since", "2015-01-01")],
-)
-def test_a_wrong_number_of_days_is_refused(tmp_path: Path, option: str, value: str) -> None:
-    """``--days`` must be a whole number of at least one, ``--since`` a day of the year."""
-    refused = subprocess.run(
-        [sys.executable, FLIGHTS, "--store", tmp_path / "flights", option, value],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert refused.returncode == 2
-    assert option in refused.stderr
-    assert not list(tmp_path.iterdir())
-
-
 def _started(store: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, FLIGHTS, "--store", store, "--since", SINCE, "--days", str(DAYS), *more],

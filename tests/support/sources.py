@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +36,8 @@ class Source:
 
     @property
     def tree(self) -> ast.Module:
-        """The file, parsed."""
-        return ast.parse(self.text, self.path)
+        """The file, parsed once."""
+        return _parse(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ def package_names() -> dict[str, str]:
     return names
 
 
+@cache
+def _parse(source: Source) -> ast.Module:
+    return ast.parse(source.text, source.path)
+
+
 def product_sources() -> list[Source]:
     """Return the files of the packages."""
     return [source for folder in PACKAGES for source in _sources_below(folder)]
@@ -68,13 +74,16 @@ def program_sources() -> list[Source]:
     return [source for folder in PROGRAMS for source in _sources_below(folder)]
 
 
-def imports_of(source: Source) -> Iterator[Import]:
-    """Yield every absolute import of a file, wherever in it; relative ones stay in the package."""
+@cache
+def imports_of(source: Source) -> list[Import]:
+    """Return every absolute import of a file, wherever in it; relative ones stay in the package."""
+    imports: list[Import] = []
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
-            yield from (Import(alias.name, None, node.lineno) for alias in node.names)
+            imports += [Import(alias.name, None, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield from (Import(node.module, alias.name, node.lineno) for alias in node.names)
+            imports += [Import(node.module, alias.name, node.lineno) for alias in node.names]
+    return imports
 
 
 def files_imported(source: Source) -> Iterator[tuple[str, int]]:
@@ -132,6 +141,7 @@ def names_used(source: Source) -> Iterator[tuple[str, int]]:
                 yield ".".join([known[first], *rest]), node.lineno
 
 
+@cache
 def _sources_below(folder: str) -> list[Source]:
     files = sorted((ROOT / folder).rglob("*.py"))
     return [Source(file.relative_to(ROOT).as_posix(), file.read_text("utf-8")) for file in files]

@@ -20,8 +20,9 @@ DURATIONS = ROOT / "tests" / "durations.json"
 # developers run them after every edit.
 SLOW = 1.0
 SLOW_WITH_SPARK = 6.0
-# Fixtures of the examples that read a year of flights, which the durations of calls leave out.
-SLOW_FIXTURES = {"year", "stream"}
+# Fixtures that take long, which the durations of calls leave out: a year of flights with all their
+# changes, and the history of a store that eight processes wrote to.
+SLOW_FIXTURES = {"year", "stream", "raced"}
 # Arguments of tests that try random cases without hypothesis.
 RANDOM_FIXTURES = {"seed", "seeds"}
 
