@@ -1,8 +1,8 @@
 """A store as of one epoch, and the readers of a table at that epoch or at the newest.
 
 Promises: a snapshot stays at its epoch. A reader of the newest epoch looks for it at each call, and
-returns the same table object as long as nothing of the table has changed. Readers pickle by the
-path of the store: the copy opens the store again.
+returns the same table object as long as nothing of the table has changed. Snapshots and readers
+pickle by the path of the store: the copy opens the store again.
 Does not know: how epochs come to be.
 """
 
@@ -45,6 +45,14 @@ class Snapshot:
     def read_plan(self, name: str, columns: Sequence[str] | None = None) -> ReadPlan:
         """Return what `Store.read_plan` does for the epoch, without another look at the log."""
         return ReadPlan.of(self._epochs.path, self.state, name, columns)
+
+    def __reduce__(self) -> tuple[object, tuple[str, int]]:
+        return _snapshot, (self._epochs.path, self.epoch)
+
+
+def _snapshot(path: str, epoch: int) -> Snapshot:
+    epochs = Epochs.open_path(path)
+    return Snapshot(epochs, epochs.state_at(epoch))
 
 
 class SnapshotReader:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.source.read import default_read_partitions
 from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
@@ -33,7 +34,6 @@ from relstate.storage import (
     moment_of,
 )
 
-from .analysis_error import in_names_of_query
 from .pruning import pruning_conjuncts
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)

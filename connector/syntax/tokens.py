@@ -22,14 +22,20 @@ excerpt = syntax.excerpt
 def tokens_of(text: str) -> list[Token]:
     """Return the tokens of one statement, without a closing semicolon.
 
-    UnsupportedStatementError if the text is empty, is not SQL, or has several statements.
+    UnsupportedStatementError if it is not a text, not SQL, empty, or several statements.
     """
     if not isinstance(text, str):
         raise errors.UnsupportedStatementError(
             f"a statement is SQL in a str, and {text!r} is not text"
         )
     try:
+        text.encode()
         tokens = syntax.tokenize(text)
+    except UnicodeEncodeError as error:
+        raise errors.UnsupportedStatementError(
+            f"cannot read {shown(text)}: {text[error.start]!r} is a lone surrogate, half of a "
+            "character; leave it out"
+        ) from None
     except SqlglotError as error:
         raise unreadable_error(text, error) from None
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:

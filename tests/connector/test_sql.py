@@ -190,9 +190,38 @@ def test_what_is_wrong_with_a_query_is_told_in_its_own_names(
     """The error has Spark's condition and all tables or columns there are, pruned ones included."""
     with pytest.raises((AnalysisException, UnsupportedStatementError), match=sentence) as raised:
         db.sql(query).collect()
-    assert "_pyspark_" not in str(raised.value)
+    text = str(raised.value)
+    assert "_pyspark_" not in text
+    assert "RelationV2" not in text
     if isinstance(raised.value, AnalysisException):
         assert re.match(condition, raised.value.getCondition() or "")
+        assert text.count(raised.value.getCondition() or "") == 1
+
+
+def test_what_is_wrong_with_a_view_is_told_in_its_own_names(db: Database, filled: str) -> None:
+    """The error of a CREATE has the columns there are, and neither plans nor internal names."""
+    with pytest.raises(AnalysisException, match=r"no column `z`; .*: orders \(id, ") as raised:
+        db.sql("CREATE MATERIALIZED VIEW v AS SELECT z FROM orders")
+    assert "_pyspark_" not in str(raised.value)
+    with pytest.raises(TableNotFoundError, match="no table 'nothing'"):
+        db.sql("CREATE MATERIALIZED VIEW v AS SELECT z FROM nothing")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT '\ud83d'",
+        "SELECT id FROM orders WHERE customer = '\ud83d'",
+        "UPDATE orders SET customer = '\ud83d'",
+        "ALTER TABLE orders ALTER COLUMN customer COMMENT '\ud83d'",
+        "CREATE TABLE `\ud83d` (id INT PRIMARY KEY)",
+        "CREATE MATERIALIZED VIEW v AS SELECT id FROM orders WHERE customer = '\ud83d'",
+    ],
+)
+def test_half_a_character_is_in_no_statement(db: Database, filled: str, statement: str) -> None:
+    """A lone surrogate, which cannot be sent to Spark, is refused wherever it is."""
+    with pytest.raises(UnsupportedStatementError, match="lone surrogate"):
+        db.sql(statement)
 
 
 @pytest.mark.parametrize("name", ["semi", "anti", "left", "right", "natural"])

@@ -39,6 +39,16 @@ def test_a_table_of_a_snapshot_pickles_with_its_epoch(filled: Store) -> None:
     assert pickle.loads(packed).get(1) == (1, "old")
 
 
+def test_a_snapshot_pickles_with_its_epoch(filled: Store) -> None:
+    """The copy has the tables of that epoch."""
+    packed = pickle.dumps(filled.at(filled.epoch))
+    upsert(filled, "t", [(1, "new")])
+    copy = pickle.loads(packed)
+
+    assert copy.epoch == filled.epoch - 1
+    assert copy.table("t").get(1) == (1, "old")
+
+
 def test_a_store_pickles_by_its_path(filled: Store) -> None:
     """The copy reads and writes."""
     with pickle.loads(pickle.dumps(filled)) as copy:

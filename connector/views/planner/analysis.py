@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import describe_error
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import excerpt
@@ -168,7 +169,9 @@ class Analysis:
         template = query.replaced(
             references, [placeholders[reference.name.lower()] for reference in references]
         )
-        return self._spark.sql(template, **relations)
+        columns = {name: [field.name for field in self._columns_of(name)] for name in names}
+        with in_names_of_query(columns, names):
+            return self._spark.sql(template, **relations)
 
     def _is_table(self, name: str, as_of: object) -> bool:
         return self._tables.find(name) is not None

@@ -21,7 +21,9 @@ _TABLE_NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 _COLUMN_NOT_FOUND = ("UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
 _TEMPORARY = re.compile(r"`?_pyspark_[0-9a-f]+`?")
 # The plan, the text and the stack that Spark appends to its sentence.
-_APPENDIX = re.compile(r"; line \d+ pos \d+;\n.*|\n\n?== SQL.*|\n\n?JVM stacktrace.*", re.DOTALL)
+_APPENDIX = re.compile(
+    r"; line \d+ pos \d+;?\n.*|;\n.*|\n\n?== SQL.*|\n\n?JVM stacktrace.*", re.DOTALL
+)
 _CONDITION = re.compile(r"\[[A-Z_.]+\] ")
 
 
@@ -44,9 +46,8 @@ def in_names_of_query(
                 raise
             sentence = _TEMPORARY.sub("a table", _APPENDIX.sub("", str(error)))
             sentence = _CONDITION.sub("", sentence, count=1)
-        raise AnalysisException(
-            f"[{condition}] {sentence}" if condition else sentence, condition or None, parameters
-        ) from None
+        # Its text begins with the condition.
+        raise AnalysisException(sentence, condition or None, parameters) from None
 
 
 def _sentence(
