@@ -33,7 +33,7 @@ def tokens_of(text: str) -> list[Token]:
         tokens = syntax.tokenize(text)
     except UnicodeEncodeError as error:
         raise errors.UnsupportedStatementError(
-            f"cannot read {shown(text)}: {text[error.start]!r} is a lone surrogate, half of a "
+            f"cannot read {excerpt(text)}: {text[error.start]!r} is a lone surrogate, half of a "
             "character; leave it out"
         ) from None
     except SqlglotError as error:
