@@ -1,4 +1,4 @@
-"""String literals are read as Spark reads them; what is no expression is refused."""
+"""String literals have Spark's values; a text that is not an expression is refused."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_a_string_is_what_spark_reads(text: str, expected: str) -> None:
         "a = '\ud83d'",
     ],
 )
-def test_what_is_no_expression_is_refused(text: str) -> None:
-    """With the place where reading ended; SELEC is a column's name, to be found out later."""
+def test_a_text_that_is_not_an_expression_is_refused(text: str) -> None:
+    """With the position of the error; SELEC is read as the name of a column."""
     if text == "SELEC":
         assert isinstance(parse_condition(text), exp.Column)
         return
@@ -70,7 +70,7 @@ def test_what_is_no_expression_is_refused(text: str) -> None:
 
 
 def test_nesting_without_end_is_refused() -> None:
-    """And thousands of ORs are none."""
+    """Thousands of ORs are not nesting."""
     with pytest.raises(UnsupportedExpressionError, match="nested too deeply"):
         parse_condition("(" * 5000 + "a" + ")" * 5000)
     parse_condition(" OR ".join(f"a = {number}" for number in range(5000)))

@@ -41,9 +41,9 @@ _PAIR = pa.struct({"a": pa.int32(), "b": pa.string()})
 )
 def test_a_value_has_one_form(kind: pa.DataType, value: Any, form: Any) -> None:
     """Whatever Python value it is given as; None stays None in a row."""
-    found = canonical_form(kind)(value)
+    result = canonical_form(kind)(value)
 
-    assert (found, type(found)) == (form, type(form))
+    assert (result, type(result)) == (form, type(form))
     assert canonical_row([kind, kind])([None, value]) == [None, form]
 
 
@@ -70,7 +70,7 @@ def test_a_value_has_one_form(kind: pa.DataType, value: Any, form: Any) -> None:
     ids=str,
 )
 def test_a_value_of_another_type_is_refused(kind: pa.DataType, value: Any) -> None:
-    """Never taken for one that is alike: a bool is not a number, a datetime not a date."""
+    """A bool is not taken for a number, nor a datetime for a date."""
     with pytest.raises(TypeError):
         canonical_form(kind)(value)
 
@@ -96,7 +96,7 @@ def test_a_value_that_does_not_fit_is_refused(kind: pa.DataType, value: Any) -> 
 
 
 def test_a_struct_with_two_fields_of_one_name_takes_no_dict() -> None:
-    """Which of the fields it means cannot be known."""
+    """A key of the dict does not identify one of the fields."""
     values_of = struct_values(["a", "a"])
 
     assert values_of([1, 2]) == [1, 2]
@@ -106,6 +106,6 @@ def test_a_struct_with_two_fields_of_one_name_takes_no_dict() -> None:
 
 
 def test_a_type_without_forms_is_refused() -> None:
-    """When the form is asked for, not when a value comes."""
+    """The error is raised for the type, before there is any value."""
     with pytest.raises(TypeError, match="map"):
         canonical_form(pa.list_(pa.map_(pa.string(), pa.int32())))

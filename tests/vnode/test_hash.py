@@ -48,7 +48,7 @@ GOLDEN: list[tuple[pa.DataType, Any, int]] = [
 
 @pytest.mark.parametrize(("kind", "value", "expected"), GOLDEN)
 def test_values_hash_as_they_always_did(kind: pa.DataType, value: Any, expected: int) -> None:
-    """A value's hash is what Spark 4.3.0 printed for it."""
+    """A value's hash is the one that Spark 4.3.0 printed."""
     hashed = xxhash64([pa.array([value], kind)])
 
     assert hashed.dtype == np.int64
@@ -109,8 +109,8 @@ def test_there_is_one_nan_and_one_zero() -> None:
         assert len(set(xxhash64([pa.array(values.dtype.type([0.0, -0.0]))]).tolist())) == 1
 
 
-def test_what_lies_under_a_null_is_not_seen() -> None:
-    """A NULL struct or array is NULL, whatever its buffers still hold."""
+def test_the_buffers_under_a_null_are_not_seen() -> None:
+    """A NULL struct or array is NULL, whatever its buffers hold."""
     fields = [pa.array([1, 2]), pa.array(["a", "b"])]
     hidden = pa.array([False, True])
     struct = pa.StructArray.from_arrays(fields, ["number", "text"], mask=hidden)
@@ -131,7 +131,7 @@ def test_the_vnode_is_the_positive_remainder_of_the_hash(values: list[int], coun
 
 
 def test_vnodes_spread_evenly() -> None:
-    """Consecutive keys come to lie in all vnodes, none with twice its part."""
+    """Consecutive keys are in all vnodes, none of which has twice its share."""
     loads = np.bincount(vnodes_of([pa.array(np.arange(256_000))], 256), minlength=256)
 
     assert loads.min() > 800

@@ -25,7 +25,7 @@ UNITS = st.integers(1, 40)
 
 @st.composite
 def mappings(draw: st.DrawFn) -> VnodeMapping:
-    """Mappings of any shape, balanced or not, some units without a vnode."""
+    """Draw a mapping of any shape, balanced or not; some units may own no vnode."""
     units = draw(UNITS)
     owners = draw(st.lists(st.integers(0, units - 1), min_size=1, max_size=300))
     return VnodeMapping(tuple(owners), units)
@@ -119,7 +119,7 @@ def test_rescale_after_rescale_stays_balanced(steps: list[int], vnode_count: int
 
 @given(mappings(), UNITS)
 def test_a_survivor_gains_or_loses_but_not_both(mapping: VnodeMapping, units: int) -> None:
-    """Surplus goes to deficit: no unit hands a vnode out and takes another in."""
+    """No unit both loses a vnode and gets one."""
     moves = moves_between(mapping, mapping.rescale(units))
 
     assert not {old for old, _ in moves} & {new for _, new in moves}
@@ -127,7 +127,7 @@ def test_a_survivor_gains_or_loses_but_not_both(mapping: VnodeMapping, units: in
 
 @given(mappings(), UNITS)
 def test_a_rescale_is_deterministic(mapping: VnodeMapping, units: int) -> None:
-    """Equal mappings rescale equally, and rescaling to where one is changes nothing."""
+    """Equal mappings rescale equally, and a rescale to the present number changes nothing."""
     rescaled = mapping.rescale(units)
     again = VnodeMapping(tuple(mapping.owners), mapping.units).rescale(units)
 
@@ -136,7 +136,7 @@ def test_a_rescale_is_deterministic(mapping: VnodeMapping, units: int) -> None:
 
 
 def test_a_rescale_moves_the_same_vnodes_for_ever() -> None:
-    """A driver and its successor agree on who owns what: these owners never change."""
+    """A driver and its successor compute the same owners: these never change."""
     three = VnodeMapping.balanced(12, 3)
     four = three.rescale(4)
 
@@ -155,7 +155,7 @@ def test_three_to_four_units_moves_a_quarter() -> None:
 
 
 def test_there_may_be_more_units_than_vnodes() -> None:
-    """Units without a vnode are idle, not an error, and get theirs when there are fewer."""
+    """Units without a vnode are idle, which is not an error."""
     mapping = VnodeMapping.balanced(3, 5)
 
     assert loads_of(mapping) == [1, 1, 1, 0, 0]
@@ -179,7 +179,7 @@ def test_json_gives_the_mapping_back(mapping: VnodeMapping) -> None:
 
 
 def test_json_is_runs() -> None:
-    """The largest balanced mapping is a run a unit."""
+    """A balanced mapping has one run per unit."""
     assert VnodeMapping.balanced(32768, 3).to_json() == {
         "units": 3,
         "runs": [[0, 10923], [1, 10923], [2, 10922]],
@@ -201,14 +201,14 @@ def test_json_is_runs() -> None:
         {"units": 1, "runs": 7},
     ],
 )
-def test_json_that_is_no_mapping_is_refused(value: dict[str, object]) -> None:
+def test_json_that_is_not_a_mapping_is_refused(value: dict[str, object]) -> None:
     """Damaged JSON is a ValueError, before it takes any memory."""
     with pytest.raises(ValueError, match=r"vnode mapping|vnode_count|units?\b"):
         VnodeMapping.from_json(value)
 
 
 def test_an_impossible_mapping_is_refused() -> None:
-    """Owners are units, there is a unit and a vnode, and not too many vnodes."""
+    """Owners are units, and there is at least one unit and one vnode, at most 32768 vnodes."""
     with pytest.raises(ValueError, match="units 0 to 1, not 2"):
         VnodeMapping((0, 2), 2)
     with pytest.raises(ValueError, match="units 0 to 0, not -1"):

@@ -77,7 +77,7 @@ def test_a_struct_may_be_a_sequence() -> None:
         (pa.struct({"a": pa.int32()}), (1, 2)),
     ],
 )
-def test_a_value_that_does_not_fit_is_told(kind: pa.DataType, value: Any) -> None:
+def test_a_value_that_does_not_fit_is_an_error(kind: pa.DataType, value: Any) -> None:
     """A value of another type or beyond the type's range is a ValueError that shows the row."""
     with pytest.raises(ValueError, match="does not fit the types"):
         scalar_hasher([kind])((value,))
@@ -85,7 +85,7 @@ def test_a_value_that_does_not_fit_is_told(kind: pa.DataType, value: Any) -> Non
         scalar_hasher([pa.int32(), kind])((1, value))
 
 
-def test_a_row_of_another_width_is_told() -> None:
+def test_a_row_of_another_width_is_an_error() -> None:
     """A row has one value for each type."""
     for types in ([pa.int64()], [pa.int64(), pa.int64()]):
         for row in ((), (1, 2, 3)):
@@ -95,7 +95,7 @@ def test_a_row_of_another_width_is_told() -> None:
 
 @pytest.mark.parametrize("kind", [pa.map_(pa.string(), pa.int32()), pa.uint8(), pa.time64("us")])
 def test_a_type_without_hash_is_refused(kind: pa.DataType) -> None:
-    """Types are looked at once, when the hasher is made, inside out."""
+    """Types are checked once, when the hasher is made, at any depth."""
     for outer in (kind, pa.list_(kind), pa.struct({"field": kind})):
         with pytest.raises(TypeError, match="there is no hash"):
             scalar_hasher([outer])

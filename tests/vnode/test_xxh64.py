@@ -23,7 +23,7 @@ def test_bytes_hash_as_the_reference_does(rows: list[tuple[bytes, int]]) -> None
 
 @pytest.mark.parametrize("length", [*range(70), 127, 128, 129, 255, 256, 257, 5000])
 def test_every_length_hashes_as_the_reference_does(length: int) -> None:
-    """No length around a word, a stripe or the limit of what is vectorised goes wrong."""
+    """Lengths around a word, a stripe and the limit of vectorised hashing give the right hash."""
     rows = [bytes((start + step) % 256 for step in range(length)) for start in range(3)]
     seeds = [42, 0, 2**64 - 1]
     expected = [xxhash.xxh64_intdigest(*row) for row in zip(rows, seeds, strict=True)]
@@ -31,8 +31,8 @@ def test_every_length_hashes_as_the_reference_does(length: int) -> None:
     assert _hash(rows, seeds) == expected
 
 
-def test_overlapping_rows_out_of_order_hash_where_they_stand() -> None:
-    """Starts and lengths name the bytes; what stands around them is not seen."""
+def test_rows_that_overlap_in_any_order_hash_as_their_bytes() -> None:
+    """Starts and lengths name the bytes; those around them have no effect."""
     data = np.arange(60, dtype=np.uint8)
     starts, lengths = np.array([30, 0, 57, 60, 1]), np.array([13, 60, 3, 0, 40])
     seeds = np.full(5, 42, np.uint64)
@@ -62,7 +62,7 @@ def test_half_words_hash_as_their_four_bytes(value: int, seed: int) -> None:
 
 
 def test_seeds_are_not_changed() -> None:
-    """The seeds are the caller's: the next column starts from them where this one is NULL."""
+    """The caller needs the seeds again: they are the hashes where this column is NULL."""
     seeds = np.array([1, 2], np.uint64)
     hash_words(np.array([3, 4]), seeds)
     hash_half_words(np.array([3, 4], np.int32), seeds)

@@ -28,35 +28,35 @@ from support.keys import normal
 def test_any_fields_of_a_run_are_read(
     case: tuple[t.DataType, list[Any]], null_tag: int, data: st.DataObject
 ) -> None:
-    """Fields are read from where they start, some of them or all, and say where they end."""
+    """Some or all fields are read from their starts, and their ends are returned."""
     data_type, values = case
     field = Tagged(field_of(data_type), null_tag)
     array = array_of(data_type, values)
     run = join(field.parts(array), len(array))
     offsets = parts_of(run)[1]
-    wanted = np.flatnonzero([data.draw(st.booleans()) for _ in values])
+    indices = np.flatnonzero([data.draw(st.booleans()) for _ in values])
 
-    found, ends = field.read(KeyBytes(content_of(run)), offsets[wanted])
+    fields_read, ends = field.read(KeyBytes(content_of(run)), offsets[indices])
 
-    assert np.array_equal(ends, offsets[wanted + 1])
-    assert found.type == array.type
-    assert repr(normal(found.to_pylist())) == repr(normal(array.take(wanted).to_pylist()))
+    assert np.array_equal(ends, offsets[indices + 1])
+    assert fields_read.type == array.type
+    assert repr(normal(fields_read.to_pylist())) == repr(normal(array.take(indices).to_pylist()))
 
 
 def test_text_may_hold_what_looks_like_an_end() -> None:
-    """Zeros of a text, and those of what follows it, are not taken for its end."""
+    """Zeros within a text, and those after it, are not taken for its end."""
     field = Tagged(field_of(t.Binary()))
     values = [b"\x00", b"\x00\x00", b"\x00\x01", b"\x01\x00", b""]
     array = array_of(t.Binary(), values)
     run = join(field.parts(array), len(array))
 
-    found, _ = field.read(KeyBytes(content_of(run)), parts_of(run)[1][:-1])
+    texts, _ = field.read(KeyBytes(content_of(run)), parts_of(run)[1][:-1])
 
-    assert found.to_pylist() == values
+    assert texts.to_pylist() == values
 
 
-def test_a_type_without_an_order_is_refused_wherever_it_stands() -> None:
-    """A variant inside a struct inside an array is as little a key as a variant."""
+def test_a_type_without_an_order_is_refused_at_any_depth() -> None:
+    """A variant inside a struct inside an array is refused as a variant is."""
     nested = t.Array(t.Struct((t.Field("a", t.Variant()),)))
 
     with pytest.raises(SchemaError, match="VARIANT cannot be in a key"):
@@ -67,13 +67,13 @@ ROWS = 4
 
 
 def bytes_arrays() -> st.SearchStrategy[pa.Array]:
-    """Runs of bytes, as windows into longer arrays."""
+    """Return a strategy for runs of bytes, as windows into longer arrays."""
     rows = st.lists(st.binary(max_size=5), min_size=ROWS + 1, max_size=ROWS + 1)
     return rows.map(lambda values: pa.array(values, pa.large_binary()).slice(1))
 
 
 def number_arrays() -> st.SearchStrategy[Any]:
-    """Unsigned numbers of each size."""
+    """Return a strategy for unsigned numbers of each size."""
     sizes = st.sampled_from([1, 2, 4, 8])
     return st.binary(min_size=8 * ROWS, max_size=8 * ROWS).flatmap(
         lambda data: sizes.map(lambda size: np.frombuffer(data, f"u{size}")[:ROWS])
@@ -81,7 +81,7 @@ def number_arrays() -> st.SearchStrategy[Any]:
 
 
 def parts() -> st.SearchStrategy[list[Part]]:
-    """At least one piece; constants are not empty, as none in a key is."""
+    """Return a strategy for at least one part; constants are not empty, as in keys."""
     return st.lists(
         st.binary(min_size=1, max_size=3) | number_arrays() | bytes_arrays(), min_size=1, max_size=5
     )
@@ -93,8 +93,8 @@ def piece(part: Part, row: int) -> bytes:
         return part
     if isinstance(part, np.ndarray):
         return int(part[row]).to_bytes(part.itemsize, "big")
-    found: bytes = part[row].as_py()
-    return found
+    data: bytes = part[row].as_py()
+    return data
 
 
 @settings(max_examples=examples(100))

@@ -42,17 +42,17 @@ def test_bytes_are_ordered_as_the_rows(case: Keys) -> None:
 @settings(max_examples=examples(60))
 @given(key_types().flatmap(lambda kind: st.tuples(st.just(kind), st.lists(values_of(kind)))))
 def test_sorted_keys_are_sorted_rows_in_every_order(case: tuple[t.DataType, list[Any]]) -> None:
-    """Each of the four orders of one column puts its values in the order that SQL says."""
+    """Each of the four orders of one column sorts its values as SQL defines it."""
     data_type, values = case
     for descending in (False, True):
         for nulls_first in (False, True):
             rows = [[value] for value in values]
-            found = Keys([data_type], [KeyColumn(1, descending, nulls_first)], rows)
-            encoded = zip(found.encoded(), rows, strict=True)
+            case_keys = Keys([data_type], [KeyColumn(1, descending, nulls_first)], rows)
+            encoded = zip(case_keys.encoded(), rows, strict=True)
 
             by_key = [row for _, row in sorted(encoded, key=itemgetter(0))]
 
-            by_value = sorted(rows, key=cmp_to_key(partial(compared_rows, found)))
+            by_value = sorted(rows, key=cmp_to_key(partial(compared_rows, case_keys)))
             assert repr(normal(by_key)) == repr(normal(by_value))
 
 
@@ -79,13 +79,13 @@ def test_no_key_is_a_prefix_of_another(case: Keys) -> None:
     encoded = set(case.encoded())
 
     for key in encoded:
-        assert not any(other.startswith(key) for other in encoded - {key})
+        assert not any(longer.startswith(key) for longer in encoded - {key})
 
 
 @settings(max_examples=examples(50))
 @given(keys(), st.integers(1, 3))
 def test_a_codec_of_the_first_columns_encodes_prefixes(case: Keys, count: int) -> None:
-    """The key of the first columns is where the whole key begins."""
+    """The whole key begins with the key of its first columns."""
     prefix = KeyCodec(case.types[:count], case.orders[:count])
 
     prefixes = prefix.encode(case.columns[:count]).to_pylist()
@@ -96,7 +96,7 @@ def test_a_codec_of_the_first_columns_encodes_prefixes(case: Keys, count: int) -
 @settings(max_examples=examples(50))
 @given(keys(), st.integers(0, 8), st.integers(0, 8))
 def test_a_slice_is_encoded_and_decoded_as_itself(case: Keys, start: int, length: int) -> None:
-    """Arrays that are windows into longer ones are read from where they begin."""
+    """Arrays that are windows into longer ones are read from their own offset."""
     whole = case.codec.encode(case.columns)
 
     part = case.codec.encode([column.slice(start, length) for column in case.columns])
@@ -108,13 +108,13 @@ def test_a_slice_is_encoded_and_decoded_as_itself(case: Keys, start: int, length
 
 @settings(max_examples=examples(300))
 @given(keys(), st.data())
-def test_damaged_keys_are_told(case: Keys, data: st.DataObject) -> None:
-    """Bytes that were changed decode to other rows or raise ValueError or IndexError, no more."""
+def test_damaged_keys_are_errors(case: Keys, data: st.DataObject) -> None:
+    """Changed bytes decode to other rows or raise ValueError or IndexError, nothing else."""
     encoded = case.encoded()
     index = data.draw(st.integers(0, len(encoded) - 1))
     damaged = bytearray(encoded[index])
-    place = data.draw(st.integers(0, len(damaged)))
-    damaged[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    start = data.draw(st.integers(0, len(damaged)))
+    damaged[start : start + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     encoded[index] = bytes(damaged)
 
     try:
@@ -125,7 +125,7 @@ def test_damaged_keys_are_told(case: Keys, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 8])
-def test_a_key_of_another_length_is_told(cut: int) -> None:
+def test_a_key_of_another_length_is_an_error(cut: int) -> None:
     """A key that is too short or too long raises ValueError or IndexError."""
     codec = KeyCodec([t.BigInt()], [KeyColumn(1)])
 
@@ -228,13 +228,13 @@ def test_no_rows_are_no_keys(ddl: str) -> None:
     [t.Map(t.Int(), t.Int()), t.Variant(), t.String("UNICODE"), t.CalendarInterval(), t.Void()],
 )
 def test_types_without_an_order_are_refused(data_type: t.DataType) -> None:
-    """Maps, variants, collated strings, calendar intervals and void make no keys."""
+    """Maps, variants, collated strings, calendar intervals and void cannot be keys."""
     with pytest.raises(SchemaError, match="cannot be in a key"):
         KeyCodec([data_type], [KeyColumn(1)])
 
 
 def test_columns_of_other_types_are_refused() -> None:
-    """Bytes of an INT where a BIGINT belongs would be another key, so they are refused."""
+    """The bytes of an INT instead of a BIGINT would be another key."""
     codec = KeyCodec([t.BigInt()], [KeyColumn(1)])
 
     with pytest.raises(SchemaMismatchError, match="int64, not int32"):
@@ -242,7 +242,7 @@ def test_columns_of_other_types_are_refused() -> None:
 
 
 def test_numbers_beyond_python_dates_survive() -> None:
-    """Timestamps and dates that no Python datetime can hold are keys like others."""
+    """Timestamps and dates beyond Python's datetime are encoded and decoded."""
     numbers = pa.array([-(2**63), -1, 0, 2**63 - 1])
     column = numbers.view(pa.timestamp("us", tz="UTC"))
     codec = KeyCodec([t.Timestamp()], [KeyColumn(1, True, False)])
@@ -284,7 +284,7 @@ def test_one_key_is_a_batch_of_one(case: Keys) -> None:
 
 @given(decimals().flatmap(lambda kind: st.tuples(st.just(kind), values_of(kind, False))))
 def test_a_decimal_is_one_key_however_it_is_written(case: tuple[t.DataType, Decimal]) -> None:
-    """Trailing zeros of a Python decimal make no other key."""
+    """Trailing zeros of a Python decimal do not change the key."""
     data_type, value = case
     codec = KeyCodec([data_type], [KeyColumn(1)])
 
@@ -368,7 +368,7 @@ def test_numpy_integers_are_integers() -> None:
 
 
 def test_a_struct_may_be_a_tuple() -> None:
-    """A struct's fields may be given by name or by place."""
+    """A struct's fields may be given by name or by position."""
     codec = KeyCodec([parse_type("STRUCT<a: INT, b: ARRAY<STRING>>")], [KeyColumn(1)])
 
     assert codec.encode_key([(1, ("x",))]) == codec.encode_key([{"b": ["x"], "a": 1}])

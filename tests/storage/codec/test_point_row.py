@@ -59,7 +59,7 @@ def comparable(value: Any) -> Any:
 def test_single_rows_are_those_of_batches(
     data: DataObject, types: list[t.DataType], rows: int
 ) -> None:
-    """A row alone has the bytes it has in a batch, and they give the values back."""
+    """A single row has the bytes that it has in a batch, and they decode to its values."""
     columns = [data.draw(arrays(data_type, rows)) for data_type in types]
     codec = RowCodec(types)
     encoded = codec.encode(columns, b"HEAD").to_pylist()
@@ -118,10 +118,10 @@ TWINS = t.Struct((t.Field("x", t.Int()), t.Field("x", t.Int())))
 def test_what_is_taken_and_what_is_returned(
     data_type: t.DataType, given_value: Any, returned: Any
 ) -> None:
-    """Every form in which a value may be given comes back in the one form of its type."""
+    """A value in any of its Python types is returned in the one type for it."""
     codec = RowCodec([data_type])
-    (found,) = codec.decode_row(codec.encode_row([given_value]), 0)
-    assert repr(found) == repr(returned)
+    (decoded,) = codec.decode_row(codec.encode_row([given_value]), 0)
+    assert repr(decoded) == repr(returned)
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_wrong_number_of_values_is_refused() -> None:
     ],
     ids=str,
 )
-def test_dates_beyond_python_are_told(data_type: t.DataType, stored: int) -> None:
-    """A date before the year 1 or after 9999, which Spark may have, is not taken for damage."""
+def test_dates_beyond_python_are_refused(data_type: t.DataType, stored: int) -> None:
+    """A date before the year 1 or after 9999, which Spark has, is not reported as damage."""
     width = np.int32 if isinstance(data_type, t.Date) else np.int64
     column = pa.array(np.array([stored], width)).view(arrow_type(data_type))
     codec = RowCodec([data_type])

@@ -27,13 +27,13 @@ def bytes_array(rows: list[bytes]) -> ragged.Bytes:
 
 
 def terminated(rows: list[bytes]) -> list[bytes]:
-    """Return rows made prefix-free, as keys are: zero bytes escaped and an end put after."""
+    """Return rows made prefix-free, as keys are: zero bytes escaped and a terminator added."""
     return [row.replace(b"\0", b"\0\1") + b"\0\0" for row in rows]
 
 
 @given(_ROWS)
 def test_sort_order_is_the_stable_order_of_the_bytes(rows: list[bytes]) -> None:
-    """Prefix-free rows come in the order Python sorts them, equal rows as they stood."""
+    """Prefix-free rows come in Python's order of bytes, equal rows in their original order."""
     rows = terminated(rows)
 
     order = ragged.sort_order(bytes_array(rows))
@@ -42,8 +42,8 @@ def test_sort_order_is_the_stable_order_of_the_bytes(rows: list[bytes]) -> None:
 
 
 @given(_ROWS)
-def test_first_of_each_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
-    """Of equal rows the first is named, and rows come in byte order."""
+def test_first_of_equal_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
+    """Its index is returned, in the order of the rows' bytes."""
     rows = terminated(rows)
 
     firsts = ragged.first_of_equal(bytes_array(rows))
@@ -52,8 +52,8 @@ def test_first_of_each_names_the_first_of_equal_rows(rows: list[bytes]) -> None:
 
 
 @given(_ROWS)
-def test_last_of_each_names_the_last_of_equal_rows(rows: list[bytes]) -> None:
-    """Of equal rows the last is named, and rows come in byte order."""
+def test_last_of_equal_names_the_last_of_equal_rows(rows: list[bytes]) -> None:
+    """Its index is returned, in the order of the rows' bytes."""
     rows = terminated(rows)
 
     lasts = ragged.last_of_equal(bytes_array(rows))
@@ -63,7 +63,7 @@ def test_last_of_each_names_the_last_of_equal_rows(rows: list[bytes]) -> None:
 
 @given(_ROWS)
 def test_equal_neighbours_compares_each_row_with_the_one_before(rows: list[bytes]) -> None:
-    """The result is one shorter than the rows and says which repeat."""
+    """The result is one shorter than the rows, and true where a row repeats."""
     equal = ragged.equal_neighbours(bytes_array(rows))
 
     assert equal.tolist() == [a == b for a, b in itertools.pairwise(rows)]
@@ -71,7 +71,7 @@ def test_equal_neighbours_compares_each_row_with_the_one_before(rows: list[bytes
 
 @given(st.binary(min_size=1, max_size=200), st.data())
 def test_gather_copies_rows_from_anywhere(content: bytes, data: st.DataObject) -> None:
-    """Rows may come in any order and overlap; each is what a slice would be."""
+    """Rows may be in any order and overlap; each equals a slice of the buffer."""
     spans = data.draw(
         st.lists(st.tuples(st.integers(0, len(content)), st.integers(0, len(content))), max_size=20)
     )
@@ -85,7 +85,7 @@ def test_gather_copies_rows_from_anywhere(content: bytes, data: st.DataObject) -
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 9)), max_size=20), st.integers(1, 8))
 def test_expand_lists_the_positions_of_items(spans: list[tuple[int, int]], width: int) -> None:
-    """Items of a row stand one after another from its start."""
+    """The items of a row follow one another from its start."""
     starts = np.array([start for start, _ in spans], np.int64)
     counts = np.array([count for _, count in spans], np.int64)
 
@@ -96,7 +96,7 @@ def test_expand_lists_the_positions_of_items(spans: list[tuple[int, int]], width
 
 @given(_ROWS, _ROWS)
 def test_concat_joins_row_by_row(left: list[bytes], right: list[bytes]) -> None:
-    """Each row is its parts in a row; a scalar stands in all of them."""
+    """Each row is the concatenation of its parts; a scalar is a part of every row."""
     rows = min(len(left), len(right))
     parts = [
         bytes_array(left[:rows]),
@@ -117,7 +117,7 @@ def test_load_reads_unaligned_values() -> None:
 
 
 def test_load_beyond_the_buffer_is_an_error() -> None:
-    """A value that would end behind the buffer is refused, also in an empty one."""
+    """A value that would end after the buffer is refused, also in an empty buffer."""
     with pytest.raises(IndexError):
         ragged.load(np.zeros(8, np.uint8), np.array([5]), "<u4")
     with pytest.raises(IndexError):

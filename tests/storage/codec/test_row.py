@@ -40,17 +40,17 @@ def scattered(
     return np.frombuffer(bytes(buffer), np.uint8), starts, np.array([*map(len, rows)], np.int64)
 
 
-def decoded(codec: RowCodec, rows: list[bytes], wanted: list[int]) -> list[pa.Array]:
-    """Return columns of rows that stand one after another."""
+def decoded(codec: RowCodec, rows: list[bytes], indices: list[int]) -> list[pa.Array]:
+    """Return columns of rows that follow one another."""
     buffer, starts, lengths = scattered(rows, [*range(len(rows))], b"")
-    return codec.decode(buffer, starts, wanted, lengths)
+    return codec.decode(buffer, starts, indices, lengths)
 
 
-def assert_same(expected: pa.Array, found: pa.Array) -> None:
+def assert_same(expected: pa.Array, actual: pa.Array) -> None:
     """Assert that two arrays hold the same values, bit by bit, in exactly the same type."""
-    assert found.type.equals(expected.type, check_metadata=True)
-    found.validate(full=True)
-    assert canonical(found).equals(canonical(expected))
+    assert actual.type.equals(expected.type, check_metadata=True)
+    actual.validate(full=True)
+    assert canonical(actual).equals(canonical(expected))
 
 
 def nulls_where_forbidden(array: pa.Array) -> int:
@@ -71,7 +71,7 @@ def nulls_where_forbidden(array: pa.Array) -> int:
 
 @given(st.data(), st.lists(data_types(), min_size=1, max_size=4), st.integers(0, 7))
 def test_round_trip(data: DataObject, types: list[t.DataType], rows: int) -> None:
-    """Rows of any types come back with the same values, wherever and in what order they stand."""
+    """Rows of any types decode to the same values, in any order and position in the buffer."""
     columns = [data.draw(arrays(data_type, rows)) for data_type in types]
     codec = RowCodec(types)
     encoded = codec.encode(columns, HEAD).to_pylist()
@@ -82,11 +82,11 @@ def test_round_trip(data: DataObject, types: list[t.DataType], rows: int) -> Non
     buffer, starts, lengths = scattered(bodies, order, data.draw(st.binary(max_size=5)))
     again = data.draw(st.lists(st.integers(0, rows - 1), max_size=4)) if rows else []
     rows_asked = np.array([*range(rows), *again], np.int64)
-    wanted = data.draw(st.permutations(range(len(types))))
-    wanted = wanted[: data.draw(st.integers(0, len(wanted)))]
+    indices = data.draw(st.permutations(range(len(types))))
+    indices = indices[: data.draw(st.integers(0, len(indices)))]
 
-    found = codec.decode(buffer, starts[rows_asked], wanted, lengths[rows_asked])
-    for index, array in zip(wanted, found, strict=True):
+    columns_read = codec.decode(buffer, starts[rows_asked], indices, lengths[rows_asked])
+    for index, array in zip(indices, columns_read, strict=True):
         assert_same(columns[index].take(pa.array(rows_asked)), array)
         assert nulls_where_forbidden(array) == 0
 
@@ -103,16 +103,16 @@ def test_round_trip_of_each_plain_type(data_type: t.DataType, data: DataObject, 
 
 
 def test_nothing_is_null_where_its_type_forbids_it() -> None:
-    """Under a NULL struct stand blanks, at any depth, of every type."""
+    """A NULL struct has blank values, not NULLs, in its fields, at any depth."""
     kinds = [*PLAIN_TYPES, *map(t.Array, PLAIN_TYPES), t.Map(t.Int(), t.Int())]
     kinds.remove(t.Void())
     inner = t.Struct(tuple(t.Field(f"f{i}", kind, False) for i, kind in enumerate(kinds)))
     whole = t.Struct((t.Field("a", t.Struct((t.Field("b", inner, False),))),))
     column = pa.array([None, {"a": None}, None], arrow_type(whole))
     codec = RowCodec([whole])
-    (found,) = decoded(codec, codec.encode([column], b"").to_pylist(), [0])
-    assert_same(column, found)
-    assert nulls_where_forbidden(found) == 0
+    (array,) = decoded(codec, codec.encode([column], b"").to_pylist(), [0])
+    assert_same(column, array)
+    assert nulls_where_forbidden(array) == 0
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_floats_keep_every_bit(bits: type[np.unsignedinteger[Any]], data_type: t
     )
     for whole, values in ((data_type, column), (t.Array(data_type), nested)):
         codec = RowCodec([whole])
-        (found,) = decoded(codec, codec.encode([values], b"").to_pylist(), [0])
-        flat = found if whole is data_type else found.values
+        (array,) = decoded(codec, codec.encode([values], b"").to_pylist(), [0])
+        flat = array if whole is data_type else array.values
         np.testing.assert_array_equal(flat.to_numpy().view(bits), patterns)
 
 
@@ -147,13 +147,13 @@ def test_long_rows_in_any_order(order: list[int], again: list[int]) -> None:
     rows = codec.encode(columns, b"").to_pylist()
     buffer, starts, lengths = scattered(rows, order, b"gap")
     asked = np.array([*range(12), *again])
-    found = codec.decode(buffer, starts[asked], [2, 1, 0], lengths[asked])
-    for column, array in zip(reversed(columns), found, strict=True):
+    arrays = codec.decode(buffer, starts[asked], [2, 1, 0], lengths[asked])
+    for column, array in zip(reversed(columns), arrays, strict=True):
         assert_same(column.take(pa.array(asked)), array)
 
 
 def test_many_columns() -> None:
-    """Columns far apart come out right, with bitmaps of many bytes, whichever are asked for."""
+    """Any columns are decoded right, also far apart and with bitmaps of many bytes."""
     types = [[t.BigInt(), t.String(), t.Decimal(38, 2), t.Boolean()][i % 4] for i in range(401)]
     values = [[7, "seven", Decimal("-7.77"), True][i % 4] for i in range(401)]
     columns = [
@@ -162,8 +162,8 @@ def test_many_columns() -> None:
     ]
     codec = RowCodec(types)
     rows = codec.encode(columns, b"").to_pylist()
-    for wanted in ([400], [0, 400], [3, 2, 397, 1], [*range(401)]):
-        for index, array in zip(wanted, decoded(codec, rows, wanted), strict=True):
+    for indices in ([400], [0, 400], [3, 2, 397, 1], [*range(401)]):
+        for index, array in zip(indices, decoded(codec, rows, indices), strict=True):
             assert_same(columns[index], array)
     assert codec.decode_row(rows[0], 0) == tuple(column[0].as_py() for column in columns)
 
@@ -248,25 +248,25 @@ WORKED_EXAMPLES: list[tuple[str, list[tuple[t.DataType, Any]], str]] = [
     ids=[name for name, _, _ in WORKED_EXAMPLES],
 )
 def test_format(row: list[tuple[t.DataType, Any]], expected: str) -> None:
-    """The bytes are, for ever, those worked out by hand, from batches and from single rows."""
+    """Batches and single rows have the bytes that were worked out by hand; they never change."""
     golden = bytes.fromhex(expected.replace("|", " "))
     types, values = [kind for kind, _ in row], [value for _, value in row]
     columns = [pa.array([value], arrow_type(kind)) for kind, value in row]
     codec = RowCodec(types)
     assert codec.encode(columns, b"").to_pylist() == [golden]
     assert codec.encode_row(values) == golden
-    for column, found in zip(columns, decoded(codec, [golden], [*range(len(row))]), strict=True):
-        assert_same(column, found)
+    for column, array in zip(columns, decoded(codec, [golden], [*range(len(row))]), strict=True):
+        assert_same(column, array)
 
 
 def test_empty_batch() -> None:
-    """No rows are no bytes, and no bytes are no rows, of the right types."""
+    """It encodes to no bytes, and they decode to columns of the right types."""
     types = [*PLAIN_TYPES, *map(t.Array, PLAIN_TYPES), STRUCT, t.Map(t.Int(), STRUCT)]
     codec = RowCodec(types)
     columns = [pa.array([], arrow_type(kind)) for kind in types]
     assert codec.encode(columns, HEAD).equals(pa.array([], pa.large_binary()))
-    for column, found in zip(columns, decoded(codec, [], [*range(len(types))]), strict=True):
-        assert_same(column, found)
+    for column, array in zip(columns, decoded(codec, [], [*range(len(types))]), strict=True):
+        assert_same(column, array)
 
 
 def test_rows_without_columns_have_a_body_of_no_bytes() -> None:
@@ -288,7 +288,7 @@ def test_rows_without_columns_have_a_body_of_no_bytes() -> None:
     ids=str,
 )
 def test_types_that_arrow_cannot_carry_are_refused(data_type: t.DataType) -> None:
-    """What Spark cannot hand over is refused before any row is seen."""
+    """A type that Spark cannot pass to Python is refused before any row is encoded."""
     with pytest.raises(UnsupportedTypeError, match="INTERVAL"):
         RowCodec([t.Int(), data_type])
 
@@ -309,8 +309,8 @@ def test_decimal_with_too_many_digits_is_refused() -> None:
     hidden = pa.Array.from_buffers(
         pa.decimal128(18, 0), 3, [pa.py_buffer(b"\x01"), wide.buffers()[1]]
     )
-    (found,) = decoded(codec, codec.encode([hidden], b"").to_pylist(), [0])
-    assert found.to_pylist() == [Decimal(1), None, None]
+    (arrays,) = decoded(codec, codec.encode([hidden], b"").to_pylist(), [0])
+    assert arrays.to_pylist() == [Decimal(1), None, None]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_null_within_a_value_that_allows_none_is_refused(
 
 
 def test_row_of_more_than_4_gib_is_refused() -> None:
-    """Columns that together pass what a u32 can say are refused before their bytes are copied."""
+    """Columns that together exceed a u32 are refused before their bytes are copied."""
     size = 1_500_000_000
     offsets = pa.py_buffer(np.array([0, size], np.int32))
     huge = pa.Array.from_buffers(
@@ -346,7 +346,7 @@ def test_row_of_more_than_4_gib_is_refused() -> None:
 
 
 def test_column_of_more_than_2_gib_is_refused() -> None:
-    """Rows whose text one array of Arrow cannot hold are refused, and are not called damaged."""
+    """Text that one Arrow array cannot hold is refused, and not reported as damage."""
     codec, size = RowCodec([t.Int(), t.Binary()]), 1_000_000_000
     row = codec.encode_row([7, b""])
     buffer = np.zeros(len(row) + size, np.uint8)
@@ -359,7 +359,7 @@ def test_column_of_more_than_2_gib_is_refused() -> None:
 
 
 def test_columns_not_asked_for_are_not_touched() -> None:
-    """A column that cannot be decoded does not hinder another one."""
+    """A column that cannot be decoded does not affect others."""
     codec = RowCodec([t.String(), t.Int()])
     row = codec.encode_row(["ab", 5]).replace(b"ab", b"\xff\xfe")
     assert decoded(codec, [row], [1])[0].to_pylist() == [5]
@@ -380,6 +380,6 @@ def test_decoded_arrays_do_not_live_in_the_buffer() -> None:
     )
     data, offsets = parts_of(whole)
     buffer = data.copy()
-    found = codec.decode(buffer, offsets[:-1], [0, 1, 2], np.diff(offsets))
+    arrays = codec.decode(buffer, offsets[:-1], [0, 1, 2], np.diff(offsets))
     buffer[:] = 0xFF
-    assert [array.to_pylist() for array in found] == [[1, 2], ["one", "two"], [[1], [2]]]
+    assert [array.to_pylist() for array in arrays] == [[1, 2], ["one", "two"], [[1], [2]]]

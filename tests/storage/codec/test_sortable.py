@@ -36,8 +36,8 @@ def test_numbers_sort_as_the_values(case: tuple[t.DataType, list[Any]]) -> None:
 
     rows = list(zip(*[part.tolist() for part in numbers], strict=True))
     expected = [sort_value(data_type, value) for value in array.to_pylist()]
-    places = range(len(values))
-    assert sorted(places, key=rows.__getitem__) == sorted(places, key=expected.__getitem__)
+    indices = range(len(values))
+    assert sorted(indices, key=rows.__getitem__) == sorted(indices, key=expected.__getitem__)
     assert tuple(part.itemsize for part in numbers) == form.sizes
     again = form.values(numbers)
     assert again.type == array.type
@@ -46,12 +46,12 @@ def test_numbers_sort_as_the_values(case: tuple[t.DataType, list[Any]]) -> None:
 
 @pytest.mark.parametrize("data_type", [t.String(), t.Binary(), t.Array(t.Int()), t.Variant()])
 def test_other_types_have_no_such_form(data_type: t.DataType) -> None:
-    """Values that vary in width are no numbers."""
+    """Values of varying width have no form as numbers."""
     assert sortable(data_type) is None
 
 
 def test_a_boolean_is_zero_or_one() -> None:
-    """Another byte where a boolean belongs is damage."""
+    """Any other byte is reported as damage."""
     form = form_of(t.Boolean())
     numbers = form.numbers(array_of(t.Boolean(), [True]))
 

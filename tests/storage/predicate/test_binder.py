@@ -95,7 +95,7 @@ SCHEMA = TableSchema.build(
     ],
 )
 def test_what_is_not_exact_is_refused(text: str, reason: str) -> None:
-    """With the smallest part that is not taken, the whole text, and the reason."""
+    """With the smallest part that is refused, the whole text, and the reason."""
     with pytest.raises(UnsupportedExpressionError, match=reason) as raised:
         Predicate.parse(text, SCHEMA)
     assert isinstance(raised.value, UsageError)
@@ -121,7 +121,7 @@ def test_unknown_columns_are_named(text: str, reason: str) -> None:
 
 
 def test_names_match_whatever_their_case() -> None:
-    """Quoted or not; the table's spelling is what is asked of a batch."""
+    """Quoted or not; a batch is asked for the name as the table spells it."""
     assert Predicate.parse("I = 1 AND `ODD Name` = 2 AND ST.X = 3", SCHEMA).columns == (
         "i",
         "st",
@@ -130,13 +130,13 @@ def test_names_match_whatever_their_case() -> None:
 
 
 def test_an_unknown_time_zone_is_refused() -> None:
-    """Even where no time stands in the text."""
+    """Even if there is no time in the text."""
     with pytest.raises(OptionError, match="Mars/Base"):
         Predicate.parse("i = 1", SCHEMA, "Mars/Base")
 
 
 def test_thousands_of_values_are_taken() -> None:
-    """By IN, and by ORs of comparisons, alone or in rows."""
+    """In IN, and in ORs of comparisons, of single values or rows."""
     many = Predicate.parse(" OR ".join(f"i = {number}" for number in range(5000)), SCHEMA)
     rows = ", ".join(f"({number}, 'x')" for number in range(2000))
 

@@ -71,7 +71,7 @@ conditions = st.recursive(
 
 
 def truths(condition: Condition) -> Truths:
-    """What a condition is for each row, by its definition."""
+    """Return the value of a condition for each row, by its definition."""
     match condition:
         case Truth(value):
             return [value] * len(ROWS)
@@ -114,7 +114,7 @@ def _not(value: bool | None) -> bool | None:
 
 @given(condition=conditions)
 def test_a_condition_holds_where_it_is_true(condition: Condition) -> None:
-    """And its negation where it is false; neither where it is unknown."""
+    """Its negation holds where it is false; neither holds where it is unknown."""
     expected = truths(condition)
 
     assert condition.holds(BATCH).tolist() == [truth is True for truth in expected]
@@ -124,7 +124,7 @@ def test_a_condition_holds_where_it_is_true(condition: Condition) -> None:
 
 @given(condition=conditions)
 def test_a_condition_reads_the_columns_it_names(condition: Condition) -> None:
-    """No others need be in the batch."""
+    """The batch needs no other columns."""
     names = sorted(set(condition.columns()))
     fewer = BATCH.select(names) if names else BATCH.select(["s"])
 
@@ -142,7 +142,7 @@ def test_sets_of_one_column_become_one() -> None:
 
 
 def test_a_field_is_null_where_what_holds_it_is() -> None:
-    """In slices, too."""
+    """Also in a slice of an array."""
     inner = pa.StructArray.from_arrays(
         [pa.array([1, 2, 3, 4])], ["x"], mask=pa.array([False, True, False, False])
     )

@@ -1,4 +1,4 @@
-"""A condition travels as JSON, exactly; whatever else comes as one is refused."""
+"""A condition is read from its JSON exactly; any other JSON is refused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MATCHES = {"kind": "matches", "column": ["v"], "pattern": "a", "expected": True}
 
 @pytest.mark.parametrize("value", [MEMBER, COMPARISON, MATCHES])
 def test_the_forms_of_the_refusals_are_right(value: dict[str, Any]) -> None:
-    """What the next test breaks is read as it is here."""
+    """The JSON that the next test changes is valid."""
     assert Predicate.from_json(json.dumps(value), SCHEMA).json == json.dumps(
         value, separators=(",", ":")
     )
@@ -99,7 +99,7 @@ def test_the_forms_of_the_refusals_are_right(value: dict[str, Any]) -> None:
     ],
 )
 def test_what_is_not_a_condition_of_the_table_is_refused(value: object) -> None:
-    """An option comes from outside: nothing of Python's comes through, and nothing is believed."""
+    """The option may come from anywhere: it is checked, and no Python error gets through."""
     with pytest.raises(OptionError, match="'where'"):
         Predicate.from_json(json.dumps(value), SCHEMA)
 
@@ -122,6 +122,6 @@ def test_a_condition_nested_deep_is_refused() -> None:
 
 
 def test_all_of_several_predicates_hold() -> None:
-    """The user's condition and the bound one of a read: sets of one column are one set."""
+    """The user's condition and the bound one of a read; the sets of one column are one set."""
     both = Predicate.all_of([Predicate.parse("k > 1", SCHEMA), Predicate.parse("k < 3", SCHEMA)])
     assert both == Predicate.parse("k > 1 AND k < 3", SCHEMA)

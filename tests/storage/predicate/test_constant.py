@@ -42,9 +42,9 @@ DAY = 86_400_000_000
 )
 def test_a_number_has_the_type_of_its_spelling(text: str, value: Any, data_type: str) -> None:
     """Integers the narrowest that holds them, points make decimals, exponents doubles."""
-    found = number_constant(text)
+    constant = number_constant(text)
 
-    assert (found.value, str(found.type)) == (value, data_type)
+    assert (constant.value, str(constant.type)) == (value, data_type)
 
 
 @pytest.mark.parametrize("text", ["1" * 39, "0." + "1" * 39, "1e400", "-1e999"])
@@ -120,13 +120,13 @@ def test_a_cast_gives_spark_s_value(
 def test_a_cast_that_fails_or_rounds_is_refused(
     value: Any, source: t.DataType, target: t.DataType
 ) -> None:
-    """And so are spellings of times that only Spark knows."""
+    """So are spellings of times that only Spark reads."""
     with pytest.raises(UnsupportedExpressionError):
         cast(Constant(value, source), target, UTC)
 
 
 def test_days_of_a_region_are_refused() -> None:
-    """A day may begin at another hour than midnight; a timestamp can be written instead."""
+    """A day in a region may begin at another hour than midnight; write a timestamp instead."""
     with pytest.raises(UnsupportedExpressionError):
         cast(Constant(1, t.Date()), t.Timestamp(), zone_of("Europe/Rome"))
 
@@ -172,13 +172,13 @@ def test_a_column_compares_with_constants_of_its_family(
 def test_a_constant_of_another_family_is_refused(
     value: Any, source: t.DataType, column: t.DataType, advice: str
 ) -> None:
-    """With how to write it."""
+    """With advice how to write it."""
     with pytest.raises(UnsupportedExpressionError, match=advice):
         fit_to_column([Constant(value, source)], column, UTC)
 
 
 @given(number=st.floats(allow_nan=False, width=32, min_value=-(2.0**100), max_value=2.0**100))
 def test_a_float_is_the_nearest_to_itself(number: float) -> None:
-    """And to a number that differs from it by very little."""
+    """And the nearest to a number that differs from it very little."""
     assert nearest_float(Fraction(number)) == number
     assert nearest_float(Fraction(number) + Fraction(1, 10**60)) == number

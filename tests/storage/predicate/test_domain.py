@@ -26,7 +26,7 @@ ASCENDING: list[tuple[t.DataType, list[Any]]] = [
     (t.TinyInt(), [-128, -1, 0, 127]),
     (t.Int(), [-(2**31), -1, 0, 2**31 - 1]),
     (t.BigInt(), [-(2**63), -1, 0, 2**63 - 1]),
-    (t.Float(), [float(np.float32(one)) for one in FLOATS]),
+    (t.Float(), [float(np.float32(number)) for number in FLOATS]),
     (t.Double(), FLOATS),
     (t.Decimal(5, 2), [Decimal("-999.99"), Decimal("0.00"), Decimal("0.01"), Decimal("999.99")]),
     (t.Decimal(38, 0), [Decimal(-(10**38) + 1), Decimal(-1), Decimal(0), Decimal(10**38 - 1)]),
@@ -41,12 +41,12 @@ ASCENDING: list[tuple[t.DataType, list[Any]]] = [
 
 
 def stored(data_type: t.DataType, values: list[Any]) -> pa.Array:
-    """The values in Arrow, NULL first."""
+    """Return the values in Arrow, after a NULL."""
     return pa.array([None, *values], arrow_type(data_type))
 
 
 def constants(data_type: t.DataType, values: list[Any]) -> list[Any]:
-    """The values as a constant of a condition holds them."""
+    """Return the values as a constant of a condition holds them."""
     array = stored(data_type, values).drop_null()
     if isinstance(data_type, t.Date):
         array = array.cast(pa.int32())
@@ -56,58 +56,58 @@ def constants(data_type: t.DataType, values: list[Any]) -> list[Any]:
 
 
 def ordinals(data_type: t.DataType, values: list[Any]) -> list[Any]:
-    """The ordinals of values that a key's codec takes."""
+    """Return the ordinals of values that a key's codec takes."""
     domain = domain_of(data_type)
     assert domain is not None
     return [domain.ordinal(value) for value in constants(data_type, values)]
 
 
-@pytest.mark.parametrize(("data_type", "values"), ASCENDING, ids=lambda one: str(one)[:20])
+@pytest.mark.parametrize(("data_type", "values"), ASCENDING, ids=lambda ordinal: str(ordinal)[:20])
 def test_ordinals_ascend_and_lead_back(data_type: t.DataType, values: list[Any]) -> None:
-    """Within the domain's ends; a value comes back as a key takes it."""
+    """Within the ends of the domain; an ordinal's value is one that a key takes."""
     domain = domain_of(data_type)
     assert domain is not None
-    found = ordinals(data_type, values)
+    answers = ordinals(data_type, values)
 
-    assert found == sorted(set(found))
-    assert domain.least <= found[0]
-    assert domain.most is None or found[-1] <= domain.most
-    assert list(map(repr, map(domain.value, found))) == [
+    assert answers == sorted(set(answers))
+    assert domain.least <= answers[0]
+    assert domain.most is None or answers[-1] <= domain.most
+    assert list(map(repr, map(domain.value, answers))) == [
         repr(value if value != 0 or not isinstance(value, float) else 0.0) for value in values
     ]
 
 
-@pytest.mark.parametrize(("data_type", "values"), ASCENDING, ids=lambda one: str(one)[:20])
+@pytest.mark.parametrize(("data_type", "values"), ASCENDING, ids=lambda ordinal: str(ordinal)[:20])
 @pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">="])
 def test_a_batch_is_compared_as_its_ordinals(
     data_type: t.DataType, values: list[Any], operator: str
 ) -> None:
-    """With each of the values, in every way, slices included."""
+    """With each of the values, by every operator, also in slices."""
     domain = domain_of(data_type)
     assert domain is not None
     keys = ordinals(data_type, values)
     array = stored(data_type, values)
     for value, key in zip(constants(data_type, values), keys, strict=True):
         chosen = domain.set_where(operator, value)
-        expected = [_compare(one, operator, key) for one in keys]
+        expected = [_compare(ordinal, operator, key) for ordinal in keys]
         assert domain.contains(array.slice(1), chosen).tolist() == expected
-        assert [chosen.holds(one) for one in keys] == expected
+        assert [chosen.holds(ordinal) for ordinal in keys] == expected
 
 
-def _compare(one: Any, operator: str, other: Any) -> bool:
-    found = {"=": one == other, "<": one < other, ">": one > other}
-    found |= {"<>": one != other, "<=": one <= other, ">=": one >= other}
-    return found[operator]
+def _compare(left: Any, operator: str, right: Any) -> bool:
+    answers = {"=": left == right, "<": left < right, ">": left > right}
+    answers |= {"<>": left != right, "<=": left <= right, ">=": left >= right}
+    return answers[operator]
 
 
 @given(chosen=st.lists(st.integers(-5, 5)), values=st.lists(st.integers(-6, 6)))
 def test_many_values_are_found_at_once(chosen: list[int], values: list[int]) -> None:
-    """However many ranges they form."""
+    """In any number of ranges."""
     domain = domain_of(t.Int())
     assert domain is not None
-    found = domain.contains(pa.array(values, pa.int32()), domain.set_of(list(chosen)))
+    answers = domain.contains(pa.array(values, pa.int32()), domain.set_of(list(chosen)))
 
-    assert found.tolist() == [value in chosen for value in values]
+    assert answers.tolist() == [value in chosen for value in values]
 
 
 def test_minus_zero_and_nans_are_one() -> None:
@@ -127,7 +127,7 @@ def test_what_has_no_order_has_no_domain() -> None:
 
 
 def test_values_python_cannot_hold_are_none() -> None:
-    """A day after the last year of Python's, a nanosecond."""
+    """A day after Python's last year, and a nanosecond."""
     for data_type, ordinal in ((t.Date(), 2**31 - 1), (t.Timestamp(), 2**62), (t.Time(), 1)):
         domain = domain_of(data_type)
         assert domain is not None
@@ -148,7 +148,7 @@ def test_values_python_cannot_hold_are_none() -> None:
 def test_a_constant_between_two_values_equals_none(
     data_type: t.DataType, constant: Any, below: Any
 ) -> None:
-    """It is above the one and below the next, whichever way it is compared."""
+    """It is above the value below it and below the next, by every operator."""
     domain = domain_of(data_type)
     assert domain is not None
     last = domain.ordinal(below)

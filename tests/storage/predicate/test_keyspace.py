@@ -16,7 +16,7 @@ SCHEMA = TableSchema.build(
 
 
 def ranges(text: str) -> tuple[KeyRange, ...] | None:
-    """The ranges of a condition."""
+    """Return the ranges of a condition."""
     return Predicate.parse(text, SCHEMA).ranges()
 
 
@@ -52,11 +52,11 @@ def ranges(text: str) -> tuple[KeyRange, ...] | None:
     ],
 )
 def test_a_condition_on_the_key_is_ranges(text: str, expected: list[KeyRange]) -> None:
-    """Equality, IN, composite ORs, prefixes, bounds, and what cannot be."""
-    found = ranges(text)
+    """Equality, IN, composite ORs, prefixes, bounds, and contradictions."""
+    key_ranges = ranges(text)
 
-    assert found is not None
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert key_ranges is not None
+    assert sorted(key_ranges, key=repr) == sorted(expected, key=repr)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_condition_on_the_key_is_ranges(text: str, expected: list[KeyRange]) -
      "a < 2147483648", "(a = 1) IS NULL", "b LIKE '%x'"],
 )  # fmt: skip
 def test_a_condition_that_does_not_bound_the_key_is_none(text: str) -> None:
-    """The first key column has to be bounded, or the distribution key known."""
+    """Ranges need a bound of the first key column, or a known distribution key."""
     assert ranges(text) is None
 
 
@@ -83,8 +83,8 @@ def test_there_are_never_more_ranges_than_the_bound() -> None:
 
 
 def test_a_known_distribution_key_after_an_unknown_column_is_reported() -> None:
-    """The range bounds nothing, yet its rows lie in one vnode."""
+    """The range has no bounds, but its rows are in one vnode."""
     schema = TableSchema.build(parse_columns("a INT, b INT"), ["a", "b"], ["b"])
 
-    found = Predicate.parse("b = 3", schema).ranges()
-    assert found == (KeyRange(distribution=(3,)),)
+    key_ranges = Predicate.parse("b = 3", schema).ranges()
+    assert key_ranges == (KeyRange(distribution=(3,)),)

@@ -15,7 +15,7 @@ texts = st.text(st.sampled_from("ab%_\n.é😀\\"), max_size=6)
 
 
 def matches(pattern: str, text: str) -> bool:
-    """The definition, for patterns without escapes."""
+    """Return whether a text matches, by definition, for patterns without escapes."""
     if not pattern:
         return not text
     if pattern[0] == "%":
@@ -25,17 +25,17 @@ def matches(pattern: str, text: str) -> bool:
 
 @given(pattern=st.text(st.sampled_from("ab%_\n.é😀"), max_size=5), text=texts)
 def test_a_pattern_matches_by_its_definition(pattern: str, text: str) -> None:
-    """Any text for ``%``, one character for ``_``, and nothing else is special."""
-    found = pc.match_substring_regex(pa.array([text]), parse_pattern(pattern).regex)[0].as_py()
+    """``%`` is any text, ``_`` one character, and any other character is itself."""
+    is_match = pc.match_substring_regex(pa.array([text]), parse_pattern(pattern).regex)[0].as_py()
 
-    assert found == matches(pattern, text)
-    assert not found or text.startswith(parse_pattern(pattern).prefix)
+    assert is_match == matches(pattern, text)
+    assert not is_match or text.startswith(parse_pattern(pattern).prefix)
 
 
 @given(text=texts)
 def test_an_escaped_text_is_that_text(text: str) -> None:
-    """Whatever stands in it."""
-    escaped = "".join(f"/{one}" if one in "%_/" else one for one in text)
+    """Whatever characters it has."""
+    escaped = "".join(f"/{character}" if character in "%_/" else character for character in text)
     pattern = parse_pattern(escaped, "/")
 
     assert pattern.is_text
@@ -44,7 +44,7 @@ def test_an_escaped_text_is_that_text(text: str) -> None:
 
 
 def test_prefixes_are_known() -> None:
-    """What begins with a text, and nothing more, is a range of texts."""
+    """A pattern of a text and a final ``%`` is a range of texts."""
     assert parse_pattern("ab%").is_prefix
     assert parse_pattern("%").is_prefix
     assert parse_pattern("ab%%").is_prefix
@@ -60,8 +60,8 @@ def test_an_escape_before_anything_else_is_refused(pattern: str) -> None:
 
 
 @given(prefix=st.text(max_size=3), text=st.text(max_size=4))
-def test_what_begins_with_a_prefix_lies_below_its_successor(prefix: str, text: str) -> None:
-    """By its bytes; and nothing else lies between."""
+def test_texts_with_a_prefix_are_below_its_successor(prefix: str, text: str) -> None:
+    """In the order of bytes; and no other text is between the two."""
     stop = next_prefix(prefix)
     inside = prefix.encode() <= text.encode() and (stop is None or text.encode() < stop.encode())
 

@@ -1,4 +1,4 @@
-"""A predicate travels, and needs no parser where it arrives."""
+"""A predicate is sent to other processes, which need no parser."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ sys.stdout.buffer.write(pickle.dumps((mask, "sqlglot" in sys.modules)))
 
 
 def test_a_mask_says_true_or_false() -> None:
-    """What is unknown is false; never NULL."""
+    """An unknown condition is false, never NULL."""
     assert Predicate.parse("v < 'b'", SCHEMA).mask(BATCH).to_pylist() == [True, False, False]
     assert Predicate.parse("NOT v < 'b'", SCHEMA).mask(BATCH).to_pylist() == [False, False, True]
     assert Predicate.parse("NULL", SCHEMA).mask(BATCH).to_pylist() == [False] * 3
     assert Predicate.parse("TRUE", SCHEMA).mask(BATCH.slice(0, 0)).to_pylist() == []
 
 
-def test_columns_are_those_looked_at() -> None:
-    """In the table's order, each once; there may be none."""
+def test_columns_are_those_that_are_read() -> None:
+    """In the table's order, each once; a condition may read none."""
     assert Predicate.parse("w > 1 AND k = 1 OR w < 0", SCHEMA).columns == ("k", "w")
     assert Predicate.parse("1 = 1", SCHEMA).columns == ()
 
 
 def test_a_predicate_is_evaluated_elsewhere_without_the_parser() -> None:
-    """A task gets what was parsed on the driver."""
+    """A task gets the condition that was parsed on the driver."""
     predicate = Predicate.parse("k IN (1, 3) AND (v LIKE 'a%' OR w IS NULL)", SCHEMA)
     done = subprocess.run(
         [sys.executable, "-c", _TASK],

@@ -1,4 +1,4 @@
-"""Laws of blocks: runs of entries, named by where they stand."""
+"""Laws of blocks: runs of entries, given by their positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relstate.storage.segment.block import Block
 from support.segments import Pair, pairs_of
 
 _PAIRS = st.dictionaries(st.binary(max_size=4), st.binary(max_size=4), max_size=9).map(
-    lambda found: sorted(found.items())
+    lambda pairs: sorted(pairs.items())
 )
 _PLACES = st.integers(0, 9)
 
@@ -24,13 +24,15 @@ def pairs_in(block: Block) -> list[Pair]:
 
 
 @given(_PAIRS, _PLACES, _PLACES)
-def test_a_block_and_its_slices_hold_their_entries(pairs: list[Pair], one: int, two: int) -> None:
-    """Keys and values come out as they went in; a slice is a slice."""
+def test_a_block_and_its_slices_hold_their_entries(
+    pairs: list[Pair], start: int, stop: int
+) -> None:
+    """Keys and values are those of the pairs; a slice has the pairs of its range."""
     block = Block.of_pairs(pairs)
 
     assert pairs_in(block) == pairs
     assert [block.key(at) for at in range(-len(block), len(block))] == [key for key, _ in pairs] * 2
-    assert pairs_in(block.slice(one, two)) == pairs[one:two]
+    assert pairs_in(block.slice(start, stop)) == pairs[start:stop]
 
 
 @given(_PAIRS, st.binary(max_size=4), st.binary(max_size=4))
@@ -49,7 +51,7 @@ def test_entries_are_found_by_their_keys(pairs: list[Pair], low: bytes, high: by
 def test_blocks_follow_each_other_whatever_buffers_they_live_in(
     first: list[Pair], second: list[Pair]
 ) -> None:
-    """Of one buffer, of two, or with only the values in one: the entries are the same."""
+    """Blocks over one buffer, over two, or with a common buffer of values give the same entries."""
     pairs = first + second
     both, cut = Block.of_pairs(pairs), len(first)
     other_keys = Block.over(
@@ -71,7 +73,7 @@ def test_blocks_follow_each_other_whatever_buffers_they_live_in(
     assert both.slice(0, cut).followed_by(shared).values is both.values
 
 
-def test_an_entry_may_stand_anywhere() -> None:
+def test_an_entry_may_be_anywhere() -> None:
     """Positions need not ascend, and values may be shared."""
     buffer = np.frombuffer(b"xyab", np.uint8)
     block = Block(

@@ -32,7 +32,7 @@ def test_a_full_key_is_its_parts_one_after_another(
 def test_the_prefixes_of_a_vnode_and_of_the_next_enclose_its_keys(
     table_id: int, vnode: int, primary_key: bytes
 ) -> None:
-    """A vnode's keys lie between its prefix and the next vnode's, the last one's below the end."""
+    """A vnode's keys are between its prefix and that of the next vnode, also for the last one."""
     key = compose(
         table_id, np.array([vnode], np.uint16), pa.array([primary_key], pa.large_binary())
     )
@@ -41,11 +41,11 @@ def test_the_prefixes_of_a_vnode_and_of_the_next_enclose_its_keys(
 
 
 @given(st.binary(max_size=6), st.binary(max_size=6))
-def test_the_successor_of_a_prefix_is_the_least_bytes_above_it(prefix: bytes, other: bytes) -> None:
-    """What begins with the prefix is below its successor, all else that is above is not."""
+def test_the_successor_of_a_prefix_is_the_least_bytes_above_it(prefix: bytes, key: bytes) -> None:
+    """Bytes with the prefix are below the successor; other bytes above the prefix are not."""
     above = successor(prefix)
 
     if above is None:
         assert not prefix.strip(b"\xff")
-    elif other >= prefix:
-        assert (other < above) == other.startswith(prefix)
+    elif key >= prefix:
+        assert (key < above) == key.startswith(prefix)

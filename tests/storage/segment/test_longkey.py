@@ -31,7 +31,7 @@ def packed(keys: list[bytes], values: list[bytes]) -> tuple[list[bytes], list[by
 
 def values_for(keys: list[bytes]) -> list[bytes]:
     """Return a different value for every key, some empty, some large."""
-    return [bytes([place]) * (place * 777 % 5000) for place, _ in enumerate(keys)]
+    return [bytes([index]) * (index * 777 % 5000) for index, _ in enumerate(keys)]
 
 
 @given(_KEYS)
@@ -59,42 +59,44 @@ def test_unpack_gives_back_every_row_in_order(keys: set[bytes]) -> None:
 
 
 @given(_KEYS)
-def test_row_counts_tell_how_many_rows_unpack_makes_of_each_entry(keys: set[bytes]) -> None:
-    """Nothing is told where every entry is a row."""
+def test_row_counts_are_the_rows_that_unpack_makes_of_each_entry(keys: set[bytes]) -> None:
+    """There are none where every entry is a row."""
     rows = sorted(keys)
     entries = list(zip(*packed(rows, values_for(rows)), strict=True))
 
     counts = longkey.row_counts(Block.of_pairs(entries))
 
-    each = [len(longkey.unpack(Block.of_pairs([entry]))) for entry in entries]
-    assert each == ([1] * len(entries) if counts is None else counts.tolist())
+    sizes = [len(longkey.unpack(Block.of_pairs([entry]))) for entry in entries]
+    assert sizes == ([1] * len(entries) if counts is None else counts.tolist())
     assert (counts is None) == (not any(map(longkey.is_long, rows)))
 
 
 @given(_KEYS)
-def test_rows_beneath_a_prefix_are_in_entries_beneath_its_prefix(keys: set[bytes]) -> None:
-    """It is told where it had to be cut off, so that there may be others beneath it."""
-    beneath = [
+def test_rows_with_a_prefix_are_in_entries_with_its_prefix(keys: set[bytes]) -> None:
+    """A flag is set where the prefix was cut off, so that its entries may have other rows too."""
+    pairs = [
         (key[:length], key)
         for key in sorted(keys)
         for length in (7, 400, 510, 511, 512, 513, 600)
         if length <= len(key)
     ]
-    prefixes = [prefix for prefix, _ in beneath]
+    prefixes = [prefix for prefix, _ in pairs]
 
     asked, is_cut = longkey.entry_prefixes(pa.array(prefixes, pa.large_binary()))
 
-    for (prefix, key), found in zip(beneath, asked.to_pylist(), strict=True):
+    for (prefix, key), entry_prefix in zip(pairs, asked.to_pylist(), strict=True):
         entry = longkey.group_key(key) if longkey.is_long(key) else key
-        assert prefix.startswith(found)
-        assert entry.startswith(found)
+        assert prefix.startswith(entry_prefix)
+        assert entry.startswith(entry_prefix)
     lengths = map(len, asked.to_pylist())
-    assert [len(one) > size for one, size in zip(prefixes, lengths, strict=True)] == is_cut.tolist()
+    assert [
+        len(row_prefix) > size for row_prefix, size in zip(prefixes, lengths, strict=True)
+    ] == is_cut.tolist()
 
 
 @given(_KEYS)
 def test_find_sees_the_rows_of_a_group_and_no_others(keys: set[bytes]) -> None:
-    """A point lookup in a group finds each of its rows and nothing that is not there."""
+    """A point lookup in a group finds each of its rows, and nothing for other keys."""
     rows = sorted(keys)
     values = values_for(rows)
     entries = dict(zip(*packed(rows, values), strict=True))
@@ -110,7 +112,7 @@ def test_find_sees_the_rows_of_a_group_and_no_others(keys: set[bytes]) -> None:
 
 
 def test_a_damaged_group_is_an_error() -> None:
-    """A count or an end that does not fit the value is told, not followed."""
+    """A count or an end that does not fit the value is an error, and is not followed."""
     key = _PREFIX + b"a" * 600
     (group_key,), (group,) = packed([key], [b"value"])
 

@@ -42,13 +42,13 @@ _BOUNDS = st.none() | st.integers(0, 11_000).map(lambda number: b"%05d" % number
 def test_blocks_hold_just_the_entries_within_bounds(
     contents: NDArray[np.uint8], low: bytes | None, high: bytes | None, leaves: int, last: bool
 ) -> None:
-    """Whatever the bounds, block size and direction; none is empty, none of too many pages."""
+    """For any bounds, block size and direction; no block is empty or has too many pages."""
     pages = Pages(contents)
 
     blocks = pairs_of(pages.blocks(low, high, leaves, descending=last))
 
-    found = [pair for block in (blocks[::-1] if last else blocks) for pair in block]
-    assert found == [
+    pairs = [pair for block in (blocks[::-1] if last else blocks) for pair in block]
+    assert pairs == [
         pair for pair in _PAIRS if (low or b"") <= pair[0] and (high is None or pair[0] < high)
     ]
     assert all(blocks)
@@ -56,9 +56,9 @@ def test_blocks_hold_just_the_entries_within_bounds(
 
 
 @given(st.integers(0, len(_PAIRS) - 1), st.binary(max_size=3))
-def test_single_entries_are_found(contents: NDArray[np.uint8], place: int, more: bytes) -> None:
-    """Every key finds its value, and no key finds another's."""
-    pages, (key, value) = Pages(contents), _PAIRS[place]
+def test_single_entries_are_found(contents: NDArray[np.uint8], index: int, more: bytes) -> None:
+    """Every key has its own value, and an absent key has none."""
+    pages, (key, value) = Pages(contents), _PAIRS[index]
 
     assert pages.find(key) == value
     assert pages.find(key + more) == dict(_PAIRS).get(key + more)
@@ -66,7 +66,7 @@ def test_single_entries_are_found(contents: NDArray[np.uint8], place: int, more:
 
 
 def test_a_file_without_entries_has_no_blocks(tmp_path: Path) -> None:
-    """Nothing is found in it, and nothing fails."""
+    """Searches in it find nothing, without an error."""
     environment = folder_for_segments(tmp_path)
     pages = Pages(environment.map(segment_path(write_pairs(environment, []).name)))
 
@@ -83,21 +83,19 @@ def test_buffers_are_views_of_the_file(contents: NDArray[np.uint8]) -> None:
     assert block.values is contents
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize("field", [16, 20])
-def test_another_format_is_not_believed(
-    contents: NDArray[np.uint8], place: int, field: int
-) -> None:
-    """A wrong magic number or data version on either meta page means another reader."""
-    other = contents.copy()
-    other[place * 4096 + field] ^= 1
+def test_another_format_is_refused(contents: NDArray[np.uint8], index: int, field: int) -> None:
+    """A wrong magic number or data version on either meta page is a LayoutError."""
+    changed = contents.copy()
+    changed[index * 4096 + field] ^= 1
 
     with pytest.raises(LayoutError, match=r"not LMDB 0\.9"):
-        Pages(other)
+        Pages(changed)
 
 
-@pytest.mark.parametrize("kept", [0, 100, 4096, 3 * 4096])
-def test_a_truncated_file_is_an_error(contents: NDArray[np.uint8], kept: int) -> None:
-    """Page numbers are held against the end of the file before they are followed."""
+@pytest.mark.parametrize("size", [0, 100, 4096, 3 * 4096])
+def test_a_truncated_file_is_an_error(contents: NDArray[np.uint8], size: int) -> None:
+    """Page numbers are compared with the end of the file before they are followed."""
     with pytest.raises((ValueError, IndexError)):
-        list(Pages(contents[:kept]).blocks(None, None, 100))
+        list(Pages(contents[:size]).blocks(None, None, 100))

@@ -1,4 +1,4 @@
-"""Laws of the registry: which segments a process has open, and when it believes them."""
+"""Laws of the registry: which segments a process has open, and when it verifies them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def environment(tmp_path: Path) -> Environment:
 
 @pytest.fixture
 def records(environment: Environment) -> Iterator[SegmentRecord]:
-    """New segments without end, each with an entry of its own."""
+    """Yield any number of new segments, each with another entry."""
     return (
         write_pairs(environment, [(b"key", b"value %03d" % number)], name=f"s{number}")
         for number in itertools.count()
@@ -34,7 +34,7 @@ def records(environment: Environment) -> Iterator[SegmentRecord]:
 
 
 def path_of(environment: Environment, record: SegmentRecord) -> Path:
-    """Return where a segment lies."""
+    """Return the path of a segment."""
     return Path(environment.local_path(segment_path(record.name)))
 
 
@@ -47,7 +47,7 @@ def flip(environment: Environment, record: SegmentRecord) -> None:
 
 
 def test_a_file_is_open_once(environment: Environment, records: Iterator[SegmentRecord]) -> None:
-    """Whoever opens it again gets the same."""
+    """The second opening returns the same object."""
     registry, record = SegmentRegistry(capacity=4), next(records)
 
     assert registry.open(environment, record) is registry.open(environment, record, "size")
@@ -60,19 +60,19 @@ def test_a_file_of_another_size_is_never_opened(
     """Reading beyond the end of a truncated map would kill the process."""
     registry, record = SegmentRegistry(capacity=4), next(records)
     contents = path_of(environment, record).read_bytes()
-    for other in (contents[:-1], contents + b"\0", b""):
-        path_of(environment, record).write_bytes(other)
+    for changed in (contents[:-1], contents + b"\0", b""):
+        path_of(environment, record).write_bytes(changed)
         with pytest.raises(
-            CorruptionError, match=f"{record.name}.*{len(other)} bytes.*{record.size}"
+            CorruptionError, match=f"{record.name}.*{len(changed)} bytes.*{record.size}"
         ):
             registry.open(environment, record, verify)
 
 
 @pytest.mark.parametrize("verify", ["hash", "size"])
-def test_a_file_that_is_gone_is_told(
+def test_a_missing_file_is_an_error(
     environment: Environment, records: Iterator[SegmentRecord], verify: str
 ) -> None:
-    """The error names it."""
+    """The error names the file."""
     record = next(records)
     path_of(environment, record).unlink()
 
@@ -83,7 +83,7 @@ def test_a_file_that_is_gone_is_told(
 def test_a_changed_file_is_found_before_it_is_read(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
-    """By its hash, also where somebody who trusts the disk reads it already; he may go on."""
+    """By its hash, also if a reader that verifies sizes only has it open; that reader goes on."""
     registry, record = SegmentRegistry(capacity=4), next(records)
     flip(environment, record)
 
@@ -98,7 +98,7 @@ def test_a_changed_file_is_found_before_it_is_read(
 def test_the_hash_of_an_unchanged_file_is_verified_once(
     environment: Environment, records: Iterator[SegmentRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often it is opened; again once its inode, size or times are others."""
+    """However often it is opened; again after a change of its inode, size or times."""
     registry, record = SegmentRegistry(capacity=0), next(records)
     identity = environment.identity(segment_path(record.name))
     registry.open(environment, record)
@@ -119,11 +119,11 @@ def test_the_hash_of_an_unchanged_file_is_verified_once(
 def test_only_the_latest_files_are_kept_for_later(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
-    """What nobody holds and has not been asked for lately closes; what is held stays."""
+    """Unused files close, the least recently used first; files in use stay open."""
     registry = SegmentRegistry(capacity=2)
-    held, *others = (registry.open(environment, next(records)) for _ in range(2))
+    held, *unused = (registry.open(environment, next(records)) for _ in range(2))
     names = [segment_path(f"s{number}") for number in range(4)]
-    del others
+    del unused
     for _ in range(2):
         registry.open(environment, next(records))
     gc.collect()
@@ -133,8 +133,8 @@ def test_only_the_latest_files_are_kept_for_later(
     assert held.getter()(b"key") == b"value 000"
 
 
-def test_a_store_lets_go_of_its_own_files_only(tmp_path: Path) -> None:
-    """Folders whose names begin alike are two folders."""
+def test_a_store_releases_its_own_files_only(tmp_path: Path) -> None:
+    """A folder whose name begins with the store's name is another folder."""
     registry = SegmentRegistry(capacity=4)
     environments = [folder_for_segments(tmp_path / name) for name in ("store", "store2")]
     for environment in environments:
@@ -150,7 +150,7 @@ def test_a_store_lets_go_of_its_own_files_only(tmp_path: Path) -> None:
 def test_more_files_than_descriptors_can_be_read(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
-    """Those LMDB has no descriptor left for answer all the same."""
+    """Files for which LMDB has no descriptor left are read by their pages."""
     registry = SegmentRegistry(capacity=3)
     files = [registry.open(environment, next(records)) for _ in range(8)]
     getters = [file.getter() for file in files]
@@ -158,22 +158,22 @@ def test_more_files_than_descriptors_can_be_read(
     assert [get(b"key") for get in getters] == [b"value %03d" % number for number in range(8)]
 
 
-def test_threads_that_open_and_let_go_never_meet_a_closed_file(
+def test_threads_that_open_and_release_never_read_a_closed_file(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
     """With room for one file, three threads over four files open and close all the time."""
-    registry, some = SegmentRegistry(capacity=1), [next(records) for _ in range(4)]
+    registry, four_records = SegmentRegistry(capacity=1), [next(records) for _ in range(4)]
     wrong: list[object] = []
 
     def read() -> None:
-        for number, record in itertools.islice(itertools.cycle(enumerate(some)), 400):
-            found: object
+        for number, record in itertools.islice(itertools.cycle(enumerate(four_records)), 400):
+            value: object
             try:
-                found = registry.open(environment, record).getter()(b"key")
+                value = registry.open(environment, record).getter()(b"key")
             except Exception as error:
-                found = error
-            if found != b"value %03d" % number:
-                wrong.append(found)
+                value = error
+            if value != b"value %03d" % number:
+                wrong.append(value)
 
     threads = [threading.Thread(target=read) for _ in range(3)]
     for thread in threads:
@@ -187,7 +187,7 @@ def test_threads_that_open_and_let_go_never_meet_a_closed_file(
 def test_locks_that_were_held_at_a_fork_are_renewed(
     environment: Environment, records: Iterator[SegmentRecord]
 ) -> None:
-    """Nobody in the child would ever release them."""
+    """No thread of the child would ever release them."""
     registry, record = SegmentRegistry(capacity=4), next(records)
     file = registry.open(environment, record)
     registry._lock.acquire()

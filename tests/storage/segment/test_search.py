@@ -1,4 +1,4 @@
-"""Laws of looking for many prefixes at once: what a look at every key would find."""
+"""Laws of the search for many prefixes at once: it finds what a look at every key finds."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _pages(path: Path, pairs: list[Pair]) -> Pages:
 
 
 def _key(draw: random.Random) -> bytes:
-    """Return a random key; by its end, which stands nowhere else, none is the begin of another."""
+    """Return a random key; its last byte is nowhere else, so that no key is a prefix of another."""
     letters = draw.choices(b"ab\0", k=draw.choice([0, 1, 2, 3, 5, 9, 30]))
     return bytes(letters) + b"k" * draw.choice([0, 0, 1, 300, 470]) + b"\xff"
 
 
-def _found(found: PrefixMatches) -> list[tuple[int, Pair]]:
-    return list(zip(found.owners.tolist(), pairs_of([found.entries])[0], strict=True))
+def _pairs(matches: PrefixMatches) -> list[tuple[int, Pair]]:
+    return list(zip(matches.owners.tolist(), pairs_of([matches.entries])[0], strict=True))
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 40, 400, 3000])
 @pytest.mark.parametrize("seed", range(examples(10)))
-def test_what_lies_beneath_prefixes_is_found(tmp_path: Path, size: int, seed: int) -> None:
-    """All of it, or the first entries, and whether there are more; in files of any depth."""
+def test_the_entries_with_prefixes_are_found(tmp_path: Path, size: int, seed: int) -> None:
+    """All of them, or the first ones and whether there are more, in files of any depth."""
     draw = random.Random(f"{size} {seed}")
     pairs = sorted({_key(draw): b"v" * draw.choice(_SIZES) for _ in range(size)}.items())
     pages = _pages(tmp_path, pairs)
@@ -47,27 +47,27 @@ def test_what_lies_beneath_prefixes_is_found(tmp_path: Path, size: int, seed: in
         key[: draw.randint(1, len(key))] for key, _ in draw.sample(pairs, min(60, len(pairs)))
     }
     prefixes = sorted(drawn - {b""})
-    beneath = [[pair for pair in pairs if pair[0].startswith(one)] for one in prefixes]
+    expected = [[pair for pair in pairs if pair[0].startswith(prefix)] for prefix in prefixes]
     asked = pa.array(prefixes, pa.large_binary())
 
-    found = find_prefixes(pages, asked)
-    assert _found(found) == [(at, pair) for at, some in enumerate(beneath) for pair in some]
-    assert not found.is_cut.any()
+    matches = find_prefixes(pages, asked)
+    assert _pairs(matches) == [(at, pair) for at, group in enumerate(expected) for pair in group]
+    assert not matches.is_cut.any()
 
     most = np.array([draw.choice([1, 2, 3, 10, 100, 1 << 40]) for _ in prefixes], np.int64)
-    found = find_prefixes(pages, asked, most)
-    counts = np.bincount(found.owners, minlength=len(prefixes)).tolist()
-    heads = [some[:count] for some, count in zip(beneath, counts, strict=True)]
-    assert _found(found) == [(at, pair) for at, some in enumerate(heads) for pair in some]
-    for some, count, limit, is_cut in zip(beneath, counts, most, found.is_cut, strict=True):
-        assert min(len(some), 1) <= count <= limit
-        assert is_cut == (count < len(some))
+    matches = find_prefixes(pages, asked, most)
+    counts = np.bincount(matches.owners, minlength=len(prefixes)).tolist()
+    first_pairs = [group[:count] for group, count in zip(expected, counts, strict=True)]
+    assert _pairs(matches) == [(at, pair) for at, group in enumerate(first_pairs) for pair in group]
+    for group, count, limit, is_cut in zip(expected, counts, most, matches.is_cut, strict=True):
+        assert min(len(group), 1) <= count <= limit
+        assert is_cut == (count < len(group))
 
 
 def test_few_pages_are_read_for_the_first_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many there are beneath a prefix."""
+    """However many entries a prefix has."""
     pages = _pages(tmp_path, [(b"a%06d\xff" % number, b"v" * 100) for number in range(20_000)])
     assert len(pages.first_keys) > 300
     assert pages.first_keys[0] == b""
@@ -79,8 +79,10 @@ def test_few_pages_are_read_for_the_first_entries(
         return leaves(self, indices)
 
     monkeypatch.setattr(Pages, "leaves", counted)
-    found = find_prefixes(pages, pa.array([b"a"], pa.large_binary()), np.array([3]))
+    matches = find_prefixes(pages, pa.array([b"a"], pa.large_binary()), np.array([3]))
 
-    assert [pair[0] for _, pair in _found(found)] == [b"a%06d\xff" % number for number in range(3)]
-    assert found.is_cut.tolist() == [True]
+    assert [pair[0] for _, pair in _pairs(matches)] == [
+        b"a%06d\xff" % number for number in range(3)
+    ]
+    assert matches.is_cut.tolist() == [True]
     assert sum(read) < 10

@@ -64,13 +64,15 @@ def test_an_unknown_page_layout_is_read_by_cursor(
     descending: bool,
 ) -> None:
     """LMDB's own cursor gives what the pages give, within any bounds, from either end."""
-    found = []
+    results = []
     for file in both_ways:
         blocks = pairs_of(file.blocks(low, high, 5, descending=descending))
-        found.append([pair for block in (blocks[::-1] if descending else blocks) for pair in block])
+        results.append(
+            [pair for block in (blocks[::-1] if descending else blocks) for pair in block]
+        )
 
-    assert found[0] == found[1]
-    assert found[0] == [
+    assert results[0] == results[1]
+    assert results[0] == [
         pair for pair in _PAIRS if (low or b"") <= pair[0] and (high is None or pair[0] < high)
     ]
 
@@ -81,16 +83,16 @@ _ENDS = st.integers(0, 3100).map(lambda number: b"%04d" % number) | st.binary(
 
 
 @given(st.lists(st.tuples(_ENDS, _ENDS).map(sorted), min_size=1, max_size=20))
-def test_what_lies_between_keys(
+def test_entries_between_keys_are_known(
     both_ways: tuple[SegmentFile, SegmentFile], ranges: list[list[bytes]]
 ) -> None:
-    """A file tells of each range whether it has an entry in it; if it cannot, that it may."""
+    """The answer is whether a range has an entry; true for all where the layout is unknown."""
     lows, highs = (pa.array(ends, pa.large_binary()) for ends in zip(*ranges, strict=True))
     keys = [key for key, _ in _PAIRS]
     first = [bisect_left(keys, low) for low, _ in ranges]
     expected = [
-        place < len(keys) and (keys[place] <= high or keys[place].startswith(high))
-        for place, (_, high) in zip(first, ranges, strict=True)
+        index < len(keys) and (keys[index] <= high or keys[index].startswith(high))
+        for index, (_, high) in zip(first, ranges, strict=True)
     ]
     known, unknown = both_ways
 
@@ -100,7 +102,7 @@ def test_what_lies_between_keys(
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_blocks_of_a_cursor_are_bounded(tmp_path: Path, descending: bool) -> None:
-    """A layout that is not known does not put a whole segment into memory."""
+    """A file of unknown layout is not read into memory whole."""
     environment = folder_for_segments(tmp_path)
     pairs = [(b"%03d" % number, bytes(1 << 20)) for number in range(30)]
     file = open_file(environment, write_pairs(environment, pairs), is_known=False)
@@ -112,7 +114,7 @@ def test_blocks_of_a_cursor_are_bounded(tmp_path: Path, descending: bool) -> Non
 
 
 def test_a_cursor_reads_point_by_point_too(both_ways: tuple[SegmentFile, SegmentFile]) -> None:
-    """Where the layout is not known LMDB answers, descriptors or not."""
+    """Point reads of a file of unknown layout use LMDB, with or without a descriptor left."""
     _, unknown = both_ways
 
     assert unknown.getter()(b"0002") == dict(_PAIRS)[b"0002"]
@@ -128,10 +130,10 @@ def test_a_cursor_reads_point_by_point_too(both_ways: tuple[SegmentFile, Segment
     ids=["blocks", "get", "get_many"],
 )
 @pytest.mark.parametrize("start", [b"x" * 4096, bytes(16) + b"\xde\xc0\xef\xbe\x41\0\0\0"])
-def test_a_file_that_is_no_segment_is_told(
+def test_a_file_that_is_not_a_segment_is_an_error(
     tmp_path: Path, read: Callable[[SegmentFile], object], start: bytes
 ) -> None:
-    """Letters, or another version of LMDB's: whatever is asked of it, the file is named."""
+    """Text, or a file of another version of LMDB: every read raises an error with its name."""
     environment = folder_for_segments(tmp_path)
     record = write_pairs(environment, _PAIRS)
     path = Path(environment.local_path(segment_path(record.name)))
@@ -141,8 +143,8 @@ def test_a_file_that_is_no_segment_is_told(
         read(open_file(environment, record))
 
 
-def test_a_damaged_tree_is_told(tmp_path: Path) -> None:
-    """The file is named, and LMDB, which would die of it, never sees it."""
+def test_a_damaged_tree_is_an_error(tmp_path: Path) -> None:
+    """The error names the file, and LMDB, which would crash, does not open it."""
     environment = folder_for_segments(tmp_path)
     record = write_pairs(environment, _PAIRS)
     path = Path(environment.local_path(segment_path(record.name)))
@@ -156,8 +158,8 @@ def test_a_damaged_tree_is_told(tmp_path: Path) -> None:
         list(file.blocks(None, None, 8))
 
 
-def test_files_close_when_they_are_let_go(tmp_path: Path) -> None:
-    """No descriptor and no share of them stays behind; a map needs none."""
+def test_files_close_when_they_are_released(tmp_path: Path) -> None:
+    """Their descriptors and their share of them are free again."""
     environment = folder_for_segments(tmp_path)
     record = write_pairs(environment, _PAIRS)
     gc.collect()
@@ -178,7 +180,7 @@ def test_files_close_when_they_are_let_go(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_open_already_is_read_all_the_same(tmp_path: Path) -> None:
-    """LMDB opens a file once a process; under a second path its pages answer."""
+    """LMDB opens a file once per process; under a second path its pages are read."""
     environment = folder_for_segments(tmp_path)
     record = write_pairs(environment, _PAIRS)
     first, second = (open_file(environment, record) for _ in range(2))
@@ -189,7 +191,7 @@ def test_a_file_that_is_open_already_is_read_all_the_same(tmp_path: Path) -> Non
 
 
 def test_threads_read_one_file_side_by_side(tmp_path: Path) -> None:
-    """Each of them finds every entry, however their calls mix."""
+    """Each thread finds every entry, in any order of their calls."""
     environment = folder_for_segments(tmp_path)
     file = open_file(environment, write_pairs(environment, _PAIRS))
     wrong: list[object] = []
@@ -224,7 +226,7 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
 def test_a_segment_fits_its_map(
     tmp_path_factory: pytest.TempPathFactory, key_bytes: int, value_bytes: int
 ) -> None:
-    """However badly sizes of keys and values fill LMDB's pages, the map is large enough."""
+    """The map is large enough for any sizes of keys and values."""
     environment = folder_for_segments(tmp_path_factory.mktemp("map"))
     count = 6_000_000 // (key_bytes + value_bytes + 600)
     pairs = [(b"%014d" % number * 40, bytes(value_bytes)) for number in range(count)]
@@ -236,7 +238,7 @@ def test_a_segment_fits_its_map(
 
 @pytest.mark.parametrize("keys", [[b"b", b"a"], [b"a", b"a"]])
 def test_entries_that_do_not_ascend_are_not_dropped(tmp_path: Path, keys: Sequence[bytes]) -> None:
-    """LMDB would skip them without a word."""
+    """LMDB would skip them without an error."""
     environment = folder_for_segments(tmp_path)
 
     with pytest.raises(AssertionError, match="do not ascend"):

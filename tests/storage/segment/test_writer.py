@@ -1,4 +1,4 @@
-"""Laws of writers: rows become sorted segments of bounded size, or an error that stays."""
+"""Laws of writers: they write sorted segments of bounded size, or keep failing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def segments_of(store: Store) -> list[str]:
 
 
 def test_rows_exist_when_they_are_committed(filled: Store) -> None:
-    """Until then a segment is a file that nobody reads."""
+    """Until then no reader sees the segment."""
     segments = written(filled, "t", [(2, "b"), (1, "a")])
 
     assert len(segments) == 1
@@ -60,7 +60,7 @@ def test_the_last_row_of_a_key_wins(filled: Store) -> None:
 
 
 def test_a_delete_hides_what_came_before_it_only(filled: Store) -> None:
-    """In one batch as over many commits; of its row only the key is looked at."""
+    """In one batch and over many commits; of a deleted row only the key is used."""
     upsert(filled, "t", [(1, "old"), (2, "old")])
     writer = filled.write_target("t").open(filled.environment)
     rows = batch_of(filled, "t", [(1, None), (2, None), (2, "new"), (3, "new"), (3, None)])
@@ -98,7 +98,7 @@ def test_statistics_say_what_a_segment_holds(filled: Store) -> None:
     ("width", "is_one_batch"), [(20, True), (1000, True), (1400, False), (2100, True)]
 )
 def test_segments_are_cut(filled: Store, width: int, is_one_batch: bool) -> None:
-    """At 64 MiB, whether the rows come in one batch or in many; together they are all rows."""
+    """At 64 MiB, with the rows in one batch or in many; together they have all rows."""
     rows = (72 << 20) // (width + 37)
     batch = pa.record_batch({"k": np.arange(rows), "v": pa.array(["x" * width] * rows)})
     writer = filled.write_target("t").open(filled.environment)
@@ -119,7 +119,7 @@ def test_segments_are_cut(filled: Store, width: int, is_one_batch: bool) -> None
 
 
 def test_one_row_may_be_larger_than_a_segment(filled: Store) -> None:
-    """It has a segment of its own."""
+    """It gets a segment of its own."""
     segments = written(filled, "t", [(1, "a"), (2, "x" * (60 << 20)), (3, "c")])
 
     committed(filled, segments)
@@ -128,7 +128,7 @@ def test_one_row_may_be_larger_than_a_segment(filled: Store) -> None:
     assert [key for key, _ in contents(filled, "t")] == [1, 2, 3]
 
 
-def test_nothing_written_is_nothing_made(filled: Store) -> None:
+def test_a_writer_without_rows_makes_no_file(filled: Store) -> None:
     """A task without rows leaves no file."""
     writer = filled.write_target("t").open(filled.environment)
     writer.write(batch_of(filled, "t", []))
@@ -193,7 +193,7 @@ def test_a_writer_s_block_without_finish_leaves_no_segment(filled: Store) -> Non
 def test_rows_that_do_not_fit_leave_no_trace(
     filled: Store, batch: pa.RecordBatch, error: type[Exception]
 ) -> None:
-    """The batch is refused whole; what was written before it stands."""
+    """The batch is refused whole; the batches before it stay."""
     writer = filled.write_target("t").open(filled.environment)
     writer.write(batch_of(filled, "t", [(7, "before")]))
     with pytest.raises(error):
@@ -205,7 +205,7 @@ def test_rows_that_do_not_fit_leave_no_trace(
 
 
 def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
-    """At any step of writing a segment: it is told again, and no file of it is left over."""
+    """An error at any step of writing a segment is raised again, and leaves no file."""
     target: WriteTarget = filled.write_target("t")
     before = segments_of(filled)
     batch = batch_of(filled, "t", [(1, "a")])
@@ -238,7 +238,7 @@ def fails_to_finish(writer: TableWriter) -> bool:
 
 
 def test_what_a_task_writes_elsewhere_is_read_here(filled: Store, tmp_path: Path) -> None:
-    """A target needs nothing of the process that made it but the folder."""
+    """A write target works in another process, which has the folder only."""
     target = filled.write_target("t")
     writer = WriteTarget(target.path, target.definition, target.vnode_count, target.shards).open()
     writer.write(batch_of(filled, "t", [(1, "a")]))

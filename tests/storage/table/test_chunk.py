@@ -1,4 +1,4 @@
-"""Laws of chunks: rows and what is to be done with them."""
+"""Laws of chunks: rows, and an op for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS = pa.record_batch({"a": [1, 2, 3, 4], "b": ["w", "x", "y", "z"]})
 
 
 def test_the_codes_are_risingwaves() -> None:
-    """Other programs write these numbers."""
+    """Other programs write these numbers, so they never change."""
     assert {op.name: op.value for op in Op} == {
         "INSERT": 1,
         "DELETE": 2,
@@ -35,8 +35,8 @@ def test_a_chunk_comes_apart_into_rows_and_kinds() -> None:
 
 
 @pytest.mark.parametrize("integers", [pa.uint8(), pa.int16(), pa.int64()])
-def test_ops_may_be_any_integers_and_stand_anywhere(integers: pa.DataType) -> None:
-    """It is the column's name that counts."""
+def test_ops_may_be_any_integers_in_any_column_position(integers: pa.DataType) -> None:
+    """The column is found by its name."""
     chunk = pa.record_batch({"a": [5], OP_COLUMN: pa.array([2], integers)})
 
     rows, kinds = split(chunk)
@@ -46,7 +46,7 @@ def test_ops_may_be_any_integers_and_stand_anywhere(integers: pa.DataType) -> No
 
 
 @pytest.mark.parametrize("wrong", [0, 5, -1, 127, None])
-def test_an_unknown_op_is_told_with_its_row(wrong: int | None) -> None:
+def test_an_unknown_op_is_refused_with_its_row(wrong: int | None) -> None:
     """The error names the row, its op and the ops there are."""
     ops = pa.array([1, wrong, 1, 1], pa.int8())
     chunk = pa.RecordBatch.from_arrays([ops, *_ROWS.columns], [OP_COLUMN, "a", "b"])
@@ -55,13 +55,13 @@ def test_an_unknown_op_is_told_with_its_row(wrong: int | None) -> None:
         split(chunk)
 
 
-def test_a_chunk_without_ops_is_told() -> None:
+def test_a_chunk_without_ops_is_refused() -> None:
     """The error names the column that is missing and those there are."""
     with pytest.raises(UnknownOperationError, match=f"{OP_COLUMN}.*a, b"):
         split(_ROWS)
 
 
-def test_ops_that_are_no_numbers_are_told() -> None:
-    """Letters are not guessed at."""
+def test_ops_that_are_not_numbers_are_refused() -> None:
+    """The error names the type of the column."""
     with pytest.raises(UnknownOperationError, match="string"):
         split(pa.record_batch({OP_COLUMN: ["I"], "a": [1]}))

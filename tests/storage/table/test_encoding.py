@@ -92,7 +92,7 @@ def test_one_row_and_a_batch_have_the_same_bytes(case: tuple[Shape, list[Row]]) 
 
 @given(cases(), st.data())
 def test_deletes_need_only_the_key(case: tuple[Shape, list[Row]], data: st.DataObject) -> None:
-    """Of a batch of both each row is what its kind says; a delete may have nothing but a key."""
+    """In a batch of both each row has its own kind; a delete may have the key only."""
     shape, rows = case
     encoding = encoding_of(shape)
     kinds = np.array([data.draw(st.sampled_from((Kind.PUT, Kind.DELETE))) for _ in rows], np.uint8)
@@ -113,11 +113,11 @@ def test_deletes_need_only_the_key(case: tuple[Shape, list[Row]], data: st.DataO
 def test_bounds_enclose_just_the_keys_of_their_range(
     case: tuple[Shape, list[Row]], data: st.DataObject
 ) -> None:
-    """A key lies within the bytes of a range exactly if its values lie within the range."""
+    """A key is between the bounds of a range exactly if its values are in the range."""
     shape, rows = case
     encoding = encoding_of(shape)
-    some = shape.keys.flatmap(lambda key: st.integers(0, len(key)).map(lambda size: key[:size]))
-    keys = KeyRange(data.draw(some), data.draw(some), data.draw(some))
+    columns = shape.keys.flatmap(lambda key: st.integers(0, len(key)).map(lambda size: key[:size]))
+    keys = KeyRange(data.draw(columns), data.draw(columns), data.draw(columns))
 
     low, high = encoding.key_bounds(keys)
 
@@ -151,15 +151,15 @@ _NUMBERS = next(shape for shape in SHAPES if shape.name == "numbers")
         ((None, None), NullKeyError),
     ],
 )
-def test_what_is_no_key_is_told(key: tuple[Any, ...], error: type[Exception]) -> None:
-    """By an error of relstate's, whatever is wrong with it."""
+def test_a_wrong_key_is_refused(key: tuple[Any, ...], error: type[Exception]) -> None:
+    """The error is one of relstate's, whatever is wrong with the key."""
     with pytest.raises(error, match=r"key"):
         encoding_of(_WORDS).encode_key(key)
 
 
 @pytest.mark.parametrize("part", ["prefix", "start", "stop"])
 @pytest.mark.parametrize("values", [("a", 1, 2), (1,), ("a", "b")])
-def test_what_is_no_range_is_told(part: str, values: tuple[Any, ...]) -> None:
+def test_a_wrong_range_is_refused(part: str, values: tuple[Any, ...]) -> None:
     """Too many values and values of other types."""
     with pytest.raises(SchemaMismatchError):
         encoding_of(_WORDS).key_bounds(KeyRange(**{part: values}))
@@ -177,15 +177,15 @@ def test_what_is_no_range_is_told(part: str, values: tuple[Any, ...]) -> None:
         (("\ud800", 1, "tag", True), ValueRangeError),
     ],
 )
-def test_what_is_no_row_is_told(row: tuple[Any, ...], error: type[Exception]) -> None:
+def test_a_wrong_row_is_refused(row: tuple[Any, ...], error: type[Exception]) -> None:
     """NULLs are refused where a column allows none, and values of other types everywhere."""
     with pytest.raises(error):
         encoding_of(_WORDS).encode_row(row)
 
 
 @pytest.mark.parametrize("kinds", [[1, 3], [0, 1], [1], [1, 2, 1], []])
-def test_unknown_kinds_are_told(kinds: list[int]) -> None:
-    """What is neither a put nor a delete is not taken for one of them."""
+def test_unknown_kinds_are_refused(kinds: list[int]) -> None:
+    """A kind that is neither the upsert, a put nor a delete is an error."""
     encoding = encoding_of(_NUMBERS)
     rows = batch_of(encoding, [(1, "a", None, None), (2, "b", None, None)])
 
@@ -205,7 +205,7 @@ def test_keys_are_found_by_name_whatever_else_there_is() -> None:
 
 
 def test_errors_name_the_row() -> None:
-    """A full key is told as the table and the values of its primary key."""
+    """A full key is described as the table and the values of its primary key."""
     encoding = encoding_of(_WORDS)
 
     assert encoding.describe(encoding.encode_key(("a", 1))) == "table words, row tag='a', n=1"

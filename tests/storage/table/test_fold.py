@@ -1,4 +1,4 @@
-"""The fold of a key's versions: what is seen of them, and what may be merged before."""
+"""The fold of a key's versions: its result, and which versions may be folded first."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def entries_of(encoding: RowEncoding, changes: list[Change]) -> Block:
     """Return changes as entries: by key, of a key the last first."""
     rows = pa.record_batch(
         {
-            "k": pa.array([one.key for one in changes], pa.int32()),
-            "v": pa.array([one.version for one in changes], pa.int32()),
-            "a": pa.array([one.a for one in changes], pa.int32()),
-            "b": pa.array([one.b for one in changes], pa.string()),
+            "k": pa.array([change.key for change in changes], pa.int32()),
+            "v": pa.array([change.version for change in changes], pa.int32()),
+            "a": pa.array([change.a for change in changes], pa.int32()),
+            "b": pa.array([change.b for change in changes], pa.string()),
         }
     )
-    kinds = [Kind.DELETE if one.is_delete else encoding.upsert for one in changes]
+    kinds = [Kind.DELETE if change.is_delete else encoding.upsert for change in changes]
     keys, values = encoding.encode(rows, np.array(kinds, np.uint8))
     order = sorted(range(len(changes)), key=lambda at: (keys[at].as_py(), -at))
     return Block.over(keys, values).take(np.array(order))
 
 
 def folded(encoding: RowEncoding, entries: Block) -> Block:
-    """Return one entry a key."""
+    """Return one entry per key."""
     keys = entries.key_bytes().to_pylist()
     firsts = [at for at, key in enumerate(keys) if not at or keys[at - 1] != key]
     assert encoding.fold is not None
@@ -80,33 +80,33 @@ def folded(encoding: RowEncoding, entries: Block) -> Block:
 
 def seen(encoding: RowEncoding, entries: Block) -> dict[int, tuple[Any, ...]]:
     """Return the rows among entries of which no key has two, by key."""
-    found = {}
+    rows = {}
     for at in range(len(entries)):
         piece = entries.take(np.array([at]))
         (key,) = encoding.decode(piece, encoding.schema.key_columns).to_pylist()
         row = encoding.decode_row(list(key.values()), piece.value_bytes()[0].as_py())
         if row is not None:
-            found[key["k"]] = tuple(row)
-    return found
+            rows[key["k"]] = tuple(row)
+    return rows
 
 
 def expected(merge: Merge, versioned: bool, changes: list[Change]) -> dict[int, tuple[Any, ...]]:
-    """Return what a dict makes of the changes, one after the other."""
+    """Return the rows after the changes are applied to a dict, one after the other."""
     rows: dict[int, tuple[Any, ...]] = {}
     versions: dict[int, int] = {}
-    for one in changes:
-        version = -1 if one.version is None else one.version
-        if versioned and version < versions.get(one.key, -1):
+    for change in changes:
+        version = -1 if change.version is None else change.version
+        if versioned and version < versions.get(change.key, -1):
             continue
-        versions[one.key] = version
-        row = (one.key, one.version, one.a, one.b)
-        if one.is_delete:
-            rows.pop(one.key, None)
-        elif one.key not in rows or merge == "overwrite":
-            rows[one.key] = row
+        versions[change.key] = version
+        row = (change.key, change.version, change.a, change.b)
+        if change.is_delete:
+            rows.pop(change.key, None)
+        elif change.key not in rows or merge == "overwrite":
+            rows[change.key] = row
         elif merge == "partial":
-            pairs = zip(row, rows[one.key], strict=True)
-            rows[one.key] = tuple(old if new is None else new for new, old in pairs)
+            pairs = zip(row, rows[change.key], strict=True)
+            rows[change.key] = tuple(old if new is None else new for new, old in pairs)
     return rows
 
 
@@ -133,7 +133,7 @@ def test_the_fold_is_what_one_after_the_other_makes(
 def test_neighbours_may_be_folded_first(
     merge: Merge, versioned: bool, parts: list[list[Change]]
 ) -> None:
-    """Wherever a sequence is cut: so compaction may merge any neighbouring files."""
+    """For any cut of the sequence, so that compaction may merge any neighbouring files."""
     encoding = encoding_of(merge, versioned)
     runs = [folded(encoding, entries_of(encoding, part)) for part in parts]
     # Of the keys of all parts, those of the last part first.
@@ -144,7 +144,7 @@ def test_neighbours_may_be_folded_first(
     ]
     joined = Block.of_pairs(sorted(pairs, key=lambda pair: pair[0]))
 
-    every = [one for part in parts for one in part]
+    every = [change for part in parts for change in part]
     assert seen(encoding, folded(encoding, joined)) == expected(merge, versioned, every)
 
 
@@ -153,7 +153,7 @@ def test_neighbours_may_be_folded_first(
 def test_the_earliest_may_be_folded_first(
     merge: Merge, first: list[Change], second: list[Change]
 ) -> None:
-    """With a version column too, if nothing is beneath them."""
+    """With a version column too, if there are no older versions."""
     encoding = encoding_of(merge, versioned=True)
     base = folded(encoding, entries_of(encoding, first))
     later = entries_of(encoding, second)
@@ -167,8 +167,8 @@ def test_the_earliest_may_be_folded_first(
     assert seen(encoding, folded(encoding, joined)) == expected(merge, True, first + second)
 
 
-def test_what_needs_no_merging_is_passed_on() -> None:
-    """Entries of which no key has two come out as they went in."""
+def test_entries_without_merging_are_returned_as_they_are() -> None:
+    """Where no key has two entries, the result is the entries."""
     encoding = encoding_of("partial", versioned=False)
     entries = entries_of(encoding, [Change(1, False, None, 1, None), Change(2, True, 3, 4, "x")])
 

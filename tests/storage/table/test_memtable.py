@@ -41,15 +41,15 @@ def apply_arrays(table: MemTable, changes: list[tuple[bytes, Transition]]) -> No
 
 def content(table: MemTable) -> dict[bytes, Transition]:
     """Return the merged changes by key, in key order, joined from their parts."""
-    found: dict[bytes, Transition] = {}
+    changes: dict[bytes, Transition] = {}
     for part in table.changes().parts():
         before = part.values.take(part.before).to_pylist()
         after = part.values.take(part.after).to_pylist()
         assert part.entries()[1].to_pylist() == part.block().value_bytes().to_pylist() == after
         for key, *values in zip(part.keys.to_pylist(), before, after, strict=True):
             old, new = (None if value == _DELETED else value for value in values)
-            found[key] = Transition(old, new)
-    return found
+            changes[key] = Transition(old, new)
+    return changes
 
 
 # RisingWave's merge table, semantics of one key in one epoch: the merged change, or None where
@@ -109,7 +109,7 @@ _CHANGES = st.lists(
 def test_blind_keeps_the_last_change_of_each_key(
     steps: list[tuple[bool, list[tuple[bytes, Transition]]]],
 ) -> None:
-    """However changes come, singly or in arrays, the last one of a key is its outcome."""
+    """Of single changes and arrays of them, the last one of a key is the result."""
     table, model = MemTable(_DELETED), dict[bytes, bytes | None]()
     for single, changes in steps:
         if single:
@@ -121,16 +121,22 @@ def test_blind_keeps_the_last_change_of_each_key(
 
     assert {key: change.after for key, change in content(table).items()} == model
     for key in _KEYS:
-        found = table.get(key)
-        assert (found is not None) == (key in model)
-        assert found is None or found.after == model[key]
+        merged = table.get(key)
+        assert (merged is not None) == (key in model)
+        assert merged is None or merged.after == model[key]
 
 
 @given(
     st.lists(
         st.tuples(
             st.booleans(),
-            _CHANGES.map(lambda drawn: [one for one in drawn if one[1] != Transition(None, None)]),
+            _CHANGES.map(
+                lambda drawn: [
+                    drawn_change
+                    for drawn_change in drawn
+                    if drawn_change[1] != Transition(None, None)
+                ]
+            ),
         ),
         max_size=5,
     )

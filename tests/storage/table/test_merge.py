@@ -53,7 +53,7 @@ def source(pairs: Sequence[Pair], sizes: Sequence[int], descending: bool) -> Ite
 def rows_of(window: Window) -> list[Pair]:
     """Return a window's rows in its order."""
     rows = [pair for block in entries_of(window.blocks) for pair in block]
-    return rows if window.order is None else [rows[place] for place in window.order.tolist()]
+    return rows if window.order is None else [rows[index] for index in window.order.tolist()]
 
 
 @given(_SOURCES, st.booleans())
@@ -74,8 +74,8 @@ def test_the_newest_put_of_every_key_is_seen(
         )
     )
 
-    found = [rows_of(window) for window in windows]
-    in_order = [pair for rows in (found[::-1] if descending else found) for pair in rows]
+    parts = [rows_of(window) for window in windows]
+    in_order = [pair for rows in (parts[::-1] if descending else parts) for pair in rows]
     assert in_order == pairs_of({**visible})
 
 
@@ -109,7 +109,7 @@ def test_no_sources_make_no_windows() -> None:
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_keys_out_of_order_end_the_merge(descending: bool) -> None:
-    """It must neither go on for ever nor lose rows without a word."""
+    """The merge neither goes on for ever nor loses rows without an error."""
     pairs = pairs_of(dict.fromkeys(range(7), b""))
     # The bound is the first or last key here, and bisection for it goes astray.
     disordered = [*pairs[4:], *pairs[:4]] if descending else [*pairs[3:], *pairs[:3]]
@@ -145,27 +145,27 @@ def batches(keys: list[int], sizes: list[int]) -> Iterator[pa.RecordBatch]:
 def test_rows_of_all_streams_come_in_key_order(
     keys: list[int], count: int, sizes: list[int], descending: bool
 ) -> None:
-    """Every row once and whole, however streams are cut, empty batches among them."""
+    """Every row comes once, for any sizes of batches, also empty ones."""
     streams = [
         batches(sorted(keys[turn::count], reverse=descending), sizes) for turn in range(count)
     ]
 
     merged = list(merge_in_key_order(streams, key_bytes, descending=descending))
 
-    found = [row for batch in merged for row in batch.to_pylist()]
-    assert [row["key"] for row in found] == sorted(keys, reverse=descending)
-    assert all(row["text"] == str(row["key"]) for row in found)
+    rows = [row for batch in merged for row in batch.to_pylist()]
+    assert [row["key"] for row in rows] == sorted(keys, reverse=descending)
+    assert all(row["text"] == str(row["key"]) for row in rows)
     assert all(batch.num_rows for batch in merged)
 
 
 def test_no_streams_have_no_rows() -> None:
-    """Neither none, nor empty ones."""
+    """The result is empty without streams, and with empty ones."""
     assert list(merge_in_key_order([], key_bytes, descending=False)) == []
     assert list(merge_in_key_order([iter(())], key_bytes, descending=True)) == []
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_wide_rows_are_not_heaped_up(descending: bool) -> None:
+def test_wide_rows_are_not_collected_in_memory(descending: bool) -> None:
     """What is read ahead is bounded in bytes, not only in rows, over all streams together."""
     read = 0
 

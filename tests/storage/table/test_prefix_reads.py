@@ -1,4 +1,4 @@
-"""Laws of reads by prefixes: of many key prefixes at once, all rows or the first few of each."""
+"""Laws of reads by prefixes: all rows of many key prefixes, or the first few rows of each."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _change(store: Store, table: Prefixed, rows: Rows, draw: random.Random) -> N
 
 
 def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Random) -> None:
-    """Read random prefixes in every way and compare with what is there."""
+    """Read random prefixes in every way and compare with the rows."""
     in_order = table.sorted(reader.encoding, rows)
     width = len(table.draws)
     for count in range(table.least, width + 1):
@@ -98,19 +98,19 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
         prefixes = list(drawn)
         draw.shuffle(prefixes)
         asked = table.batch(prefixes, count)
-        beneath = [[row for row in in_order if row[:count] == prefix] for prefix in prefixes]
-        indices, found = reader.prefix_scan(asked)
-        assert indices.tolist() == [i for i, some in enumerate(beneath) for _ in some]
-        assert rows_of(found) == [row for some in beneath for row in some]
+        expected = [[row for row in in_order if row[:count] == prefix] for prefix in prefixes]
+        indices, rows_read = reader.prefix_scan(asked)
+        assert indices.tolist() == [i for i, group in enumerate(expected) for _ in group]
+        assert rows_of(rows_read) == [row for group in expected for row in group]
         most = [draw.choice([0, 1, 1, 2, 3, 10, 1 << 62]) for _ in prefixes]
-        indices, found = reader.first_per_prefix(asked, np.array(most, np.int64), ["v"])
-        heads = [some[:limit] for some, limit in zip(beneath, most, strict=True)]
-        assert indices.tolist() == [i for i, some in enumerate(heads) for _ in some]
-        assert rows_of(found) == [row[-1:] for some in heads for row in some]
+        indices, rows_read = reader.first_per_prefix(asked, np.array(most, np.int64), ["v"])
+        heads = [group[:limit] for group, limit in zip(expected, most, strict=True)]
+        assert indices.tolist() == [i for i, group in enumerate(heads) for _ in group]
+        assert rows_of(rows_read) == [row[-1:] for group in heads for row in group]
     keys = list({table.key(draw) for _ in range(30)} | set(rows))
-    indices, found = reader.get_rows(table.batch(keys, width))
+    indices, rows_read = reader.get_rows(table.batch(keys, width))
     assert indices.tolist() == [i for i, key in enumerate(keys) if key in rows]
-    assert rows_of(found) == [rows[key] for key in keys if key in rows]
+    assert rows_of(rows_read) == [rows[key] for key in keys if key in rows]
 
 
 @pytest.mark.parametrize("seed", range(examples(6)))
@@ -119,7 +119,7 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
 def test_prefixes_give_the_rows_of_a_dict(
     make_store: StoreMaker, table: Prefixed, vnode_count: int, seed: int
 ) -> None:
-    """Over epochs of puts and deletes, compacted or not, reads by prefix are those of a dict."""
+    """Over epochs of puts and deletes, compacted or not, reads by prefix equal those of a dict."""
     draw = random.Random(f"{table.name} {vnode_count} {seed}")
     store = make_store(vnode_count=vnode_count)
     table.create(store)
@@ -189,7 +189,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_first_per_prefix_reads_little_of_a_large_group(
     grouped: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first rows of a group are found without reading it whole, deletes before them or not."""
+    """The first rows of a group are read without the rest, also after deleted rows."""
     sizes = _counted(monkeypatch)
     prefixes = pa.record_batch({"g": pa.array([2, 0, 7], pa.int32())})
     indices, rows = grouped.read_plan("t").open().first_per_prefix(prefixes, np.array([3, 2, 5]))
@@ -204,7 +204,7 @@ def test_first_per_prefix_reads_little_of_a_large_group(
 
 
 def test_all_of_large_groups(grouped: Store) -> None:
-    """Groups over many pages come out whole and in order, in the order of the prefixes."""
+    """Groups of many pages are returned whole, in the order of the prefixes and of the key."""
     prefixes = pa.record_batch({"g": pa.array([1, 9, 0], pa.int32())})
     indices, rows = grouped.read_plan("t").open().prefix_scan(prefixes, ["n", "g"])
     assert np.bincount(indices).tolist() == [29_000, 0, 29_000]
@@ -213,7 +213,7 @@ def test_all_of_large_groups(grouped: Store) -> None:
 
 
 def test_rows_that_are_merged(make_store: StoreMaker) -> None:
-    """Of a table that merges its rows, prefixes give them merged, as a scan does."""
+    """A table that merges rows returns them merged, as a scan does."""
     store = make_store(vnode_count=3)
     columns = "g INT, n INT, a STRING, b STRING"
     store.create_table(
@@ -231,7 +231,7 @@ def test_rows_that_are_merged(make_store: StoreMaker) -> None:
     assert rows_of(rows) == [(0, 0, "a0", "b0"), (1, 0, "a2", "b2"), (1, 2, "a3", None)]
 
 
-def test_what_is_no_prefix_is_refused(make_store: StoreMaker) -> None:
+def test_columns_that_are_not_a_prefix_are_refused(make_store: StoreMaker) -> None:
     """Prefixes are the first columns of the key, with all of the distribution key."""
     store = make_store(vnode_count=3)
     TABLES[3].create(store)
@@ -242,8 +242,8 @@ def test_what_is_no_prefix_is_refused(make_store: StoreMaker) -> None:
             reader.prefix_scan(batch)
 
 
-def test_damage_is_told(grouped: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that leads out of its file is an error that names the file."""
+def test_damage_is_an_error(grouped: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page number beyond the end of the file is an error that names the file."""
     reader = grouped.read_plan("t").open()
     prefixes = pa.record_batch({"g": pa.array([1], pa.int32())})
 

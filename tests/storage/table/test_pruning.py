@@ -1,4 +1,4 @@
-"""Laws of pruned reads: what a condition on the key leaves to be read, and that it is enough."""
+"""Laws of pruned reads: they read little, and return all matching rows."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def test_a_range_of_keys_decodes_little_else(events: Store) -> None:
     """One percent of the keys costs less than three percent of the rows of a full scan."""
     plan = events.read_plan("events")
     everything, whole = counted(plan, None)
-    found, decoded = counted(plan, f"n >= 5000 AND n < {5000 + ROWS // 100}")
+    rows_read, decoded = counted(plan, f"n >= 5000 AND n < {5000 + ROWS // 100}")
 
     assert whole == len(everything) == ROWS
-    assert [row[0] for row in found] == list(range(5000, 5000 + ROWS // 100))
-    assert len(found) <= decoded <= 0.03 * whole
+    assert [row[0] for row in rows_read] == list(range(5000, 5000 + ROWS // 100))
+    assert len(rows_read) <= decoded <= 0.03 * whole
 
 
 @pytest.mark.parametrize(
@@ -101,51 +101,51 @@ def test_a_range_of_keys_decodes_little_else(events: Store) -> None:
         ("NULL", 0, 0),
     ],
 )
-def test_only_what_the_key_allows_is_decoded(
+def test_only_rows_that_the_key_allows_are_decoded(
     events: Store, where: str, rows: int, most: int
 ) -> None:
-    """Points, prefixes, ranges after prefixes, and what no row can fulfil."""
-    found, decoded = counted(events.read_plan("events"), where)
+    """Points, prefixes, ranges after prefixes, and conditions that are never true."""
+    rows_read, decoded = counted(events.read_plan("events"), where)
 
-    assert len(found) == rows
+    assert len(rows_read) == rows
     assert decoded <= most
 
 
 def test_a_condition_on_no_key_decodes_everything(events: Store) -> None:
-    """And keeps only what it wants."""
-    found, decoded = counted(events.read_plan("events"), "v = 7 OR n = 1")
+    """And returns the matching rows only."""
+    rows_read, decoded = counted(events.read_plan("events"), "v = 7 OR n = 1")
 
-    assert [row[0] for row in found] == [1, 14]
+    assert [row[0] for row in rows_read] == [1, 14]
     assert decoded == ROWS
 
 
 def test_more_values_than_ranges_give_up_pruning_and_nothing_else(events: Store) -> None:
-    """A list of very many values is read by a scan, and still right."""
+    """A list of very many values is read by a scan, with the right result."""
     values = ", ".join(str(2 * number) for number in range(MOST_RANGES + 1))
-    found, _ = counted(events.read_plan("events"), f"n IN ({values})")
+    rows_read, _ = counted(events.read_plan("events"), f"n IN ({values})")
 
-    assert [row[0] for row in found] == list(range(0, ROWS, 2))
+    assert [row[0] for row in rows_read] == list(range(0, ROWS, 2))
 
 
 def test_ranges_beyond_what_is_worth_a_seek_become_one(events: Store) -> None:
     """Thousands of ranges in every vnode are read as one range around them."""
     parts = " OR ".join(f"n BETWEEN {start} AND {start + 99}" for start in range(0, 10_000, 200))
-    found, decoded = counted(events.read_plan("events"), parts)
+    rows_read, decoded = counted(events.read_plan("events"), parts)
 
-    assert len(found) == 5000
+    assert len(rows_read) == 5000
     assert decoded < ROWS
 
 
-def test_columns_only_the_condition_needs_are_not_handed_out(events: Store) -> None:
-    """The columns asked for come, in the order asked."""
+def test_columns_only_the_condition_needs_are_not_returned(events: Store) -> None:
+    """The result has the columns of the request, in its order."""
     (batch,) = events.table("events").scan(["v", "n"], where="kind = 'kind 3' AND n < 5")
 
     assert batch.schema.names == ["v", "n"]
     assert rows_of(batch) == [(1.5, 3)]
 
 
-def test_rows_are_counted_where_they_are_wanted(events: Store) -> None:
-    """Whether the condition looks at columns or not."""
+def test_matching_rows_are_counted(events: Store) -> None:
+    """Whether the condition reads columns or not."""
     table = events.table("events")
 
     assert table.count(where="n < 100") == 100
@@ -158,21 +158,21 @@ def test_an_ordered_scan_is_pruned_too(events: Store) -> None:
     """Its rows come in the order of the key, which descends here."""
     table = events.table("events")
 
-    found = rows_of(table.scan(["n"], where="n < 50 OR n IN (900, 800)", ordered=True))
-    assert found == [(900,), (800,), *((number,) for number in range(49, -1, -1))]
+    numbers = rows_of(table.scan(["n"], where="n < 50 OR n IN (900, 800)", ordered=True))
+    assert numbers == [(900,), (800,), *((number,) for number in range(49, -1, -1))]
 
 
 def test_a_predicate_of_another_schema_is_refused(events: Store) -> None:
-    """It would name columns by what they were once called."""
+    """Its columns may have had other names then."""
     events.create_table("others", "n INT, k INT", primary_key=["n"])
-    other = Predicate.parse("k = 1", events.table("others").schema)
+    predicate = Predicate.parse("k = 1", events.table("others").schema)
     events.drop_table("others")
 
     with pytest.raises(SchemaMismatchError, match="another schema"):
-        list(events.read_plan("events").open().scan(where=other))
+        list(events.read_plan("events").open().scan(where=predicate))
 
 
-def test_pruning_is_told(events: Store) -> None:
+def test_pruning_is_described(events: Store) -> None:
     """Vnodes, points, ranges and columns, as EXPLAIN shows them."""
     plan = events.read_plan("events", columns=["v"])
     point = plan.filtered("(n, kind) IN ((1, 'kind 1'), (1, 'kind 2'))").pruning()
@@ -187,22 +187,22 @@ def test_pruning_is_told(events: Store) -> None:
 
 
 def test_partitions_are_those_that_can_match(events: Store) -> None:
-    """At least one, and together they read what is wanted."""
+    """There is at least one, and together they return the matching rows."""
     plan = events.read_plan("events")
-    one = plan.filtered("n = 7 AND kind = 'kind 0'")
+    filtered = plan.filtered("n = 7 AND kind = 'kind 0'")
     none = plan.filtered("n = 3.5")
     many = plan.filtered("n > 5")
 
-    ((group,),) = one.partitions(8)
+    ((group,),) = filtered.partitions(8)
     assert len(group) == 1
-    assert [row[0] for row in rows_of(one.read((group,)))] == [7]
+    assert [row[0] for row in rows_of(filtered.read((group,)))] == [7]
     assert none.partitions(8) == ((),)
     assert list(none.read(())) == []
     assert many.partitions(8) == plan.partitions(8)
 
 
-def test_a_distribution_key_behind_the_first_column_is_used(store: Store) -> None:
-    """The vnode is known where its columns are, though they are not the key's first ones."""
+def test_a_distribution_key_after_the_first_column_is_used(store: Store) -> None:
+    """The vnode is computed from them, though they are not the first columns of the key."""
     store.create_table("t", "a INT, b INT", primary_key=["a", "b"], distribution_key=["b"])
     upsert(store, "t", [(a, b) for a in range(10) for b in range(10)])
     plan = store.read_plan("t").filtered("b = 3 AND a > 4")
@@ -213,7 +213,7 @@ def test_a_distribution_key_behind_the_first_column_is_used(store: Store) -> Non
 
 
 def test_keys_beyond_the_limit_of_lmdb_are_found(store: Store) -> None:
-    """By points, prefixes and ranges: keys that share their first bytes lie in one entry."""
+    """By points, prefixes and ranges; keys that share their first bytes are in one entry."""
     store.create_table("t", "k STRING, n INT", primary_key=["k", "n"])
     long = "k" * 700
     upsert(store, "t", [(long, n) for n in range(5)] + [(f"{long}x", 0), ("k", 1)])
@@ -232,7 +232,7 @@ def test_keys_beyond_the_limit_of_lmdb_are_found(store: Store) -> None:
 
 
 def test_strict_and_included_bounds() -> None:
-    """A range may leave out its start and let in its stop, ascending or descending."""
+    """A range may exclude its start and include its stop, ascending or descending."""
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/store"
         store = Store.create(path, environment=unsynced(path), vnode_count=3)
@@ -295,7 +295,7 @@ class Case:
 def cases(draw: st.DrawFn) -> Case:
     """Draw a table of one to three key columns and one more, and conditions of every shape."""
     kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
-    names = [f"k{place}" for place in range(len(kinds))]
+    names = [f"k{index}" for index in range(len(kinds))]
     orders = [
         draw(st.sampled_from(["", " desc", " nulls last", " desc nulls first"])) for _ in names
     ]
@@ -325,22 +325,24 @@ def cases(draw: st.DrawFn) -> Case:
 def _atoms(name: str, kind: str) -> st.SearchStrategy[str]:
     literal = st.sampled_from([text for _, text in VALUES[kind]])
     several = st.lists(literal, min_size=1, max_size=4).map(", ".join)
-    found = [
+    rows_read = [
         st.builds(f"{name} {{}} {{}}".format, st.sampled_from(COMPARED), literal),
         st.builds(f"{name} {{}}IN ({{}})".format, st.sampled_from(["", "NOT "]), several),
         st.builds(f"{name} BETWEEN {{}} AND {{}}".format, literal, literal),
         st.just(f"{name} IS NOT NULL"),
     ]
     if kind == "STRING":
-        found.append(st.sampled_from([f"{name} LIKE '{text}'" for text in ("a%", "ÿ%", "%", "_b")]))
-    return st.one_of(*found)
+        rows_read.append(
+            st.sampled_from([f"{name} LIKE '{text}'" for text in ("a%", "ÿ%", "%", "_b")])
+        )
+    return st.one_of(*rows_read)
 
 
 def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     parts = st.lists(inner, min_size=2, max_size=3)
     return st.one_of(
-        parts.map(lambda found: f"({' AND '.join(found)})"),
-        parts.map(lambda found: f"({' OR '.join(found)})"),
+        parts.map(lambda rows_read: f"({' AND '.join(rows_read)})"),
+        parts.map(lambda rows_read: f"({' OR '.join(rows_read)})"),
         inner.map("NOT ({})".format),
     )
 

@@ -30,8 +30,8 @@ def test_a_row_is_the_tuple_of_its_values() -> None:
     assert repr(_ROW) == "Row(id=7, the name='x', count=None)"
 
 
-def test_what_is_not_a_column_is_told() -> None:
-    """The error names the columns there are."""
+def test_an_unknown_column_is_an_error() -> None:
+    """The error names the columns of the row."""
     with pytest.raises(KeyError, match="id, the name, count"):
         _ROW["nothing"]
     with pytest.raises(AttributeError, match="id, the name, count"):
@@ -40,10 +40,10 @@ def test_what_is_not_a_column_is_told() -> None:
         _ROW[3]
 
 
-def test_a_row_travels() -> None:
-    """A pickled row comes back with its names."""
-    found = pickle.loads(pickle.dumps(_ROW))
+def test_a_row_pickles() -> None:
+    """A pickled row keeps its column names."""
+    copy = pickle.loads(pickle.dumps(_ROW))
 
-    assert isinstance(found, Row)
-    assert found == _ROW
-    assert found.columns == _ROW.columns
+    assert isinstance(copy, Row)
+    assert copy == _ROW
+    assert copy.columns == _ROW.columns

@@ -1,4 +1,4 @@
-"""Laws of scans: all rows, in batches of bounded size, sorted in whatever way is right."""
+"""Laws of scans: all rows, in batches of bounded size, sorted in memory or by merging."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def source_of(entries: dict[int, bool]) -> Block:
 
 
 def read(block: Block) -> object:
-    """Return a source that reads a run in parts of so many rows as leaves are asked for."""
+    """Return a source that reads a run in blocks of one row per leaf of the limit."""
 
     def blocks(bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
         inside = block.between(*bounds)
@@ -74,10 +74,10 @@ def keys_of(batch: pa.RecordBatch) -> Bytes:
 
 def decode(piece: Piece) -> pa.RecordBatch:
     """Return a piece's primary keys as a batch."""
-    found = np.array(
+    keys = np.array(
         [key[_PREFIX:] for block in piece.blocks for key in block.key_bytes().to_pylist()]
     )
-    ordered = found if piece.order is None else found[piece.order]
+    ordered = keys if piece.order is None else keys[piece.order]
     return pa.record_batch({"key": pa.array(ordered.tolist(), pa.large_binary())})
 
 
@@ -94,7 +94,7 @@ def visible(sources: list[dict[int, bool]]) -> list[bytes]:
     return [b"%06d" % key for key, put in sorted(newest.items()) if put]
 
 
-def found_in(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
+def keys_in(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
     """Return the keys in batches, in their order."""
     return [key for batch in batches for key in batch.column("key").to_pylist()]
 
@@ -104,9 +104,9 @@ def test_a_scan_finds_every_visible_row(sources: list[dict[int, bool]]) -> None:
     """Once, range by range."""
     scan = scan_of(sources, _SMALL)
 
-    assert sorted(found_in(scan.batches(_BOUNDS))) == visible(sources)
-    assert sorted(found_in(scan.batches([(_BOUNDS[0][0], None)]))) == visible(sources)
-    assert found_in(scan.batches([])) == []
+    assert sorted(keys_in(scan.batches(_BOUNDS))) == visible(sources)
+    assert sorted(keys_in(scan.batches([(_BOUNDS[0][0], None)]))) == visible(sources)
+    assert keys_in(scan.batches([])) == []
 
 
 @given(_SOURCES, st.booleans())
@@ -115,8 +115,8 @@ def test_both_ways_of_sorting_agree(sources: list[dict[int, bool]], descending: 
     expected = visible(sources)[:: -1 if descending else 1]
 
     for most in (_SMALL, _LARGE):
-        found = scan_of(sources, most).sorted_batches(_BOUNDS, descending=descending)
-        assert found_in(found) == expected
+        results = scan_of(sources, most).sorted_batches(_BOUNDS, descending=descending)
+        assert keys_in(results) == expected
 
 
 @given(_SOURCES, st.booleans(), st.integers(0, _VNODES - 1))
@@ -126,9 +126,9 @@ def test_one_vnode_is_sorted_as_it_is(
     """Its rows are stored in the order of the primary key already."""
     expected = [key for key in visible(sources) if int(key) % _VNODES == vnode]
 
-    found = scan_of(sources, _LARGE).sorted_batches([_BOUNDS[vnode]], descending=descending)
+    results = scan_of(sources, _LARGE).sorted_batches([_BOUNDS[vnode]], descending=descending)
 
-    assert found_in(found) == expected[:: -1 if descending else 1]
+    assert keys_in(results) == expected[:: -1 if descending else 1]
 
 
 @pytest.mark.parametrize("most", [_SMALL, _LARGE])
@@ -157,9 +157,9 @@ ENTRIES = Block.over(
 
 
 def single_entries(bounds: Bounds, _leaves: int, _descending: bool) -> Iterator[Block]:
-    """The entries within bounds, one a block."""
+    """Yield the entries within bounds, one per block."""
     inside = ENTRIES.between(*bounds)
-    return (inside.slice(place, place + 1) for place in range(len(inside)))
+    return (inside.slice(index, index + 1) for index in range(len(inside)))
 
 
 def test_ranges_are_read_in_few_blocks_in_order() -> None:
@@ -174,7 +174,7 @@ def test_ranges_are_read_in_few_blocks_in_order() -> None:
     assert block.keys is ENTRIES.keys
 
 
-def test_blocks_of_other_buffers_stay_apart() -> None:
+def test_blocks_of_different_buffers_are_not_joined() -> None:
     """Nothing is copied to bring them together."""
     pairs = [Block.of_pairs([(b"a", b"1")]), Block.of_pairs([(b"b", b"2")])]
 
@@ -188,31 +188,31 @@ SCHEMA = TableSchema.build(parse_columns("k INT, v INT"), ["k"])
 
 
 def batches(rows: int, size: int) -> list[pa.RecordBatch]:
-    """Batches of so many rows each."""
+    """Return batches of ``size`` rows each."""
     whole = pa.record_batch({"k": pa.array(range(rows), pa.int32()), "v": [1] * rows})
     return [whole.slice(start, size) for start in range(0, rows, size)]
 
 
-def test_small_batches_come_together() -> None:
-    """In their order, with the columns asked for only."""
+def test_small_batches_are_joined() -> None:
+    """In their order, with the requested columns only."""
     where = Predicate.parse("k >= 100", SCHEMA)
 
-    (found,) = matching_rows(batches(300, 7), where, ["v", "k"])
-    assert found.schema.names == ["v", "k"]
-    assert found["k"].to_pylist() == list(range(100, 300))
+    (results,) = matching_rows(batches(300, 7), where, ["v", "k"])
+    assert results.schema.names == ["v", "k"]
+    assert results["k"].to_pylist() == list(range(100, 300))
 
 
-def test_what_is_not_wanted_leaves_no_batch() -> None:
+def test_a_batch_without_matches_is_left_out() -> None:
     """Not even an empty one."""
     assert list(matching_rows(batches(300, 7), Predicate.parse("k < 0", SCHEMA), ["k"])) == []
     assert list(matching_rows([], Predicate.parse("k < 0", SCHEMA), ["k"])) == []
 
 
 def test_large_batches_are_not_held_back() -> None:
-    """Memory does not grow with what is kept."""
-    found = list(matching_rows(batches(50_000, 10_000), Predicate.parse("TRUE", SCHEMA), ["k"]))
+    """Memory does not grow with the number of matches."""
+    results = list(matching_rows(batches(50_000, 10_000), Predicate.parse("TRUE", SCHEMA), ["k"]))
 
-    assert [batch.num_rows for batch in found] == [10_000] * 5
+    assert [batch.num_rows for batch in results] == [10_000] * 5
 
 
 _LIMITS = st.builds(Limits, rows=st.integers(1, 6), size=st.integers(1, 40))
@@ -234,19 +234,19 @@ def windows(draw: st.DrawFn) -> tuple[Window, list[Pair]]:
     if count == 1:
         return Window(tuple(blocks), None), pairs
     # A row's place among all blocks, one after another.
-    places = np.argsort(np.argsort(owners, kind="stable"))
-    return Window(tuple(blocks), places), pairs
+    ranks = np.argsort(np.argsort(owners, kind="stable"))
+    return Window(tuple(blocks), ranks), pairs
 
 
 def rows_of(piece: Piece) -> list[Pair]:
     """Return a piece's rows in its order."""
     rows = [pair for block in pairs_of(piece.blocks) for pair in block]
-    return rows if piece.order is None else [rows[place] for place in piece.order.tolist()]
+    return rows if piece.order is None else [rows[index] for index in piece.order.tolist()]
 
 
-def assert_within(found: Iterable[list[Pair]], limits: Limits) -> None:
+def assert_within(results: Iterable[list[Pair]], limits: Limits) -> None:
     """Assert that pieces keep to their limits, but for rows that are larger by themselves."""
-    for rows in found:
+    for rows in results:
         assert 0 < len(rows) <= limits.rows
         assert sum(len(key) + len(value) for key, value in rows) <= limits.size or len(rows) == 1
 
@@ -256,10 +256,10 @@ def test_pieces_hold_each_row_once(drawn: tuple[Window, list[Pair]], limits: Lim
     """Block by block, within the limits."""
     window, pairs = drawn
 
-    found = [rows_of(piece) for piece in pieces(window, limits)]
+    results = [rows_of(piece) for piece in pieces(window, limits)]
 
-    assert sorted(pair for rows in found for pair in rows) == pairs
-    assert_within(found, limits)
+    assert sorted(pair for rows in results for pair in rows) == pairs
+    assert_within(results, limits)
 
 
 @given(windows(), _LIMITS, st.booleans())
@@ -269,7 +269,7 @@ def test_pieces_in_order_are_in_order(
     """Ascending or descending, over all blocks of the window, within the limits."""
     window, pairs = drawn
 
-    found = [rows_of(piece) for piece in pieces_in_order(window, limits, descending=descending)]
+    results = [rows_of(piece) for piece in pieces_in_order(window, limits, descending=descending)]
 
-    assert [pair for rows in found for pair in rows] == (pairs[::-1] if descending else pairs)
-    assert_within(found, limits)
+    assert [pair for rows in results for pair in rows] == (pairs[::-1] if descending else pairs)
+    assert_within(results, limits)

@@ -49,9 +49,9 @@ def chunk(store: Store, *changes: tuple[str, tuple[Any, ...]]) -> pa.RecordBatch
     return chunk_of(rows, np.array([_OPS[op] for op, _ in changes], np.int8))
 
 
-def keys(*found: int) -> pa.RecordBatch:
+def keys(*values: int) -> pa.RecordBatch:
     """Return keys of `t`."""
-    return pa.record_batch({"a": pa.array(found, pa.int32())})
+    return pa.record_batch({"a": pa.array(values, pa.int32())})
 
 
 @modes
@@ -95,8 +95,8 @@ def test_the_worked_example_in_chunks(store_of_t: Store, strict: bool) -> None:
     table.commit()
     table.write_chunk(chunk(store_of_t, ("U-", (3, 33, 333)), ("U+", (3, 3333, 3333))))
 
-    places, found = table.get_rows(keys(3, 2, 1))
-    assert (places.tolist(), rows_of(found)) == ([0, 2], [(3, 3333, 3333), (1, 11, 111)])
+    indices, rows = table.get_rows(keys(3, 2, 1))
+    assert (indices.tolist(), rows_of(rows)) == ([0, 2], [(3, 3333, 3333), (1, 11, 111)])
     assert rows_of(table.scan()) == [(1, 11, 111), (3, 3333, 3333)]
 
 
@@ -116,7 +116,7 @@ def test_a_blind_delete_is_always_written(store_of_t: Store) -> None:
 
 
 def test_a_strict_insert_and_delete_are_nothing(store_of_t: Store) -> None:
-    """They leave no epoch behind."""
+    """A commit of them makes no epoch."""
     table = store_of_t.state_table("t", strict=True)
     before = store_of_t.epoch
     table.insert([1, 1, 1])
@@ -142,18 +142,20 @@ _MISTAKES: list[tuple[str, Callable[[StateTable], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "mistake"), _MISTAKES)
+@pytest.mark.parametrize(("committed", "mistake"), _MISTAKES)
 def test_what_a_strict_change_expects_to_be_committed_must_be(
-    store_of_t: Store, found: str, mistake: Callable[[StateTable], object]
+    store_of_t: Store, committed: str, mistake: Callable[[StateTable], object]
 ) -> None:
-    """The error names the table and the key, and nothing is committed until it is cleared."""
+    """The error names the table and the key; commits fail until the changes are cleared."""
     upsert(store_of_t, "t", [(1, 1, 1)])
     table = store_of_t.state_table("t", strict=True)
     mistake(table)
     table.insert([3, 3, 3])
 
     for _ in range(2):
-        with pytest.raises(ConsistencyError, match=rf"table t, row a=[12]: .* there is {found}"):
+        with pytest.raises(
+            ConsistencyError, match=rf"table t, row a=[12]: .* there is {committed}"
+        ):
             table.commit()
 
     assert contents(store_of_t, "t") == [(1, 1, 1)]
@@ -185,8 +187,8 @@ def test_a_strict_table_takes_back_what_it_wrote(store_of_t: Store) -> None:
     ]
 
 
-def test_a_strict_mistake_within_an_epoch_is_told_at_once(store_of_t: Store) -> None:
-    """And the changes before it stand; a chunk with one is refused whole."""
+def test_a_strict_mistake_within_an_epoch_is_refused_at_once(store_of_t: Store) -> None:
+    """The changes before it stay; a chunk with a mistake is refused whole."""
     table = store_of_t.state_table("t", strict=True)
     table.insert([1, 1, 1])
     with pytest.raises(ConsistencyError, match="a=1"):
@@ -212,7 +214,7 @@ def test_an_update_keeps_the_key(store_of_t: Store, strict: bool) -> None:
 
 
 def test_keys_are_equal_where_their_bytes_are(any_store: Store) -> None:
-    """Minus zero is zero and one NaN is another; an update may say either."""
+    """Minus zero equals zero and all NaNs are equal; an update may use any of them."""
     any_store.create_table("f", "k DOUBLE, v INT", primary_key=["k"])
     table = any_store.state_table("f")
     table.update([0.0, 1], [-0.0, 2])
@@ -226,25 +228,25 @@ def test_keys_are_equal_where_their_bytes_are(any_store: Store) -> None:
 
 
 def test_strict_writers_of_the_same_row_conflict(store_of_t: Store) -> None:
-    """Who is later has relied on what is not so any more; rows of others do not matter."""
-    one, two, three = (store_of_t.state_table("t", strict=True) for _ in range(3))
-    one.insert([1, 1, 1])
-    two.insert([1, 2, 2])
-    three.insert([3, 3, 3])
-    one.commit()
-    three.commit()
+    """The later commit relies on a row that has changed; other rows do not matter."""
+    first, second, third = (store_of_t.state_table("t", strict=True) for _ in range(3))
+    first.insert([1, 1, 1])
+    second.insert([1, 2, 2])
+    third.insert([3, 3, 3])
+    first.commit()
+    third.commit()
     with pytest.raises(ConflictError, match="changed what was read"):
-        two.commit()
+        second.commit()
 
     assert contents(store_of_t, "t") == [(1, 1, 1), (3, 3, 3)]
-    two.clear()
-    two.update([1, 1, 1], [1, 2, 2])
-    two.commit()
+    second.clear()
+    second.update([1, 1, 1], [1, 2, 2])
+    second.commit()
     assert contents(store_of_t, "t") == [(1, 2, 2), (3, 3, 3)]
 
 
 def test_a_strict_writer_conflicts_with_a_truncate(store_of_t: Store) -> None:
-    """The row it deletes is gone already."""
+    """The row that it deletes was removed by the truncate."""
     upsert(store_of_t, "t", [(1, 1, 1)])
     table = store_of_t.state_table("t", strict=True)
     table.delete([1, 1, 1])
@@ -256,19 +258,19 @@ def test_a_strict_writer_conflicts_with_a_truncate(store_of_t: Store) -> None:
 
 def test_blind_writers_never_conflict(store_of_t: Store) -> None:
     """The later epoch wins, and an upsert after a truncate stays."""
-    one, two = (store_of_t.state_table("t") for _ in range(2))
-    one.insert([1, 1, 1])
-    two.insert([1, 2, 2])
-    two.insert([2, 2, 2])
-    one.commit()
+    first, second = (store_of_t.state_table("t") for _ in range(2))
+    first.insert([1, 1, 1])
+    second.insert([1, 2, 2])
+    second.insert([2, 2, 2])
+    first.commit()
     store_of_t.truncate("t")
-    two.commit()
+    second.commit()
 
     assert contents(store_of_t, "t") == [(1, 2, 2), (2, 2, 2)]
 
 
 def test_what_others_commit_is_seen_in_the_next_epoch(store_of_t: Store) -> None:
-    """An epoch reads one state of the store from beginning to end."""
+    """Until its commit a state table reads one state of the store."""
     table = store_of_t.state_table("t")
     upsert(store_of_t, "t", [(1, 1, 1)])
 
@@ -281,7 +283,7 @@ def test_what_others_commit_is_seen_in_the_next_epoch(store_of_t: Store) -> None
 
 @pytest.fixture
 def merged(store_of_t: Store) -> StateTable:
-    """A table of even rows, in which an epoch is running that touches every third one."""
+    """Return a state table of even rows with uncommitted changes of every third one."""
     upsert(store_of_t, "t", [(key, 0, key) for key in range(0, 40, 2)])
     table = store_of_t.state_table("t")
     for key in range(0, 40, 3):
@@ -300,7 +302,7 @@ _MERGED: Rows = [
 
 
 def test_scans_merge_committed_and_uncommitted_rows(merged: StateTable) -> None:
-    """In key order, in ranges, backwards, in some columns, vnode by vnode; the new ones win."""
+    """In key order, ranges, descending, some columns, vnode by vnode; uncommitted rows win."""
     assert rows_of(merged.scan()) == _MERGED
     assert rows_of(merged.scan(descending=True)) == _MERGED[::-1]
     assert sorted(rows_of(merged.scan(ordered=False))) == _MERGED
@@ -313,20 +315,20 @@ def test_scans_merge_committed_and_uncommitted_rows(merged: StateTable) -> None:
 
 
 def test_many_rows_merge_committed_and_uncommitted(merged: StateTable) -> None:
-    """As single ones do."""
+    """As lookups of single rows do."""
     expected = {row[0]: row for row in _MERGED}
     asked = [39, 0, 2, 12, 9, 9, 1, 3]
 
-    places, found = merged.get_rows(keys(*asked), ["c", "a"])
+    indices, rows = merged.get_rows(keys(*asked), ["c", "a"])
 
-    assert places.tolist() == [at for at, key in enumerate(asked) if key in expected]
-    assert rows_of(found) == [(key, key) for key in asked if key in expected]
+    assert indices.tolist() == [at for at, key in enumerate(asked) if key in expected]
+    assert rows_of(rows) == [(key, key) for key in asked if key in expected]
     assert [merged.get_row(key) for key in asked] == [expected.get(key) for key in asked]
 
 
 @modes
 def test_a_state_table_may_own_some_vnodes_only(any_store: Store, strict: bool) -> None:
-    """It sees the rows of these in scans, and writes no others, single or in chunks."""
+    """Its scans read the rows of these vnodes, and it refuses to write other rows."""
     any_store.create_table("t", "a INT, b INT, c INT", primary_key=["a"])
     count = any_store.settings.vnode_count
     upsert(any_store, "t", [(key, 0, 0) for key in range(100)])
@@ -369,10 +371,10 @@ _WRONG_ROWS: list[tuple[list[Any], type[DataError]]] = [
 
 @modes
 @pytest.mark.parametrize(("row", "error"), _WRONG_ROWS)
-def test_rows_that_do_not_fit_are_told(
+def test_rows_that_do_not_fit_are_refused(
     store: Store, row: list[Any], error: type[DataError], strict: bool
 ) -> None:
-    """In whatever they are used, and nothing of them is kept."""
+    """By every way of writing, and none of the change is kept."""
     store.create_table("t", "a INT, b INT NOT NULL, c INT", primary_key=["a"])
     table = store.state_table("t", strict=strict)
     writes: list[Callable[[], None]] = [
@@ -390,7 +392,7 @@ def test_rows_that_do_not_fit_are_told(
 
 
 @pytest.mark.parametrize("key", [(), (1, 2), ("1",), (1.0,), (None,), (1 << 31,), ([1],)])
-def test_keys_that_do_not_fit_are_told(store_of_t: Store, key: tuple[Any, ...]) -> None:
+def test_keys_that_do_not_fit_are_refused(store_of_t: Store, key: tuple[Any, ...]) -> None:
     """For reading and for deleting."""
     table = store_of_t.state_table("t")
     for use in (table.get_row, table.delete_key):
@@ -423,7 +425,7 @@ def test_chunks_that_do_not_fit_are_refused_whole(
 
 
 def test_a_chunk_may_lack_nullable_columns(store_of_t: Store) -> None:
-    """They are NULL, whatever the order and case of the others; an empty chunk is nothing."""
+    """They are NULL; the order and case of other columns do not matter; a chunk may be empty."""
     table = store_of_t.state_table("t")
     table.write_chunk(pa.record_batch({"C": [3], OP_COLUMN: pa.array([1], pa.int64()), "A": [1]}))
     table.write_chunk(chunk(store_of_t))
@@ -432,7 +434,7 @@ def test_a_chunk_may_lack_nullable_columns(store_of_t: Store) -> None:
 
 
 def test_an_error_keeps_the_changes(store: Store, tmp_path: Path) -> None:
-    """At any step of a strict commit: commit again, or see that it is done; never twice."""
+    """At any step of a strict commit: a second commit succeeds, and never commits twice."""
     store.create_table("t", "a INT, b INT, c INT", primary_key=["a"])
     upsert(store, "t", [(1, 1, 1)])
     for step in itertools.count(1):
@@ -451,16 +453,16 @@ def test_an_error_keeps_the_changes(store: Store, tmp_path: Path) -> None:
         except StorageError:
             assert rows_of(table.scan()) == [(1, 2, 2)]
             table.commit()
-        with Store.open(root) as found:
-            assert contents(found, "t") == [(1, 2, 2)]
-            assert found.epoch == 4
+        with Store.open(root) as rows:
+            assert contents(rows, "t") == [(1, 2, 2)]
+            assert rows.epoch == 4
         if not environment.struck:
             break
     assert step > 15
 
 
 def test_a_dropped_table_takes_no_changes(store_of_t: Store) -> None:
-    """Nor does another of its name, which is another table."""
+    """Nor does a new table of the same name."""
     table = store_of_t.state_table("t")
     table.insert([1, 1, 1])
     store_of_t.drop_table("t")
@@ -472,7 +474,7 @@ def test_a_dropped_table_takes_no_changes(store_of_t: Store) -> None:
 
 
 def test_long_keys_and_sets_are_tables_too(any_store: Store) -> None:
-    """Keys beyond LMDB's limit, and tables that are all key, in the running epoch and after it."""
+    """Keys beyond LMDB's limit, and tables of key columns only, before and after a commit."""
     any_store.create_table("long", "k STRING, n INT", primary_key=["k", "n"])
     table = any_store.state_table("long", strict=True)
     long = "k" * 700

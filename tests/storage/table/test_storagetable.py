@@ -79,7 +79,7 @@ def test_the_newest_version_of_every_row_is_seen(table: StorageTable) -> None:
 
 
 def test_an_older_epoch_is_read_from_older_segments(filled: Store) -> None:
-    """What came later is not there."""
+    """It has no later rows."""
     plan = filled.read_plan("t", epoch=3)
 
     assert [segment.epoch for segment in plan.segments] == [3]
@@ -89,41 +89,41 @@ def test_an_older_epoch_is_read_from_older_segments(filled: Store) -> None:
 
 @pytest.mark.parametrize("is_long", [False, True], ids=["short keys", "long keys among them"])
 def test_many_rows_are_found_in_the_order_asked(table: StorageTable, is_long: bool) -> None:
-    """Those that exist, twice if asked for twice, and where in the question they stood."""
+    """Those that exist, twice if asked for twice, with their indices in the request."""
     asked = [("b", 2), ("zz", 0), ("a", 0), ("c", 0), ("b", 2), ("a", 3)]
     asked += [(_KEY, 1), (_KEY, 0), (_KEY, 3)] if is_long else []
     rows = {row[:2]: row for row in _ROWS}
 
-    places, found = table.get_rows(keys_of(asked))
+    indices, rows_read = table.get_rows(keys_of(asked))
 
-    assert places.tolist() == [at for at, key in enumerate(asked) if key in rows]
-    assert rows_of(found) == [rows[key] for key in asked if key in rows]
+    assert indices.tolist() == [at for at, key in enumerate(asked) if key in rows]
+    assert rows_of(rows_read) == [rows[key] for key in asked if key in rows]
     assert rows_of(table.get_rows(keys_of(asked), ["V"])[1]) == [
-        (row[2],) for row in rows_of(found)
+        (row[2],) for row in rows_of(rows_read)
     ]
 
 
 def test_no_keys_find_no_rows(table: StorageTable) -> None:
-    """And the batch has the table's columns all the same."""
+    """The empty batch has the table's columns."""
     for asked in ([], [("zz", 1)]):
-        places, found = table.get_rows(keys_of(asked))
-        assert places.tolist() == []
-        assert found.schema.names == ["k", "n", "v"]
-        assert found.num_rows == 0
+        indices, rows_read = table.get_rows(keys_of(asked))
+        assert indices.tolist() == []
+        assert rows_read.schema.names == ["k", "n", "v"]
+        assert rows_read.num_rows == 0
 
 
 @pytest.mark.parametrize("names", [["v"], ["n", "k"], ["v", "n"], ["N", "V", "K"]])
 def test_columns_come_as_asked(table: StorageTable, names: list[str]) -> None:
-    """In the order asked, whatever the case, sorted by a key that need not be among them."""
-    places = [["k", "n", "v"].index(name.lower()) for name in names]
-    expected = [tuple(row[place] for place in places) for row in _ROWS]
+    """In the order of the request, in any case, sorted by a key that may be left out."""
+    indices = [["k", "n", "v"].index(name.lower()) for name in names]
+    expected = [tuple(row[index] for index in indices) for row in _ROWS]
 
     assert rows_of(table.scan_in_order(names)) == expected
     assert sorted(rows_of(table.scan(names))) == sorted(expected)
 
 
 @pytest.mark.parametrize("names", [["x"], ["k", "K"], [], ["k", "x", "n"]])
-def test_columns_that_cannot_be_read_are_told(table: StorageTable, names: list[str]) -> None:
+def test_columns_that_cannot_be_read_are_refused(table: StorageTable, names: list[str]) -> None:
     """Unknown ones, none at all, and one twice."""
     for read in (table.scan, table.scan_in_order):
         with pytest.raises(SchemaMismatchError):
@@ -132,7 +132,7 @@ def test_columns_that_cannot_be_read_are_told(table: StorageTable, names: list[s
         table.get_rows(keys_of([("a", 1)]), names)
 
 
-def test_keys_that_are_none_are_told(table: StorageTable) -> None:
+def test_wrong_keys_are_refused(table: StorageTable) -> None:
     """Without a column, with one of another type, with a NULL."""
     with pytest.raises(SchemaMismatchError, match="'n'"):
         table.get_rows(pa.record_batch({"k": ["a"]}))
@@ -143,7 +143,7 @@ def test_keys_that_are_none_are_told(table: StorageTable) -> None:
 
 
 def test_vnodes_divide_the_rows(filled: Store, table: StorageTable) -> None:
-    """However they are grouped, every row is in exactly one group, sorted within its own."""
+    """Every row is in exactly one group of vnodes, sorted within the group."""
     count = filled.settings.vnode_count
     for groups in ([range(count)], [range(at, at + 1) for at in range(count)]):
         parts = [rows_of(table.scan_in_order(vnodes=[group])) for group in groups]
@@ -164,8 +164,8 @@ def test_vnodes_divide_the_rows(filled: Store, table: StorageTable) -> None:
         [range(0, 1, 2), range(1)],
     ],
 )
-def test_ranges_that_are_not_of_vnodes_are_told(filled: Store, groups: list[range]) -> None:
-    """Beyond the last one another table begins, and none may be read twice."""
+def test_ranges_that_are_not_of_vnodes_are_refused(filled: Store, groups: list[range]) -> None:
+    """After the last vnode another table begins, and no vnode may be read twice."""
     with pytest.raises(OptionError, match=r"range\("):
         list(filled.read_plan("t").open().scan(vnodes=groups))
     with pytest.raises(OptionError, match=r"range\("):
@@ -190,14 +190,14 @@ def test_ranges_that_are_not_of_vnodes_are_told(filled: Store, groups: list[rang
     ],
 )
 def test_ranges_of_keys_are_exact(table: StorageTable, keys: KeyRange, expected: Rows) -> None:
-    """Ends of any length, within a group of long keys too, in both directions."""
+    """Bounds of any length, within a group of long keys too, in both directions."""
     assert rows_of(table.scan_in_order(keys=keys)) == expected
     assert rows_of(table.scan_in_order(keys=keys, descending=True)) == expected[::-1]
     assert sorted(rows_of(table.scan(keys=keys))) == expected
 
 
 def test_a_table_without_segments_is_empty(any_store: Store) -> None:
-    """It has columns and nothing else."""
+    """It has columns and no rows."""
     any_store.create_table("e", "k INT, v STRING", primary_key=["k"])
     table = any_store.read_plan("e").open()
 
@@ -221,7 +221,7 @@ def test_a_table_of_keys_only(any_store: Store) -> None:
     assert table.count() == 3
 
 
-def test_a_lookup_bears_a_reset_by_another_thread(table: StorageTable) -> None:
+def test_a_lookup_survives_a_reset_by_another_thread(table: StorageTable) -> None:
     """A thread that has met damage makes all threads open the files again, at any time."""
     lookup = {TableFiles.getters.__code__, vars(TableFiles)["opened"].fget.__code__}
 

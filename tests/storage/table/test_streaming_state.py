@@ -1,4 +1,4 @@
-"""Laws of a streaming state table, an executor's: read as of the epoch, written to segments."""
+"""Laws of a streaming state table: it reads committed rows and writes to segments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def states(make_store: StoreMaker) -> Store:
 
 
 def opened(store: Store, name: str, writer: SegmentWriter) -> State:
-    """Return a table as it is now as a state."""
+    """Return a streaming state table over the latest epoch."""
     return StateTable.streaming(store.read_plan(name).open(store.environment), writer)
 
 
@@ -51,21 +51,21 @@ def members(*rows: tuple[int, int]) -> pa.RecordBatch:
     )
 
 
-def keys(*found: int) -> pa.RecordBatch:
+def keys(*values: int) -> pa.RecordBatch:
     """Return keys of the first table, which are prefixes of the second one's."""
-    return pa.record_batch({"g": pa.array(found, pa.int32())})
+    return pa.record_batch({"g": pa.array(values, pa.int32())})
 
 
-def flags(*found: bool) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def flags(*values: bool) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return flags as numpy has them."""
-    return np.array(found, np.bool_)
+    return np.array(values, np.bool_)
 
 
 def read(
-    found: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.RecordBatch],
+    result: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.RecordBatch],
 ) -> Sequence[object]:
-    """Return (index, row) of everything found."""
-    return list(zip(found[0].tolist(), rows_of(found[1]), strict=True))
+    """Return (index, row) of each row of a lookup."""
+    return list(zip(result[0].tolist(), rows_of(result[1]), strict=True))
 
 
 def test_states_of_a_task_share_its_files(states: Store) -> None:
@@ -105,7 +105,7 @@ def test_the_later_of_two_changes_stays(states: Store) -> None:
 
 
 def test_rows_must_fit_and_deletes_need_only_a_key(states: Store) -> None:
-    """Of a row that is deleted only the key is looked at; others are the table's."""
+    """Of a deleted row only the key is used; other rows must fit the table."""
     state = opened(states, "groups", states.segment_writer())
     state.write(groups((1, None)), flags(True))
     with pytest.raises(NullValueError, match="total"):
@@ -115,14 +115,14 @@ def test_rows_must_fit_and_deletes_need_only_a_key(states: Store) -> None:
 
 
 def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
-    """Rows that were shuffled by another mapping are told of, and not written."""
+    """Rows that were shuffled by another mapping are refused."""
     writer = states.segment_writer()
     table = states.read_plan("groups").open()
     row = groups((1, 10))
     vnode = int(vnodes_in(table.encoding.encode_keys(row))[0])
-    others = [range(vnode), range(vnode + 1, 5)]
+    foreign = [range(vnode), range(vnode + 1, 5)]
     with pytest.raises(ConsistencyError, match=rf"row g=1: vnode {vnode} is not among those"):
-        StateTable.streaming(table, writer, vnodes=others).write(row)
+        StateTable.streaming(table, writer, vnodes=foreign).write(row)
     assert not writer.finish()
 
     StateTable.streaming(table, writer, vnodes=[range(vnode, vnode + 1)]).write(row)
@@ -130,7 +130,7 @@ def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
 
 
 def test_single_rows_are_written_too(states: Store) -> None:
-    """As a batch is; what was committed before the epoch is what is read."""
+    """As a batch is; reads return the rows committed before."""
     writer = states.segment_writer()
     state = StateTable.streaming(states.read_plan("groups").open(), writer)
     state.insert([1, 10])
@@ -151,7 +151,7 @@ def test_a_streaming_table_has_no_epoch_of_its_own(states: Store) -> None:
 
 
 def test_reads_of_prefixes_are_of_committed_rows(states: Store) -> None:
-    """A buffered table refuses them while it has changes, rather than leave these out."""
+    """A buffered table refuses them while it has changes, which they would leave out."""
     state = states.state_table("members")
     state.insert([1, 1, "a"])
     for read_prefixes in (

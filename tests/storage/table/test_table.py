@@ -1,4 +1,4 @@
-"""Laws of the table that users without Spark read: right rows, or an error that says why."""
+"""Laws of the table as users without Spark read it: the right rows, or an error."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ _WRONG = [
 
 
 @pytest.mark.parametrize(("key", "error"), _WRONG)
-def test_what_is_no_key_is_told(table: Table, key: tuple[Any, ...], error: type[DataError]) -> None:
-    """The same error for one key and for many, never one from below."""
+def test_a_wrong_key_is_refused(table: Table, key: tuple[Any, ...], error: type[DataError]) -> None:
+    """The same error of relstate's for one key and for many."""
     with pytest.raises(error):
         table.get(*key)
     with pytest.raises(error):
@@ -69,7 +69,7 @@ def test_what_is_no_key_is_told(table: Table, key: tuple[Any, ...], error: type[
 
 @pytest.mark.parametrize("keys", [[1], ["xy"], [None], [{"a": 1, "b": "x"}]])
 def test_keys_are_tuples(table: Table, keys: list[Any]) -> None:
-    """What is neither tuple nor list is not taken apart."""
+    """A key that is neither a tuple nor a list is refused."""
     with pytest.raises(SchemaMismatchError, match="tuple"):
         table.get_rows(keys)
 
@@ -114,7 +114,7 @@ _TYPES = [
 def test_every_type_of_key_is_found_and_guarded(
     store: Store, data_type: str, value: Any, wrong: Any
 ) -> None:
-    """The row is there under its value; a value of another type is an error, not a miss."""
+    """A lookup finds the row; a value of another type is an error, not an absent row."""
     store.create_table("k", f"k {data_type}, v INT", primary_key=["k"])
     upsert(store, "k", [(value, 7)])
     table = store.table("k")
@@ -128,27 +128,27 @@ def test_every_type_of_key_is_found_and_guarded(
 
 
 def test_a_table_follows_the_latest_epoch(store: Store, table: Table) -> None:
-    """Whoever commits, and whatever becomes of the table."""
-    with Store.open(store.path) as other:
-        upsert(other, "t", [("new", 9, "z")], deleted=[(None, 2, "x")])
+    """After commits of other writers, a truncate, and a drop."""
+    with Store.open(store.path) as writer:
+        upsert(writer, "t", [("new", 9, "z")], deleted=[(None, 2, "x")])
         assert table.get(9, "z") == ("new", 9, "z")
         assert (table.get(2, "x"), table.count()) == (None, 3)
-        other.truncate("t")
+        writer.truncate("t")
         assert table.count() == 0
-        other.drop_table("t")
+        writer.drop_table("t")
         with pytest.raises(TableNotFoundError, match="'t'"):
             table.get(1, "x")
-        other.create_table("t", "a INT", primary_key=["a"])
+        writer.create_table("t", "a INT", primary_key=["a"])
         assert table.get(1) is None
         assert [column.name for column in table.schema.columns] == ["a"]
 
 
 def test_a_scan_keeps_the_epoch_it_began_with(store: Store, table: Table) -> None:
-    """What is committed while it runs is not in it."""
-    found = table.scan(ordered=True)
+    """It does not return rows that are committed while it runs."""
+    batches = table.scan(ordered=True)
     upsert(store, "t", [("new", 0, "a")], deleted=[(None, 2, "x")])
 
-    assert rows_of(found) == [("one", 1, "x"), ("two", 1, "y"), (None, 2, "x")]
+    assert rows_of(batches) == [("one", 1, "x"), ("two", 1, "y"), (None, 2, "x")]
     assert len(rows_of(table.scan())) == 3
 
 
@@ -164,7 +164,7 @@ def test_scans_and_whole_tables_agree(table: Table) -> None:
 
 
 def test_threads_read_one_table(store: Store) -> None:
-    """While another commits, each of them sees whole epochs, and never an older one than before."""
+    """While another thread commits, each sees whole epochs, in their order."""
     store.create_table("t", "k BIGINT, v BIGINT", primary_key=["k"])
     keys = list(range(20))
     upsert(store, "t", [(key, 0) for key in keys])
@@ -178,10 +178,10 @@ def test_threads_read_one_table(store: Store) -> None:
             scanned = rows_of(table.scan())
             assert got is not None
             epochs = [{got.v}, {v for _, v in rows}, {v for _, v in scanned}]
-            if any(len(found) != 1 for found in epochs) or len(rows) != len(scanned) != 20:
+            if any(len(numbers) != 1 for numbers in epochs) or len(rows) != len(scanned) != 20:
                 wrong.append(epochs)
                 return
-            seen = [found.pop() for found in epochs]
+            seen = [numbers.pop() for numbers in epochs]
             if [last, *seen] != sorted([last, *seen]):
                 wrong.append(seen)
             last = seen[-1]
@@ -200,7 +200,7 @@ def test_threads_read_one_table(store: Store) -> None:
 
 
 def test_a_closed_store_has_no_tables(store: Store, table: Table) -> None:
-    """Tables got before do not read either, those of snapshots included."""
+    """Neither do tables and snapshots that were opened before."""
     snapshot = store.at(store.epoch)
     past = snapshot.table("t")
     store.close()
@@ -218,7 +218,7 @@ def test_a_closed_store_has_no_tables(store: Store, table: Table) -> None:
 
 
 def test_a_text_is_not_a_list_of_columns(store: Store) -> None:
-    """Its letters are not taken for the columns that happen to have such names."""
+    """Its letters are not taken for names of columns."""
     table = store.create_table("t", "id INT, i INT, d INT", primary_key=["id"])
 
     for read in (table.scan, table.to_arrow):

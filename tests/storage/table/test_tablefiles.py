@@ -15,7 +15,7 @@ from support.stores import contents
 
 @pytest.fixture
 def compacted(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store whose table lies in a file for each shard, and in one of later changes above."""
+    """Return a store with a table of one file per shard, and a newer file of changes."""
     monkeypatch.setattr("relstate.storage.maintenance.policy.CUT", 1)
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     for start in (0, 500):
@@ -26,10 +26,10 @@ def compacted(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def test_what_one_merge_made_is_one_run(compacted: Store) -> None:
-    """However many files it is; their keys ascend from file to file."""
+def test_the_output_of_one_merge_is_one_run(compacted: Store) -> None:
+    """Of many files, whose keys ascend from file to file."""
     segments = compacted.state.segments_of(1)
-    files = [registry.open(compacted.environment, one.record) for one in segments]
+    files = [registry.open(compacted.environment, segment.record) for segment in segments]
 
     newest, merged = sorted_runs(segments, files, 1)
 
@@ -44,10 +44,10 @@ def test_what_one_merge_made_is_one_run(compacted: Store) -> None:
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_a_run_gives_what_lies_within_bounds(compacted: Store, descending: bool) -> None:
-    """From whichever end it is read, and from the files concerned only."""
+def test_a_run_yields_the_entries_within_bounds(compacted: Store, descending: bool) -> None:
+    """From either end, and from the files within the bounds only."""
     segments = compacted.state.segments_of(1)
-    files = [registry.open(compacted.environment, one.record) for one in segments]
+    files = [registry.open(compacted.environment, segment.record) for segment in segments]
     merged = sorted_runs(segments, files, 1)[-1]
     encoding = encoding_of(compacted.state.table("t").definition, compacted.settings.vnode_count)
     every = [
@@ -59,15 +59,15 @@ def test_a_run_gives_what_lies_within_bounds(compacted: Store, descending: bool)
     for vnodes in (range(1), range(1, 3), range(encoding.vnode_count)):
         low, high = encoding.vnode_bounds(vnodes)
         blocks = list(merged.source((low, high), 4, descending))
-        found = [block.key_bytes().to_pylist() for block in blocks]
-        joined = [key for part in (found[::-1] if descending else found) for key in part]
+        parts = [block.key_bytes().to_pylist() for block in blocks]
+        joined = [key for part in (parts[::-1] if descending else parts) for key in part]
         assert joined == [key for key in every if low <= key and (high is None or key < high)]
 
 
 def test_files_that_overlap_are_runs_of_their_own(compacted: Store) -> None:
-    """Should they have one place."""
+    """Also if they have the same sequence number."""
     segments = compacted.state.segments_of(1)[-1:] * 2
-    files = [registry.open(compacted.environment, one.record) for one in segments]
+    files = [registry.open(compacted.environment, segment.record) for segment in segments]
 
     assert [len(run.files) for run in sorted_runs(segments, files, 1)] == [1, 1]
 
@@ -89,7 +89,7 @@ def test_a_lookup_asks_the_files_of_its_shard_only(compacted: Store) -> None:
 
 
 def test_a_table_without_files_has_nothing_to_ask(store: Store) -> None:
-    """And is empty."""
+    """It has no rows."""
     store.create_table("t", "k INT", primary_key=["k"])
 
     assert store.table("t").get(1) is None
