@@ -25,7 +25,7 @@ from .log.rules import check_unread
 from .log.state import sequence_segments
 from .segment.key import Kind
 from .snapshot import LatestReader
-from .table.appendonly import change_refused
+from .table.appendonly import append_only_error
 from .table.encoding import Encoding
 from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
@@ -77,7 +77,7 @@ def write_rows(
     batches = _batches_of(rows)
     target = write_target(epochs, name, expiring=ttls is not None)
     if target.definition.properties.append_only and (overwrite or kind is Kind.DELETE):
-        raise change_refused(target.definition, "overwrite" if overwrite else "delete")
+        raise append_only_error(target.definition, "overwrite" if overwrite else "delete")
     segments = _write_segments(epochs, target, batches, kind, ttls)
     proposal = Proposal(
         operation="overwrite" if overwrite else "write",

@@ -102,7 +102,7 @@ class KeyBytes:
         return KeyBytes(~self.data)
 
 
-class Field(ABC):
+class KeyField(ABC):
     """Values of one type, none of them NULL.
 
     ``width``: how many bytes every value takes; None if that depends on the value.
@@ -122,11 +122,11 @@ class Field(ABC):
         """
 
 
-def field_of(data_type: t.DataType) -> Field:
+def key_field_of(data_type: t.DataType) -> KeyField:
     """Return the field for a type; SchemaError if values of the type have no order."""
     fixed = sortable(data_type)
     if fixed is not None:
-        return _FixedField(fixed)
+        return _FixedKeyField(fixed)
     match data_type:
         case t.String() if not data_type.is_collated:
             return _TextField(pa.string())
@@ -142,7 +142,7 @@ def field_of(data_type: t.DataType) -> Field:
 class Tagged:
     """A field that may be NULL: a tag, then the value if there is one."""
 
-    def __init__(self, field: Field, null_tag: int = NULL_FIRST_TAG) -> None:
+    def __init__(self, field: KeyField, null_tag: int = NULL_FIRST_TAG) -> None:
         self._field = field
         self._null_tag = null_tag
         self.width = None if field.width is None else field.width + 1
@@ -174,7 +174,7 @@ def _spread(values: pa.Array, valid: np.ndarray[tuple[int], np.dtype[np.bool_]])
     return values.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
 
-class _FixedField(Field):
+class _FixedKeyField(KeyField):
     def __init__(self, form: Sortable) -> None:
         self._form = form
         self.width = sum(form.sizes)
@@ -190,7 +190,7 @@ class _FixedField(Field):
         return self._form.values(numbers), starts
 
 
-class _TextField(Field):
+class _TextField(KeyField):
     def __init__(self, arrow: pa.DataType) -> None:
         self._arrow = arrow
 
@@ -213,10 +213,10 @@ def _has_zero(text: Bytes) -> bool:
     return bool(content.size) and not content.min()
 
 
-class _StructField(Field):
+class _StructField(KeyField):
     def __init__(self, struct: t.Struct) -> None:
         self._arrow = arrow_type(struct)
-        self._fields = [Tagged(field_of(field.type)) for field in struct.fields]
+        self._fields = [Tagged(key_field_of(field.type)) for field in struct.fields]
         widths = [
             None if field.nullable else tagged.width
             for field, tagged in zip(struct.fields, self._fields, strict=True)
@@ -237,10 +237,10 @@ class _StructField(Field):
         return pa.StructArray.from_arrays(children, fields=list(self._arrow)), starts
 
 
-class _ArrayField(Field):
+class _ArrayField(KeyField):
     def __init__(self, array: t.Array) -> None:
         self._arrow = arrow_type(array)
-        self._element = Tagged(field_of(array.element))
+        self._element = Tagged(key_field_of(array.element))
 
     def parts(self, array: pa.Array) -> list[Part]:
         elements = array.flatten()

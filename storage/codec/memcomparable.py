@@ -41,9 +41,9 @@ from .key_field import (
     KeyBytes,
     Part,
     Tagged,
-    field_of,
     inverted,
     join,
+    key_field_of,
 )
 from .ragged import Bytes, content_of, parts_of
 from .sortable import LONG_DECIMAL_PRECISION
@@ -84,7 +84,7 @@ class KeyCodec:
     def __init__(self, types: Sequence[t.DataType], orders: Sequence[Order]) -> None:
         """Prepare the codec; SchemaError for a type whose values have no order."""
         self._fields = [
-            Tagged(field_of(data_type), null_tag_of(order))
+            Tagged(key_field_of(data_type), null_tag_of(order))
             for data_type, order in zip(types, orders, strict=True)
         ]
         self._descending = [order.descending for order in orders]

@@ -34,7 +34,7 @@ _VERIFY = "size"
 def check_inserts(definition: TableDefinition, kinds: NDArray[np.uint8] | None) -> None:
     """AppendOnlyError if rows of these kinds delete rows of an append-only table."""
     if definition.properties.append_only and kinds is not None and (kinds == Kind.DELETE).any():
-        raise change_refused(definition, "delete")
+        raise append_only_error(definition, "delete")
 
 
 def check_distinct(encoding: Encoding, keys: Bytes, values: Bytes) -> tuple[Bytes, Bytes]:
@@ -44,11 +44,11 @@ def check_distinct(encoding: Encoding, keys: Bytes, values: Bytes) -> tuple[Byte
     if len(repeats):
         twice = order[repeats[:1]]
         block = Block.over(keys, values).take(twice)
-        raise key_taken(encoding, encoding.decode(block, encoding.schema.key_columns))
+        raise taken_key_error(encoding, encoding.decode(block, encoding.schema.key_columns))
     return keys, values
 
 
-def change_refused(definition: TableDefinition, operation: str) -> AppendOnlyError:
+def append_only_error(definition: TableDefinition, operation: str) -> AppendOnlyError:
     """Return the error of a write that would change, delete or replace rows."""
     return AppendOnlyError(
         f"{operation}: the table {definition.name!r} is append-only: its rows are not changed, "
@@ -56,7 +56,7 @@ def change_refused(definition: TableDefinition, operation: str) -> AppendOnlyErr
     )
 
 
-def key_taken(encoding: Encoding, rows: pa.RecordBatch) -> AppendOnlyError:
+def taken_key_error(encoding: Encoding, rows: pa.RecordBatch) -> AppendOnlyError:
     """Return the error of a row whose key, that of the first of ``rows``, another row has."""
     key = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in encoding.key_names)
     return AppendOnlyError(
@@ -93,7 +93,7 @@ class AppendCheck:
             for table in record.tables
             if table.table_id == table_id
         ):
-            raise change_refused(definition, self._proposal.operation)
+            raise append_only_error(definition, self._proposal.operation)
         added = [
             SequencedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
         ]
@@ -107,14 +107,14 @@ class AppendCheck:
             if older.is_empty:
                 continue
             for keys in self._table(encoding, [segment]).full_keys():
-                _check_new(older, _doubtful(older, keys))
+                _check_new(older, _possible_duplicates(older, keys))
 
     def _table(self, encoding: Encoding, segments: Sequence[SequencedSegment]) -> StorageTable:
         now = self._environment.now
         return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
 
 
-def _doubtful(older: StorageTable, keys: Bytes) -> Bytes:
+def _possible_duplicates(older: StorageTable, keys: Bytes) -> Bytes:
     """Return those of some sorted keys that a table may have.
 
     A vnode's keys are left out if the table has no entry between the first and the last of them: so
@@ -136,4 +136,4 @@ def _check_new(older: StorageTable, keys: Bytes) -> None:
         return
     _, rows = older.find(keys, older.encoding.key_names)
     if rows.num_rows:
-        raise key_taken(older.encoding, rows)
+        raise taken_key_error(older.encoding, rows)

@@ -81,7 +81,7 @@ class Resolver:
         folded = folded_by_key(fold, joined, row_keys(joined))
         return Window((_chosen(folded, self.keep(folded)),), None)
 
-    def all_of(self, blocks: Sequence[Block]) -> Block:
+    def resolve(self, blocks: Sequence[Block]) -> Block:
         """Return what is kept of some blocks, as one block, unordered; they need not be sorted."""
         window = self.window(blocks)
         return reduce(Block.followed_by, window.blocks)

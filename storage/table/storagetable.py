@@ -230,7 +230,7 @@ class StorageTable:
             if (candidates := _keys_within(keys, span))
         )
         blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
-        return Resolver(keep_all, fold).all_of(blocks)
+        return Resolver(keep_all, fold).resolve(blocks)
 
     # Scans
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relstate.storage import types as t
-from relstate.storage.codec.key_field import KeyBytes, Part, Tagged, field_of, inverted, join
+from relstate.storage.codec.key_field import KeyBytes, Part, Tagged, inverted, join, key_field_of
 from relstate.storage.codec.ragged import content_of, parts_of
 from relstate.storage.errors import SchemaError
 from support.datatypes import array_of, key_types, values_of
@@ -30,7 +30,7 @@ def test_any_fields_of_a_run_are_read(
 ) -> None:
     """Some or all fields are read from their starts, and their ends are returned."""
     data_type, values = case
-    field = Tagged(field_of(data_type), null_tag)
+    field = Tagged(key_field_of(data_type), null_tag)
     array = array_of(data_type, values)
     run = join(field.parts(array), len(array))
     offsets = parts_of(run)[1]
@@ -45,7 +45,7 @@ def test_any_fields_of_a_run_are_read(
 
 def test_text_may_hold_what_looks_like_an_end() -> None:
     """Zeros within a text, and those after it, are not taken for its end."""
-    field = Tagged(field_of(t.Binary()))
+    field = Tagged(key_field_of(t.Binary()))
     values = [b"\x00", b"\x00\x00", b"\x00\x01", b"\x01\x00", b""]
     array = array_of(t.Binary(), values)
     run = join(field.parts(array), len(array))
@@ -60,7 +60,7 @@ def test_a_type_without_an_order_is_refused_at_any_depth() -> None:
     nested = t.Array(t.Struct((t.Field("a", t.Variant()),)))
 
     with pytest.raises(SchemaError, match="VARIANT cannot be in a key"):
-        field_of(nested)
+        key_field_of(nested)
 
 
 ROWS = 4
