@@ -1,15 +1,15 @@
 """Virtual nodes: which one a row belongs to, and which unit owns it.
 
-A row's distribution key hashes to a vnode: hash (columns), scalar (one row) over canonical (the
-forms of Python values), xxh64 (the algorithm). Ranges of vnodes are shards, and a mapping says
-which parallel unit owns each vnode (mapping).
+A row's distribution key hashes to a vnode: hash (columns, or one row) over xxh64 (the algorithm)
+and canonical (the forms of Python values). Ranges of vnodes are shards, and a mapping says which
+parallel unit owns each vnode (mapping).
 
 Promises: pure functions and values, the same answer everywhere and for ever.
 Does not know: tables, files, Spark; it does no I/O.
 """
 
 from .canonical import canonical_form, canonical_row, struct_values
-from .hash import vnodes_of, xxhash64
+from .hash import canonical_hasher, scalar_hasher, vnodes_of, xxhash64
 from .mapping import (
     DEFAULT_SHARDS,
     DEFAULT_VNODE_COUNT,
@@ -18,7 +18,6 @@ from .mapping import (
     shard_ranges,
     shards_of,
 )
-from .scalar import canonical_hasher, scalar_hasher
 
 __all__ = [
     "DEFAULT_SHARDS",

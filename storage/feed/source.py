@@ -21,8 +21,7 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES
 from ..segment.registry import registry
-from ..table.fold import Fold
-from ..table.resolve import folded_by_key
+from ..table.resolve import Fold, folded_by_key
 from ..table.scan import Bounds
 
 _LEAVES = 2048

@@ -18,8 +18,8 @@ from ..log.entry import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import Kind
-from .fold import Fold
 from .record import Row
+from .resolve import Fold
 from .rowencoding import RowEncoding
 from .scan import Bounds
 

@@ -1,8 +1,17 @@
-"""The visible version of each key: one, or none.
+"""How the versions of a key become one row, or none: the newest, or all of them folded.
+
+Where the newest version is not the row, the versions are *folded*: applied in the order of the
+commits. One whose version column is lower than that of an earlier one is not applied (NULL is
+lowest, equal ones are); a put replaces the row, a delete removes it but keeps its version in force,
+a partial row gives it the columns that are not NULL, and a row of kind ignore becomes the row only
+if there is none.
 
 Promises: of several sources, given the newest first, each key comes out at most once, in key order;
-the caller chooses which entries are kept.
+the caller chooses which entries are kept. Folding some neighbouring versions first, and the result
+with the others later, gives the same; for partial and ignore with a version column only if the
+earliest are among those folded first. So what compaction merges is what a reader would have merged.
 Requires that all sources are cut at the same keys.
+Does not know: where versions come from, or how a row is encoded.
 """
 
 from __future__ import annotations
@@ -17,12 +26,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, equal_neighbours, first_of_equal, gather, sort_order
+from ..codec.ragged import (
+    Bytes,
+    Positions,
+    equal_neighbours,
+    expand,
+    first_of_equal,
+    gather,
+    sort_order,
+)
+from ..schema.properties import TableProperties
 from ..segment.block import Block
-from .fold import Fold
+from ..segment.key import Kind
 from .header import Headers
 
 Flags: TypeAlias = NDArray[np.bool_]
+Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8], Block], Bytes]
+"""Makes one value of each group of rows. It takes a block, the newest row of a group first, the
+first row of each group, the kind of each result, and the entry whose version it has."""
 
 _TABLE_BYTES = 4
 
@@ -128,3 +149,112 @@ def row_keys(block: Block) -> Bytes:
 
 def _chosen(block: Block, flags: Flags) -> Block:
     return block if flags.all() else block.take(np.flatnonzero(flags))
+
+
+# The fold
+
+
+class Fold:
+    """The fold of one table. Immutable."""
+
+    def __init__(self, properties: TableProperties, coalesce: Coalesce) -> None:
+        self._is_versioned = properties.version_column is not None
+        self._coalesce = coalesce
+
+    def __call__(self, entries: Block, firsts: Positions) -> Block:
+        """Return one entry per key; ``entries`` are in key order, the newest of a key first.
+
+        ``firsts`` are the first entries of the keys, int64. The result may be a delete.
+        """
+        if len(firsts) == len(entries):
+            return entries
+        headers = Headers(entries)
+        groups = np.zeros(len(entries), np.int64)
+        groups[firsts[1:]] = 1
+        groups = np.cumsum(groups)
+        rows = np.arange(len(entries))
+        if self._is_versioned:
+            rows = np.flatnonzero(_applied(headers.versions, groups))
+        return self._folded(entries, rows, groups[rows], headers.kinds[rows])
+
+    def _folded(
+        self, entries: Block, rows: Positions, groups: Positions, kinds: NDArray[np.uint8]
+    ) -> Block:
+        """Return one entry per group of the entries at ``rows``, which all apply."""
+        firsts = _firsts(groups)
+        base = _first_where((kinds == Kind.PUT) | (kinds == Kind.DELETE), firsts)
+        ends = np.append(firsts[1:], len(rows))
+        has_base = base < ends
+        oldest = np.where(has_base, base, ends - 1)
+        is_deleted = has_base & (kinds[np.minimum(base, len(rows) - 1)] == Kind.DELETE)
+        # Everything counts from the newest version down to the base, if that is a row.
+        last = np.where(is_deleted & (base > firsts), oldest - 1, oldest)
+        is_ignored = kinds[last] == Kind.IGNORE
+        chosen = np.where(is_ignored, last, firsts)
+        # A put over rows to be ignored stays; over partial rows it is merged with them.
+        ignores_base = (kinds[firsts] == Kind.IGNORE) & has_base & ~is_deleted
+        chosen = np.where(ignores_base, base, chosen)
+        merges = (last > firsts) & (kinds[firsts] == Kind.PARTIAL)
+        result = entries.take(rows[chosen])
+        replaces = (has_base & (kinds[chosen] != Kind.PUT) & (kinds[chosen] != Kind.DELETE)) | (
+            merges & has_base
+        )
+        # The version in force is that of the newest, also where an earlier row stays.
+        is_older = chosen != firsts if self._is_versioned else np.zeros(len(firsts), bool)
+        changed = np.flatnonzero(merges | replaces | is_older)
+        if not len(changed):
+            return result
+        starts = np.where(merges, firsts, chosen)[changed]
+        counts = np.where(merges, last + 1, chosen + 1)[changed] - starts
+        members = expand(starts, counts)
+        new_kinds = np.where(replaces, Kind.PUT, np.where(merges, Kind.PARTIAL, kinds[chosen]))
+        merged = self._coalesce(
+            entries.take(rows[members]),
+            np.cumsum(counts) - counts,
+            new_kinds[changed].astype(np.uint8),
+            entries.take(rows[firsts[changed]]),
+        )
+        return _with_values(result, changed, merged)
+
+
+def _firsts(groups: Positions) -> Positions:
+    return np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+
+
+def _first_where(flags: Flags, firsts: Positions) -> Positions:
+    """Return the first index of each group where a flag is set; at or after its end if none is."""
+    indices = np.where(flags, np.arange(len(flags)), len(flags))
+    return np.minimum.reduceat(indices, firsts)
+
+
+def _applied(versions: Bytes, groups: Positions) -> Flags:
+    """Return which entries apply: none that came earlier has a greater version.
+
+    Entries are grouped by key, the newest of a group first.
+    """
+    ranks = _ranks(versions)
+    # Reversed, the earliest come first. Ranks of a later group are higher than all of the groups
+    # before it, so that the running maximum starts again with each group.
+    reach = int(ranks.max()) + 1
+    upside_down = (groups[-1] - groups[::-1]) * reach + ranks[::-1]
+    highest = np.maximum.accumulate(upside_down)
+    applied: Flags = (upside_down >= highest)[::-1]
+    return applied
+
+
+def _ranks(rows: Bytes) -> Positions:
+    """Return the rank of every row among the distinct rows in order."""
+    order = sort_order(rows)
+    ranks = np.empty(len(rows), np.int64)
+    ranks[order] = np.cumsum(np.append(False, ~equal_neighbours(rows.take(order))))
+    return ranks
+
+
+def _with_values(block: Block, rows: Positions, values: Bytes) -> Block:
+    """Return a block with other values at some rows."""
+    copy = Block.over(block.key_bytes(), block.value_bytes())
+    changed = Block.over(copy.take(rows).key_bytes(), values)
+    joined = copy.followed_by(changed)
+    indices = np.arange(len(block))
+    indices[rows] = len(block) + np.arange(len(rows))
+    return joined.take(indices)

@@ -33,7 +33,6 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
-from .fold import Fold
 from .header import expiry_of
 from .prefixes import PrefixReader
 from .pruning import (
@@ -46,7 +45,7 @@ from .pruning import (
     worthwhile_seeks,
 )
 from .record import Row
-from .resolve import Resolver, keep_all, keep_visible
+from .resolve import Fold, Resolver, keep_all, keep_visible
 from .scan import Bounds, Limits, Piece, Scan, joined_ranges, matching_rows
 from .tablefiles import TableFiles
 

@@ -28,8 +28,8 @@ from ..schema.cast import exact_cast
 from ..schema.schema import Column, KeyColumn, TableSchema
 from ..segment.block import Block
 from ..segment.key import Kind
-from .fold import Fold
 from .header import FIXED, Headers, body_start, encode_headers, is_delete
+from .resolve import Fold
 
 UPSERTS = {"overwrite": Kind.PUT, "partial": Kind.PARTIAL, "ignore": Kind.IGNORE}
 """The kind of an entry that upserts a row, by the table's merge behaviour."""
