@@ -14,7 +14,7 @@ from relstate.connector.views.executor.changes import chunk_schema, empty_chunk
 from relstate.connector.views.frame import report_frame
 from relstate.connector.views.job import ViewJob
 from relstate.connector.views.runner import JobRunner
-from relstate.connector.views.scans import ScanRead
+from relstate.connector.views.scans import SourceRead
 from relstate.connector.views.sessions import Sessions
 from relstate.connector.views.task import ExecutorStep, Writers
 from relstate.connector.views.viewplan import Operator, ViewPlan
@@ -50,7 +50,7 @@ class IdleStep(ExecutorStep):
         return empty_chunk(chunk_schema(self.operator.node.fields))
 
 
-def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -> list[ScanRead]:
+def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -> list[SourceRead]:
     """Return what a refresh reads: the feed of each table that has changed."""
     vnodes, reads = range(state.settings.vnode_count), []
     for scan in plan.scans:
@@ -64,5 +64,5 @@ def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -
                 deduplication="netChanges",
                 columns=[*scan.column_names, CHANGE_TYPE],
             )
-        reads.append(ScanRead(scan, feed, vnodes))
+        reads.append(SourceRead(scan, feed, vnodes))
     return reads

@@ -257,7 +257,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
             return AddColumns(table, ", ".join(map(reader.source, reader.parenthesised())))
         return AddColumns(table, reader.source(reader.rest()))
     if reader.accept("DROP", "COLUMNS") or reader.accept("DROP", "COLUMN"):
-        return DropColumns(table, _names(reader))
+        return DropColumns(table, read_names(reader))
     if reader.accept("RENAME", "COLUMN"):
         name = reader.name("the column's name")
         reader.expect("TO")
@@ -281,7 +281,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     )
 
 
-def _names(reader: TokenReader) -> tuple[str, ...]:
+def read_names(reader: TokenReader) -> tuple[str, ...]:
     """Return one name, several between commas, or several in parentheses."""
     items = reader.parenthesised() if reader.next_is("(") else reader.separated()
     return tuple(TokenReader(reader.text, item).name("a column's name") for item in items)

@@ -1,6 +1,7 @@
 """The statements about materialized views, as values.
 
-    CREATE MATERIALIZED VIEW [IF NOT EXISTS] v [TBLPROPERTIES ('parallelism' = '4')] AS SELECT …
+    CREATE MATERIALIZED VIEW [IF NOT EXISTS] v [(a, b)] [TBLPROPERTIES ('parallelism' = '4')]
+        AS SELECT …
     DROP MATERIALIZED VIEW [IF EXISTS] v [CASCADE]
     ALTER MATERIALIZED VIEW v SET PARALLELISM n
     REFRESH MATERIALIZED VIEW v
@@ -19,17 +20,21 @@ from dataclasses import dataclass
 from relstate.connector.syntax.tokens import TokenReader
 from relstate.storage import errors
 
-from .ddl import read_new_name, read_pattern, read_properties
+from .ddl import read_names, read_new_name, read_pattern, read_properties
 
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """``query``: the SELECT as written; ``parallelism``: None for the session's."""
+    """``query``: the SELECT as written; ``parallelism``: None for the session's.
+
+    ``columns``: the names of the view's columns; empty for those of the SELECT.
+    """
 
     name: str
     query: str
     parallelism: int | None
     if_not_exists: bool
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ def read_create_view(reader: TokenReader) -> CreateView:
     """Read what follows CREATE MATERIALIZED VIEW."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = read_new_name(reader, "the view's name")
+    columns = read_names(reader) if reader.next_is("(") else ()
     properties = read_properties(reader) if reader.accept("TBLPROPERTIES") else {}
     unknown = properties.keys() - {"parallelism"}
     if unknown:
@@ -104,7 +110,7 @@ def read_create_view(reader: TokenReader) -> CreateView:
     query = reader.source(reader.rest())
     parallelism = properties.get("parallelism")
     units = None if parallelism is None else _number(parallelism)
-    return CreateView(name, query, units, if_not_exists)
+    return CreateView(name, query, units, if_not_exists, columns)
 
 
 def read_drop_view(reader: TokenReader) -> DropView:

@@ -68,11 +68,19 @@ class ViewRunner:
         if isinstance(view, str):
             return explain_view(state, state.view(view))
         spark = self._views.spark
-        return explain_new_view(new_view(spark, state, view.name, view.query, view.parallelism))
+        planned = new_view(
+            spark, state, view.name, view.query, view.parallelism, columns=view.columns
+        )
+        return explain_new_view(planned)
 
     def _create(self, statement: CreateView) -> int:
         try:
-            return self._views.create(statement.name, statement.query, statement.parallelism)
+            return self._views.create(
+                statement.name,
+                statement.query,
+                statement.parallelism,
+                columns=statement.columns,
+            )
         except errors.TableExistsError:
             if not statement.if_not_exists:
                 raise

@@ -101,9 +101,23 @@ def conjuncts(condition: Tree) -> Iterator[Tree]:
         yield condition
 
 
+def disjuncts(condition: Tree) -> Iterator[Tree]:
+    """Yield the conditions one of which must hold, in their order."""
+    for part in syntax.operands(without_parentheses(condition), exp.Or):
+        if isinstance(without_parentheses(part), exp.Or):
+            yield from disjuncts(part)
+        else:
+            yield without_parentheses(part)
+
+
 def conjunction(conditions: Sequence[Tree]) -> Tree:
     """Return the AND of several conditions; there must be one."""
     return exp.and_(*(condition.copy() for condition in conditions), dialect=syntax.Dialect)
+
+
+def disjunction(conditions: Sequence[Tree]) -> Tree:
+    """Return the OR of several conditions; there must be one."""
+    return exp.or_(*(condition.copy() for condition in conditions), dialect=syntax.Dialect)
 
 
 def as_operand(tree: Tree) -> Tree:

@@ -31,11 +31,11 @@ from relstate.storage import (
 
 from .job import JobOutput
 from .lineage import upstream
+from .plan.generate import OneRow, Source
 from .plan.node import read_list, read_number, require
-from .plan.stateless import Scan
 from .refresh import Round, view_failure
 from .runner import LASTING_ERRORS, PART_ROWS, VIEW_CHANGED, JobRunner
-from .scans import ScanRead
+from .scans import OneRowPlan, SourceRead
 from .viewplan import ViewPlan
 
 _ATTEMPTS = 20
@@ -46,9 +46,9 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The progress of a backfill: the next vnode is ``vnode`` of the scan ``order[index]``.
+    """The progress of a backfill: the next vnode is ``vnode`` of the source ``order[index]``.
 
-    ``order``: the scans, by their numbers in the plan, in the order in which they are read.
+    ``order``: the sources, by their numbers in the plan, in the order in which they are read.
     ``rows`` of about ``total`` have been read.
     """
 
@@ -83,10 +83,10 @@ class Position:
         """Return the position that `to_json` described. CorruptionError for an invalid value."""
         try:
             order = tuple(read_number(number, _MAX_NUMBER) for number in read_list(value["order"]))
-            require(sorted(order) == list(range(len(order))), "its order leaves out a scan")
+            require(sorted(order) == list(range(len(order))), "its order leaves out a source")
             names = ("place", "vnode", "rows", "total")
             index, vnode, rows, total = (read_number(value[name], _MAX_NUMBER) for name in names)
-            require(index < len(order), "it is after the last scan")
+            require(index < len(order), "it is after the last source")
             return cls(order, index, vnode, rows, total)
         except (KeyError, TypeError, ValueError) as error:
             raise errors.CorruptionError(
@@ -173,7 +173,7 @@ def _run_part(
 def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> None:
     """CorruptionError if a stored position does not fit the plan."""
     is_inside = position.vnode < state.settings.vnode_count
-    if len(position.order) != len(plan.scans) or not is_inside:
+    if len(position.order) != len(plan.sources) or not is_inside:
         raise errors.CorruptionError(
             "the position of a view's backfill in the log is not one in its plan; drop the view "
             "and create it again"
@@ -182,7 +182,7 @@ def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> No
 
 def backfill_parts(
     runner: JobRunner, state: StoreState, view_id: int, *, at_once: bool = False
-) -> Iterator[tuple[ScanRead, ...]]:
+) -> Iterator[tuple[SourceRead, ...]]:
     """Yield the parts that would populate a view again, as of the epochs of its progress."""
     rows = sys.maxsize if at_once else PART_ROWS
     plan, start = runner.plan_of(state, view_id), _Start.of(state.views[view_id].progress)
@@ -229,7 +229,7 @@ def _choose_start(runner: JobRunner, view: CatalogView) -> _Start:
 
 
 def _first_position(store: Store, plan: ViewPlan, start: _Start) -> Position:
-    plans = [_plan_scan(store, scan, start.epochs[scan.table_id]) for scan in plan.scans]
+    plans = [_plan_source(store, source, start) for source in plan.sources]
     sizes = [plan.stored_rows for plan in plans]
     order = sorted(range(len(plans)), key=lambda number: (sizes[number], number))
     return Position(tuple(order), total=sum(sizes))
@@ -239,20 +239,20 @@ def _first_position(store: Store, plan: ViewPlan, start: _Start) -> Position:
 class _Part:
     """The reads of the next part, and the position after it."""
 
-    reads: tuple[ScanRead, ...]
+    reads: tuple[SourceRead, ...]
     after: Position
 
 
 def _next_part(store: Store, plan: ViewPlan, start: _Start, position: Position, rows: int) -> _Part:
-    """Return the next part, of about ``rows`` rows: whole scans, then some vnodes of one."""
+    """Return the next part, of about ``rows`` rows: whole sources, then some vnodes of one."""
     vnode_count = store.settings.vnode_count
-    reads = [ScanRead(scan, None, range(vnode_count)) for scan in plan.scans]
+    reads = [SourceRead(source, None, range(vnode_count)) for source in plan.sources]
     while not position.is_end and rows > 0:
         number = position.order[position.index]
-        scan = plan.scans[number]
-        snapshot = _plan_scan(store, scan, start.epochs[scan.table_id])
+        source = plan.sources[number]
+        snapshot = _plan_source(store, source, start)
         vnodes, vnode_rows = _vnodes_within(snapshot, position.vnode, rows)
-        reads[number] = ScanRead(scan, snapshot, vnodes)
+        reads[number] = SourceRead(source, snapshot, vnodes)
         rows -= max(vnode_rows, 1)
         position = _advance(position, vnodes, vnode_rows, vnode_count)
         if position.vnode:
@@ -260,7 +260,7 @@ def _next_part(store: Store, plan: ViewPlan, start: _Start, position: Position, 
     return _Part(tuple(reads), position)
 
 
-def _vnodes_within(snapshot: ReadPlan, vnode: int, rows: int) -> tuple[range, int]:
+def _vnodes_within(snapshot: ReadPlan | OneRowPlan, vnode: int, rows: int) -> tuple[range, int]:
     """Return (vnodes from ``vnode`` on, at least one, with about ``rows`` rows; their rows)."""
     count, stored = snapshot.vnode_count, snapshot.stored_rows
     width = max(count * rows // max(stored, 1), 1)
@@ -275,5 +275,8 @@ def _advance(position: Position, vnodes: range, rows: int, vnode_count: int) -> 
     return replace(position, index=position.index + 1, vnode=0, rows=rows)
 
 
-def _plan_scan(store: Store, scan: Scan, epoch: int) -> ReadPlan:
-    return store.read_plan(scan.table, epoch=epoch, columns=scan.column_names)
+def _plan_source(store: Store, source: Source, start: _Start) -> ReadPlan | OneRowPlan:
+    if isinstance(source, OneRow):
+        return OneRowPlan(store.settings.vnode_count)
+    epoch = start.epochs[source.table_id]
+    return store.read_plan(source.table, epoch=epoch, columns=source.column_names)

@@ -6,6 +6,8 @@ Does not know: how the view is populated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 
 from relstate.storage import (
@@ -29,12 +31,19 @@ from .viewplan import Operator, ViewPlan, schema_of
 
 
 def new_view(
-    spark: SparkSession, state: StoreState, name: str, query: str, units: int | None = None
+    spark: SparkSession,
+    state: StoreState,
+    name: str,
+    query: str,
+    units: int | None = None,
+    *,
+    columns: Sequence[str] = (),
 ) -> NewView:
     """Return the definition of a view with the rows of a SELECT over the tables at a state.
 
     ``units``: in how many parallel units it is maintained, by default as many as the session
-    runs at once. TableNameError, TableExistsError, OptionError; UnsupportedStatementError where
+    runs at once. ``columns``: the names of its columns, by default those of the SELECT.
+    TableNameError, TableExistsError, OptionError; UnsupportedStatementError where
     the SELECT cannot be maintained incrementally.
     """
     check_table_name(name)
@@ -44,7 +53,7 @@ def new_view(
         )
     settings = stored_settings(spark)
     with keep_active_session(spark):
-        root = plan_view(Sessions(spark).of(settings), StoreTables(state), query)
+        root = plan_view(Sessions(spark).of(settings), StoreTables(state), query, columns)
     plan = _readable(root)
     vnode_count = state.settings.vnode_count
     mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, units))

@@ -12,6 +12,7 @@ from relstate.storage import CatalogView, NewView, StoreState, types
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
+from .plan.generate import OneRow, Source
 from .plan.node import plan_lines
 from .plan.stateless import Scan
 from .stored_plans import read_stored_plan
@@ -56,10 +57,7 @@ def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: _Tables) -> list[str]:
 
 
 def _fragment_lines(fragment: Fragment, mapping: VnodeMapping, tables: _Tables) -> list[str]:
-    sources = ", ".join(
-        f"scan of {source.table}" if isinstance(source, Scan) else f"fragment {source}"
-        for source in fragment.inputs
-    )
+    sources = ", ".join(map(_source_name, fragment.inputs))
     where = ", ".join(map(types.quoted, fragment.distribution)) or "vnode 0 alone"
     units = unit_count(mapping, fragment.distribution)
     lines = [f"Fragment {fragment.number}: from {sources}; distributed by {where}; units {units}"]
@@ -69,6 +67,15 @@ def _fragment_lines(fragment: Fragment, mapping: VnodeMapping, tables: _Tables) 
             number = "" if table_id is None else f" [{table_id}]"
             lines.append(f"    {spec.role}: {name}{number} key ({_key(spec)})")
     return lines
+
+
+def _source_name(source: int | Source) -> str:
+    match source:
+        case Scan():
+            return f"scan of {source.table}"
+        case OneRow():
+            return "a constant"
+    return f"fragment {source}"
 
 
 def _key(spec: StateTableSpec) -> str:

@@ -25,12 +25,13 @@ from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
 from .executor.keyed_rows import row_fields
 from .job import ViewJob
+from .plan.generate import Generate, Generator, OneRow, Source
 from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Names, Node
 from .plan.recompute import KeyedRecompute
 from .plan.stateless import Filter, Output, Project, Scan, Union
-from .scans import scan_frame
+from .scans import source_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
 from .viewplan import distribution_of, is_colocated, unit_count
 from .wire import MESSAGE, TARGET, null_for_control_rows, true_for_control_rows, wire_fields
@@ -50,13 +51,13 @@ def report_frame(job: ViewJob, session: SparkSession) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Flow:
-    """The rows of an operator: a frame or a scan, and the steps that are still to be run on it.
+    """The rows of an operator: a frame or a source, and the steps that are still to be run on it.
 
     ``fields``: those of the frame; ``result``: those after the steps. ``units``: the number of
     partitions since the last shuffle.
     """
 
-    rows: DataFrame | Scan
+    rows: DataFrame | Source
     fields: tuple[types.Field, ...]
     result: tuple[types.Field, ...]
     units: int
@@ -65,7 +66,7 @@ class _Flow:
     @property
     def is_in_task(self) -> bool:
         """Whether a task of relstate has the rows, so that one more step costs no stage."""
-        return bool(self.steps) or isinstance(self.rows, Scan)
+        return bool(self.steps) or isinstance(self.rows, Source)
 
     def with_step(self, step: Step) -> _Flow:
         """Return the rows after a step."""
@@ -83,12 +84,12 @@ class _FrameBuilder:
         self._job = job
         self._session = session
         self._has_many_rows = job.rows >= MANY_ROWS
-        self._reads = {id(read.scan): read for read in job.reads}
+        self._reads = {id(read.source): read for read in job.reads}
 
     def flow(self, node: Node) -> _Flow:
         """Return the rows of an operator."""
         match node:
-            case Scan():
+            case Scan() | OneRow():
                 return _Flow(node, node.fields, node.fields, 1)
             case Project():
                 return self._project(node)
@@ -97,6 +98,8 @@ class _FrameBuilder:
                 return replace(flow, rows=_frame(flow).where(true_for_control_rows(node.condition)))
             case Union():
                 return self._union([self._run(self.flow(child)) for child in node.inputs])
+            case Generate():
+                return self._generate(node)
             case Join():
                 return self._join(node)
             case KeyedRecompute():
@@ -111,6 +114,20 @@ class _FrameBuilder:
             return flow.with_step(SelectStep(sources, node.fields))
         columns = [_projection(output) for output in node.outputs]
         return self._selected(self._run(flow), columns, node.fields)
+
+    def _generate(self, node: Generate) -> _Flow:
+        flow = self._run(self.flow(node.child))
+        # The outer function keeps control rows; the rows of which it makes nothing are removed.
+        outer = "" if node.function is Generator.JSON else "_outer"
+        arguments = ", ".join(null_for_control_rows(argument.text) for argument in node.arguments)
+        names = ", ".join(types.quoted(field.name) for field in node.outputs)
+        columns = [types.quoted(name) for name in node.passed]
+        columns.append(f"{node.function}{outer}({arguments}) AS ({names})")
+        flow = self._selected(flow, columns, node.fields)
+        if node.keeps_empty or node.position is None:
+            return flow
+        is_made = true_for_control_rows(f"{types.quoted(node.position)} IS NOT NULL")
+        return replace(flow, rows=_frame(flow).where(is_made))
 
     def _executed(self, node: Node) -> _Flow:
         (child,) = node.children
@@ -217,10 +234,10 @@ class _FrameBuilder:
     def _run(self, flow: _Flow) -> _Flow:
         """Return the flow after its steps, as a frame."""
         stateless = [step for step in flow.steps if not isinstance(step, ExecutorStep)]
-        if isinstance(flow.rows, Scan):
+        if isinstance(flow.rows, Source):
             assert len(stateless) == len(flow.steps)
             read = self._reads[id(flow.rows)]
-            frame = scan_frame(self._session, read, stateless, self._job.mapping.units)
+            frame = source_frame(self._session, read, stateless, self._job.mapping.units)
         elif not flow.steps:
             return flow
         else:
@@ -247,7 +264,7 @@ class _FrameBuilder:
 
 def _frame(flow: _Flow) -> DataFrame:
     """Return the frame of a flow without steps."""
-    assert not isinstance(flow.rows, Scan)
+    assert not isinstance(flow.rows, Source)
     assert not flow.steps
     return flow.rows
 

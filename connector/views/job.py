@@ -17,7 +17,7 @@ from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step
 from .operators import ExecutorType
-from .scans import ScanRead
+from .scans import SourceRead
 from .sessions import ANSI
 from .task import ExecutorStep, Target
 from .viewplan import Operator, ViewPlan
@@ -45,10 +45,10 @@ class JobOutput:
 
 @dataclass(frozen=True, slots=True)
 class ViewJob:
-    """A view, what the scans of its plan read, and the state that its executors start from.
+    """A view, what its plan's sources give, and the state that its executors start from.
 
-    ``reads``: one for each scan, in the plan's order. ``states``: how to read the state tables, in
-    the plan's order, and last the view's own table.
+    ``reads``: one for each source, in the plan's order. ``states``: how to read the state tables,
+    in the plan's order, and last the view's own table.
     """
 
     view: CatalogView
@@ -56,7 +56,7 @@ class ViewJob:
     plan: ViewPlan
     target: Target
     states: tuple[ReadPlan, ...]
-    reads: tuple[ScanRead, ...]
+    reads: tuple[SourceRead, ...]
 
     @property
     def view_id(self) -> int:
@@ -75,11 +75,11 @@ class ViewJob:
 
     @property
     def rows(self) -> int:
-        """About how many stored rows the scans read."""
+        """About how many stored rows the sources give."""
         return sum(read.rows for read in self.reads)
 
-    def part(self, number: int, count: int) -> tuple[ScanRead, ...]:
-        """Return what the scans read in one of ``count`` parts, each of some of the vnodes."""
+    def part(self, number: int, count: int) -> tuple[SourceRead, ...]:
+        """Return what the sources give in one of ``count`` parts, each of some of the vnodes."""
         return tuple(read.part(number, count) for read in self.reads)
 
     def after(self, output: JobOutput, epoch: int) -> ViewJob:

@@ -24,6 +24,7 @@ from .executor.keyed_rows import KeyedRowsExecutor
 from .executor.materialize import MaterializeExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
 from .plan.aggregate import Aggregate
+from .plan.generate import Generate, OneRow
 from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Json, Node, require, shown
@@ -46,7 +47,7 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
 MAX_DEPTH = 200
 """How deep lists and objects may be nested in the JSON of a plan: far from Python's own limit."""
 
-_STATELESS: tuple[type[Node], ...] = (Scan, Project, Filter, Union)
+_STATELESS: tuple[type[Node], ...] = (Scan, OneRow, Project, Filter, Generate, Union)
 _NODES: Mapping[str, type[Node]] = {node.operator: node for node in (*_STATELESS, *EXECUTORS)}
 _LONGEST_PROBLEM = 200
 

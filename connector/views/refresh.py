@@ -27,9 +27,9 @@ from relstate.storage import (
 
 from .job import JobOutput, ViewJob
 from .lineage import inputs_of, levels
-from .plan.stateless import Scan
+from .plan.generate import OneRow, Source
 from .runner import LASTING_ERRORS, VIEW_CHANGED, JobRunner
-from .scans import ScanRead
+from .scans import SourceRead
 
 _logger = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Round:
             return None
         try:
             plan = self._runner.plan_of(self._state, view_id)
-            reads = [self._read(view, scan) for scan in plan.scans]
+            reads = [self._read(view, source) for source in plan.sources]
             if all(read.plan is None for read in reads):
                 return None
             return self._runner.job(self._state, view_id, reads)
@@ -128,15 +128,17 @@ class Round:
             for table_id, epoch in view.progress.inputs
         )
 
-    def _read(self, view: CatalogView, scan: Scan) -> ScanRead:
-        """Return what a scan reads: the changes that the view has not taken in."""
+    def _read(self, view: CatalogView, source: Source) -> SourceRead:
+        """Return what a source gives: the changes that the view has not taken in."""
         state = self._state
-        taken_in = view.progress.epoch_of(scan.table_id)
-        table = state.tables[scan.table_id]
-        pending = self._pending if scan.table_id in self._outputs else None
         vnodes = range(state.settings.vnode_count)
+        if isinstance(source, OneRow):
+            return SourceRead(source, None, vnodes)
+        taken_in = view.progress.epoch_of(source.table_id)
+        table = state.tables[source.table_id]
+        pending = self._pending if source.table_id in self._outputs else None
         if table.data_epoch <= taken_in and pending is None:
-            return ScanRead(scan, None, vnodes)
+            return SourceRead(source, None, vnodes)
         # What has expired held no changes: vacuum keeps those that a view still has to read.
         first = max(taken_in, state.oldest_epoch) + 1
         plan = self._runner.store.feed_plan(
@@ -144,10 +146,10 @@ class Round:
             first,
             state.epoch,
             deduplication="netChanges",
-            columns=[*scan.column_names, CHANGE_TYPE],
+            columns=[*source.column_names, CHANGE_TYPE],
             pending=pending,
         )
-        return ScanRead(scan, plan if plan.steps else None, vnodes)
+        return SourceRead(source, plan if plan.steps else None, vnodes)
 
     @property
     def _pending(self) -> Entry:

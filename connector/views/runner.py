@@ -28,7 +28,7 @@ from relstate.storage import (
 
 from .frame import report_frame
 from .job import JobOutput, ViewJob
-from .scans import ScanRead
+from .scans import SourceRead
 from .sessions import Sessions, keep_active_session, parallelism
 from .stored_plans import StoredPlans
 from .task import Target
@@ -67,7 +67,7 @@ class JobRunner:
         """Return the plan of a view. CorruptionError if the catalog's is damaged or forged."""
         return self._plans.plan_of(state, view_id)
 
-    def job(self, state: StoreState, view_id: int, reads: Sequence[ScanRead]) -> ViewJob:
+    def job(self, state: StoreState, view_id: int, reads: Sequence[SourceRead]) -> ViewJob:
         """Return the job of a view that starts from its state as of ``state``."""
         view, settings = state.views[view_id], state.settings
         names = [state.name_of(table_id) for table_id in (*view.definition.internal, view_id)]
@@ -104,7 +104,7 @@ class JobRunner:
         return self._run_once(job)
 
     def run_parts(
-        self, job: ViewJob, parts: Iterable[tuple[ScanRead, ...]]
+        self, job: ViewJob, parts: Iterable[tuple[SourceRead, ...]]
     ) -> Iterator[tuple[ViewJob, JobOutput]]:
         """Run parts of a job one after the other, and yield after each all that they wrote.
 

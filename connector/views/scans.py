@@ -1,6 +1,6 @@
-"""What the scans of a refresh read, and the tasks that read it: the first rows of its job.
+"""What the sources of a refresh give, and the tasks that read it: the first rows of its job.
 
-Promises: what a scan reads is fixed before the job begins; small reads are done on the driver,
+Promises: what a source gives is fixed before the job begins; small reads are done on the driver,
 which takes less time than to run a task.
 Does not know: what becomes of the rows.
 """
@@ -20,7 +20,7 @@ from relstate.connector.types import passes_as_is, struct_of
 from relstate.storage import FeedPlan, Op, ReadPlan, adds_row, types
 
 from .executor.changes import Step, chunk_schema, run_steps
-from .plan.stateless import Scan
+from .plan.generate import Source
 from .sessions import parallelism
 from .wire import change_batches, control_rows, wire_fields, wire_schema
 
@@ -30,14 +30,23 @@ _TASK_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ScanRead:
-    """What a scan reads in one epoch.
+class OneRowPlan:
+    """The snapshot of a `OneRow`: its row is in vnode 0."""
+
+    vnode_count: int
+    stored_rows: int = 1
+    stored_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """What a source gives in one epoch.
 
     ``plan``: a change feed, or a part of a snapshot; None for nothing. ``vnodes``: which.
     """
 
-    scan: Scan
-    plan: FeedPlan | ReadPlan | None
+    source: Source
+    plan: FeedPlan | ReadPlan | OneRowPlan | None
     vnodes: range
 
     @property
@@ -54,7 +63,7 @@ class ScanRead:
             return 0
         return self.plan.stored_rows * len(self.vnodes) // self.plan_vnodes
 
-    def part(self, number: int, count: int) -> ScanRead:
+    def part(self, number: int, count: int) -> SourceRead:
         """Return one of ``count`` parts of it, each of some of the vnodes."""
         return replace(self, vnodes=_part(self.vnodes, number, count))
 
@@ -62,7 +71,7 @@ class ScanRead:
     def plan_vnodes(self) -> int:
         """The number of vnodes of the store."""
         assert self.plan is not None
-        plan = self.plan if isinstance(self.plan, ReadPlan) else self.plan.before
+        plan = self.plan.before if isinstance(self.plan, FeedPlan) else self.plan
         return plan.vnode_count
 
     def chunks(self, vnodes: range) -> Iterator[pa.RecordBatch]:
@@ -70,20 +79,22 @@ class ScanRead:
         match self.plan:
             case FeedPlan():
                 for batch in self.plan.read((vnodes,)):
-                    yield _changes(batch, self.scan)
+                    yield _changes(batch, self.source)
             case ReadPlan():
                 for batch in self.plan.read((vnodes,)):
-                    yield _inserts(batch, self.scan)
+                    yield _inserts(batch.num_rows, batch.columns, self.source)
+            case OneRowPlan() if 0 in vnodes:
+                yield _inserts(1, [pa.array([0], pa.int8())], self.source)
 
 
-def scan_frame(
-    session: SparkSession, read: ScanRead, steps: Sequence[Step], units: int
+def source_frame(
+    session: SparkSession, read: SourceRead, steps: Sequence[Step], units: int
 ) -> DataFrame:
-    """Return the changes of a scan, after some steps, as rows of the wire.
+    """Return the changes of a source, after some steps, as rows of the wire.
 
     A control row for each of the parallel units is among them.
     """
-    task = ScanTask(read, tuple(steps), 1, units)
+    task = SourceTask(read, tuple(steps), 1, units)
     struct = struct_of(wire_fields(task.fields))
     is_plain = all(passes_as_is(field.type) for field in task.fields)
     if read.plan is None or (is_plain and read.stored_bytes <= _LOCAL_BYTES):
@@ -95,10 +106,10 @@ def scan_frame(
 
 
 @dataclass(frozen=True, slots=True)
-class ScanTask:
-    """Reads a part of a scan. Travels to the tasks, where it is called with the parts' numbers."""
+class SourceTask:
+    """Reads a part of a source. Travels to the tasks, which call it with the parts' numbers."""
 
-    read: ScanRead
+    read: SourceRead
     steps: tuple[Step, ...]
     tasks: int
     units: int
@@ -106,7 +117,7 @@ class ScanTask:
     @property
     def fields(self) -> tuple[types.Field, ...]:
         """The fields of the changes that it yields."""
-        return self.steps[-1].fields if self.steps else self.read.scan.fields
+        return self.steps[-1].fields if self.steps else self.read.source.fields
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the changes of the parts whose numbers come; part 0 adds the control rows."""
@@ -135,16 +146,16 @@ def _part(vnodes: range, number: int, count: int) -> range:
     return range(start, stop)
 
 
-def _inserts(rows: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
-    return _chunk(np.full(rows.num_rows, Op.INSERT), rows.columns, scan)
+def _inserts(rows: int, columns: Sequence[pa.Array], source: Source) -> pa.RecordBatch:
+    return _chunk(np.full(rows, Op.INSERT), columns, source)
 
 
-def _changes(feed: pa.RecordBatch, scan: Scan) -> pa.RecordBatch:
+def _changes(feed: pa.RecordBatch, source: Source) -> pa.RecordBatch:
     """Return a batch of a feed, whose last column is the change type, as a chunk."""
     *columns, kinds = feed.columns
-    return _chunk(np.where(adds_row(kinds), Op.INSERT, Op.DELETE), columns, scan)
+    return _chunk(np.where(adds_row(kinds), Op.INSERT, Op.DELETE), columns, source)
 
 
-def _chunk(ops: NDArray[np.int64], columns: Sequence[pa.Array], scan: Scan) -> pa.RecordBatch:
+def _chunk(ops: NDArray[np.int64], columns: Sequence[pa.Array], source: Source) -> pa.RecordBatch:
     arrays = [pa.array(ops, pa.int8()), *columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=chunk_schema(scan.fields))
+    return pa.RecordBatch.from_arrays(arrays, schema=chunk_schema(source.fields))

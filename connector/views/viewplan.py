@@ -17,6 +17,7 @@ from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
 from .operators import ExecutorType, PlanError, executors_of, plan_from_json
+from .plan.generate import Source
 from .plan.materialize import Materialize
 from .plan.node import Names, Node, Order, walk
 from .plan.recompute import KeyedRecompute
@@ -53,13 +54,13 @@ class Operator:
 class Fragment:
     """Executors between two shuffles, and what their rows are distributed by.
 
-    ``inputs``: the fragments, by number, and the scans that they read.
+    ``inputs``: the fragments, by number, and the sources that they read.
     """
 
     number: int
     operators: tuple[Operator, ...]
     distribution: Names
-    inputs: tuple[int | Scan, ...]
+    inputs: tuple[int | Source, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,12 @@ class ViewPlan:
     @cached_property
     def scans(self) -> tuple[Scan, ...]:
         """The scans, from left to right."""
-        return tuple(node for node in walk(self.root) if isinstance(node, Scan))
+        return tuple(source for source in self.sources if isinstance(source, Scan))
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """What has no inputs, from left to right."""
+        return tuple(node for node in walk(self.root) if isinstance(node, Source))
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
@@ -110,9 +116,9 @@ class ViewPlan:
         self._add_fragments(self.root, fragments)
         return tuple(fragments)
 
-    def _add_fragments(self, node: Node, fragments: list[Fragment]) -> tuple[int | Scan, ...]:
-        """Cut a subtree, and return where its rows come from: fragments and scans."""
-        if isinstance(node, Scan):
+    def _add_fragments(self, node: Node, fragments: list[Fragment]) -> tuple[int | Source, ...]:
+        """Cut a subtree, and return where its rows come from: fragments and sources."""
+        if isinstance(node, Source):
             return (node,)
         sources = [
             source for child in node.children for source in self._add_fragments(child, fragments)
@@ -137,11 +143,11 @@ class ViewPlan:
 
     @cached_property
     def readers(self) -> frozenset[int]:
-        """The numbers of the executors that receive the rows of scans."""
+        """The numbers of the executors that receive the rows of sources."""
         return frozenset(
             fragment.operators[0].number
             for fragment in self.fragments
-            if any(isinstance(source, Scan) for source in fragment.inputs)
+            if any(isinstance(source, Source) for source in fragment.inputs)
         )
 
     @cached_property

@@ -51,16 +51,23 @@ class Views:
         """The runner of their jobs."""
         return self._runner
 
-    def create(self, name: str, query: str, parallelism: int | None = None) -> int:
+    def create(
+        self,
+        name: str,
+        query: str,
+        parallelism: int | None = None,
+        *,
+        columns: Sequence[str] = (),
+    ) -> int:
         """Create a view, populate it, and return the epoch at which it is populated.
 
-        ``parallelism``: as in `new_view`, whose errors are raised. If it cannot be computed over
-        the rows of its inputs, there is no view. An interrupted CREATE leaves a view that the next
-        refresh continues to populate.
+        ``parallelism``, ``columns``: as in `new_view`, whose errors are raised. If it cannot be
+        computed over the rows of its inputs, there is no view. An interrupted CREATE leaves a view
+        that the next refresh continues to populate.
         """
         with self._turn:
             state = self._store.state
-            view = new_view(self._spark, state, name, query, parallelism)
+            view = new_view(self._spark, state, name, query, parallelism, columns=columns)
             inputs = [state.tables[read.table_id].definition for read in view.inputs]
             created = self._store.create_view(view, inputs)
             self._runner.plans.trust(view.plan, view.settings)

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from relstate.connector.views.plan.aggregate import Aggregate, Call
+from relstate.connector.views.plan.generate import Generate, OneRow
 from relstate.connector.views.plan.join import Join
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node, Order
@@ -44,6 +45,10 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
         case Scan():
             columns = [f"{quoted(c.column)} AS {quoted(c.field.name)}" for c in node.columns]
             return tables[node.table].selectExpr(*columns)
+        case OneRow():
+            return _session(tables).sql(f"SELECT CAST(0 AS TINYINT) AS {quoted(node.field.name)}")
+        case Generate():
+            return _generated(node, inputs[0])
         case Project():
             return inputs[0].selectExpr(
                 *(f"{one.expression} AS {quoted(one.field.name)}" for one in node.outputs)
@@ -132,6 +137,18 @@ def _joined(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
     ]
     named = [f"{one} AS {quoted(k.field.name)}" for one, k in zip(keys, node.keys, strict=True)]
     return found.selectExpr(*named, *map(quoted, found.columns))
+
+
+def _session(tables: Mapping[str, DataFrame]) -> Any:
+    return next(iter(tables.values())).sparkSession
+
+
+def _generated(node: Generate, rows: DataFrame) -> DataFrame:
+    arguments = ", ".join(argument.text for argument in node.arguments)
+    outer = "_outer" if node.keeps_empty else ""
+    names = ", ".join(quoted(field.name) for field in node.outputs)
+    call = f"{node.function}{outer}({arguments}) AS ({names})"
+    return rows.selectExpr(*map(quoted, node.passed), call)
 
 
 def _first(node: TopN, rows: DataFrame) -> DataFrame:

@@ -204,8 +204,7 @@ def _kept_sides(node: Join) -> list[tuple[str, Node, int]]:
 def _table(role: str, node: Join, side: Node) -> StateTableSpec:
     degree = types.Field(_degree_name(node, side), types.BigInt())
     fields = (*row_keys(node, side).fields, degree)
-    distribution = tuple(field.name for field in key_fields(node))
-    return StateTableSpec(role, fields, row_order(node, side), distribution)
+    return StateTableSpec(role, fields, row_order(node, side), node.input_distribution)
 
 
 def _degree_name(node: Join, side: Node) -> str:

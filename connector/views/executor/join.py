@@ -258,4 +258,4 @@ def _table(role: str, node: Join, side: Node) -> StateTableSpec:
     order = row_order(node, side)
     names = dict.fromkeys((*(column.name for column in order), *side.names))
     fields = tuple(by_name[name] for name in names)
-    return StateTableSpec(role, fields, order, tuple(field.name for field in key_fields(node)))
+    return StateTableSpec(role, fields, order, node.input_distribution)

@@ -86,8 +86,10 @@ class JoinKey:
 
 @dataclass(frozen=True)
 class Join(Node):
-    """The rows of two inputs joined by at least one equality.
+    """The rows of two inputs joined by at least one equality, or all pairs of them.
 
+    ``is_global``: the only equality is that of two constants, so that all rows meet in vnode 0;
+    its rows may then be anywhere.
     ``condition``: the residual condition in Spark's SQL over the fields of both; None if
     there are only equalities, as always in an inner join (a filter above has the rest). The names
     of the two inputs' fields are disjoint. ``presence``: of a full join a field of the left input
@@ -104,6 +106,7 @@ class Join(Node):
     keys: tuple[JoinKey, ...]
     condition: str | None = None
     presence: tuple[str, str] | None = None
+    is_global: bool = False
 
     def __post_init__(self) -> None:
         require(bool(self.keys), "a join needs an equality")
@@ -131,16 +134,17 @@ class Join(Node):
         A row has at most one match if the join keys include the whole key of the other input.
         """
         left, right = self.left.key, self.right.key if self.kind.gives_pairs else ()
+        own = () if self.is_global else self._distribution
         if self.kind in (JoinKind.INNER, JoinKind.LEFT) and self._is_unique(self.right, "right"):
             right = ()
         elif self.kind in (JoinKind.INNER, JoinKind.RIGHT) and self._is_unique(self.left, "left"):
             left = ()
-        return tuple(dict.fromkeys((*self._distribution, *(self.presence or ()), *left, *right)))
+        return tuple(dict.fromkeys((*own, *(self.presence or ()), *left, *right)))
 
     @cached_property
     def distribution(self) -> Names | None:
-        """The fields that hold the keys' values in every row."""
-        return self._distribution
+        """The fields that hold the keys' values in every row; None of a global join."""
+        return None if self.is_global else self._distribution
 
     @property
     def _distribution(self) -> Names:
@@ -156,9 +160,9 @@ class Join(Node):
         return set(side.key) <= {getattr(key, name) for key in self.keys}
 
     @property
-    def input_distribution(self) -> Names | None:
+    def input_distribution(self) -> Names:
         """The keys' fields, which are added to every input row before the executor."""
-        return tuple(key.field.name for key in self.keys)
+        return () if self.is_global else tuple(key.field.name for key in self.keys)
 
     @property
     def is_append_only(self) -> bool:
@@ -189,7 +193,10 @@ class Join(Node):
 
     @property
     def explain_line(self) -> str:
-        """``Join kind ON a = b AND (condition)``."""
+        """``Join kind ON a = b AND (condition)``, or ``Join kind of all pairs ON (condition)``."""
+        if self.is_global:
+            condition = "" if self.condition is None else f" ON ({self.condition})"
+            return f"Join {self.kind} of all pairs{condition}"
         keys = " AND ".join(map(str, self.keys))
         condition = "" if self.condition is None else f" AND ({self.condition})"
         return f"Join {self.kind} ON {keys}{condition}"
@@ -204,6 +211,7 @@ class Join(Node):
             "keys": [key.to_json() for key in self.keys],
             "condition": self.condition,
             "presence": None if self.presence is None else list(self.presence),
+            **({"is_global": True} if self.is_global else {}),
         }
 
     @classmethod
@@ -222,6 +230,7 @@ class Join(Node):
             keys,
             None if condition is None else read_text(condition),
             presence,
+            read_flag(value.get("is_global", False)),
         )
 
     def check(self) -> None:
@@ -229,6 +238,7 @@ class Join(Node):
         for key in self.keys:
             sides = self.left.type_of(key.left), self.right.type_of(key.right)
             require(sides == (key.field.type,) * 2, f"the types of the join key {key} differ")
+        require(not self.is_global or len(self.keys) == 1, "a global join has several equalities")
         is_full = self.kind is JoinKind.FULL
         require(is_full == (self.presence is not None), "a full join has presence, no other has")
         if self.presence is not None:

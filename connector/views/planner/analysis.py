@@ -94,6 +94,17 @@ class Analysis:
         schema = self._relation(tuple(fields)).selectExpr(*select_list).schema
         return tuple(as_nullable(field.type) for field in fields_of(schema))
 
+    def columns_of(self, fields: Sequence[types.Field], call: str) -> tuple[types.Field, ...]:
+        """Return the columns of a call that returns rows, over fields."""
+        schema = self._relation(tuple(fields)).selectExpr(call).schema
+        return tuple(
+            types.Field(field.name, as_nullable(field.type)) for field in fields_of(schema)
+        )
+
+    def types_of_query(self, text: str) -> tuple[types.DataType, ...]:
+        """Return the types of the columns of a query that reads no tables."""
+        return tuple(as_nullable(field.type) for field in fields_of(self._spark.sql(text).schema))
+
     def checked_types_of(
         self, fields: Sequence[types.Field], expressions: Sequence[str]
     ) -> tuple[types.DataType, ...]:

@@ -8,8 +8,11 @@ Does not know: what names in a query mean (scope).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
@@ -104,27 +107,71 @@ class Relation:
         return Relation(self.node, items)
 
 
+SUBQUERY_CALL = "__subquery_"
+"""How the names of the calls begin that stand for subqueries."""
+
+AttachValues: TypeAlias = Callable[[Node, Sequence[Tree]], tuple[Node, Sequence[Tree]]]
+"""Returns an operator joined with the subqueries in expressions, and expressions over it."""
+AttachCondition: TypeAlias = Callable[[Node, Tree], tuple[Node, Tree | None]]
+"""Returns an operator joined with the subqueries in a condition, and what is left of it."""
+
+
+def is_subquery_call(tree: Tree) -> bool:
+    """Return whether an expression is a call that stands for a subquery."""
+    return isinstance(tree, exp.Anonymous) and str(tree.this).startswith(SUBQUERY_CALL)
+
+
+def has_subquery_call(tree: Tree) -> bool:
+    """Return whether an expression has a call that stands for a subquery."""
+    return any(map(is_subquery_call, tree.find_all(exp.Anonymous)))
+
+
+def _attach_no_values(node: Node, expressions: Sequence[Tree]) -> tuple[Node, Sequence[Tree]]:
+    raise AssertionError("there are no subqueries")
+
+
+def _attach_no_condition(node: Node, condition: Tree) -> tuple[Node, Tree | None]:
+    raise AssertionError("there are no subqueries")
+
+
 @dataclass
 class Builder:
-    """Adds operators to a plan, with names and types. For one plan."""
+    """Adds operators to a plan, with names and types. For one plan.
+
+    ``never_null``: the fields of scans that are never NULL.
+    """
 
     analysis: Analysis
     namer: Namer = field(default_factory=Namer)
+    attach_values: AttachValues = _attach_no_values
+    attach_condition: AttachCondition = _attach_no_condition
+    never_null: set[str] = field(default_factory=set)
 
     def filter(self, node: Node, conditions: Sequence[Tree]) -> Node:
-        """Return the rows for which all conditions are true; rank bounds become limits."""
+        """Return the rows for which all conditions are true.
+
+        Rank bounds become limits, and subqueries joins.
+        """
+        own = [condition for condition in conditions if not has_subquery_call(condition)]
         remaining: list[Tree] = []
-        for condition in conditions:
+        for condition in own:
             bounded = apply_rank_bound(node, condition)
             node, remaining = (
                 (node, [*remaining, condition]) if bounded is None else (bounded, remaining)
             )
-        return Filter(node, text_of(conjunction(remaining))) if remaining else node
+        node = _filter(node, remaining)
+        for condition in conditions:
+            if has_subquery_call(condition):
+                node, rest = self.attach_condition(node, condition)
+                node = _filter(node, [] if rest is None else [rest])
+        return node
 
     def compute(
         self, node: Node, expressions: Sequence[Tree], titles: Sequence[str | None] = ()
     ) -> tuple[Node, tuple[str, ...]]:
         """Return an operator with the expressions as fields, and the names of these fields."""
+        if any(map(has_subquery_call, expressions)):
+            node, expressions = self.attach_values(node, expressions)
         names = titles or [None] * len(expressions)
         field_names: dict[str, str] = {}
         new_fields: list[tuple[str, str]] = []
@@ -183,6 +230,10 @@ class Builder:
             for (name, text), data_type in zip(new_fields, data_types, strict=True)
         ]
         return Project(node, (*passed_outputs, *computed_outputs))
+
+
+def _filter(node: Node, conditions: Sequence[Tree]) -> Node:
+    return Filter(node, text_of(conjunction(conditions))) if conditions else node
 
 
 def pass_through_output(input_field: types.Field, name: str | None = None) -> Output:

@@ -7,7 +7,7 @@ Does not know: which operators the clauses become (query).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -23,12 +23,12 @@ from relstate.connector.syntax.tree import (
 )
 
 from .expressions import unsupported_error
+from .generators import is_generator
 from .group_by import has_aggregates
 from .scope import Scope
 from .windows import sort_keys
 
 _UNSUPPORTED_CLAUSES = {
-    "laterals": "LATERAL VIEW",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",
@@ -41,10 +41,39 @@ _UNSUPPORTED_CLAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class SelectColumn:
-    """A column of a SELECT: its name, None if it has none, and its value over fields."""
+    """A column of a SELECT: its name, None if it has none, and its value over fields.
+
+    A ``call`` that returns rows is several columns, of these ``names`` if there are any; its
+    ``values`` are those of its arguments that are not constants.
+    """
 
     name: str | None
     value: Tree
+    call: Tree | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> list[Tree]:
+        """What is to be computed for it."""
+        return (
+            [self.value] if self.call is None else list(filter(_is_computed, self.call.expressions))
+        )
+
+    def call_over(self, fields: Sequence[str]) -> Tree:
+        """Return the call over the fields that hold its values."""
+        assert self.call is not None
+        remaining = iter(fields)
+        call = self.call.copy()
+        arguments = [
+            column(next(remaining)) if _is_computed(argument) else argument
+            for argument in call.expressions
+        ]
+        call.set("expressions", arguments)
+        return call
+
+
+def _is_computed(argument: Tree) -> bool:
+    return not isinstance(argument, exp.Literal | exp.Null | exp.Boolean)
 
 
 def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
@@ -57,11 +86,23 @@ def select_columns(tree: exp.Select, scope: Scope) -> list[SelectColumn]:
             columns += [SelectColumn(item.name, column(item.field)) for item in items]
             continue
         if isinstance(expression, exp.Aliases):
+            value = expression.this
+        resolved = replace(scope, aliases=alias_values(columns)).resolve(value)
+        if is_generator(resolved):
+            columns.append(SelectColumn(None, resolved, resolved, _names_of(expression)))
+            continue
+        if isinstance(expression, exp.Aliases):
             raise unsupported_error("several names for one expression", "give it one", expression)
-        resolved = Scope(scope.items, alias_values(columns)).resolve(value)
         # Remove parentheses, so that ORDER BY 1 sees that a SELECT column is a constant.
         columns.append(SelectColumn(_column_name(expression), without_parentheses(resolved)))
     return columns
+
+
+def _names_of(tree: Tree) -> tuple[str, ...]:
+    """Return the names that a query gives the columns of a call."""
+    if isinstance(tree, exp.Aliases):
+        return tuple(name.name for name in tree.expressions)
+    return (tree.alias,) if isinstance(tree, exp.Alias) else ()
 
 
 def _column_name(tree: Tree) -> str | None:
@@ -75,6 +116,8 @@ def alias_values(columns: Sequence[SelectColumn]) -> dict[str, Tree]:
     values: dict[str, Tree] = {}
     ambiguous = set()
     for select_column in columns:
+        if select_column.call is not None:
+            continue
         name = (select_column.name or "").lower()
         if name in values and comparable_text(values[name]) != comparable_text(select_column.value):
             ambiguous.add(name)
@@ -154,6 +197,10 @@ def order_keys(
 ) -> list[tuple[Tree, bool, bool]]:
     """Return the sort keys of a query over fields, without constants."""
     clause = tree.args.get("order")
+    if clause is not None and any(select_column.call is not None for select_column in columns):
+        raise unsupported_error(
+            "ORDER BY beside a function that returns rows", "order in a query around it", clause
+        )
     keys = []
     for value, descending, nulls_first in () if clause is None else sort_keys(clause):
         if isinstance(value, exp.Var) or (
@@ -175,6 +222,11 @@ def limit_and_offset(tree: Tree) -> tuple[int | None, int]:
     if limit is not None and not _is_all(limit.expression):
         count = _row_count(limit.expression)
     return count, 0 if offset is None else _row_count(offset.expression)
+
+
+def has_limit(tree: Tree) -> bool:
+    """Return whether a query, or one in parentheses, ends in ORDER BY, LIMIT or OFFSET."""
+    return any(tree.args.get(clause) is not None for clause in ("order", "limit", "offset"))
 
 
 def _is_all(tree: Tree) -> bool:

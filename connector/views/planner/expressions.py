@@ -41,10 +41,7 @@ _RANDOM_FUNCTIONS = _words("""
 """)
 _EXTERNAL_FUNCTIONS = _words("java_method reflect try_reflect")
 _WINDOW_FUNCTIONS = _words("window session_window window_time")
-_GENERATORS = _words("""
-    explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
-    variant_explode variant_explode_outer sql_keywords collations
-""")
+_GENERATORS = _words("collations sql_keywords variant_explode variant_explode_outer")
 _UNSUPPORTED_AGGREGATES = _words("""
     approx_top_k collect_union counter_diff count_min_sketch grouping grouping_id measure product
     schema_of_variant_agg
@@ -163,7 +160,7 @@ def _unsupported_reason(name: str) -> str | None:
     if name in _WINDOW_FUNCTIONS:
         return "Spark leaves rows out for it; group by date_trunc() or time_bucket() instead"
     if name in _GENERATORS:
-        return "functions that give rows are not maintained incrementally yet"
+        return "functions like it that return rows are not maintained incrementally yet"
     if name in _UNSUPPORTED_AGGREGATES or name.endswith(_AGGREGATE_SUFFIXES):
         return _UNSUPPORTED_AGGREGATE_REASON
     return None

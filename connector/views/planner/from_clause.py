@@ -6,7 +6,7 @@ itself is two inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -14,17 +14,18 @@ from sqlglot import exp
 
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import excerpt
-from relstate.connector.syntax.tree import Tree, column, conjuncts, text_of
+from relstate.connector.syntax.tree import Tree, columns_of, conjuncts, text_of
 from relstate.storage import types
 
 from ..plan.join import JoinKind
-from ..plan.node import Node
 from ..plan.stateless import Scan, ScanColumn
 from .analysis import Table, Tables, table_not_found_error
-from .builder import Builder, Item, Relation, reads_only
-from .expressions import unsupported_error
-from .join_conditions import is_equality, plan_join
-from .scope import Scope
+from .builder import Builder, Item, Relation
+from .constants import one_row, plan_range, plan_values
+from .expressions import function_name, unsupported_error
+from .generators import is_generator, named_columns, plan_generator
+from .join_chain import JoinChain, JoinStep, resolve_all
+from .scope import Outer, ResolveSubquery, Scope
 
 _KINDS = {
     ("", ""): JoinKind.INNER, ("", "INNER"): JoinKind.INNER, ("", "CROSS"): JoinKind.INNER,
@@ -49,6 +50,31 @@ CommonTables: TypeAlias = Mapping[str, CommonTable]
 PlanQuery: TypeAlias = Callable[[Tree, CommonTables], Relation]
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a SELECT can name besides the columns of its FROM.
+
+    ``outer``: the columns of the query around a subquery in an expression, for its WHERE alone.
+    """
+
+    common_tables: CommonTables
+    resolve_subquery: ResolveSubquery
+    outer: Outer | None = None
+
+    def scope(self, items: Sequence[Item], aliases: Mapping[str, Tree] | None = None) -> Scope:
+        """Return the scope of an expression over columns."""
+        return Scope(tuple(items), aliases or {}, resolve_subquery=self.resolve_subquery)
+
+    def where_scope(self, items: Sequence[Item]) -> Scope:
+        """Return the scope of a WHERE over columns."""
+        return replace(self.scope(items), outer=self.outer)
+
+    @property
+    def parameters(self) -> Set[str]:
+        """The names of the outer query's values in conditions."""
+        return set() if self.outer is None else self.outer.parameters.keys()
+
+
 @dataclass
 class FromPlanner:
     """Plans the FROM of queries. ``query``: the whole query; ``plan``: plans a nested query."""
@@ -59,49 +85,92 @@ class FromPlanner:
     plan: PlanQuery
     _read_columns: dict[str, Sequence[str]] = field(default_factory=dict)
 
-    def plan_from(self, select: Tree, common_tables: CommonTables) -> Relation:
-        """Return the rows of FROM for which WHERE is true."""
-        clause = select.args.get("from_")
-        if clause is None:
-            raise unsupported_error("a SELECT without FROM", "it has no rows to follow", select)
-        where = select.args.get("where")
-        joins = select.args.get("joins") or ()
+    def plan_from(self, select: Tree, context: Context) -> tuple[Relation, list[Tree]]:
+        """Return (the rows of FROM for which WHERE is true, conditions that read the outer query).
+
+        The conditions are those conjuncts of WHERE that the rows alone do not decide.
+        """
+        clause, where = select.args.get("from_"), select.args.get("where")
+        joins, laterals = _split_laterals(select)
         conditions = () if where is None else tuple(conjuncts(where.this))
-        return self._plan_joins(clause.this, joins, conditions, common_tables)
+        late = [c for c in conditions if laterals and _may_read(c, laterals)]
+        early = [c for c in conditions if c not in late]
+        if clause is None:
+            relation = one_row(self.builder)
+            chain = JoinChain(self.builder, relation, (), context.scope, context.where_scope)
+        else:
+            chain = self._chain(clause.this, joins, context)
+        relation, remaining = chain.plan(early)
+        for lateral in laterals:
+            relation = self._plan_lateral(relation, lateral, context)
+        remaining += resolve_all(context.where_scope(relation.items), late)
+        own = [c for c in remaining if columns_of(c).isdisjoint(context.parameters)]
+        correlated = [c for c in remaining if c not in own]
+        return replace(relation, node=self.builder.filter(relation.node, own)), correlated
+
+    def _plan_lateral(self, relation: Relation, tree: exp.Lateral, context: Context) -> Relation:
+        """Return rows with those that a generator makes of each."""
+        call = tree.this
+        if not is_generator(call):
+            raise unsupported_error(
+                "a LATERAL subquery",
+                "write a JOIN … ON over a subquery that groups by the columns that it compares, or "
+                "scalar subqueries in SELECT",
+                tree,
+            )
+        resolved = context.scope(relation.items).resolve(call)
+        is_outer = bool(tree.args.get("outer")) or _is_left(tree.parent)
+        node, made = plan_generator(self.builder, relation.node, resolved, is_outer=is_outer)
+        title, names = _alias_of(tree)
+        items = named_columns(made, names, tree)
+        return Relation(node, (*relation.items, *(replace(i, qualifier=title) for i in items)))
 
     # Inputs
 
-    def _plan_joins(
-        self, first: Tree, joins: Sequence[Tree], where: Sequence[Tree], common_tables: CommonTables
-    ) -> Relation:
-        relation = self._plan_input(first, common_tables)
+    def _chain(self, first: Tree, joins: Sequence[Tree], context: Context) -> JoinChain:
+        relation = self._plan_input(first, context)
         all_joins = (*_joins_of(first), *joins)
         _check_commas(all_joins)
-        steps = [self._plan_step(join, common_tables) for join in all_joins]
-        return JoinChain(self.builder, relation, steps).plan(where)
+        steps = [self._plan_step(join, context) for join in all_joins]
+        return JoinChain(self.builder, relation, steps, context.scope, context.where_scope)
 
-    def _plan_input(self, tree: Tree, common_tables: CommonTables) -> Relation:
+    def _plan_joins(self, first: Tree, context: Context) -> Relation:
+        relation, _ = self._chain(first, (), context).plan(())
+        return relation
+
+    def _plan_input(self, tree: Tree, context: Context) -> Relation:
         """Return one input of FROM, without the joins that sqlglot nests in it."""
         _check_input(tree)
-        alias = tree.args.get("alias")
-        title = alias.name if alias is not None and alias.name else None
-        names = [name.name for name in alias.columns] if alias is not None else []
+        title, names = _alias_of(tree)
+        common_tables = context.common_tables
         if isinstance(tree, exp.Subquery):
             if isinstance(tree.this, exp.Table | exp.Subquery) and not tree.args.get("with_"):
-                inner = self._plan_joins(tree.this, (), (), common_tables)
+                inner = self._plan_joins(tree.this, context)
                 return inner if title is None else inner.with_alias(title, names)
             return self.plan(tree.this, visible_common_tables(tree, common_tables)).with_alias(
                 title, names
             )
+        if isinstance(tree, exp.Values):
+            return plan_values(self.builder, tree).with_alias(title, names)
         if not isinstance(tree, exp.Table):
             raise unsupported_error("this in FROM", "read tables, views and subqueries", tree)
+        if not isinstance(tree.this, exp.Identifier):
+            return self._plan_function(tree.this).with_alias(title, names)
         return self._plan_table(tree, title, names, common_tables)
+
+    def _plan_function(self, call: Tree) -> Relation:
+        if function_name(call) == "range":
+            return plan_range(self.builder, call)
+        if not is_generator(call):
+            raise unsupported_error("this function in FROM", "read tables and subqueries", call)
+        node, items = plan_generator(
+            self.builder, one_row(self.builder).node, Scope(()).resolve(call)
+        )
+        return Relation(node, items)
 
     def _plan_table(
         self, tree: exp.Table, title: str | None, names: Sequence[str], common_tables: CommonTables
     ) -> Relation:
-        if not isinstance(tree.this, exp.Identifier):
-            raise unsupported_error("a function in FROM", "read tables, views and subqueries", tree)
         common_table = None if tree.args.get("db") else common_tables.get(tree.name.lower())
         if common_table is not None:
             relation = self.plan(common_table.query, common_table.common_tables).with_alias(
@@ -116,15 +185,24 @@ class FromPlanner:
     def _plan_scan(self, table: Table) -> Relation:
         read = {name.lower() for name in self._columns_read(table)}
         keys = {name.lower() for name in table.primary_key}
+        sources = [
+            column_
+            for column_ in (*table.columns, *table.hidden)
+            if column_.name.lower() in read | keys
+        ]
         columns = [
             ScanColumn(
                 column_.name,
                 types.Field(self.builder.namer.unique_name(column_.name), column_.type),
             )
-            for column_ in (*table.columns, *table.hidden)
-            if column_.name.lower() in read | keys
+            for column_ in sources
         ]
         fields = {column_.column.lower(): column_.field.name for column_ in columns}
+        self.builder.never_null.update(
+            column_.field.name
+            for column_, source in zip(columns, sources, strict=True)
+            if not source.nullable
+        )
         primary_key = tuple(fields[name.lower()] for name in table.primary_key)
         node = Scan(table.table_id, table.name, tuple(columns), primary_key, table.is_append_only)
         visible = [column_.name for column_ in table.columns if column_.name.lower() in fields]
@@ -137,14 +215,14 @@ class FromPlanner:
             self._read_columns[key] = self.query.columns_read(names)
         return self._read_columns[key]
 
-    def _plan_step(self, join: Tree, common_tables: CommonTables) -> JoinStep:
+    def _plan_step(self, join: Tree, context: Context) -> JoinStep:
         method, side, kind = (str(join.args.get(part) or "").upper() for part in _JOIN_PARTS)
         join_kind = _KINDS.get((side, kind))
         if join_kind is None or method not in ("", "NATURAL"):
             raise unsupported_error(
                 "this kind of join", "it is not maintained incrementally yet", join
             )
-        relation = self._plan_joins(join.this, (), (), common_tables)
+        relation = self._plan_joins(join.this, context)
         on = join.args.get("on")
         using = tuple(name.name for name in join.args.get("using") or ()) or None
         return JoinStep(
@@ -157,6 +235,52 @@ class FromPlanner:
 
 
 _JOIN_PARTS = ("method", "side", "kind")
+
+
+def _alias_of(tree: Tree) -> tuple[str | None, list[str]]:
+    """Return the alias of an input of FROM, None if it has none, and its columns' names."""
+    alias = tree.args.get("alias")
+    if alias is None:
+        return None, []
+    return alias.name or None, [name.name for name in alias.columns]
+
+
+def _split_laterals(select: Tree) -> tuple[list[Tree], list[exp.Lateral]]:
+    """Return the joins of a SELECT, and the generators at the end of its FROM."""
+    joins = list(select.args.get("joins") or ())
+    laterals: list[exp.Lateral] = []
+    while joins and isinstance(joins[-1].this, exp.Lateral):
+        join = joins.pop()
+        _check_lateral_join(join)
+        laterals.insert(0, join.this)
+    for join in joins:
+        if isinstance(join.this, exp.Lateral):
+            raise unsupported_error("a join after LATERAL", "write LATERAL last", join)
+    return joins, [*laterals, *(select.args.get("laterals") or ())]
+
+
+def _check_lateral_join(join: Tree) -> None:
+    on = join.args.get("on")
+    is_plain = on is None or (isinstance(on, exp.Boolean) and on.this)
+    side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
+    if not is_plain or side not in ("", "LEFT") or kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise unsupported_error(
+            "this LATERAL join", "write LATERAL VIEW [OUTER], and its condition in WHERE", join
+        )
+
+
+def _is_left(join: Tree | None) -> bool:
+    return isinstance(join, exp.Join) and str(join.args.get("side") or "").upper() == "LEFT"
+
+
+def _may_read(condition: Tree, laterals: Sequence[exp.Lateral]) -> bool:
+    """Return whether a condition may name a column of a generator."""
+    words = {name.name.lower() for name in condition.find_all(exp.Identifier)}
+    for lateral in laterals:
+        title, names = _alias_of(lateral)
+        if not names or not words.isdisjoint(name.lower() for name in (title or "", *names)):
+            return True
+    return False
 
 
 def visible_common_tables(tree: Tree, common_tables: CommonTables) -> CommonTables:
@@ -203,141 +327,3 @@ def _check_input(tree: Tree) -> None:
             raise unsupported_error(
                 clause_name, f"a view follows whole tables; found {excerpt(text_of(tree))}"
             )
-
-
-_KEEPS_RIGHT_ROWS = (JoinKind.RIGHT, JoinKind.FULL)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinStep:
-    """One more input, its kind of join, and its conditions over names of the query.
-
-    ``using``: column names; empty for all names that both sides have; None without USING.
-    """
-
-    relation: Relation
-    kind: JoinKind
-    on: tuple[Tree, ...]
-    using: tuple[str, ...] | None
-    tree: Tree
-
-
-@dataclass
-class JoinChain:
-    """The inputs of one FROM, joined from left to right."""
-
-    builder: Builder
-    first: Relation
-    steps: Sequence[JoinStep]
-
-    def plan(self, where: Sequence[Tree]) -> Relation:
-        """Return the joined rows of all inputs for which all conditions are true."""
-        # Below the last RIGHT or FULL join, WHERE must not remove rows of the left side.
-        open_from = max(
-            (number for number, step in enumerate(self.steps, 1) if step.kind in _KEEPS_RIGHT_ROWS),
-            default=0,
-        )
-        relation, pending = (
-            self.first,
-            self._resolve_conditions(self.first, 0, where, open_from == 0),
-        )
-        relation, pending = self._apply_conditions(relation, pending)
-        for number, step in enumerate(self.steps, 1):
-            if number == open_from and step.kind is JoinKind.RIGHT:
-                pending = self._resolve_conditions(relation, number - 1, where)
-            relation, used = self._join_step(relation, step, pending)
-            if number == open_from and step.kind is JoinKind.FULL:
-                pending = self._resolve_conditions(relation, number, where)
-            pending = [condition for condition in pending if condition not in used]
-            relation, pending = self._apply_conditions(relation, pending)
-        # Conditions that read no column are applied last.
-        return replace(relation, node=self.builder.filter(relation.node, pending))
-
-    def _resolve_conditions(
-        self, relation: Relation, joined_steps: int, where: Sequence[Tree], is_due: bool = True
-    ) -> list[Tree]:
-        """Return the conditions over fields, resolved after all joins; empty if not ``is_due``."""
-        items = relation.items
-        for step in self.steps[joined_steps:]:
-            items = _join_items(items, step)[0]
-        return [Scope(items).resolve(condition) for condition in where] if is_due else []
-
-    def _apply_conditions(
-        self, relation: Relation, pending: Sequence[Tree]
-    ) -> tuple[Relation, list[Tree]]:
-        ready = [condition for condition in pending if reads_only(relation.node.names, condition)]
-        node = self.builder.filter(relation.node, ready)
-        return replace(relation, node=node), [
-            condition for condition in pending if condition not in ready
-        ]
-
-    def _join_step(
-        self, left: Relation, step: JoinStep, pending: Sequence[Tree]
-    ) -> tuple[Relation, list[Tree]]:
-        """Return the join with one more input, and the conditions of WHERE that it has used."""
-        items, equalities = _join_items(left.items, step)
-        scope = Scope((*left.items, *step.relation.items))
-        on = [*equalities, *(scope.resolve(condition) for condition in step.on)]
-        right = step.relation.node
-        used: list[Tree] = []
-        if step.kind is JoinKind.INNER:
-            used = [
-                condition
-                for condition in pending
-                if is_equality(condition, left.node, right) or reads_only(right.names, condition)
-            ]
-        elif step.kind is JoinKind.RIGHT:
-            used = [condition for condition in pending if reads_only(right.names, condition)]
-            right = self.builder.filter(right, used)
-        conditions = [*on, *used] if step.kind is JoinKind.INNER else on
-        node, remaining = plan_join(
-            self.builder, left.node, right, step.kind, conditions, step.tree
-        )
-        result: Node = self.builder.filter(node, remaining)
-        if step.kind is JoinKind.FULL and equalities:
-            # If one side has no row, the column has the value of the other: the key field has both.
-            count = len(equalities)
-            merged = [
-                replace(item, field=key.field.name)
-                for item, key in zip(items[:count], node.keys[:count], strict=True)
-            ]
-            items = (*merged, *items[count:])
-        return Relation(result, items), used
-
-
-def _join_items(left: tuple[Item, ...], step: JoinStep) -> tuple[tuple[Item, ...], list[Tree]]:
-    """Return the columns of a join in the order of ``*``, and the equalities of its USING."""
-    right = step.relation.items
-    pairs = step.kind.gives_pairs
-    if step.using is None:
-        return (*left, *(right if pairs else ())), []
-    left_scope, right_scope = Scope(left), Scope(right)
-    names = step.using or _common_names(left, right)
-    columns = [(left_scope.item(name), right_scope.item(name)) for name in names]
-    matches = [(l_item, r_item) for l_item, r_item in columns if l_item and r_item]
-    if len(matches) < len(names) or not matches:
-        raise unsupported_error(
-            "this join", "each side needs one column of every name in common", step.tree
-        )
-    equalities: list[Tree] = [
-        exp.EQ(this=column(l_item.field), expression=column(r_item.field))
-        for l_item, r_item in matches
-    ]
-    if not pairs:
-        return left, equalities
-    is_right = step.kind is JoinKind.RIGHT
-    merged = [
-        Item(l_item.name, (r_item if is_right else l_item).field) for l_item, r_item in matches
-    ]
-    hidden = {item for pair in matches for item in pair}
-    items = [replace(item, is_hidden=True) if item in hidden else item for item in (*left, *right)]
-    return (*merged, *items), equalities
-
-
-def _common_names(left: Sequence[Item], right: Sequence[Item]) -> tuple[str, ...]:
-    right_names = {(item.name or "").lower() for item in right if not item.is_hidden}
-    return tuple(
-        item.name
-        for item in left
-        if item.name and not item.is_hidden and item.name.lower() in right_names
-    )

@@ -14,16 +14,23 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import (
     Tree,
     column,
+    columns_of,
+    comparable_text,
     conjunction,
+    conjuncts,
+    disjunction,
+    disjuncts,
     is_column,
     text_of,
     without_parentheses,
 )
 from relstate.storage import types
 
+from ..plan.aggregate import Aggregate
 from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node
-from .builder import Builder, check_keyable, field_title, reads_only
+from ..plan.stateless import Filter, Project
+from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
 from .expressions import unsupported_error
 
 
@@ -33,6 +40,11 @@ class _Equality:
     right: Tree
     is_null_safe: bool
 
+    @property
+    def condition(self) -> Tree:
+        """The equality as a condition."""
+        return exp.EQ(this=self.left.copy(), expression=self.right.copy())
+
 
 def plan_join(
     builder: Builder,
@@ -40,12 +52,12 @@ def plan_join(
     right: Node,
     kind: JoinKind,
     conditions: Sequence[Tree],
-    join_tree: Tree,
+    right_constant: str | None = None,
 ) -> tuple[Join, list[Tree]]:
     """Return a join, and the conditions to apply above it (for inner joins only).
 
-    ``conditions``: over the fields of both inputs.
-    UnsupportedStatementError if none is an equality.
+    ``conditions``: over the fields of both inputs. If none is an equality, it is a global join.
+    ``right_constant``: a TINYINT of the right input that is 0 in all rows, if it has one.
     """
     equalities, before_left, before_right, residual = [], [], [], []
     for condition in conditions:
@@ -58,24 +70,23 @@ def plan_join(
             before_right.append(condition)
         elif not (isinstance(condition, exp.Boolean) and condition.this):
             residual.append(condition)
-    if not equalities:
-        raise unsupported_error(
-            "a join without an equality",
-            "every row of one side would match every row of the other, which is not "
-            "maintained incrementally yet; join ON a = b",
-            join_tree,
-        )
     left = builder.filter(left, before_left)
     right = builder.filter(right, before_right)
-    left, right, keys = _compute_keys(builder, left, right, equalities)
+    is_global = not equalities
+    if is_global:
+        left, right, keys = _compute_constants(builder, left, right, right_constant)
+    else:
+        left, right, keys = _compute_keys(builder, left, right, equalities)
     if kind is JoinKind.INNER:
-        return Join(left, right, kind, keys), residual
+        return Join(left, right, kind, keys, is_global=is_global), residual
+    left, right, residual = _attach_subqueries(builder, left, right, residual)
     residual_text = text_of(conjunction(residual)) if residual else None
     if kind is not JoinKind.FULL:
-        return Join(left, right, kind, keys, residual_text), []
+        return Join(left, right, kind, keys, residual_text, is_global=is_global), []
     left, in_left = builder.with_constant(left, "in_left")
     right, in_right = builder.with_constant(right, "in_right")
-    return Join(left, right, kind, keys, residual_text, (in_left, in_right)), []
+    presence = in_left, in_right
+    return Join(left, right, kind, keys, residual_text, presence, is_global), []
 
 
 _LEFT_FIRST = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
@@ -100,6 +111,82 @@ def is_equality(condition: Tree, left: Node, right: Node) -> bool:
     return _find_equality(condition, left, right) is not None
 
 
+def _attach_subqueries(
+    builder: Builder, left: Node, right: Node, conditions: Sequence[Tree]
+) -> tuple[Node, Node, list[Tree]]:
+    """Return both inputs joined with the subqueries in conditions, and conditions over them."""
+    attached = []
+    for condition in conditions:
+        if has_subquery_call(condition):
+            if reads_only(left.names, condition):
+                left, (condition,) = builder.attach_values(left, [condition])
+            elif columns_of(condition) <= set(right.names):
+                right, (condition,) = builder.attach_values(right, [condition])
+            else:
+                raise unsupported_error(
+                    "a subquery that reads both sides of an outer join, in its ON",
+                    "compare its value in a query around the join",
+                )
+        attached.append(condition)
+    return left, right, attached
+
+
+def factor_condition(condition: Tree) -> list[Tree]:
+    """Return conditions that all hold where a condition does: those of every branch of an OR first.
+
+    ``(a = b AND c) OR (a = b AND d)`` is ``a = b`` and ``c OR d``.
+    """
+    condition = without_parentheses(condition)
+    if not isinstance(condition, exp.Or):
+        return [condition]
+    branches = [
+        {_equality_meaning(part): part for part in conjuncts(branch)}
+        for branch in disjuncts(condition)
+    ]
+    common = set(branches[0]).intersection(*branches[1:])
+    if not common:
+        return [condition]
+    conditions = [part for key, part in branches[0].items() if key in common]
+    rests = [[part for key, part in branch.items() if key not in common] for branch in branches]
+    if all(rests):
+        conditions.append(disjunction([conjunction(rest) for rest in rests]))
+    return conditions
+
+
+def _equality_meaning(condition: Tree) -> str:
+    """Return the meaning of a condition, the same for ``a = b`` and ``b = a``."""
+    condition = without_parentheses(condition)
+    if isinstance(condition, exp.EQ):
+        return " = ".join(sorted(map(comparable_text, (condition.this, condition.expression))))
+    return comparable_text(condition)
+
+
+def _compute_constants(
+    builder: Builder, left: Node, right: Node, right_constant: str | None
+) -> tuple[Node, Node, tuple[JoinKey, ...]]:
+    """Return two inputs, each with a constant, and the equality of the constants."""
+    left, l_name = _constant_of(builder, left)
+    right, r_name = (
+        _constant_of(builder, right) if right_constant is None else (right, right_constant)
+    )
+    output = types.Field(builder.namer.unique_name("all_rows_key"), left.type_of(l_name))
+    return left, right, (JoinKey(l_name, r_name, output),)
+
+
+def _constant_of(builder: Builder, node: Node) -> tuple[Node, str]:
+    """Return an operator with a constant field, and its name: that of the key if it has one row."""
+    if has_one_row_at_most(node):
+        return node, node.key[0]
+    return builder.with_constant(node, "all_rows")
+
+
+def has_one_row_at_most(node: Node) -> bool:
+    """Return whether a node only filters and projects the one row of a global aggregate."""
+    while isinstance(node, Project | Filter):
+        node = node.child
+    return isinstance(node, Aggregate) and node.is_global
+
+
 def _compute_keys(
     builder: Builder, left: Node, right: Node, equalities: Sequence[_Equality]
 ) -> tuple[Node, Node, tuple[JoinKey, ...]]:
@@ -110,7 +197,7 @@ def _compute_keys(
     for equality, l_name, r_name, title in zip(
         equalities, left_names, right_names, titles, strict=True
     ):
-        data_type = _common_type(builder, left, l_name, right, r_name, equality)
+        data_type = common_type(builder, left, l_name, right, r_name, equality.condition)
         check_keyable(data_type, "the equality of a join")
         left, l_name = builder.cast(left, l_name, data_type)
         right, r_name = builder.cast(right, r_name, data_type)
@@ -130,8 +217,8 @@ def _key_title(equality: _Equality) -> str:
     return field_title(next(filter(is_column, sides), equality.left))
 
 
-def _common_type(
-    builder: Builder, left: Node, l_name: str, right: Node, r_name: str, equality: _Equality
+def common_type(
+    builder: Builder, left: Node, l_name: str, right: Node, r_name: str, condition: Tree
 ) -> types.DataType:
     """Return the type in which Spark compares two fields."""
     l_type, r_type = left.type_of(l_name), right.type_of(r_name)
@@ -142,7 +229,7 @@ def _common_type(
         raise unsupported_error(
             f"{l_type} = {r_type}",
             "outside of ANSI mode Spark compares them by rules of its own; CAST one side",
-            exp.EQ(this=equality.left.copy(), expression=equality.right.copy()),
+            condition,
         )
     fields = (types.Field(l_name, l_type), types.Field(r_name, r_type))
     coalesced = f"coalesce({text_of(column(l_name))}, {text_of(column(r_name))})"

@@ -39,22 +39,29 @@ from .clauses import (
     alias_values,
     check_clauses,
     group_expressions,
+    has_limit,
     limit_and_offset,
     order_keys,
     qualify_conditions,
     select_columns,
 )
+from .constants import plan_values
 from .expressions import check_expressions, check_moments, check_time_independent, unsupported_error
-from .from_clause import CommonTables, FromPlanner, visible_common_tables
+from .from_clause import CommonTables, Context, FromPlanner, visible_common_tables
+from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_aggregate, plan_distinct
-from .scope import Scope, having_conditions
+from .scope import Outer, ResolveSubquery, Scope, having_conditions
+from .set_operations import plan_counted, plan_union
 from .simplify import simplify_plan
-from .union import plan_union
+from .subqueries import Subqueries
+from .subquery_joins import PlannedSubquery
 from .windows import find_windows, plan_windows, recompute_unbounded_ranks, with_named_windows
 
 
-def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
-    """Return the plan of a view over tables.
+def plan_view(
+    spark: SparkSession, tables: Tables, query: str, names: Sequence[str] = ()
+) -> Materialize:
+    """Return the plan of a view over tables; ``names``: of its columns, if not those of the query.
 
     UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for a query
     over tables that the store does not have, Spark's AnalysisException for an invalid query.
@@ -72,7 +79,7 @@ def plan_view(spark: SparkSession, tables: Tables, query: str) -> Materialize:
     columns = analysis.columns(parsed)
     relation = QueryPlanner(Builder(analysis), tables, parsed).plan(tree, {})
     relation = replace(relation, node=recompute_unbounded_ranks(relation.node))
-    plan = simplify_plan(_materialize(relation, columns))
+    plan = simplify_plan(_materialize(relation, columns, names))
     check_time_independent(plan, analysis)
     return plan
 
@@ -83,13 +90,20 @@ def _check_tables(query: ParsedQuery, tables: Tables) -> None:
             raise table_not_found_error(reference.name)
 
 
-def _materialize(relation: Relation, columns: Sequence[types.Field]) -> Materialize:
+def _materialize(
+    relation: Relation, columns: Sequence[types.Field], names: Sequence[str]
+) -> Materialize:
     """Return the root of a plan. UnsupportedStatementError if columns differ from Spark's."""
-    names = [field.name.lower() for field in columns]
-    for field in columns:
-        if names.count(field.name.lower()) > 1:
+    if names and len(names) != len(columns):
+        raise unsupported_error(
+            f"{len(names)} names for {len(columns)} columns", "name each column of the SELECT once"
+        )
+    names = names or [field.name for field in columns]
+    lowered = [name.lower() for name in names]
+    for name in names:
+        if lowered.count(name.lower()) > 1:
             raise unsupported_error(
-                f"two columns named {field.name!r}", "give one of them another name, AS …"
+                f"two columns named {name!r}", "give one of them another name, AS …"
             )
     visible = [item for item in relation.items if not item.is_hidden]
     _check_names(visible, columns)
@@ -100,7 +114,7 @@ def _materialize(relation: Relation, columns: Sequence[types.Field]) -> Material
             f"relstate gives the columns of the query the types {', '.join(map(str, own_types))}, "
             f"and Spark {', '.join(map(str, spark_types))}: this is a bug in relstate"
         )
-    pairs = tuple((field.name, item.field) for field, item in zip(columns, visible, strict=True))
+    pairs = tuple((name, item.field) for name, item in zip(names, visible, strict=True))
     order: dict[str, Order] = {field.name: field for field in relation.order}
     return Materialize(relation.node, pairs, tuple(order.values()))
 
@@ -143,6 +157,7 @@ class QueryPlanner:
     def __init__(self, builder: Builder, tables: Tables, query: ParsedQuery) -> None:
         self._builder = builder
         self._from = FromPlanner(builder, tables, query, self.plan)
+        self._subqueries = Subqueries(builder, self.plan_subquery)
 
     def plan(self, tree: Tree, common_tables: CommonTables) -> Relation:
         """Return the plan of a query. UnsupportedStatementError if it cannot be maintained."""
@@ -151,25 +166,58 @@ class QueryPlanner:
             return self._plan_limit(tree, self.plan(tree.this, common_tables))
         if isinstance(tree, exp.Union):
             return self._plan_limit(tree, self._plan_union(tree, common_tables))
+        if isinstance(tree, exp.SetOperation):
+            return self._plan_limit(tree, self._plan_counted(tree, common_tables))
+        if isinstance(tree, exp.Values):
+            return plan_values(self._builder, tree)
         if isinstance(tree, exp.Select):
             return self._plan_select(tree, common_tables)
-        clause_names: dict[type[Tree], str] = {
-            exp.Intersect: "INTERSECT",
-            exp.Except: "EXCEPT",
-            exp.Values: "VALUES",
-        }
-        raise unsupported_error(
-            clause_names.get(type(tree), "this"), "it is not maintained incrementally yet", tree
-        )
+        raise unsupported_error("this", "it is not maintained incrementally yet", tree)
 
     # SELECT
 
+    def plan_subquery(
+        self, tree: Tree, common_tables: CommonTables, outer: Outer
+    ) -> PlannedSubquery:
+        """Return the plan of a subquery in an expression, whose names may be those of ``outer``."""
+        while isinstance(tree, exp.Subquery) and not has_limit(tree):
+            common_tables = visible_common_tables(tree, common_tables)
+            tree = tree.this
+        common_tables = visible_common_tables(tree, common_tables)
+        if not isinstance(tree, exp.Select):
+            return PlannedSubquery(
+                self.plan(tree, common_tables),
+                Context(common_tables, self._resolver(common_tables)),
+            )
+        context = Context(common_tables, self._resolver(common_tables), outer)
+        check_clauses(tree)
+        relation, conditions = self._from.plan_from(tree, context)
+        if not conditions:
+            relation = self._finish_select(tree, relation, context)
+            return PlannedSubquery(relation, context)
+        if has_limit(tree):
+            raise unsupported_error(
+                "a subquery that limits rows and compares them with those of the query around it",
+                "Spark limits all of its rows, not those of each comparison; leave ORDER BY and "
+                "LIMIT out, or join a query that takes the first row of each group",
+                tree,
+            )
+        return PlannedSubquery(relation, context, tree, conditions)
+
+    def _resolver(self, common_tables: CommonTables) -> ResolveSubquery:
+        return partial(self._subqueries.resolve, common_tables)
+
     def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
         check_clauses(tree)
+        context = Context(common_tables, self._resolver(common_tables))
+        relation, _ = self._from.plan_from(tree, context)
+        return self._finish_select(tree, relation, context)
+
+    def _finish_select(self, tree: exp.Select, relation: Relation, context: Context) -> Relation:
+        """Return the rows of a SELECT, all of its clauses after WHERE applied to those of FROM."""
         tree = with_named_windows(tree)
-        relation = self._from.plan_from(tree, common_tables)
-        columns = select_columns(tree, Scope(relation.items))
-        scope = Scope(relation.items, alias_values(columns))
+        columns = select_columns(tree, context.scope(relation.items))
+        scope = context.scope(relation.items, alias_values(columns))
         group = group_expressions(tree, columns, scope)
         if tree.args.get("having") is not None:
             group = group or []
@@ -181,18 +229,34 @@ class QueryPlanner:
         node = self._builder.filter(node, clauses.having)
         node, clauses = self._plan_windows(node, columns, clauses)
         node = self._builder.filter(node, clauses.qualify)
-        names = [column.name for column in columns]
-        node, fields = self._builder.compute(node, clauses.select, names)
+        node, fields = self._builder.compute(node, clauses.select, _titles(columns))
         order = [
             (_replace_values(value, clauses.select, fields), descending, nulls_first)
             for value, (_, descending, nulls_first) in zip(clauses.order_by, keys, strict=True)
         ]
+        output = self._plan_output(node, columns, fields)
         if tree.args.get("distinct"):
             if tree.args["distinct"].args.get("on"):
                 raise unsupported_error("DISTINCT ON", "Spark has none", tree)
-            node = plan_distinct(node, fields)
-        items = tuple(map(Item, names, fields))
-        return self._plan_sort(tree, Relation(node, items), order)
+            names = [item.field for item in output.items]
+            output = replace(output, node=plan_distinct(output.node, names))
+        return self._plan_sort(tree, output, order)
+
+    def _plan_output(
+        self, node: Node, columns: Sequence[SelectColumn], fields: Sequence[str]
+    ) -> Relation:
+        """Return the columns of a SELECT; ``fields`` hold their values in an operator."""
+        remaining = iter(fields)
+        items: list[Item] = []
+        for select_column in columns:
+            values = [next(remaining) for _ in select_column.values]
+            if select_column.call is None:
+                items.append(Item(select_column.name, values[0]))
+                continue
+            call = select_column.call_over(values)
+            node, made = plan_generator(self._builder, node, call)
+            items += named_columns(made, select_column.names, call)
+        return Relation(node, tuple(items))
 
     def _resolve_clauses(
         self,
@@ -203,7 +267,7 @@ class QueryPlanner:
         group: Sequence[Tree] | None,
     ) -> tuple[_Clauses, list[tuple[Tree, bool, bool]]]:
         """Return the expressions of a SELECT over the fields of its FROM, and its sort keys."""
-        values = [column.value for column in columns]
+        values = [value for column in columns for value in column.values]
         having: list[Tree] = []
         if (clause := tree.args.get("having")) is not None:
             is_same = partial(self._builder.is_same, node)
@@ -220,8 +284,8 @@ class QueryPlanner:
         if not windows:
             return node, clauses
         titles = {
-            comparable_text(without_parentheses(value)): column.name
-            for column, value in zip(columns, clauses.select, strict=True)
+            comparable_text(without_parentheses(value)): title
+            for title, value in zip(_titles(columns), clauses.select, strict=True)
         }
         node, fields = plan_windows(
             self._builder,
@@ -237,9 +301,9 @@ class QueryPlanner:
 
     def _plan_limit(self, tree: Tree, relation: Relation) -> Relation:
         """Return a query in parentheses, or a UNION, with the clauses after it."""
-        clause = tree.args.get("order")
-        if clause is None and tree.args.get("limit") is None and tree.args.get("offset") is None:
+        if not has_limit(tree):
             return relation
+        clause = tree.args.get("order")
         item_columns = [SelectColumn(item.name, column(item.field)) for item in relation.items]
         scope = Scope(relation.items)
         keys = [] if clause is None else order_keys(tree, item_columns, scope)
@@ -264,7 +328,7 @@ class QueryPlanner:
             node = self._builder.limit(node, order, limit, offset)
         return Relation(node, relation.items, order)
 
-    # UNION
+    # UNION, INTERSECT, EXCEPT
 
     def _plan_union(self, tree: exp.Union, common_tables: CommonTables) -> Relation:
         relation = plan_union(self._builder, self._plan_inputs(tree, common_tables))
@@ -275,8 +339,7 @@ class QueryPlanner:
 
     def _plan_inputs(self, tree: exp.Union, common_tables: CommonTables) -> list[Relation]:
         """Return the inputs of a UNION; those of a UNION ALL nested in it are its inputs too."""
-        if any(tree.args.get(name) for name in ("by_name", "side", "kind", "on")):
-            raise unsupported_error("UNION BY NAME", "write the columns in one order", tree)
+        _check_by_position(tree)
         left = tree.this
         clauses = ("order", "limit", "offset", "with_", "distinct")
         is_flat = isinstance(left, exp.Union) and not any(left.args.get(name) for name in clauses)
@@ -286,6 +349,26 @@ class QueryPlanner:
             else [replace(self.plan(left, common_tables), order=())]
         )
         return [*first, replace(self.plan(tree.expression, common_tables), order=())]
+
+    def _plan_counted(self, tree: exp.SetOperation, common_tables: CommonTables) -> Relation:
+        _check_by_position(tree)
+        inputs = [
+            replace(self.plan(query, common_tables), order=())
+            for query in (tree.this, tree.expression)
+        ]
+        operation = "EXCEPT" if isinstance(tree, exp.Except) else "INTERSECT"
+        is_distinct = bool(tree.args.get("distinct"))
+        return plan_counted(self._builder, operation, inputs, is_distinct=is_distinct)
+
+
+def _titles(columns: Sequence[SelectColumn]) -> list[str | None]:
+    """Return a name for each value of the columns of a SELECT; None for one without."""
+    return [select_column.name for select_column in columns for _ in select_column.values]
+
+
+def _check_by_position(tree: exp.SetOperation) -> None:
+    if any(tree.args.get(name) for name in ("by_name", "side", "kind", "on")):
+        raise unsupported_error("UNION BY NAME", "write the columns in one order", tree)
 
 
 def _replace_values(expression: Tree, values: Sequence[Tree], fields: Sequence[str]) -> Tree:

@@ -28,13 +28,15 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import errors
 
-from .builder import Item
+from .builder import Item, Namer
 from .calls import has_aggregate, is_aggregate, is_aggregated
 from .expressions import check_resolved, function_name, unsupported_error
 
 Replacement: TypeAlias = Callable[[Tree], Tree | None]
+ResolveSubquery: TypeAlias = Callable[[Tree, "Scope"], Tree]
+"""Returns the call that stands for a subquery in an expression; the scope is that of the latter."""
 
-# Marks a reference that a star was expanded to: its name is a field's and is not looked up.
+# Marks a reference to a field, to which a star or a subquery was expanded: it is not looked up.
 _IS_FIELD = "is_field"
 
 
@@ -43,12 +45,15 @@ class Scope:
     """The columns of FROM, and the aliases of SELECT, by name in lower case.
 
     ``aliases_first``: an alias wins over a column of the same name, except within an aggregate
-    function, as in ORDER BY.
+    function, as in ORDER BY. ``resolve_subquery``: makes an expression of a subquery; None where
+    there can be none. ``outer``: where names that the scope does not know are looked up.
     """
 
     items: tuple[Item, ...]
     aliases: Mapping[str, Tree] = field(default_factory=dict)
     aliases_first: bool = False
+    resolve_subquery: ResolveSubquery | None = None
+    outer: Outer | None = None
 
     def with_aliases_first(self) -> Scope:
         """Return the scope in which an alias wins over a column."""
@@ -59,10 +64,20 @@ class Scope:
 
         ``replacement``: returns what replaces a part of it, in place of the scope's own rules.
         """
+        expression = self._replace_subqueries(expression)
         check_resolved(expression)
         tree = substituted(self._name_struct_parts(expression), replacement or self._replacement)
         _check_lambdas(tree)
         return tree
+
+    def _replace_subqueries(self, expression: Tree) -> Tree:
+        """Return an expression in which calls stand for subqueries; see `subqueries`."""
+        resolve_subquery = self.resolve_subquery
+        if resolve_subquery is None or not has_subquery(expression):
+            return expression
+        return substituted(
+            expression, lambda node: resolve_subquery(node, self) if is_subquery(node) else None
+        )
 
     def expand_star(self, star: Tree) -> tuple[Item, ...]:
         """Return the columns that ``*`` or ``alias.*`` means."""
@@ -127,7 +142,14 @@ class Scope:
             return with_parts(self._only_column(matches, node), parts[1:])
         if alias is not None:
             return with_parts(as_operand(alias), parts[1:])
-        raise unsupported_error("an unknown column", "no table in FROM has it", node)
+        if self.outer is not None:
+            return self.outer.parameter(node)
+        raise unsupported_error(
+            "an unknown column",
+            "no table in FROM has it; a subquery can compare columns of the query around it in its "
+            "WHERE alone",
+            node,
+        )
 
     def _matching_items(self, name: str, qualifier: str | None) -> tuple[Item, ...]:
         return tuple(
@@ -165,8 +187,7 @@ class Scope:
         for argument in call.expressions:
             if is_star(argument):
                 for item in self.expand_star(argument):
-                    reference = column(item.field)
-                    reference.meta[_IS_FIELD] = True
+                    reference = as_fields(column(item.field))
                     yield exp.alias_(reference, item.name or item.field, quoted=True)
             else:
                 yield argument
@@ -193,6 +214,48 @@ def _check_lambdas(tree: Tree) -> None:
             raise unsupported_error(
                 "a lambda whose variable is named as a column", "rename it", lambda_tree
             )
+
+
+@dataclass(frozen=True)
+class Outer:
+    """The columns of the query around a subquery.
+
+    ``parameters``: what the subquery reads of them, over the fields of that query, under the names
+    that its conditions have for it.
+    """
+
+    scope: Scope
+    namer: Namer
+    parameters: dict[str, Tree] = field(default_factory=dict)
+
+    def parameter(self, node: Tree) -> Tree:
+        """Return a reference to a parameter for a name that the subquery does not know."""
+        value = self.scope.resolve(node)
+        text = comparable_text(value)
+        known = (name for name, tree in self.parameters.items() if comparable_text(tree) == text)
+        name = next(known, None) or self.namer.unique_name("outer")
+        self.parameters[name] = value
+        return column(name)
+
+
+def as_fields(tree: Tree) -> Tree:
+    """Return a copy of an expression over fields whose names are not looked up again."""
+    marked = tree.copy()
+    for reference in marked.find_all(exp.Column):
+        reference.meta[_IS_FIELD] = True
+    return marked
+
+
+def is_subquery(node: Tree) -> bool:
+    """Return whether a part of an expression is a subquery, with its IN or EXISTS."""
+    if isinstance(node, exp.In):
+        return node.args.get("query") is not None
+    return isinstance(node, exp.Subquery | exp.Exists)
+
+
+def has_subquery(tree: Tree) -> bool:
+    """Return whether an expression contains a subquery."""
+    return any(map(is_subquery, tree.walk()))
 
 
 IsSame: TypeAlias = Callable[[Tree, Tree], bool]

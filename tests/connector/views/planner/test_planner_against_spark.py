@@ -142,6 +142,64 @@ SELECT id, avg(x) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND I
 SELECT DISTINCT count(*) OVER (PARTITION BY g, x + 1) AS c FROM t
 SELECT g FROM (SELECT g, collect_list(x) AS l FROM t GROUP BY g)
 SELECT id, -row_number() OVER (PARTITION BY g ORDER BY id) AS n, ntile(3) OVER (ORDER BY id) * 2 AS q FROM t ORDER BY n, id LIMIT 9
+SELECT t.id, u.k, w.v FROM t, u, w WHERE t.id = w.id AND u.x = t.x
+SELECT t.id, u.k FROM t, u WHERE (t.x = u.x AND t.id > 3) OR (u.x = t.x AND u.k < 4)
+SELECT t.id, u.k FROM t, u WHERE (t.x = u.x AND t.id > 3) OR (u.x = t.x)
+SELECT t.id, w.id AS wid FROM t RIGHT JOIN w ON t.id * 4 < w.id
+SELECT t.id, w.id AS wid FROM t FULL JOIN w ON t.id * 3 < w.id AND t.x > 1
+SELECT g, x FROM t EXCEPT SELECT g, x FROM u
+SELECT g FROM t UNION SELECT g FROM u INTERSECT SELECT v FROM w
+SELECT g FROM t INTERSECT SELECT g FROM u ORDER BY g LIMIT 2
+SELECT 1 AS a WHERE false
+SELECT * FROM VALUES (1, 'a'), (2.5, NULL) AS v(x, y)
+SELECT t.id, v.name FROM t JOIN (VALUES (1, 'one'), (2, 'two')) AS v(x, name) ON t.x = v.x
+SELECT r.id FROM range(10, 1, -3) AS r
+SELECT n FROM range(3, 3) AS r(n)
+SELECT count(*) AS c, max(id) AS m FROM range(100)
+SELECT id, posexplode(arr) FROM t
+SELECT id, posexplode_outer(m) AS (p, k, v) FROM t
+SELECT id, e FROM t LATERAL VIEW explode(arr) q AS e WHERE e > 3 AND x > 2
+SELECT id, q.e, p, c FROM t LATERAL VIEW OUTER explode(arr) q AS e LATERAL VIEW posexplode(array(e, x)) AS p, c WHERE q.e > 3
+SELECT id, q.col FROM t LATERAL VIEW explode(arr) q
+SELECT id, inline(array(st, named_struct('a', 5, 'b', 'z'))) FROM t
+SELECT id, stack(2, x, g, 5, NULL) AS (a, b) FROM t
+SELECT id, stack(2, x, g, 5) FROM t
+SELECT DISTINCT explode(arr) AS e FROM t
+SELECT * FROM explode(array(1, 2)) AS q(x)
+SELECT t.id, u.k, w.v FROM t, u JOIN w ON u.k = w.id WHERE t.id = w.id
+SELECT a.id, b.id AS bid, w.v FROM t a, t b, w WHERE a.x > 4 AND b.id = w.id AND b.x > 3
+SELECT t.id, e FROM t JOIN w ON t.id = w.id LEFT JOIN LATERAL explode(filter(arr, z -> z > 8)) AS q(e) ON true
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE name = 'n3')
+SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE name = 'n77')
+SELECT id FROM t WHERE id > 20 OR EXISTS (SELECT 1 FROM u WHERE u.x = t.x AND k < 5)
+SELECT id FROM t WHERE x NOT IN (SELECT x FROM u WHERE x IS NOT NULL AND k > 9)
+SELECT id FROM t WHERE x NOT IN (SELECT k FROM u WHERE k < 0)
+SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE k > 2)
+SELECT id FROM t WHERE x NOT IN (SELECT u.x FROM u WHERE u.g = t.g)
+SELECT id FROM t WHERE (x, g) NOT IN (SELECT x, g FROM u WHERE k > 6)
+SELECT id FROM t WHERE x NOT IN (SELECT x FROM u WHERE k > 12) OR g = 'a'
+SELECT id FROM t WHERE NOT (x IN (SELECT x FROM u WHERE k < 6) OR g = 'a')
+SELECT id, x NOT IN (SELECT k FROM u WHERE k < 4) AS v FROM t
+SELECT id, EXISTS (SELECT 1 FROM u WHERE u.x = t.x) AS v, NOT EXISTS (SELECT 1 FROM u WHERE k = 99) AS w FROM t
+SELECT id, NOT (x IN (SELECT x FROM u WHERE k < 4) AND g = 'a') AS v FROM t
+SELECT id, CASE WHEN x NOT IN (SELECT x FROM u WHERE k < 4) THEN 1 ELSE 2 END AS v FROM t
+SELECT id, x > (SELECT avg(x) FROM u WHERE k < 9) AS m FROM t WHERE id < (SELECT count(*) FROM w)
+SELECT id, (SELECT name FROM u WHERE k = 3) AS m FROM t
+SELECT id, (SELECT max(u.k) + count(u.name) FROM u WHERE u.x = t.x AND u.g > 'a') AS c FROM t
+SELECT id FROM t WHERE x = (SELECT min(u.x) FROM u WHERE u.g = t.g)
+SELECT id, (SELECT v FROM w WHERE w.id = t.id) AS v FROM t
+SELECT id, (SELECT max(u.k) FROM u WHERE u.x = t.x HAVING count(*) > 2) AS c FROM t
+SELECT g, sum(x) AS s FROM t GROUP BY g HAVING g IN (SELECT g FROM u WHERE k > 5) OR count(*) > 5
+SELECT t.id, w.id AS wid FROM t LEFT JOIN w ON t.id = w.id AND t.x > (SELECT min(x) FROM u)
+SELECT t.id, u.k FROM t JOIN u ON t.x = u.x AND u.k IN (SELECT id FROM w)
+SELECT t.id FROM t WHERE t.id IN (SELECT id FROM w UNION SELECT k FROM u)
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.x = t.x AND u.k IN (SELECT id FROM w))
+SELECT id FROM t WHERE x < (SELECT x FROM u ORDER BY k LIMIT 1)
+SELECT (SELECT max(k) FROM u) AS a, (SELECT min(k) FROM u) AS b
+SELECT id, (SELECT max(k) FROM u) AS m, (SELECT max(k) FROM u) + 1 AS n FROM t ORDER BY m, id LIMIT 3
+SELECT sum(x) AS s FROM t WHERE x > (SELECT 0.2 * avg(u.x) FROM u WHERE u.g = t.g)
+SELECT count((SELECT max(k) FROM u WHERE u.x = t.x)) AS c FROM t
+SELECT id, json_tuple(to_json(named_struct('p', g)), 'p', 'q') AS (p, q) FROM t
 """  # noqa: E501
 
 

@@ -1,0 +1,99 @@
+"""Rows of no table in FROM: VALUES, range(), and the one row of a SELECT without FROM.
+
+They are rows of generators over the one row of a `OneRow`, which is inserted when the view is
+created and never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import (
+    Tree,
+    cast_text,
+    column,
+    text_of,
+    whole_number,
+    with_parts,
+    without_parentheses,
+)
+from relstate.storage import types
+
+from ..plan.generate import Generate, Generator, OneRow
+from ..plan.node import Expression, Node
+from .builder import Builder, Item, Relation
+from .expressions import unsupported_error
+from .scope import Scope
+
+_MOST_RANGE_ARGUMENTS = 4
+
+
+def one_row(builder: Builder) -> Relation:
+    """Return one row without columns."""
+    return Relation(OneRow(types.Field(builder.namer.unique_name("one_row"), types.TinyInt())), ())
+
+
+def plan_values(builder: Builder, tree: exp.Values) -> Relation:
+    """Return the rows of a VALUES, with columns col1, col2 and so on."""
+    inner = tree.copy()
+    inner.set("alias", None)
+    data_types = builder.analysis.types_of_query(text_of(inner))
+    rows = ", ".join(_row_text(row.expressions, data_types) for row in tree.expressions)
+    node, element = _elements(builder, f"array({rows})", "row")
+    names = [_column_name(number) for number in range(len(data_types))]
+    node, fields = builder.compute(
+        node, [with_parts(column(element), [name]) for name in names], names
+    )
+    return Relation(node, tuple(map(Item, names, fields)))
+
+
+def _row_text(cells: Sequence[Tree], data_types: Sequence[types.DataType]) -> str:
+    parts = []
+    for number, (cell, data_type) in enumerate(zip(cells, data_types, strict=True)):
+        value = Scope(()).resolve(cell.this if isinstance(cell, exp.Alias) else cell)
+        parts.append(f"'{_column_name(number)}', {cast_text(text_of(value), data_type)}")
+    return f"named_struct({', '.join(parts)})"
+
+
+def _column_name(number: int) -> str:
+    return f"col{number + 1}"
+
+
+def plan_range(builder: Builder, tree: Tree) -> Relation:
+    """Return the rows of ``range([start,] end [, step [, partitions]])``, with a column id."""
+    numbers = [_integer(argument) for argument in tree.expressions]
+    if not 1 <= len(numbers) <= _MOST_RANGE_ARGUMENTS:
+        raise unsupported_error("this range()", "write range(start, end, step)", tree)
+    start, end = numbers[:2] if len(numbers) > 1 else (0, numbers[0])
+    step = numbers[2] if len(numbers) > 2 else 1
+    values = range(start, end, step)
+    bounds = (
+        (f"CAST({number} AS BIGINT)" for number in (values[0], values[-1], step)) if values else ()
+    )
+    text = f"sequence({', '.join(bounds)})" if values else "CAST(array() AS ARRAY<BIGINT>)"
+    node, field = _elements(builder, text, "id")
+    return Relation(node, (Item("id", field),))
+
+
+def _integer(tree: Tree) -> int:
+    tree = without_parentheses(tree)
+    is_negative = isinstance(tree, exp.Neg)
+    number = whole_number(tree.this if is_negative else tree)
+    if number is None:
+        raise unsupported_error("range() of an expression", "write whole numbers", tree)
+    return -number if is_negative else number
+
+
+def _elements(builder: Builder, array: str, title: str) -> tuple[Node, str]:
+    """Return a row for each element of a constant array, and the field that holds the element."""
+    child = one_row(builder).node
+    (data_type,) = builder.analysis.types_of(child.fields, [array])
+    assert isinstance(data_type, types.Array)
+    outputs = (
+        types.Field(builder.namer.unique_name("position"), types.Int()),
+        types.Field(builder.namer.unique_name(title), data_type.element),
+    )
+    arguments = (Expression(array, data_type),)
+    return Generate(child, Generator.ELEMENTS, arguments, child.names, outputs), outputs[1].name

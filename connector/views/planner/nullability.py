@@ -1,0 +1,41 @@
+"""Which fields of a plan are never NULL.
+
+Promises: a field that is said never to be NULL never is; of others nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from ..plan.aggregate import Aggregate
+from ..plan.generate import Generate
+from ..plan.join import Join, JoinKind
+from ..plan.node import Node
+from ..plan.stateless import Filter, Project, Scan, Union
+from ..plan.topn import TopN
+
+
+def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
+    """Return whether a field of a node is never NULL; ``scanned``: those of scans that are not."""
+    match node:
+        case Scan():
+            return name in scanned
+        case Project(child, outputs):
+            source = next(output.source for output in outputs if output.field.name == name)
+            return source is not None and is_never_null(child, source, scanned)
+        case Filter(child) | TopN(child) | Aggregate(child) | Generate(child):
+            return name in child.names and is_never_null(child, name, scanned)
+        case Union():
+            return all(is_never_null(child, name, scanned) for child in node.inputs)
+        case Join():
+            return _is_never_null_in_join(node, name, scanned)
+    return False
+
+
+def _is_never_null_in_join(node: Join, name: str, scanned: Set[str]) -> bool:
+    kept = {
+        JoinKind.INNER: (node.left, node.right),
+        JoinKind.RIGHT: (node.right,),
+        JoinKind.FULL: (),
+    }.get(node.kind, (node.left,))
+    return any(name in side.names and is_never_null(side, name, scanned) for side in kept)

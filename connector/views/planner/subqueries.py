@@ -1,0 +1,215 @@
+"""Subqueries in expressions: EXISTS, IN and scalar ones, as joins.
+
+While names are resolved a call stands for a subquery, whose arguments are what it reads of the
+query around it. So it goes wherever its expression goes: below a join, above an aggregate. Where
+the expression is computed, the call becomes a join:
+
+    EXISTS, IN          as a condition: a semi join
+    NOT EXISTS          as a condition: an anti join
+    NOT IN              as a condition: an anti join on the values; if there may be NULLs, two more
+    EXISTS, IN          within an expression: a left join with the distinct values; Spark gives no
+                        NULL there: what is unknown is false, of IN and of NOT IN
+    scalar              a left join with an aggregate; a join with its one row if it reads nothing
+
+Promises: NULLs mean what they mean in Spark; a scalar subquery with two rows is Spark's error when
+its value is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import (
+    Tree,
+    as_operand,
+    column,
+    substituted,
+    text_of,
+    without_parentheses,
+)
+
+from ..plan.join import JoinKind
+from ..plan.node import Node
+from .builder import (
+    SUBQUERY_CALL,
+    Builder,
+    has_subquery_call,
+    is_subquery_call,
+)
+from .from_clause import CommonTables
+from .scalar_subqueries import CorrelatedScalar
+from .scope import Outer, Scope, as_fields
+from .subquery_joins import PlannedSubquery, SubqueryJoin, correlation_of
+
+
+class _Kind(Enum):
+    SCALAR = auto()
+    EXISTS = auto()
+    IN = auto()
+
+
+PlanSubquery: TypeAlias = Callable[[Tree, CommonTables, Outer], PlannedSubquery]
+
+
+@dataclass(frozen=True, slots=True)
+class _Subquery:
+    """A subquery; ``width``: how many arguments of its call are the values before IN."""
+
+    kind: _Kind
+    tree: Tree
+    width: int
+    plan: Callable[[], tuple[PlannedSubquery, tuple[str, ...]]]
+
+
+@dataclass
+class Subqueries:
+    """The subqueries in the expressions of one query; sets itself up with the builder."""
+
+    builder: Builder
+    plan: PlanSubquery
+    _subqueries: list[_Subquery] = field(default_factory=list)
+    _calls: dict[object, Tree] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.builder.attach_values = self.attach_values
+        self.builder.attach_condition = self.attach_condition
+
+    def resolve(self, common_tables: CommonTables, node: Tree, scope: Scope) -> Tree:
+        """Return the call that stands for a subquery, with its IN or EXISTS, in an expression."""
+        # A query that is written twice in one place, as in SELECT and GROUP BY, is one.
+        place = text_of(node), tuple(item.field for item in scope.items)
+        if place not in self._calls:
+            self._calls[place] = self._new_call(common_tables, node, scope)
+        return self._calls[place].copy()
+
+    def _new_call(self, common_tables: CommonTables, node: Tree, scope: Scope) -> Tree:
+        kind, query, values = _parts_of(node)
+        outer_scope = Scope(scope.items)
+
+        def plan() -> tuple[PlannedSubquery, Outer]:
+            outer = Outer(outer_scope, self.builder.namer)
+            return self.plan(query, common_tables, outer), outer
+
+        first: list[tuple[PlannedSubquery, Outer]] = [plan()]
+        parameters = list(first[0][1].parameters.values())
+
+        def plan_again() -> tuple[PlannedSubquery, tuple[str, ...]]:
+            planned, outer = first.pop() if first else plan()
+            return planned, tuple(outer.parameters)
+
+        number = len(self._subqueries)
+        self._subqueries.append(_Subquery(kind, node, len(values), plan_again))
+        arguments = [*(value.copy() for value in values), *map(as_fields, parameters)]
+        return exp.Anonymous(this=f"{SUBQUERY_CALL}{number}", expressions=arguments)
+
+    # Where expressions are computed
+
+    def attach_values(self, node: Node, expressions: Sequence[Tree]) -> tuple[Node, list[Tree]]:
+        """Return an operator that has the values of all subqueries, and expressions over it."""
+        values = [self._push_negations(expression) for expression in expressions]
+        for expression in list(values):
+            for call in self._outermost_calls(expression):
+                node, value = self._attach_value(node, call)
+                values = [_replaced(tree, call, value) for tree in values]
+        # The value of a subquery may have subqueries, too.
+        return (
+            self.attach_values(node, values)
+            if any(map(has_subquery_call, values))
+            else (node, values)
+        )
+
+    def attach_condition(self, node: Node, condition: Tree) -> tuple[Node, Tree | None]:
+        """Return the rows for which a condition can be true, and what is left to filter by."""
+        condition = without_parentheses(condition)
+        is_negated = isinstance(condition, exp.Not)
+        call = without_parentheses(condition.this) if is_negated else condition
+        if not is_subquery_call(call) or self._of(call).kind is _Kind.SCALAR:
+            node, (value,) = self.attach_values(node, [condition])
+            return node, value
+        node, attached = self._attached(node, call)
+        kind = JoinKind.ANTI if is_negated else JoinKind.SEMI
+        if self._of(call).kind is _Kind.EXISTS:
+            return attached.match(node, kind), None
+        if is_negated:
+            return attached.exclude(node), None
+        return attached.match_values(node), None
+
+    def _outermost_calls(self, tree: Tree) -> list[Tree]:
+        """Return the calls in an expression, those of IN with the NOT before them."""
+        is_not_in = isinstance(tree, exp.Not) and self._is_in(without_parentheses(tree.this))
+        if is_not_in or is_subquery_call(tree):
+            return [tree]
+        return [call for child in tree.iter_expressions() for call in self._outermost_calls(child)]
+
+    def _of(self, call: Tree) -> _Subquery:
+        return self._subqueries[int(str(call.this)[len(SUBQUERY_CALL) :])]
+
+    def _push_negations(self, tree: Tree) -> Tree:
+        """Return an expression in which NOT stands directly before IN, as Spark rewrites it."""
+
+        def replacement(node: Tree) -> Tree | None:
+            inner = without_parentheses(node.this) if isinstance(node, exp.Not) else None
+            if inner is None or not any(map(self._is_in, inner.find_all(exp.Anonymous))):
+                return None
+            if isinstance(inner, exp.Not):
+                return exp.Paren(this=self._push_negations(without_parentheses(inner.this)))
+            if not isinstance(inner, exp.And | exp.Or):
+                return None
+            kind = exp.Or if isinstance(inner, exp.And) else exp.And
+            sides = (exp.Not(this=as_operand(side)) for side in (inner.this, inner.expression))
+            left, right = map(self._push_negations, sides)
+            return exp.Paren(this=kind(this=left, expression=right))
+
+        return substituted(tree, replacement)
+
+    def _is_in(self, tree: Tree) -> bool:
+        return is_subquery_call(tree) and self._of(tree).kind is _Kind.IN
+
+    def _attach_value(self, node: Node, call: Tree) -> tuple[Node, Tree]:
+        if isinstance(call, exp.Not):
+            node, attached = self._attached(node, without_parentheses(call.this))
+            return attached.not_in_value(node)
+        node, attached = self._attached(node, call)
+        kind = self._of(call).kind
+        if kind is _Kind.IN:
+            return attached.in_value(node)
+        if kind is _Kind.EXISTS:
+            return attached.exists_value(node)
+        if attached.planned.select is None:
+            return attached.scalar_value(node)
+        return CorrelatedScalar(attached, attached.planned.select).attach(node)
+
+    def _attached(self, node: Node, call: Tree) -> tuple[Node, SubqueryJoin]:
+        subquery = self._of(call)
+        planned, parameters = subquery.plan()
+        node, names = self.builder.compute(node, call.expressions)
+        values = [column(name) for name in names]
+        outer_values = dict(zip(parameters, values[subquery.width :], strict=True))
+        correlation = correlation_of(planned, outer_values)
+        return node, SubqueryJoin(
+            self.builder, subquery.tree, planned, correlation, values[: subquery.width]
+        )
+
+
+def _parts_of(node: Tree) -> tuple[_Kind, Tree, list[Tree]]:
+    """Return the kind of a subquery, its query, and the values before IN."""
+    if isinstance(node, exp.In):
+        left = without_parentheses(node.this)
+        return (
+            _Kind.IN,
+            node.args["query"],
+            list(left.expressions) if isinstance(left, exp.Tuple) else [left],
+        )
+    if isinstance(node, exp.Exists):
+        return _Kind.EXISTS, node.this, []
+    return _Kind.SCALAR, node, []
+
+
+def _replaced(tree: Tree, call: Tree, value: Tree) -> Tree:
+    """Return an expression in which a value replaces a call."""
+    return substituted(tree, lambda node: exp.Paren(this=value.copy()) if node == call else None)

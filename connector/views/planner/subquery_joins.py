@@ -1,0 +1,403 @@
+"""The joins that subqueries in expressions become.
+
+Promises: as `subqueries` says of each kind.
+Does not know: how names are resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import (
+    Tree,
+    column,
+    columns_of,
+    disjunction,
+    parse_expression,
+    substituted,
+    text_of,
+    without_parentheses,
+)
+from relstate.storage import errors, types
+
+from ..plan.aggregate import Aggregate, Call, Function
+from ..plan.join import JoinKind
+from ..plan.node import Node
+from ..plan.stateless import Filter, Project
+from ..plan.topn import TopN
+from .builder import Builder, Relation, check_keyable, pass_through_output
+from .clauses import select_columns
+from .expressions import unsupported_error
+from .from_clause import Context
+from .group_by import has_aggregates, plan_distinct
+from .join_conditions import common_type, has_one_row_at_most, plan_join
+from .nullability import is_never_null
+from .windows import find_windows
+
+_AFTER_ROWS = ("having", "qualify")
+_TOO_MANY_ROWS = (
+    "raise_error('[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as "
+    "an expression.')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSubquery:
+    """A subquery as far as it is planned before it is joined.
+
+    ``relation``: its rows; those of its FROM if it compares values of the outer query: then
+    ``select`` has the rest of it, and ``conditions`` are those comparisons.
+    """
+
+    relation: Relation
+    context: Context
+    select: exp.Select | None = None
+    conditions: Sequence[Tree] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """A value of the outer query, and one of the subquery, that must be equal."""
+
+    outer: Tree
+    inner: Tree
+    is_null_safe: bool = False
+
+    @property
+    def condition(self) -> Tree:
+        """The equality as a condition."""
+        kind = exp.NullSafeEQ if self.is_null_safe else exp.EQ
+        return kind(this=self.outer.copy(), expression=self.inner.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """How the rows of a subquery depend on a row of the outer query; both sides over fields."""
+
+    equalities: Sequence[Equality]
+    others: Sequence[Tree]
+
+    @property
+    def conditions(self) -> list[Tree]:
+        """All conditions."""
+        return [*(equality.condition for equality in self.equalities), *self.others]
+
+
+def correlation_of(planned: PlannedSubquery, outer_values: Mapping[str, Tree]) -> Correlation:
+    """Return the conditions of a subquery with fields of the outer query for its parameters."""
+    equalities, others = [], []
+    names = set(planned.relation.node.names)
+    for condition in planned.conditions:
+        sides = _sides(condition, names)
+        if sides is None:
+            others.append(_with_outer(condition, outer_values))
+        else:
+            inner, outer = sides
+            is_null_safe = isinstance(condition, exp.NullSafeEQ)
+            equalities.append(Equality(_with_outer(outer, outer_values), inner, is_null_safe))
+    return Correlation(equalities, others)
+
+
+def _sides(condition: Tree, names: set[str]) -> tuple[Tree, Tree] | None:
+    """Return the two sides of an equality, that of the subquery first; None if it is not one."""
+    if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
+        return None
+    first, second = without_parentheses(condition.this), without_parentheses(condition.expression)
+    for inner, outer in ((first, second), (second, first)):
+        reads = columns_of(inner)
+        if reads and reads <= names and columns_of(outer).isdisjoint(names):
+            return inner, outer
+    return None
+
+
+def _with_outer(tree: Tree, values: Mapping[str, Tree]) -> Tree:
+    def replacement(node: Tree) -> Tree | None:
+        value = values.get(node.name) if isinstance(node, exp.Column) else None
+        return None if value is None else value.copy()
+
+    return substituted(tree, replacement)
+
+
+@dataclass(frozen=True)
+class SubqueryJoin:
+    """A subquery that is to be joined with an operator.
+
+    ``tree``: as it is written. ``values``: those before IN, as fields.
+    """
+
+    builder: Builder
+    tree: Tree
+    planned: PlannedSubquery
+    correlation: Correlation
+    values: Sequence[Tree]
+
+    @property
+    def node(self) -> Node:
+        """The rows of the subquery."""
+        return self.planned.relation.node
+
+    # EXISTS
+
+    def match(self, node: Node, kind: JoinKind) -> Node:
+        """Return the rows for which the subquery has rows, or has none."""
+        self._check_plain("EXISTS")
+        if not self.correlation.conditions:
+            return self._match_all(node, self.node, kind)
+        return self._join(node, self.node, kind, self.correlation.conditions)
+
+    def exists_value(self, node: Node) -> tuple[Node, Tree]:
+        """Return the rows, and whether the subquery has rows for each."""
+        self._check_plain("EXISTS")
+        node, marker = self._look_up(node, self.node, self.correlation.equalities)
+        return node, parse_expression(f"{types.quoted(marker)} IS NOT NULL")
+
+    # IN
+
+    def match_values(self, node: Node) -> Node:
+        """Return the rows whose values the subquery has."""
+        inner, equalities = self._inner_values()
+        conditions = [*self.correlation.conditions, *(e.condition for e in equalities)]
+        return self._join(node, inner, JoinKind.SEMI, conditions)
+
+    def exclude(self, node: Node) -> Node:
+        """Return the rows whose values are none of the subquery's, and not unknown to be."""
+        inner, equalities = self._inner_values()
+        conditions = self.correlation.conditions
+        result = self._join(
+            node, inner, JoinKind.ANTI, [*conditions, *(e.condition for e in equalities)]
+        )
+        may_be_null = [
+            _is_null(e.inner) for e in equalities if not self._is_never_null(inner, e.inner)
+        ]
+        if may_be_null:
+            result = self._exclude_unknown(
+                result, self.builder.filter(inner, [disjunction(may_be_null)]), equalities
+            )
+        may_be_null = [
+            _is_null(e.outer) for e in equalities if not self._is_never_null(node, e.outer)
+        ]
+        if may_be_null:
+            # NULL equals nothing: the state has only the rows with a NULL among their values.
+            marker = parse_expression(f"CASE WHEN {text_of(disjunction(may_be_null))} THEN 0Y END")
+            result = self._exclude_unknown(result, inner, equalities, marker)
+        return result
+
+    def _exclude_unknown(
+        self, node: Node, inner: Node, equalities: Sequence[Equality], marker: Tree | None = None
+    ) -> Node:
+        """Return the rows for which no row of the subquery may have their values.
+
+        ``marker``: NULL for the rows that it need not be looked up for.
+        """
+        conditions = list(self.correlation.conditions)
+        if len(equalities) > 1:
+            conditions += [_may_be_equal(equality) for equality in equalities]
+        if marker is not None:
+            inner, constant = self.builder.with_constant(inner, "zero")
+            equality = exp.EQ(this=marker, expression=column(constant))
+            if not conditions:
+                inner = plan_distinct(inner, [constant])
+            return self._join(node, inner, JoinKind.ANTI, [equality, *conditions])
+        if not conditions:
+            return self._match_all(node, inner, JoinKind.ANTI)
+        return self._join(node, inner, JoinKind.ANTI, conditions)
+
+    def in_value(self, node: Node) -> tuple[Node, Tree]:
+        """Return the rows, and whether the subquery is known to have the values of each."""
+        inner, equalities = self._inner_values()
+        node, found = self._look_up(node, inner, [*self.correlation.equalities, *equalities])
+        return node, parse_expression(f"{types.quoted(found)} IS NOT NULL")
+
+    def not_in_value(self, node: Node) -> tuple[Node, Tree]:
+        """Return the rows, and whether the subquery is known not to have the values of each."""
+        inner, equalities = self._inner_values()
+        correlated = self.correlation.equalities
+        unknown = [e.inner for e in equalities if not self._is_never_null(inner, e.inner)]
+        outer_unknown = [e.outer for e in equalities if not self._is_never_null(node, e.outer)]
+        if len(equalities) > 1 and (unknown or outer_unknown):
+            raise self.error("NOT IN of several values that may be NULL, within an expression")
+        node, found = self._look_up(node, inner, [*correlated, *equalities])
+        conditions = [f"{types.quoted(found)} IS NULL"]
+        if unknown:
+            nulls = self.builder.filter(inner, [_is_null(unknown[0])])
+            node, has_null = self._look_up(node, nulls, correlated)
+            conditions.append(f"{types.quoted(has_null)} IS NULL")
+        if outer_unknown:
+            node, has_any = self._look_up(node, inner, correlated)
+            value = text_of(outer_unknown[0])
+            conditions.append(f"({value} IS NOT NULL OR {types.quoted(has_any)} IS NULL)")
+        return node, parse_expression(" AND ".join(conditions))
+
+    def _inner_values(self) -> tuple[Node, list[Equality]]:
+        """Return the subquery's rows, and the equalities of its values with those before IN."""
+        select = self.planned.select
+        if select is None:
+            node = self.node
+            inner: Sequence[Tree] = [column(item.field) for item in self.planned.relation.items]
+        else:
+            self._check_plain("IN")
+            columns = select_columns(
+                select, self.planned.context.scope(self.planned.relation.items)
+            )
+            inner = [select_column.value for select_column in columns]
+            node = self.node
+        if len(inner) != len(self.values):
+            raise self.error(f"IN of {len(self.values)} values over {len(inner)} columns")
+        node, names = self.builder.compute(node, inner)
+        pairs = zip(self.values, names, strict=True)
+        return node, [Equality(value, column(name)) for value, name in pairs]
+
+    def _is_never_null(self, node: Node, value: Tree) -> bool:
+        return is_never_null(node, value.name, self.builder.never_null)
+
+    # Scalar
+
+    def scalar_value(self, node: Node) -> tuple[Node, Tree]:
+        """Return the rows, and the value of the subquery for each."""
+        (item,) = self._only_column()
+        right, value = self._one_row(item)
+        joined, _ = plan_join(self.builder, node, right, JoinKind.INNER, [])
+        return joined, value
+
+    def _only_column(self) -> tuple[str]:
+        items = [item.field for item in self.planned.relation.items if not item.is_hidden]
+        if len(items) != 1:
+            raise self.error("a scalar subquery of several columns")
+        return (items[0],)
+
+    def _one_row(self, name: str) -> tuple[Node, Tree]:
+        """Return an operator with exactly one row, and the value over its fields."""
+        node = self.node
+        if has_one_row_at_most(node) and not _is_filtered(node):
+            node, (renamed,) = self.builder.compute(node, [column(name)])
+            return node, column(renamed)
+        node, all_rows = self.builder.with_constant(node, "all_rows")
+        calls, value = self.single_value(node, name)
+        return Aggregate(node, (all_rows,), calls, is_global=True), value
+
+    def single_value(self, node: Node, name: str) -> tuple[tuple[Call, ...], Tree]:
+        """Return the calls of an aggregate over rows that should be one, and its value."""
+        check_keyable(node.type_of(name), "a scalar subquery without an aggregate")
+        namer = self.builder.namer
+        largest = Call(Function.MAX, name, types.Field(namer.unique_name(name), node.type_of(name)))
+        value = types.quoted(largest.output.name)
+        if _has_limit_of_one(node):
+            return (largest,), column(largest.output.name)
+        rows = Call(Function.COUNT, None, types.Field(namer.unique_name("rows"), types.BigInt()))
+        text = (
+            f"CASE WHEN {types.quoted(rows.output.name)} > 1 THEN {_TOO_MANY_ROWS} ELSE {value} END"
+        )
+        return (rows, largest), parse_expression(text)
+
+    # Joins
+
+    def _join(self, node: Node, right: Node, kind: JoinKind, conditions: Sequence[Tree]) -> Node:
+        joined, remaining = plan_join(self.builder, node, right, kind, conditions)
+        return self.builder.filter(joined, remaining)
+
+    def _match_all(self, node: Node, right: Node, kind: JoinKind) -> Node:
+        """Return all rows if an operator has rows, or if it has none."""
+        right, constant = self._any_row(right)
+        joined, _ = plan_join(self.builder, node, right, kind, [], right_constant=constant)
+        return joined
+
+    def _any_row(self, node: Node) -> tuple[Node, str]:
+        """Return one row if an operator has rows; its field is a constant."""
+        node, constant = self.builder.with_constant(node, "any_row")
+        return plan_distinct(node, [constant]), constant
+
+    def _look_up(self, node: Node, right: Node, equalities: Sequence[Equality]) -> tuple[Node, str]:
+        """Return the rows with a field that is not NULL where an operator has equal values."""
+        if self.correlation.others:
+            raise self.error("a subquery with a comparison other than =, within an expression")
+        if not equalities:
+            right, constant = self._any_row(right)
+            joined, _ = plan_join(
+                self.builder, node, right, JoinKind.LEFT, [], right_constant=constant
+            )
+            return joined, constant
+        node, right, compared = self.computed(node, right, equalities)
+        # The subquery may be looked up more than once: its fields get names of their own.
+        right, names = _renamed(self.builder, right, [e.inner.name for e in compared])
+        compared = [replace(e, inner=column(name)) for e, name in zip(compared, names, strict=True)]
+        right = plan_distinct(right, names)
+        right, marker = self.builder.with_constant(right, "found")
+        joined, _ = plan_join(
+            self.builder, node, right, JoinKind.LEFT, [e.condition for e in compared]
+        )
+        return joined, marker
+
+    def computed(
+        self, node: Node, right: Node, equalities: Sequence[Equality]
+    ) -> tuple[Node, Node, list[Equality]]:
+        """Return both operators with the sides of equalities as fields of the same types."""
+        builder = self.builder
+        node, outer_names = builder.compute(node, [e.outer for e in equalities])
+        right, inner_names = builder.compute(right, [e.inner for e in equalities])
+        compared = []
+        for equality, outer, inner in zip(equalities, outer_names, inner_names, strict=True):
+            data_type = common_type(builder, node, outer, right, inner, equality.condition)
+            node, outer = builder.cast(node, outer, data_type)
+            right, inner = builder.cast(right, inner, data_type)
+            compared.append(Equality(column(outer), column(inner), equality.is_null_safe))
+        return node, right, compared
+
+    def _check_plain(self, operator: str) -> None:
+        """Refuse a correlated subquery whose clauses change which rows it has."""
+        select = self.planned.select
+        if select is None:
+            return
+        is_grouped = select.args.get("group") is not None
+        columns = select_columns(select, self.planned.context.scope(self.planned.relation.items))
+        values = [value for select_column in columns for value in select_column.values]
+        is_aggregated = has_aggregates(values) or bool(find_windows(values)) or is_grouped
+        if is_grouped and operator == "EXISTS":
+            # A group has a row if it has any.
+            is_aggregated = False
+        if is_aggregated or any(select.args.get(clause) is not None for clause in _AFTER_ROWS):
+            raise self.error(
+                f"{operator} over a subquery that aggregates rows and compares them with those of "
+                "the query around it"
+            )
+
+    def error(self, construct: str) -> errors.UnsupportedStatementError:
+        """Return the error that says what a subquery cannot be."""
+        return unsupported_error(construct, "write it as a join with ON", self.tree)
+
+
+def _renamed(builder: Builder, node: Node, names: Sequence[str]) -> tuple[Node, list[str]]:
+    """Return an operator with more fields that have the values of others, and their names."""
+    by_name = {input_field.name: input_field for input_field in node.fields}
+    outputs = [pass_through_output(input_field) for input_field in node.fields]
+    new_names = [builder.namer.unique_name(name) for name in names]
+    outputs += [
+        pass_through_output(by_name[name], new_name)
+        for name, new_name in zip(names, new_names, strict=True)
+    ]
+    return Project(node, tuple(outputs)), new_names
+
+
+def _is_null(tree: Tree) -> Tree:
+    return exp.Is(this=tree.copy(), expression=exp.Null())
+
+
+def _may_be_equal(equality: Equality) -> Tree:
+    return exp.Paren(
+        this=disjunction([equality.condition, _is_null(equality.outer), _is_null(equality.inner)])
+    )
+
+
+def _is_filtered(node: Node) -> bool:
+    while isinstance(node, Project):
+        node = node.child
+    return isinstance(node, Filter)
+
+
+def _has_limit_of_one(node: Node) -> bool:
+    """Return whether an operator has at most one row, in all or for each group."""
+    while isinstance(node, Project | Filter):
+        node = node.child
+    return isinstance(node, TopN) and node.limit <= 1

@@ -1,0 +1,136 @@
+"""Constants, subqueries and joins of all pairs in views, through the public face."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from relstate.connector.sql import Database
+from relstate.connector.views import backfill, runner
+from relstate.storage import Store, errors
+from support.multisets import difference, rows_of_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from support.stores import StoreMaker
+
+
+@pytest.fixture
+def db(spark: SparkSession, make_store: StoreMaker) -> Database:
+    """A store of two tables, t and u."""
+    store = make_store(vnode_count=16, shards=1)
+    store.create_table("t", "k BIGINT, g STRING, v BIGINT", primary_key=["k"])
+    store.create_table("u", "i BIGINT, g STRING, n BIGINT", primary_key=["i"])
+    return Database(spark, store)
+
+
+def put(store: Store, table: str, *rows: tuple[object, ...]) -> None:
+    """Upsert rows of a table."""
+    names = store.table(table).schema.names
+    store.write(table, pa.table({name: [row[n] for row in rows] for n, name in enumerate(names)}))
+
+
+def assert_view_is(db: Database, view: str, query: str) -> None:
+    """The rows of a view are those that Spark gives for its SELECT."""
+    rows = rows_of_table(db.sql(f"SELECT * FROM {view}").toArrow())
+    assert difference(rows, rows_of_table(db.sql(query).toArrow())) == ([], [])
+
+
+def test_a_view_of_constants_has_its_rows_at_once_and_never_changes(db: Database) -> None:
+    """A view that reads no table is populated by CREATE; no refresh touches it."""
+    db.sql("CREATE MATERIALIZED VIEW c AS VALUES (1, 'a'), (2, NULL)")
+    assert_view_is(db, "c", "VALUES (1, 'a'), (2, NULL)")
+    put(db.store, "t", (1, "a", 2))
+    assert db.refresh().views == ()
+    (row,) = db.sql("SHOW MATERIALIZED VIEWS").collect()
+    assert (row.is_behind, row.backfill, row.inputs) == (False, None, [])
+    (report,) = db.check_views()
+    assert report.problems == ()
+    db.sql("CREATE MATERIALIZED VIEW over_c AS SELECT count(*) AS n FROM c JOIN t ON t.k = c.col1")
+    assert db.sql("SELECT n FROM over_c").first() == (1,)
+
+
+def test_constants_are_inserted_once_however_many_parts_a_backfill_has(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of VALUES come with the first part, and with no refresh after it."""
+    for module in (backfill, runner):
+        monkeypatch.setattr(module, "PART_ROWS", 8)
+    query = (
+        "SELECT g, count(*) AS c FROM (SELECT g FROM t UNION ALL VALUES ('a'), ('z')) GROUP BY g"
+    )
+    put(db.store, "t", *((n, "abc"[n % 3], n) for n in range(40)))
+    db.sql(f"CREATE MATERIALIZED VIEW c AS {query}")
+    assert sum(entry.operation == "refresh" for entry in db.store.history()) > 2
+    assert_view_is(db, "c", query)
+    put(db.store, "t", *((n, "z", n) for n in range(20)))
+    db.refresh()
+    assert_view_is(db, "c", query)
+    assert db.check_views()[0].problems == ()
+
+
+def test_a_scalar_subquery_of_two_rows_fails_until_it_has_one(db: Database) -> None:
+    """Spark's error stops the view where it is; the refresh after the correction goes on."""
+    query = "SELECT k, v + (SELECT n FROM u WHERE g = 'x') AS s FROM t"
+    put(db.store, "t", (1, "a", 10))
+    db.sql(f"CREATE MATERIALIZED VIEW s AS {query}")
+    assert db.sql("SELECT s FROM s").first() == (None,)
+    put(db.store, "u", (1, "x", 5), (2, "x", 7))
+    with pytest.raises(errors.ViewFailedError, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
+        db.refresh()
+    put(db.store, "u", (2, "y", 7))
+    db.refresh()
+    assert_view_is(db, "s", query)
+    assert db.sql("SELECT s FROM s").first() == (15,)
+
+
+def test_a_correlated_scalar_subquery_of_two_rows_fails_only_where_it_is_read(
+    db: Database,
+) -> None:
+    """Rows with which no row of the outer query is compared are not an error."""
+    query = "SELECT k, (SELECT n FROM u WHERE u.g = t.g) AS n FROM t"
+    put(db.store, "t", (1, "a", 10))
+    put(db.store, "u", (1, "a", 5), (2, "b", 7), (3, "b", 8))
+    db.sql(f"CREATE MATERIALIZED VIEW s AS {query}")
+    assert_view_is(db, "s", query)
+    put(db.store, "t", (2, "b", 1))
+    with pytest.raises(errors.ViewFailedError, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
+        db.refresh()
+
+
+def test_a_view_has_the_columns_that_its_statement_names(db: Database) -> None:
+    """A column list renames the columns of the SELECT, which may have two of one name."""
+    put(db.store, "t", (1, "a", 10))
+    db.sql("CREATE MATERIALIZED VIEW c (a, `b c`) AS SELECT k, k FROM t")
+    assert db.sql("SELECT * FROM c").columns == ["a", "b c"]
+    assert db.sql("SELECT `b c` FROM c").first() == (1,)
+    assert db.check_views()[0].problems == ()
+    with pytest.raises(errors.UnsupportedStatementError, match="1 names for 2 columns"):
+        db.sql("CREATE MATERIALIZED VIEW d (a) AS SELECT k, v FROM t")
+    with pytest.raises(errors.UnsupportedStatementError, match="two columns named 'a'"):
+        db.sql("CREATE MATERIALIZED VIEW d (a, A) AS SELECT k, v FROM t")
+
+
+def test_explain_says_that_all_pairs_meet_in_one_unit(db: Database) -> None:
+    """A join without an equality is shown, and that one unit has its state."""
+    query = "SELECT t.k, u.i FROM t JOIN u ON t.v < u.n"
+    text = db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW p AS {query}").first().plan
+    assert "Join inner of all pairs" in text
+    assert "distributed by vnode 0 alone; units 1" in text
+    # Its rows are distributed by their own key again.
+    assert "Fragment 2: from fragment 1; distributed by `k`, `i`" in text
+
+
+def test_rows_that_cancel_between_copies_keep_the_count(db: Database) -> None:
+    """EXCEPT ALL has each row as often as the first input has it more than the second."""
+    query = "SELECT g FROM t EXCEPT ALL SELECT g FROM u"
+    db.sql(f"CREATE MATERIALIZED VIEW e AS {query}")
+    for step in range(4):
+        put(db.store, "t", *((n, "ab"[n % 2], n) for n in range(step * 3)))
+        put(db.store, "u", *((n, "ab"[n % 2], n) for n in range(step * step // 2)))
+        db.refresh()
+        assert_view_is(db, "e", query)
+    assert db.check_views()[0].problems == ()
