@@ -47,6 +47,7 @@ from .store import Store
 from .table.chunk import OP_COLUMN, Op, chunk_of
 from .table.encoding import encoding_of
 from .table.record import Row
+from .table.rowid import no_key_error
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
 from .table.table import Table
@@ -110,6 +111,7 @@ __all__ = [
     "iso_time",
     "local_folder",
     "moment_of",
+    "no_key_error",
     "parse_instant",
     "ragged",
     "sequence_segments",

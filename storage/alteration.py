@@ -16,7 +16,7 @@ from .errors import SchemaError
 from .log.entry import TableDefinition
 from .schema import types as t
 from .schema.arrow import arrow_schema
-from .schema.schema import MAX_VERSION, Column
+from .schema.schema import MAX_VERSION, Column, TableSchema
 
 _WHOLE_DIGITS = {t.TinyInt: 3, t.SmallInt: 5, t.Int: 10, t.BigInt: 19}
 _WIDER: dict[type[t.DataType], tuple[type[t.DataType], ...]] = {
@@ -59,10 +59,10 @@ def with_columns(definition: TableDefinition, fields: Sequence[t.Field]) -> Tabl
 def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableDefinition:
     """Return the definition without some columns.
 
-    SchemaError for a column of the primary key, the version column, or no column at all.
+    SchemaError for a column of the primary key, the version column, all columns or none.
     """
     schema = definition.schema
-    dropped = {schema.column(name).id for name in names}
+    dropped = {_own_column(schema, name).id for name in names}
     for name in names:
         _check_not_version(definition, schema.column(name), "dropped")
     for key in schema.key_columns:
@@ -72,6 +72,8 @@ def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableD
             )
     if not dropped:
         raise SchemaError("there is no column to drop")
+    if dropped.issuperset(column.id for column in schema.visible_columns):
+        raise SchemaError("all columns would be dropped; a table needs at least one")
     remaining = tuple(column for column in schema.columns if column.id not in dropped)
     return _evolved(definition, remaining)
 
@@ -79,7 +81,7 @@ def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableD
 def with_column_renamed(definition: TableDefinition, name: str, new: str) -> TableDefinition:
     """Return the definition with another name for a column. SchemaError if it cannot have it."""
     t.check_text("the name of a column", new)
-    column = definition.schema.column(name)
+    column = _own_column(definition.schema, name)
     taken = {
         sibling.name.lower() for sibling in definition.schema.columns if sibling.id != column.id
     }
@@ -99,7 +101,7 @@ def with_column_widened(
     or the version column, whose bytes are in the header of every row.
     """
     schema = definition.schema
-    column = schema.column(name)
+    column = _own_column(schema, name)
     _check_not_version(definition, column, "widened")
     if column.id in {key.column_id for key in schema.primary_key}:
         raise SchemaError(
@@ -122,7 +124,7 @@ def with_comment(definition: TableDefinition, name: str, comment: str | None) ->
     if comment is not None:
         t.check_text("the comment of a column", comment)
     schema = definition.schema
-    column = replace(schema.column(name), comment=comment)
+    column = replace(_own_column(schema, name), comment=comment)
     return replace(definition, schema=replace(schema, columns=_with_column(definition, column)))
 
 
@@ -152,6 +154,17 @@ def _fits(old: t.DataType, new: t.Decimal) -> bool:
     else:
         return False
     return new.scale >= scale and new.precision - new.scale >= whole
+
+
+def _own_column(schema: TableSchema, name: str) -> Column:
+    """Return the column of a name. SchemaError if there is none, or it is the hidden row id."""
+    column = schema.column(name)
+    if column == schema.row_id:
+        raise SchemaError(
+            f"the column {column.name!r} is the hidden row id of a table without a primary key; "
+            "it cannot be altered"
+        )
+    return column
 
 
 def _with_column(definition: TableDefinition, changed: Column) -> tuple[Column, ...]:

@@ -184,7 +184,7 @@ def user_table(state: StoreState, name: str, action: str) -> TableDefinition:
 def new_table(
     name: str,
     columns: str | pa.Schema,
-    primary_key: Sequence[str],
+    primary_key: Sequence[str] | None,
     distribution_key: Sequence[str] | None,
     *,
     merge: Merge,
@@ -200,10 +200,33 @@ def new_table(
     check_table_name(name)
     if distribution_key is not None and not distribution_key:
         raise SchemaError("the distribution key is empty; name at least one column")
-    schema = TableSchema.build(fields_from(columns), primary_key, distribution_key)
+    if primary_key is None:
+        schema = _keyless_schema(fields_from(columns), distribution_key, merge, version_column)
+    else:
+        schema = TableSchema.build(fields_from(columns), primary_key, distribution_key)
     version = None if version_column is None else schema.column(version_column).id
     properties = TableProperties(merge, version, ttl, append_only, tombstone_retention)
     return NewTable(name, schema, properties)
+
+
+def _keyless_schema(
+    fields: Sequence[Field],
+    distribution_key: Sequence[str] | None,
+    merge: Merge,
+    version_column: str | None,
+) -> TableSchema:
+    """Return the schema of a table without a primary key. SchemaError for what needs a key."""
+    if distribution_key is not None:
+        raise SchemaError(
+            "a table without a primary key has no distribution key: its columns are chosen from "
+            "those of the primary key"
+        )
+    if merge != "overwrite" or version_column is not None:
+        raise SchemaError(
+            "rows of a table without a primary key are never merged: declare a primary key, or "
+            "leave out the merge behaviour and the version column"
+        )
+    return TableSchema.build_keyless(fields)
 
 
 def fields_from(columns: str | pa.Schema) -> tuple[Field, ...]:

@@ -145,7 +145,7 @@ class Store:
         name: str,
         columns: str | pa.Schema,
         *,
-        primary_key: Sequence[str],
+        primary_key: Sequence[str] | None = None,
         distribution_key: Sequence[str] | None = None,
         merge: Merge = "overwrite",
         version_column: str | None = None,
@@ -157,7 +157,8 @@ class Store:
         """Create a table and return it.
 
         ``columns``: Spark DDL (``"id BIGINT, amount DECIMAL(12,2)"``) or an Arrow schema.
-        ``primary_key``: names, each with an order where wanted (``"amount desc"``).
+        ``primary_key``: names, each with an order where wanted (``"amount desc"``); without it,
+        every row that is written is a new row, equal rows included.
         ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
         ``merge``, ``version_column`` (a name), ``ttl`` (seconds), ``append_only`` and
         ``tombstone_retention`` (seconds): see `TableProperties`.
@@ -367,7 +368,8 @@ class Store:
     ) -> StateTable:
         """Return a table as a streaming executor uses it: see `StateTable`.
 
-        UsageError for a table whose rows are merged or expire: it holds its rows as they are put.
+        UsageError for a table whose rows are merged or expire, because it holds its rows as they
+        are put, and for one without a primary key.
         """
         return open_state_table(self._epochs, name, vnodes, strict)
 
@@ -409,6 +411,7 @@ class Store:
         """Upsert rows as one epoch and return it; with ``overwrite`` they replace all rows.
 
         Of two rows of one key the later wins, or what the table's merge behaviour makes of them.
+        In a table without a primary key all of them are new rows.
         ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
         of `TableWriter.write` and `transaction.commit`.
         """
@@ -418,6 +421,7 @@ class Store:
         """Delete the rows with some primary keys as one epoch and return it.
 
         ``keys`` has the key's columns, and the version column where the delete has a version.
+        UsageError for a table without a primary key.
         """
         return write_rows(self._epochs, table, keys, kind=Kind.DELETE)
 

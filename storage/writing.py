@@ -27,6 +27,7 @@ from .segment.key import Kind
 from .snapshot import LatestReader
 from .table.appendonly import append_only_error
 from .table.encoding import Encoding
+from .table.rowid import no_key_error
 from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
 from .table.tablewriter import WriteTarget
@@ -76,6 +77,10 @@ def write_rows(
     started = epochs.environment.now()
     batches = _batches_of(rows)
     target = write_target(epochs, name, expiring=ttls is not None)
+    if target.definition.schema.row_id is not None:
+        if kind is not None:
+            raise no_key_error(name, "no row can be deleted by key: use SQL, DELETE FROM … WHERE …")
+        batches = _without_row_ids(target.definition, batches)
     if target.definition.properties.append_only and (overwrite or kind is Kind.DELETE):
         raise append_only_error(target.definition, "overwrite" if overwrite else "delete")
     segments = _write_segments(epochs, target, batches, kind, ttls)
@@ -90,6 +95,15 @@ def write_rows(
     except AppendOnlyError:
         epochs.discard(segments)
         raise
+
+
+def _without_row_ids(
+    definition: TableDefinition, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a user inserts. SchemaMismatchError for rows with row ids."""
+    for batch in batches:
+        definition.schema.check_schema(batch.schema)
+        yield batch
 
 
 def _batches_of(rows: Rows) -> Iterable[pa.RecordBatch]:
@@ -195,6 +209,10 @@ def _changes_any(epochs: Epochs, encoding: Encoding, full_keys: Bytes, entry: En
 
 def _check_state_table(definition: TableDefinition, strict: bool) -> None:
     properties = definition.properties
+    if definition.schema.row_id is not None:
+        raise no_key_error(
+            definition.name, "it cannot be a state table: create one with a primary key"
+        )
     if not properties.is_plain or properties.ttl is not None:
         raise UsageError(
             f"table {definition.name!r} merges its rows or lets them expire, which a state table "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import click
 import pyarrow as pa
 
-from relstate.storage import Store, Table, arrow, types
+from relstate.storage import Store, Table, arrow, no_key_error, types
 from relstate.storage import types as t
 
 from .key import parse_key
@@ -145,10 +145,13 @@ class Rows:
 def find_row(store: Store, name: str, words: Sequence[str], epoch: int | None) -> Rows:
     """Return the row with the key that the words are, or no row.
 
-    TableNotFoundError, EpochNotFoundError, EpochExpiredError; the errors of `parse_key`, and
-    ValueRangeError for a value that does not fit the key's column.
+    TableNotFoundError, EpochNotFoundError, EpochExpiredError; the errors of `parse_key`,
+    ValueRangeError for a value that does not fit the key's column, UsageError for a table without
+    a primary key.
     """
     table = _table(store, name, epoch)
+    if table.schema.row_id is not None:
+        raise no_key_error(name, "no row can be looked up by key: use the command scan")
     key = parse_key(words, [column.field for column in table.schema.key_columns])
     return _rows(table, None, iter([table.get_rows([key])]))
 

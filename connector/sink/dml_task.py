@@ -26,6 +26,7 @@ from relstate.storage import (
     Kind,
     ReadPlan,
     WriteTarget,
+    arrow,
     encoding_of,
     environment_of,
     errors,
@@ -61,12 +62,14 @@ _REMOVING = (Operation.DELETE, Operation.MOVE_FROM)
 class DmlTask:
     """Writes changes of one table. It is sent to the tasks and called there with their rows.
 
-    ``names``: of the columns of the rows, in their order, whatever Spark calls them. ``existing``:
-    the table as the statement read it, if keys have to be checked.
+    ``names``: of the columns of the rows, in their order, whatever Spark calls them.
+    ``is_checked``: several changes may have one key. ``existing``: the table as the statement read
+    it, if new rows may have the keys of others.
     """
 
     target: WriteTarget
     names: tuple[str, ...]
+    is_checked: bool = False
     existing: ReadPlan | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,7 +78,11 @@ class DmlTask:
         return strip_tracebacks(self._reports(named))
 
     def _reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        report = self._report(batches if self.existing is None else self._checked(batches))
+        if self.existing is not None:
+            batches = self._checked(batches)
+        elif self.is_checked:
+            batches = self._checked_row_ids(batches)
+        report = self._report(batches)
         yield pa.record_batch({"report": pa.array([report.to_json()])})
 
     def _report(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
@@ -141,6 +148,25 @@ class DmlTask:
         self._check_free(rows, is_new)
         # The last entry of a key wins, so the removal of a row has to precede the new row.
         yield rows.take(pa.array(np.argsort(~is_removal, kind="stable")))
+
+    def _checked_row_ids(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of a table without a primary key as they are.
+
+        DuplicateKeyError, after the last, if two of them change one row. New rows have no row ids
+        yet.
+        """
+        row_id = self.target.definition.schema.row_id
+        assert row_id is not None
+        row_ids = []
+        for batch in batches:
+            row_ids.append(batch.column(row_id.name).drop_null())
+            yield batch
+        changed_rows = pa.chunked_array(row_ids, arrow.arrow_type(row_id.type))
+        if pc.count_distinct(changed_rows).as_py() < len(changed_rows):
+            raise errors.DuplicateKeyError(
+                f"table {self.target.definition.name}: a row would be changed twice, by two rows "
+                "of the source; nothing was changed"
+            )
 
     def _check_once(
         self,

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import Kind, TableDefinition, errors
+from relstate.storage import Kind, TableDefinition, errors, no_key_error
 
 _IGNORED, _INSERT, _UPDATE, _DELETE = range(4)
 _OPERATIONS = {
@@ -141,8 +141,15 @@ class RowExpiry:
 def check_order(definition: TableDefinition, clustered: bool, option: str, promise: str) -> None:
     """OptionError unless the changes of a key have an order: by a version column, or promised.
 
-    ``option`` and ``promise``: the options as the caller spells them.
+    ``option`` and ``promise``: the options as the caller spells them. UsageError for a table
+    without a primary key.
     """
+    if definition.schema.row_id is not None:
+        raise no_key_error(
+            definition.name,
+            f"{option} cannot say which of its rows change: append rows, or use UPDATE, DELETE and "
+            "MERGE",
+        )
     if clustered or definition.properties.version_column is not None:
         return
     raise errors.OptionError(

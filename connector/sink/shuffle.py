@@ -26,7 +26,12 @@ def unit_expression(schema: TableSchema, vnode_count: int, units: int) -> str:
 def shuffle_by_vnode(
     batch: DataFrame, schema: TableSchema, vnode_count: int, units: int
 ) -> DataFrame:
-    """Return the rows of ``batch`` in ``units`` partitions, each of one range of vnodes."""
+    """Return the rows of ``batch`` in ``units`` partitions, each of one range of vnodes.
+
+    Rows that get their row ids when they are written have no vnodes yet; they are spread evenly.
+    """
+    if schema.row_id is not None and schema.row_id.name not in batch.columns:
+        return batch.repartition(units)
     return batch.repartitionById(units, f.expr(unit_expression(schema, vnode_count, units)))
 
 
@@ -34,13 +39,20 @@ def shuffle_by_key(rows: DataFrame, schema: TableSchema, vnode_count: int) -> Da
     """Return rows so that those of one key are in one partition.
 
     With adaptive execution, Spark's default, the number of partitions follows the bytes: one for
-    a few rows. Without it, the number is that of ``spark.sql.shuffle.partitions``.
+    a few rows. Without it, the number is that of ``spark.sql.shuffle.partitions``. Rows whose row
+    id is NULL have no key yet: those of one partition stay together.
     """
     conf = rows.sparkSession.conf
     units = int(conf.get("spark.sql.shuffle.partitions") or 1)
+    unit = unit_expression(schema, vnode_count, units)
+    if schema.row_id is not None:
+        # The number of a row's partition is the same in every attempt of a task.
+        unit = (
+            f"IF({quoted(schema.row_id.name)} IS NULL, pmod(spark_partition_id(), {units}), {unit})"
+        )
     if str(conf.get("spark.sql.adaptive.enabled")).lower() == "true":
-        return rows.repartition(f.expr(unit_expression(schema, vnode_count, units)))
-    return shuffle_by_vnode(rows, schema, vnode_count, units)
+        return rows.repartition(f.expr(unit))
+    return rows.repartitionById(units, f.expr(unit))
 
 
 def writing_tasks(batch: DataFrame) -> int | None:

@@ -24,7 +24,14 @@ from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.sink.shuffle import shuffle_by_key
 from relstate.connector.syntax.tokens import quoted
-from relstate.storage import TableDefinition, TableSchema, WriteTarget, errors, types
+from relstate.storage import (
+    TableDefinition,
+    TableSchema,
+    WriteTarget,
+    errors,
+    no_key_error,
+    types,
+)
 
 _OPERATION = "__relstate_op"
 _SEQUENCE = "__relstate_sequence"
@@ -57,8 +64,8 @@ def make_changelog(
 ) -> Changelog:
     """Return the arguments after checking them against the table.
 
-    OptionError for one that is not offered or does not fit the table, SchemaMismatchError for
-    columns.
+    OptionError for one that is not offered or does not fit the table, UsageError for a table
+    without a primary key, SchemaMismatchError for columns.
     """
     if str(stored_as_scd_type) != "1":
         raise errors.OptionError(
@@ -185,6 +192,10 @@ def _stored_columns(
 
 
 def _check_table(definition: TableDefinition) -> None:
+    if definition.schema.row_id is not None:
+        raise no_key_error(
+            definition.name, "changes cannot name its rows: create it with a primary key"
+        )
     if definition.properties.version_column is None:
         raise errors.OptionError(
             f"the table {definition.name!r} has no version column, so a change that arrives late "

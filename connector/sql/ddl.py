@@ -1,6 +1,7 @@
 """The statements that define tables and describe them, as values.
 
-    CREATE TABLE [IF NOT EXISTS] t (column type [NOT NULL], …, PRIMARY KEY (a, b DESC NULLS LAST))
+    CREATE TABLE [IF NOT EXISTS] t
+        (column type [NOT NULL], … [, PRIMARY KEY (a, b DESC NULLS LAST)])
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
     DROP TABLE [IF EXISTS] t [CASCADE | RESTRICT]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
@@ -34,7 +35,7 @@ class CreateTable:
 
     name: str
     columns: str
-    primary_key: tuple[str, ...]
+    primary_key: tuple[str, ...] | None
     distribution_key: tuple[str, ...] | None
     if_not_exists: bool
     properties: dict[str, str] = field(default_factory=dict)
@@ -130,7 +131,7 @@ def read_create_table(reader: TokenReader) -> CreateTable:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = read_new_name(reader, "the table's name")
     if not reader.next_is("("):
-        raise reader.unexpected("the columns, with a PRIMARY KEY, in parentheses")
+        raise reader.unexpected("the columns in parentheses")
     columns: list[str] = []
     keys: list[tuple[tuple[str, ...], tuple[str, ...] | None]] = []
     for item in reader.parenthesised():
@@ -144,12 +145,12 @@ def read_create_table(reader: TokenReader) -> CreateTable:
             columns.append(reader.source(item))
     properties = read_properties(reader) if reader.accept("TBLPROPERTIES") else {}
     reader.finish()
-    if len(keys) != 1:
+    if len(keys) > 1:
         raise errors.UnsupportedStatementError(
-            f"the table {name!r} needs one PRIMARY KEY (column, …) among its columns; found "
-            f"{len(keys) or 'none'}"
+            f"the table {name!r} has {len(keys)} primary keys: write one PRIMARY KEY (column, …), "
+            "or none"
         )
-    (primary_key, distribution_key) = keys[0]
+    primary_key, distribution_key = keys[0] if keys else (None, None)
     ddl = ", ".join(columns)
     return CreateTable(name, ddl, primary_key, distribution_key, if_not_exists, properties)
 
@@ -161,8 +162,8 @@ def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
     if is_named or (len(item) > 1 and words[0] in _CONSTRAINTS and words[0] != "PRIMARY KEY"):
         raise errors.UnsupportedStatementError(
             f"{excerpt(reader.source(item))}: the constraints of a table are NOT NULL after a "
-            "column and one PRIMARY KEY (column, …) without a name; CHECK, UNIQUE and FOREIGN KEY "
-            "are not offered"
+            "column and at most one PRIMARY KEY (column, …) without a name; CHECK, UNIQUE and "
+            "FOREIGN KEY are not offered"
         )
 
 

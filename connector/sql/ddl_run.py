@@ -21,7 +21,14 @@ from typing import Any
 
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.connector.duration import positive_seconds, whole_seconds
-from relstate.storage import KeyColumn, Store, StoreState, TableDefinition, errors
+from relstate.storage import (
+    KeyColumn,
+    Store,
+    StoreState,
+    TableDefinition,
+    TableSchema,
+    errors,
+)
 
 from .ddl import (
     AddColumns,
@@ -168,7 +175,7 @@ def _with_details(definition: TableDefinition, view: list[tuple[str, str]]) -> R
     details: list[tuple[str, str]] = [("", ""), ("# Table", "")]
     details += [("Name", definition.name), ("Created at epoch", str(definition.created_epoch))]
     details += [("Schema version", str(definition.schema.version))]
-    details += [(f"Schema version {old.version}", _ddl(old.columns)) for old in _older(definition)]
+    details += [(f"Schema version {old.version}", _ddl(old)) for old in _older(definition)]
     details += [("# Properties", ""), *_property_texts(definition).items(), *view]
     rows = [*columns, *((name, value, None, None, None, None, None) for name, value in details)]
     return Result(
@@ -178,12 +185,12 @@ def _with_details(definition: TableDefinition, view: list[tuple[str, str]]) -> R
     )
 
 
-def _older(definition: TableDefinition) -> Sequence[Any]:
+def _older(definition: TableDefinition) -> Sequence[TableSchema]:
     return tuple(reversed(definition.older_schemas))
 
 
-def _ddl(columns: Sequence[Any]) -> str:
-    return ", ".join(f"{column.name} {column.type}" for column in columns)
+def _ddl(schema: TableSchema) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema.visible_columns)
 
 
 def matches(name: str, pattern: str | None) -> bool:

@@ -75,6 +75,12 @@ def named_columns(definition: TableDefinition, names: Sequence[str]) -> Sequence
         columns = [definition.schema.column(name) for name in names]
     except errors.SchemaError as error:
         raise errors.SchemaMismatchError(f"table {definition.name}: {error}") from None
+    for column in columns:
+        if column.hidden:
+            raise errors.SchemaMismatchError(
+                f"table {definition.name}: the column {column.name!r} is the hidden row id, which "
+                "cannot be set"
+            )
     if len({column.id for column in columns}) < len(columns):
         raise errors.SchemaMismatchError(
             f"table {definition.name}: a column is named twice in {', '.join(names)}"
@@ -122,8 +128,10 @@ def _clause_values(
     if clause.action is Action.DELETE:
         return {}
     if clause.assignments is None:
-        return {index: f"{source}.{quoted(column.name)}" for index, column in enumerate(columns)}
-    expressions = assigned_expressions(definition, clause.assignments)
+        visible = definition.schema.visible_columns
+        expressions = {column.id: f"{source}.{quoted(column.name)}" for column in visible}
+    else:
+        expressions = assigned_expressions(definition, clause.assignments)
     if clause.action is Action.UPDATE:
         unchanged = {column.id: f"{target}.{quoted(column.name)}" for column in columns}
         expressions = {**unchanged, **expressions}

@@ -57,6 +57,7 @@ class DmlPlanner:
         self._reader = reader
         self._definition = definition
         self._columns = definition.schema.columns
+        self._visible = definition.schema.visible_columns
         self._keys = definition.schema.key_columns
         fields = struct_type(self._columns).fields
         self._types = {
@@ -85,7 +86,7 @@ class DmlPlanner:
 
     def _target_columns(self, statement: Insert, frame: DataFrame) -> Sequence[TableColumn]:
         names = tuple(frame.columns) if statement.by_name else statement.columns
-        columns = self._columns if names is None else named_columns(self._definition, names)
+        columns = self._visible if names is None else named_columns(self._definition, names)
         if len(columns) != len(frame.columns):
             raise errors.SchemaMismatchError(
                 f"the query has {len(frame.columns)} columns ({', '.join(frame.columns)}) for the "
@@ -95,7 +96,8 @@ class DmlPlanner:
         return columns
 
     def _update_rows(self, statement: Update) -> DmlRows:
-        query = self._reader.plan(update_query(statement, self._definition))
+        text = update_query(statement, self._definition)
+        query = self._reader.plan(text, target=statement.alias)
         frame = self._reader.frame(query)
         values = [
             self._stored(frame, new_value(0, index), column)
@@ -110,7 +112,7 @@ class DmlPlanner:
 
     def _delete_rows(self, statement: Delete) -> DmlRows:
         names = [column.name for column in self._columns if self._is_needed_to_delete(column)]
-        query = self._reader.plan(delete_query(statement, names))
+        query = self._reader.plan(delete_query(statement, names), target=statement.alias)
         frame = self._reader.frame(query)
         columns = [f.col(quoted(name)) for name in names]
         return DmlRows(frame.select(_operation(Operation.DELETE), *columns), query, False)
@@ -122,7 +124,8 @@ class DmlPlanner:
     # MERGE
 
     def _merge_rows(self, statement: Merge) -> DmlRows:
-        query = self._reader.plan(merge_query(statement, self._definition))
+        text = merge_query(statement, self._definition)
+        query = self._reader.plan(text, target=statement.alias)
         frame = self._reader.frame(query)
         values = [
             self._merged_value(frame, statement.clauses, index, column)

@@ -103,10 +103,11 @@ class DmlRunner:
         reader = QueryReader(self._spark, self._store)
         target = self._store.write_target(statement.table)
         changes = DmlPlanner(reader, target.definition).changes(statement)
+        has_key = target.definition.schema.row_id is None
         existing = None
-        if changes.is_checked:
+        if changes.is_checked and has_key:
             existing = self._store.read_plan(statement.table, epoch=reader.epoch)
-        job = DmlTask(target, tuple(changes.rows.columns), existing)
+        job = DmlTask(target, tuple(changes.rows.columns), changes.is_checked, existing)
         reports = self._reports(changes, job)
         segments = tuple(segment for report in reports for segment in report.segments)
         overwrite = isinstance(statement, Insert) and statement.overwrite
@@ -170,7 +171,8 @@ def _insert_counts(
     decides which rows are seen. Errors of the store, if the epoch before is gone for one.
     """
     written = sum(segment.rows(definition.table_id) for segment in segments)
-    if definition.properties.append_only:
+    is_growing = definition.properties.append_only or definition.schema.row_id is not None
+    if is_growing and not overwrite:
         return RowCounts(written)
     now = moment_of(store.environment.now())
     before = store.read_plan(definition.name, epoch=epoch - 1, time=now)
@@ -179,7 +181,8 @@ def _insert_counts(
     keys = _rows(replace(before, segments=sequenced, columns=names), _MOST_COUNTED)
     if overwrite:
         replaced = _rows(replace(before, columns=names), _MOST_COUNTED)
-        return RowCounts(_length(keys), 0, _length(replaced))
+        inserted = written if is_growing else _length(keys)
+        return RowCounts(inserted, 0, _length(replaced))
     if keys is None or definition.properties.version_column is not None:
         return RowCounts(None, None)
     matches = len(before.open().get_rows(keys, names[:1])[0]) if keys.num_rows else 0

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
@@ -130,9 +131,13 @@ class QueryReader:
         """The session's settings."""
         return self._session
 
-    def plan(self, text: str, *, consistent: bool = False) -> PlannedQuery:
+    def plan(
+        self, text: str, *, consistent: bool = False, target: str | None = None
+    ) -> PlannedQuery:
         """Return a query with its relations. UnsupportedStatementError if it cannot be read.
 
+        ``target``: the alias of the table that a statement changes, in the outermost FROM; its
+        hidden columns are read too.
         ``consistent``: tables are read at the epoch that the views among them reflect;
         EpochNotFoundError if they do not reflect one.
         """
@@ -145,7 +150,12 @@ class QueryReader:
         plans = [self._read_plan(reference, epochs) for reference in references]
         conditions = self._conditions(query, references, plans)
         relations = tuple(
-            Relation(reference, _with_columns(plan, query), *condition, reference.as_of is not None)
+            Relation(
+                reference,
+                _with_columns(plan, query, is_target=_is_input(query, reference, target)),
+                *condition,
+                reference.as_of is not None,
+            )
             for reference, plan, condition in zip(references, plans, conditions, strict=True)
         )
         return PlannedQuery(query, self.epoch, relations)
@@ -292,12 +302,27 @@ def _looked_up(plan: ReadPlan, where: Predicate) -> pa.Table:
     return pa.Table.from_batches(batches, plan.arrow_schema())
 
 
-def _with_columns(plan: ReadPlan, query: ParsedQuery) -> ReadPlan:
-    """Return a plan that reads the columns a query may need, at least one."""
+def _with_columns(plan: ReadPlan, query: ParsedQuery, *, is_target: bool) -> ReadPlan:
+    """Return a plan that reads the columns a query may need, at least one.
+
+    ``is_target``: it may need all hidden columns.
+    """
     schema = plan.definition.schema
     names = [column.name for column in schema.visible_columns]
     hidden = [column.name for column in schema.columns if column.hidden]
-    return replace(plan, columns=query.columns_read(names, hidden) or (names[0],))
+    read = query.columns_read(names, hidden)
+    if is_target:
+        read += tuple(name for name in hidden if name not in read)
+    return replace(plan, columns=read or (names[0],))
+
+
+def _is_input(query: ParsedQuery, reference: TableReference, alias: str | None) -> bool:
+    """Return whether a reference is the input of the outermost FROM with an alias."""
+    if reference.node is None or alias is None:
+        return False
+    return reference.node.alias_or_name == alias and (
+        reference.node.find_ancestor(exp.Query) is query.tree
+    )
 
 
 # --- One epoch for tables and views --------------------------------------------------------------

@@ -46,16 +46,17 @@ def feed_fields(schema: TableSchema, names: Sequence[str] | None = None) -> tupl
             raise SchemaError(
                 f"the table has a column {column.name!r}, a name that a change feed adds: rename it"
             )
-    fields = (*(column.field for column in schema.columns), *FEED_FIELDS)
+    visible = (*(column.field for column in schema.visible_columns), *FEED_FIELDS)
     if names is None:
-        return (*(column.field for column in schema.visible_columns), *FEED_FIELDS)
+        return visible
+    fields = (*(column.field for column in schema.columns), *FEED_FIELDS)
     known = {field.name.lower(): field for field in fields}
     try:
         chosen = tuple(known.pop(name.lower()) for name in name_list("columns", names))
     except KeyError as error:
         raise SchemaMismatchError(
             f"{error} is not a column of the change feed, or is named twice; the columns are "
-            f"{', '.join(field.name for field in fields)}"
+            f"{', '.join(field.name for field in visible)}"
         ) from None
     if not chosen:
         raise SchemaMismatchError("the list of columns is empty; name at least one")

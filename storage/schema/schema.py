@@ -23,6 +23,8 @@ from .type_json import from_json, to_json
 
 # On disk: 16 bits of every value are the version of the schema it was encoded under.
 MAX_VERSION = 0xFFFF
+# The name of the hidden column that identifies the rows of a table without a primary key.
+_ROW_ID = "_row_id"
 _KEY_PART = re.compile(
     r"(?P<name>`(?:[^`]|``)+`|.+?)"
     r"(?:\s+(?P<order>asc|desc))?"
@@ -155,6 +157,21 @@ class TableSchema:
         )
         return cls(1, final, keys, distribution, len(columns) + 1)
 
+    @classmethod
+    def build_keyless(cls, fields: Sequence[t.Field]) -> TableSchema:
+        """Return the first schema of a table without a primary key; errors as of `build`.
+
+        Its first column is the hidden row id, which is its key.
+        """
+        for field in fields:
+            if field.name.lower() == _ROW_ID:
+                raise SchemaError(
+                    f"a table without a primary key has a hidden column {_ROW_ID!r} of its own: "
+                    f"rename the column {field.name!r}, or declare a primary key"
+                )
+        _numbered(fields)
+        return cls.build([t.Field(_ROW_ID, t.Binary()), *fields], [_ROW_ID], hidden=[_ROW_ID])
+
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema of the table's rows, hidden columns included, without metadata."""
@@ -164,6 +181,16 @@ class TableSchema:
     def visible_columns(self) -> tuple[Column, ...]:
         """The columns that a read returns if it names none."""
         return tuple(column for column in self.columns if not column.hidden)
+
+    @cached_property
+    def row_id(self) -> Column | None:
+        """The hidden row id of a table without a primary key; None for a table that has one.
+
+        The columns that a view hides come after the visible ones, so none of them is taken for it.
+        """
+        first = self.columns[0]
+        is_key = [key.column_id for key in self.primary_key] == [first.id]
+        return first if first.hidden and is_key else None
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:
@@ -186,8 +213,8 @@ class TableSchema:
         return _find(name, self.columns)
 
     def check_schema(self, schema: pa.Schema) -> None:
-        """SchemaMismatchError unless batches of a schema can be rows of the table."""
-        self._shape.check_schema(schema)
+        """SchemaMismatchError unless batches of a schema can be written to the table by users."""
+        self._input_shape.check_schema(schema)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``batch`` in exactly the table's Arrow schema, its values unchanged.
@@ -197,6 +224,10 @@ class TableSchema:
         `BatchShape.conform`.
         """
         return self._shape.conform(batch)
+
+    def conform_input(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that a user writes as `conform` does, but without row ids."""
+        return self._input_shape.conform(batch)
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as JSON values. On disk, in the log: never change a name."""
@@ -257,6 +288,12 @@ class TableSchema:
     @cached_property
     def _shape(self) -> BatchShape:
         return BatchShape(self.arrow_schema, [column.name for column in self.key_columns])
+
+    @cached_property
+    def _input_shape(self) -> BatchShape:
+        if self.row_id is None:
+            return self._shape
+        return BatchShape(arrow_schema(column.field for column in self.visible_columns), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +373,7 @@ def _find(name: str, columns: Sequence[Column]) -> Column:
     for column in columns:
         if column.name.lower() == name.lower():
             return column
-    known = ", ".join(column.name for column in columns)
+    known = ", ".join(column.name for column in columns if not column.hidden)
     raise SchemaError(f"there is no column {name!r}; the columns are {known}")
 
 

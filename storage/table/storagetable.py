@@ -342,7 +342,7 @@ class StorageTable:
         except KeyError as error:
             raise SchemaMismatchError(
                 f"table {self.encoding.name}: {error} is not one of its columns "
-                f"{', '.join(column.name for column in schema.columns)}, or is named twice"
+                f"{', '.join(column.name for column in schema.visible_columns)}, or is named twice"
             ) from None
 
     def _with_columns_of(self, where: Predicate, columns: Sequence[Column]) -> Sequence[Column]:

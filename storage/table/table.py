@@ -17,6 +17,7 @@ from ..predicate.predicate import Predicate
 from ..schema.arrow import arrow_schema
 from ..schema.schema import TableSchema
 from .record import Row
+from .rowid import no_key_error
 from .storagetable import StorageTable
 
 
@@ -38,9 +39,9 @@ class Table:
 
         ``get(1, "a")`` and ``get((1, "a"))`` are the same. SchemaMismatchError for a key of
         another length or with values of other types, ValueRangeError for a value that does not
-        fit its type, NullKeyError for None.
+        fit its type, NullKeyError for None, UsageError for a table without a primary key.
         """
-        reader = self._reader()
+        reader = self._keyed_reader()
         names = reader.encoding.key_names
         return reader.get(key if len(key) == len(names) else _whole_key(key, names))
 
@@ -52,7 +53,7 @@ class Table:
         ``keys``: a batch with the key's columns, which is quicker, or the keys as tuples. The
         errors of `get`, and SchemaMismatchError for an unknown column.
         """
-        reader = self._reader()
+        reader = self._keyed_reader()
         if isinstance(keys, pa.RecordBatch):
             return reader.get_rows(keys, columns)[1]
         encode = reader.encoding.encode_key
@@ -81,7 +82,10 @@ class Table:
         return reader.scan(columns, where=predicate)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return all rows as one Arrow table, ordered by the primary key."""
+        """Return all rows as one Arrow table, ordered by the primary key.
+
+        Without a primary key they are ordered about as they were written.
+        """
         reader = self._reader()
         schema = arrow_schema(column.field for column in reader.columns(columns))
         return pa.Table.from_batches(reader.scan_in_order(columns), schema)
@@ -90,6 +94,12 @@ class Table:
         """Return the number of rows, or of those that match a SQL expression, as in `scan`."""
         reader = self._reader()
         return reader.count(where=_predicate(reader, where, time_zone))
+
+    def _keyed_reader(self) -> StorageTable:
+        reader = self._reader()
+        if reader.encoding.schema.row_id is not None:
+            raise no_key_error(self.name, "no row can be looked up by key: use scan(where=…)")
+        return reader
 
 
 def _predicate(reader: StorageTable, where: str | None, time_zone: str) -> Predicate | None:

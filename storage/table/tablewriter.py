@@ -28,6 +28,7 @@ from .appendonly import check_distinct, check_inserts
 from .encoding import Encoding, encoding_of
 from .header import NEVER
 from .resolve import fold_entries
+from .rowid import RowIds
 
 # About this much of a batch is encoded at once, which takes several times as much memory.
 _BATCH_BYTES = 8 << 20
@@ -46,6 +47,7 @@ class TableWriter:
         self._encoding = encoding
         fold = _fold_of(encoding)
         self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
+        self._row_ids = None if encoding.schema.row_id is None else RowIds(environment)
         self._lifetime = Lifetime(encoding.definition, environment.now())
         self._rows = 0
 
@@ -69,13 +71,16 @@ class TableWriter:
         """Add rows: upserts, or of the ``kinds`` given (one `Kind` per row, uint8).
 
         Columns are matched by name and cast exactly; of a deleted row only the key is used. Of
-        two rows of one key the later wins, or the table's merge behaviour decides.
+        two rows of one key the later wins, or the table's merge behaviour decides. In a table
+        without a primary key every row without a row id gets a new one.
         ``ttls``: after how many seconds each row expires (int64), NULL for the table's own.
         SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
         the table, OptionError for ``ttls`` where the table merges rows, AppendOnlyError for a
         delete or a repeated key in an append-only table.
         """
         check_inserts(self._encoding.definition, kinds)
+        if self._row_ids is not None:
+            batch = self._row_ids.identify(self._encoding.schema, batch)
         step = max(_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)

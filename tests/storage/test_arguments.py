@@ -53,7 +53,8 @@ COLUMNS: dict[str, Call] = {
     "comment": lambda store, text: store.create_table(
         "u", f"k INT COMMENT '{text}\ud800'", primary_key=["k"]
     ),
-    "primary_key": lambda store, key: store.create_table("u", "k INT", primary_key=key),
+    # None is a table without a primary key.
+    "primary_key": lambda store, key: store.create_table("u", "k INT", primary_key=key or []),
     "primary_key of": lambda store, name: store.create_table("u", "k INT", primary_key=[name]),
     "distribution_key": lambda store, name: store.create_table(
         "u", "k INT", primary_key=["k"], distribution_key=[name]

@@ -8,6 +8,7 @@ empty strings are everywhere.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -16,10 +17,11 @@ from math import inf, nan
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from relstate.storage import Store
-from support.stores import batch_of, upsert
+from relstate.storage import Kind, Store
+from support.stores import batch_of, committed, rows_of, upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +108,7 @@ class Moving:
         self._random = random
         self.rows: dict[str, dict[Row, Row]] = {name: {} for name in TABLES}
         for name, made in TABLES.items():
-            store.create_table(name, made.ddl, primary_key=list(made.key))
+            self._create(name, made)
 
     def step(self, most: int = 12) -> None:
         """Commit up to three batches of changes, of up to ``most`` rows each."""
@@ -121,6 +123,9 @@ class Moving:
         for name, rows in self.rows.items():
             batch = batch_of(self._store, name, list(rows.values()))
             spark.createDataFrame(pa.Table.from_batches([batch])).createOrReplaceTempView(name)
+
+    def _create(self, name: str, made: Made) -> None:
+        self._store.create_table(name, made.ddl, primary_key=list(made.key))
 
     def _batch(self, name: str, size: int) -> None:
         random, held = self._random, self.rows[name]
@@ -163,3 +168,67 @@ class Moving:
         held.update(puts)
         if puts or gone:
             upsert(self._store, name, list(puts.values()), list(gone.values()))
+
+
+class MovingBags(Moving):
+    """The same tables without a primary key: a row is there once, twice or three times.
+
+    All copies of a row change together, so that no order of rows depends on which is taken; they
+    come and go one by one.
+    """
+
+    def show(self, spark: SparkSession) -> None:
+        """Give a session the rows as temporary views under the tables' names."""
+        for name, rows in self.rows.items():
+            ids = self._row_ids(name)
+            copies = [row for key, row in rows.items() for _ in ids[key]]
+            batch = _visible_batch(self._store, name, copies)
+            spark.createDataFrame(pa.Table.from_batches([batch])).createOrReplaceTempView(name)
+
+    def _create(self, name: str, made: Made) -> None:
+        self._store.create_table(name, made.ddl)
+
+    def _commit(self, name: str, puts: Mapping[Row, Row], gone: Mapping[Row, Row]) -> None:
+        held, ids = self.rows[name], self._row_ids(name)
+        deleted: list[bytes] = []
+        for key in gone:
+            if key in held:
+                one_stays = len(ids[key]) > 1 and self._random.random() < 0.5
+                deleted += ids[key][one_stays:]
+                if not one_stays:
+                    del held[key]
+        rows: list[tuple[bytes | None, Row]] = []
+        for key, row in puts.items():
+            known, count = ids.get(key, []) if key in held else [], self._random.randint(1, 3)
+            deleted += known[count:]
+            rows += [(row_id, row) for row_id in known[:count]]
+            rows += [(None, row)] * (count - len(known))
+            held[key] = row
+        if rows or deleted:
+            self._write(name, rows, deleted)
+
+    def _write(self, name: str, rows: list[tuple[bytes | None, Row]], deleted: list[bytes]) -> None:
+        filler = next(iter(self.rows[name].values()), None) or TABLES[name].row(self._random)
+        batch = _visible_batch(
+            self._store, name, [*(row for _, row in rows), *[filler] * len(deleted)]
+        )
+        row_ids = pa.array([*(row_id for row_id, _ in rows), *deleted], pa.binary())
+        kinds = [Kind.PUT] * len(rows) + [Kind.DELETE] * len(deleted)
+        writer = self._store.write_target(name).open(self._store.environment)
+        writer.write(batch.append_column("_row_id", row_ids), np.array(kinds, np.uint8))
+        committed(self._store, writer.finish())
+
+    def _row_ids(self, name: str) -> dict[Row, list[bytes]]:
+        """Return the ids of the rows of a table, by what is its key in `TABLES`."""
+        ids: dict[Row, list[bytes]] = defaultdict(list)
+        for *key, row_id in rows_of(self._store.table(name).scan([*TABLES[name].key, "_row_id"])):
+            ids[tuple(key)].append(row_id)
+        assert ids.keys() == self.rows[name].keys()
+        return ids
+
+
+def _visible_batch(store: Store, name: str, rows: list[Row]) -> pa.RecordBatch:
+    columns = store.table(name).schema.visible_columns
+    schema = pa.schema([store.table(name).schema.arrow_schema.field(c.name) for c in columns])
+    arrays = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

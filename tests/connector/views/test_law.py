@@ -15,7 +15,7 @@ from relstate.connector.views import backfill, frame, runner
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
 from support.grammar import Grammar
-from support.moving import Moving
+from support.moving import Moving, MovingBags
 from support.multisets import difference, rows_of_table
 from support.stores import StoreMaker
 
@@ -52,7 +52,18 @@ def test_a_view_equals_its_select_after_every_epoch(
         for module in (runner, backfill):
             monkeypatch.setattr(module, "PART_ROWS", 25)
     store = make_store(vnode_count=VNODE_COUNTS[seed % len(VNODE_COUNTS)], shards=1)
-    Law(spark, store, random, views_of(seed, random), monkeypatch).hold(f"seed {seed}")
+    tables = Moving(store, random)
+    Law(spark, store, tables, random, views_of(seed, random), monkeypatch).hold(f"seed {seed}")
+
+
+@pytest.mark.parametrize("seed", SEEDS[-1:] if len(SEEDS) == 3 else SEEDS)
+def test_a_view_over_tables_without_a_key_equals_its_select(
+    seed: int, spark: SparkSession, make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same views, over rows of which some are there several times."""
+    random, store = Random(seed), make_store(vnode_count=7, shards=1)
+    tables = MovingBags(store, random)
+    Law(spark, store, tables, random, views_of(seed, random), monkeypatch).hold(f"seed {seed}")
 
 
 def views_of(seed: int, random: Random) -> dict[str, str]:
@@ -78,6 +89,7 @@ class Law:
         self,
         spark: SparkSession,
         store: Store,
+        tables: Moving,
         random: Random,
         views: Mapping[str, str],
         patch: pytest.MonkeyPatch,
@@ -90,7 +102,7 @@ class Law:
         self._store = store
         self._random = random
         self._views = views
-        self._tables = Moving(store, random)
+        self._tables = tables
         self._units = store.settings.vnode_count > 1
         late = set(random.sample(list(views), len(views) // 3))
         bases = {base for name in late for base in views if f"{{v}}{base} " in f"{views[name]} "}
