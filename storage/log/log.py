@@ -235,7 +235,8 @@ class Log:
         # In this order: see "The order of removal".
         if environment.exists(watch.next_path) or not environment.exists(watch.own_path):
             return self._advance(state)
-        self._watch = replace(watch, version=version)
+        # Gets call this: a new watch would cost as much as a look.
+        self._watch = watch if watch.version == version else replace(watch, version=version)
         return state
 
     def _is_at_rest(self, version: FolderVersion | None, now: float) -> bool:

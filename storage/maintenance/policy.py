@@ -9,7 +9,8 @@ is merged by itself.
 
 Automatic merges read a bounded number of bytes, because a writer waits for them. A file larger than
 this budget is never an input; it separates the newer files from the older ones. A file larger than
-half the budget counts as one of the few unmerged files, as long as some remain for small ones.
+two fifths of it is *large*: it counts as one of the few unmerged files, as long as some remain for
+small ones, because merges of such files would only make every commit of their size wait.
 
 Promises: pure functions; every merge is sound (layout.py), and those of one plan share no file.
 Does not know: how files are merged, or when.
@@ -106,7 +107,7 @@ def _is_compact(files: Sequence[File], by_shard: bool) -> bool:
 
 
 def _are_too_many(files: Sequence[File], most: int, budget: int) -> bool:
-    large = sum(file.size > budget // 2 for file in files)
+    large = sum(file.size > budget * 2 // 5 for file in files)
     return len(files) - large > max(most - large, _LEAST_SMALL)
 
 
