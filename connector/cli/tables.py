@@ -265,7 +265,9 @@ def _columns(definition: TableDefinition) -> Iterator[ColumnDescription]:
     positions = {
         column_id: position for position, column_id in enumerate(schema.distribution_key, 1)
     }
-    for column in schema.visible_columns:
+    for column in schema.columns:
+        if column == schema.row_id:
+            continue
         position, key = keys.get(column.id, (None, None))
         order = None if key is None else _order(key)
         yield ColumnDescription(

@@ -190,7 +190,7 @@ class TableSchema:
         """
         first = self.columns[0]
         is_key = [key.column_id for key in self.primary_key] == [first.id]
-        return first if first.hidden and is_key else None
+        return first if is_key and first.hidden and first.type == t.Binary() else None
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:

@@ -193,9 +193,9 @@ class MovingBags(Moving):
         deleted: list[bytes] = []
         for key in gone:
             if key in held:
-                one_stays = len(ids[key]) > 1 and self._random.random() < 0.5
-                deleted += ids[key][one_stays:]
-                if not one_stays:
+                keeps_first = len(ids[key]) > 1 and self._random.random() < 0.5
+                deleted += ids[key][keeps_first:]
+                if not keeps_first:
                     del held[key]
         rows: list[tuple[bytes | None, Row]] = []
         for key, row in puts.items():
