@@ -181,6 +181,12 @@ RECOMPUTED: dict[str, str] = {
         FROM t GROUP BY upper(g) HAVING max_by(v, k) > 0 AND median(v) < 30""",
     "listoflists": """SELECT c, sort_array(collect_list(g)) AS l FROM
         (SELECT g, size(collect_set(n)) AS c FROM t GROUP BY g) GROUP BY c""",
+    # Grouping sets
+    "rollup": """SELECT g, n, count(*) AS c, sum(v) AS s, grouping_id() AS i
+        FROM t GROUP BY ROLLUP (g, n)""",
+    "cube": """SELECT n % 2 AS p, d, max(g) AS g, sort_array(collect_list(v)) AS l, grouping(d) AS i
+        FROM t GROUP BY CUBE (n % 2, d) HAVING count(*) > 1""",
+    "sets": "SELECT g, n, min(v) AS v FROM t GROUP BY GROUPING SETS ((g, n), n, ())",
     # Windows by keyed recompute
     "windows": """SELECT k, lag(v) OVER w AS a, lead(v, 2, 0) OVER w AS b,
         sum(v) OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c,

@@ -58,6 +58,10 @@ class KeyedRecompute(Grouped):
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
         """What the calls with DISTINCT read only once per key, each set once."""
 
+    def _cost(self, key: str) -> str:
+        """Return what EXPLAIN shows of the cost; ``key``: what the rows of one key are."""
+        return f"by keyed recompute, a change costs {'all rows' if self.is_global else key}"
+
 
 @dataclass(frozen=True, slots=True)
 class DistinctSet:
@@ -175,9 +179,9 @@ class GroupRecompute(KeyedRecompute):
 
     @property
     def explain_line(self) -> str:
-        """``Aggregate by [field] [call AS field] by keyed recompute``."""
+        """``Aggregate by [field] [call AS field] by keyed recompute, a change costs its group``."""
         group = "" if self.is_global else f" by [{', '.join(self.group)}]"
-        return f"Aggregate{group} [{', '.join(map(str, self.calls))}] by keyed recompute"
+        return f"Aggregate{group} [{', '.join(map(str, self.calls))}] {self._cost('its group')}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan from here down as JSON values."""
@@ -301,9 +305,9 @@ class WindowRecompute(KeyedRecompute):
 
     @property
     def explain_line(self) -> str:
-        """``Window of each [field] [function OVER (…) AS field] by keyed recompute``."""
+        """``Window of each [field] [function OVER (…) AS field] by keyed recompute, …``."""
         group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
-        return f"Window{group} [{', '.join(map(str, self.calls))}] by keyed recompute"
+        return f"Window{group} [{', '.join(map(str, self.calls))}] {self._cost('its partition')}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan from here down as JSON values."""

@@ -47,6 +47,10 @@ RECOMPUTED_AGGREGATES = _ORDERED_AGGREGATES | _words("""
 """)
 """The names of the aggregate functions that Spark evaluates again for each group that changes."""
 
+ZERO_WITHOUT_ROWS = _words("approx_count_distinct count count_if regr_count")
+EMPTY_WITHOUT_ROWS = _words("array_agg collect_list collect_set")
+"""The names of those that are 0, or an empty array, over no rows; most others are NULL."""
+
 WINDOW_FUNCTIONS = _words("""
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
 """)

@@ -25,6 +25,7 @@ from relstate.connector.syntax.tree import (
 from .expressions import unsupported_error
 from .generators import is_generator
 from .group_by import has_aggregates
+from .grouping_sets import GroupBy, grouping_sets, has_grouping_sets
 from .scope import Scope
 from .windows import sort_keys
 
@@ -156,40 +157,29 @@ def _check_one_meaning(clause: Tree, scope: Scope) -> None:
             )
 
 
-def group_expressions(
-    tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope
-) -> list[Tree] | None:
-    """Return the GROUP BY expressions of a SELECT; None if it has no GROUP BY."""
+def group_by(tree: exp.Select, columns: Sequence[SelectColumn], scope: Scope) -> GroupBy | None:
+    """Return the GROUP BY of a SELECT; None if it has none."""
     clause = tree.args.get("group")
     if clause is None:
         return None
-    if any(clause.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
-        raise unsupported_error(
-            "ROLLUP, CUBE or GROUPING SETS", "not maintained incrementally yet", clause
-        )
+
+    def resolve(expression: Tree) -> Tree:
+        position = whole_number(expression)
+        value = scope.resolve(expression) if position is None else columns[position - 1].value
+        return without_parentheses(value)
+
+    if any(isinstance(expression, exp.Tuple) for expression in clause.expressions):
+        raise unsupported_error("a row in GROUP BY", "write the columns without (…)", clause)
+    if has_grouping_sets(clause):
+        return grouping_sets(clause, resolve)
     if clause.args.get("all"):
         if scope.item("all") is not None:
             raise unsupported_error(
                 "GROUP BY ALL over a column of that name", "name the columns", clause
             )
-        return [
-            select_column.value
-            for select_column in columns
-            if not has_aggregates([select_column.value])
-        ]
-    group = []
-    for expression in clause.expressions:
-        position = whole_number(expression)
-        if position is not None:
-            value = columns[position - 1].value
-        elif isinstance(expression, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple):
-            raise unsupported_error(
-                "ROLLUP, CUBE or GROUPING SETS", "not maintained incrementally yet", clause
-            )
-        else:
-            value = scope.resolve(expression)
-        group.append(without_parentheses(value))
-    return group
+        values = (select_column.value for select_column in columns)
+        return GroupBy(tuple(value for value in values if not has_aggregates([value])))
+    return GroupBy(tuple(map(resolve, clause.expressions)))
 
 
 def order_keys(

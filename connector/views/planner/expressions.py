@@ -43,7 +43,7 @@ _EXTERNAL_FUNCTIONS = _words("java_method reflect try_reflect")
 _WINDOW_FUNCTIONS = _words("window session_window window_time")
 _GENERATORS = _words("collations sql_keywords variant_explode variant_explode_outer")
 _UNSUPPORTED_AGGREGATES = _words("""
-    approx_top_k collect_union counter_diff count_min_sketch grouping grouping_id measure product
+    approx_top_k collect_union counter_diff count_min_sketch measure product
     schema_of_variant_agg
 """)
 _NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")

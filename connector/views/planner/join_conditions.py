@@ -29,6 +29,7 @@ from relstate.storage import types
 from ..plan.aggregate import Aggregate
 from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node
+from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
 from .expressions import unsupported_error
@@ -184,7 +185,7 @@ def has_one_row_at_most(node: Node) -> bool:
     """Return whether a node only filters and projects the one row of a global aggregate."""
     while isinstance(node, Project | Filter):
         node = node.child
-    return isinstance(node, Aggregate) and node.is_global
+    return isinstance(node, Aggregate | GroupRecompute) and node.is_global
 
 
 def _compute_keys(

@@ -38,7 +38,7 @@ from .clauses import (
     SelectColumn,
     alias_values,
     check_clauses,
-    group_expressions,
+    group_by,
     has_limit,
     limit_and_offset,
     order_keys,
@@ -49,7 +49,8 @@ from .constants import plan_values
 from .expressions import check_expressions, check_moments, check_time_independent, unsupported_error
 from .from_clause import CommonTables, Context, FromPlanner, visible_common_tables
 from .generators import named_columns, plan_generator
-from .group_by import has_aggregates, plan_aggregate, plan_distinct
+from .group_by import has_aggregates, plan_distinct
+from .grouping_sets import GroupBy, plan_group_by
 from .scope import Outer, ResolveSubquery, Scope, having_conditions
 from .set_operations import plan_counted, plan_union
 from .simplify import simplify_plan
@@ -218,13 +219,15 @@ class QueryPlanner:
         tree = with_named_windows(tree)
         columns = select_columns(tree, context.scope(relation.items))
         scope = context.scope(relation.items, alias_values(columns))
-        group = group_expressions(tree, columns, scope)
+        group = group_by(tree, columns, scope)
         if tree.args.get("having") is not None:
-            group = group or []
+            group = group or GroupBy(())
         clauses, keys = self._resolve_clauses(tree, relation.node, columns, scope, group)
         node = relation.node
         if group is not None or has_aggregates(clauses.expressions):
-            node, outputs = plan_aggregate(self._builder, node, group or [], clauses.expressions)
+            node, outputs = plan_group_by(
+                self._builder, node, group or GroupBy(()), clauses.expressions
+            )
             clauses = clauses.with_expressions(outputs)
         node = self._builder.filter(node, clauses.having)
         node, clauses = self._plan_windows(node, columns, clauses)
@@ -264,14 +267,15 @@ class QueryPlanner:
         node: Node,
         columns: Sequence[SelectColumn],
         scope: Scope,
-        group: Sequence[Tree] | None,
+        group: GroupBy | None,
     ) -> tuple[_Clauses, list[tuple[Tree, bool, bool]]]:
         """Return the expressions of a SELECT over the fields of its FROM, and its sort keys."""
         values = [value for column in columns for value in column.values]
         having: list[Tree] = []
         if (clause := tree.args.get("having")) is not None:
             is_same = partial(self._builder.is_same, node)
-            having = having_conditions(clause, scope, [*(group or []), *values], is_same)
+            grouped = () if group is None else group.expressions
+            having = having_conditions(clause, scope, [*grouped, *values], is_same)
         qualify = qualify_conditions(tree, scope, bool(find_windows(values)))
         keys = order_keys(tree, columns, scope.with_aliases_first())
         return _Clauses(values, having, qualify, [expression for expression, _, _ in keys]), keys

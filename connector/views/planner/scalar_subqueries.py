@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
+    cast_text,
     column,
     parse_expression,
     substituted,
@@ -22,7 +23,9 @@ from relstate.storage import types
 from ..plan.aggregate import Aggregate, Function
 from ..plan.join import JoinKind
 from ..plan.node import Node
-from .clauses import group_expressions, select_columns
+from ..plan.recompute import GroupRecompute
+from .calls import EMPTY_WITHOUT_ROWS, ZERO_WITHOUT_ROWS, function_of, name_of
+from .clauses import group_by, select_columns
 from .group_by import has_aggregates, plan_aggregate, plan_distinct
 from .join_conditions import plan_join
 from .scope import having_conditions
@@ -61,7 +64,10 @@ class CorrelatedScalar:
         if len(columns) != 1 or columns[0].call is not None:
             raise self.subquery.error("a scalar subquery of several columns")
         scope = planned.context.scope(planned.relation.items)
-        group = group_expressions(select, columns, scope)
+        grouped = group_by(select, columns, scope)
+        if grouped is not None and grouped.sets is not None:
+            raise self.subquery.error("a scalar subquery with GROUPING SETS, CUBE or ROLLUP")
+        group = None if grouped is None else grouped.expressions
         value = columns[0].value
         if find_windows([value]) or select.args.get("qualify") is not None:
             raise self.subquery.error("a scalar subquery with a window")
@@ -85,22 +91,41 @@ class CorrelatedScalar:
     def _plan_aggregated(
         self, node: Node, keys: tuple[str, ...], value: Tree, having: Sequence[Tree]
     ) -> tuple[Node, Tree]:
-        """Return an aggregate by the keys; a count of no rows is 0, as without the keys."""
+        """Return an aggregate by the keys, with the values that calls have without rows."""
         builder = self.subquery.builder
         group = [column(key) for key in keys]
         aggregate, (value, *conditions) = plan_aggregate(builder, node, group, [value, *having])
-        assert isinstance(aggregate, Aggregate)
-        counts = {call.output.name for call in aggregate.calls if call.function is Function.COUNT}
+        defaults = self._defaults(aggregate)
 
         def replacement(part: Tree) -> Tree | None:
-            if not isinstance(part, exp.Column) or part.name not in counts:
+            if not isinstance(part, exp.Column) or part.name not in defaults:
                 return None
-            return parse_expression(f"coalesce({types.quoted(part.name)}, 0L)")
+            return parse_expression(f"coalesce({types.quoted(part.name)}, {defaults[part.name]})")
 
         value, *conditions = (substituted(tree, replacement) for tree in (value, *conditions))
         for condition in conditions:
             value = parse_expression(f"CASE WHEN {text_of(condition)} THEN {text_of(value)} END")
         return aggregate, value
+
+    def _defaults(self, aggregate: Node) -> dict[str, str]:
+        """Return, by output, the values that the calls of an aggregate have without rows, as SQL.
+
+        Those that are not NULL.
+        """
+        if isinstance(aggregate, Aggregate):
+            counts = (call for call in aggregate.calls if call.function is Function.COUNT)
+            return {call.output.name: "0L" for call in counts}
+        assert isinstance(aggregate, GroupRecompute)
+        defaults = {}
+        for call in aggregate.calls:
+            name = name_of(function_of(parse_expression(call.text)))
+            if name.startswith("bitmap_"):
+                raise self.subquery.error(f"a scalar subquery with {name}()")
+            if name in ZERO_WITHOUT_ROWS:
+                defaults[call.output.name] = "0L"
+            elif name in EMPTY_WITHOUT_ROWS:
+                defaults[call.output.name] = cast_text("array()", call.output.type)
+        return defaults
 
     def _plan_grouped(
         self,

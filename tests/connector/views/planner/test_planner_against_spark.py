@@ -141,6 +141,17 @@ SELECT id FROM t QUALIFY count(*) OVER (PARTITION BY g) > 5 AND row_number() OVE
 SELECT id, avg(x) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND INTERVAL 1 DAY FOLLOWING) AS a FROM t
 SELECT DISTINCT count(*) OVER (PARTITION BY g, x + 1) AS c FROM t
 SELECT g FROM (SELECT g, collect_list(x) AS l FROM t GROUP BY g)
+SELECT id FROM t WHERE x > (SELECT median(x) FROM u)
+SELECT id, (SELECT sort_array(collect_list(k)) FROM u WHERE u.g = t.g) AS l, (SELECT count_if(k > 3) + count(DISTINCT x) FROM u WHERE u.x = t.x) AS c, (SELECT max_by(k, k) FROM u WHERE u.g = t.g) AS m FROM t
+SELECT g, x, count(*) AS c, sum(x) AS s, grouping(g) AS p, grouping_id() AS i FROM t GROUP BY ROLLUP (g, x)
+SELECT g, x, count(*) AS c, grouping_id(x, g) AS i FROM t GROUP BY x, g WITH CUBE HAVING grouping(x) = 0 OR c > 4 ORDER BY c, g, x LIMIT 8
+SELECT upper(g) AS u, x, median(id) AS m, max(g) AS h, grouping_id() AS i FROM t GROUP BY GROUPING SETS ((x), (upper(g), x), (), x)
+SELECT g, x % 2 AS p, length(g) AS q, count(DISTINCT id) AS c, grouping_id() AS i FROM t GROUP BY g, CUBE (x % 2, length(g))
+SELECT g, x, count(*) AS c FROM t GROUP BY g, x GROUPING SETS ((x, g), (g))
+SELECT g, x, y, count(*) AS c, grouping_id() AS i FROM t GROUP BY ROLLUP ((g, x), y), GROUPING SETS (g, (x, y), ROLLUP (x))
+SELECT coalesce(g, 'all') AS h, sum(x) + 1 AS s, rank() OVER (PARTITION BY grouping(g) ORDER BY sum(x)) AS r FROM t GROUP BY CUBE (g) QUALIFY r < 3
+SELECT count(*) AS c, max(x) AS m FROM t WHERE id > 1000 GROUP BY ROLLUP (g)
+SELECT count(*) AS c FROM t WHERE id > 1000 GROUP BY GROUPING SETS (())
 SELECT id, -row_number() OVER (PARTITION BY g ORDER BY id) AS n, ntile(3) OVER (ORDER BY id) * 2 AS q FROM t ORDER BY n, id LIMIT 9
 SELECT t.id, u.k, w.v FROM t, u, w WHERE t.id = w.id AND u.x = t.x
 SELECT t.id, u.k FROM t, u WHERE (t.x = u.x AND t.id > 3) OR (u.x = t.x AND u.k < 4)
