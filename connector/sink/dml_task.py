@@ -157,11 +157,12 @@ class DmlTask:
         """
         row_id = self.target.definition.schema.row_id
         assert row_id is not None
+        arrow_type = arrow.arrow_type(row_id.type)
         row_ids = []
         for batch in batches:
-            row_ids.append(batch.column(row_id.name).drop_null())
+            row_ids.append(batch.column(row_id.name).drop_null().cast(arrow_type))
             yield batch
-        changed_rows = pa.chunked_array(row_ids, arrow.arrow_type(row_id.type))
+        changed_rows = pa.chunked_array(row_ids, arrow_type)
         if pc.count_distinct(changed_rows).as_py() < len(changed_rows):
             raise errors.DuplicateKeyError(
                 f"table {self.target.definition.name}: a row would be changed twice, by two rows "

@@ -158,6 +158,7 @@ class QueryReader:
             )
             for reference, plan, condition in zip(references, plans, conditions, strict=True)
         )
+        _check_row_ids(query, relations, has_target=target is not None)
         return PlannedQuery(query, self.epoch, relations)
 
     def frame(self, planned: PlannedQuery) -> DataFrame:
@@ -314,6 +315,29 @@ def _with_columns(plan: ReadPlan, query: ParsedQuery, *, is_target: bool) -> Rea
     if is_target:
         read += tuple(name for name in hidden if name not in read)
     return replace(plan, columns=read or (names[0],))
+
+
+def _check_row_ids(query: ParsedQuery, relations: Sequence[Relation], *, has_target: bool) -> None:
+    """UnsupportedStatementError if a query names a row id that it does not read, because of a star.
+
+    Spark would take it for a column of an outer query, such as the row id of the rows to delete.
+    """
+    without = [relation for relation in relations if _lacks_row_id(relation.plan)]
+    names = {relation.reference.alias for relation in without}
+    others = {relation.reference.alias for relation in relations} - names
+    for relation in without:
+        row_id = relation.plan.definition.schema.row_id
+        if row_id is not None and query.names_column(row_id.name, others, has_target=has_target):
+            raise errors.UnsupportedStatementError(
+                f"the query names {row_id.name!r}, which '*' leaves out: write the names of the "
+                "columns instead of '*', also in subqueries (EXISTS (SELECT 1 FROM …)); the source "
+                "of a MERGE with NOT MATCHED BY SOURCE cannot name it"
+            )
+
+
+def _lacks_row_id(plan: ReadPlan) -> bool:
+    row_id = plan.definition.schema.row_id
+    return row_id is not None and plan.columns is not None and row_id.name not in plan.columns
 
 
 def _is_input(query: ParsedQuery, reference: TableReference, alias: str | None) -> bool:

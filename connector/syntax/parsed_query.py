@@ -57,6 +57,11 @@ class TableReference:
     as_of: AsOf | None = None
     node: exp.Table | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def alias(self) -> str:
+        """The name that it has in its query, in lower case."""
+        return (self.name if self.node is None else self.node.alias_or_name).lower()
+
 
 IsTable: TypeAlias = Callable[[str, AsOf | None], bool]
 
@@ -123,6 +128,23 @@ class ParsedQuery:
         if self._reads_unnamed_columns(words):
             return tuple(columns)
         return tuple(name for name in (*columns, *hidden) if name.lower() in words)
+
+    def names_column(
+        self, name: str, aliases: Collection[str] = (), *, has_target: bool = False
+    ) -> bool:
+        """Return whether it names a column, in any case, that may be of any of its tables.
+
+        A name with one of the ``aliases``, in lower case, is not counted, and if the query
+        ``has_target``, none outside of subqueries.
+        """
+        if self.has_pipes:
+            return any(token.text.lower() == name.lower() for token in self.tokens)
+        return any(
+            column.name.lower() == name.lower()
+            and column.table.lower() not in aliases
+            and not (has_target and column.find_ancestor(exp.Query) is self.tree)
+            for column in self.tree.find_all(exp.Column)
+        )
 
     def replaced(self, references: Sequence[TableReference], names: Sequence[str]) -> str:
         """Return a template for ``str.format`` in which references are the fields ``names``."""

@@ -38,7 +38,8 @@ class RowIds:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._prefix = b""
-        self._next = _MOST_ROWS
+        # No prefix yet: also no rows get one.
+        self._next = _MOST_ROWS + 1
 
     def take(self, count: int) -> pa.Array:
         """Return as many new row ids, ascending, as a binary array."""
@@ -70,7 +71,8 @@ class RowIds:
         ids = batch.column(index)
         if not ids.null_count:
             return batch
-        ids = pc.replace_with_mask(ids, ids.is_null(), self.take(ids.null_count))
+        new_ids = self.take(ids.null_count).cast(ids.type)
+        ids = pc.replace_with_mask(ids, ids.is_null(), new_ids)
         return batch.set_column(index, column.name, ids)
 
 

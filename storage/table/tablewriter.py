@@ -32,6 +32,8 @@ from .rowid import RowIds
 
 # About this much of a batch is encoded at once, which takes several times as much memory.
 _BATCH_BYTES = 8 << 20
+# An entry takes at least this many bytes, however narrow its row is.
+_ENTRY_BYTES = 16
 _SECOND = 1_000_000
 _MOST_SECONDS = (int(NEVER) - 1) // _SECOND // 2
 
@@ -79,11 +81,12 @@ class TableWriter:
         delete or a repeated key in an append-only table.
         """
         check_inserts(self._encoding.definition, kinds)
-        if self._row_ids is not None:
-            batch = self._row_ids.identify(self._encoding.schema, batch)
-        step = max(_BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
+        size = max(batch.nbytes, _ENTRY_BYTES * batch.num_rows, 1)
+        step = max(_BATCH_BYTES * batch.num_rows // size, 1)
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
+            if self._row_ids is not None:
+                part = self._row_ids.identify(self._encoding.schema, part)
             part_kinds = None if kinds is None else kinds[start : start + step]
             part_ttls = None if ttls is None else ttls.slice(start, step)
             expiries = self._lifetime.expiries(part.num_rows, part_kinds, part_ttls)

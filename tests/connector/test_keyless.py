@@ -20,6 +20,7 @@ from relstate.storage.errors import (
     RelstateError,
     SchemaError,
     SchemaMismatchError,
+    UnsupportedStatementError,
     UsageError,
 )
 from support.commands import run
@@ -173,6 +174,61 @@ def test_duplicates_are_removed_by_row_id(db: Database, store: Store, events: st
     )
     assert set(bag_in(store, events).values()) == {1}
     assert db.sql("SELECT _row_id FROM events WHERE n = 10").first() == first
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "_row_id IN (SELECT _row_id FROM (SELECT *, count(*) OVER () c FROM events) WHERE c > 1)",
+        "_row_id IN (SELECT _row_id FROM events, (SELECT * FROM range(1)) WHERE a = 2)",
+        "EXISTS (SELECT * FROM events f WHERE f.a = events.a AND events._row_id > _row_id)",
+    ],
+)
+def test_a_row_id_beside_a_star_is_not_that_of_another_row(
+    condition: str, db: Database, store: Store, events: str
+) -> None:
+    """A star leaves it out, and the name must not become that of the row to change."""
+    db.sql(f"INSERT INTO events VALUES {ROWS}")
+    for statement in ("DELETE FROM events", "UPDATE events SET n = 0"):
+        with pytest.raises(UnsupportedStatementError, match="'_row_id', which '\\*' leaves out"):
+            db.sql(f"{statement} WHERE {condition}")
+    with pytest.raises(UnsupportedStatementError, match="write the names of the columns instead"):
+        db.sql("SELECT *, _row_id FROM events")
+    assert store.table(events).count() == 6
+    assert store.table(events).count(where="n = 0") == 0
+
+
+def test_a_statement_about_row_ids_may_have_a_star_elsewhere(
+    db: Database, store: Store, events: str
+) -> None:
+    """Outside of subqueries the name is that of the row to change."""
+    db.sql(f"INSERT INTO events VALUES {ROWS}")
+    db.sql("CREATE TABLE more (a INT)")
+    db.sql("INSERT INTO more VALUES (2)")
+    db.sql("DELETE FROM events WHERE _row_id IS NOT NULL AND a IN (SELECT * FROM more)")
+    assert store.table(events).count() == 4
+    db.sql(
+        "MERGE INTO events e USING more m ON e.a = m.a AND e._row_id IS NOT NULL "
+        "WHEN NOT MATCHED BY SOURCE AND e.b = 'y' THEN DELETE"
+    )
+    assert store.table(events).count() == 3
+
+
+def test_row_ids_come_with_wide_offsets(
+    spark: SparkSession, db: Database, store: Store, events: str
+) -> None:
+    """If the session asks for them."""
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        db.sql(f"INSERT INTO events VALUES {ROWS}")
+        db.sql(
+            "MERGE INTO events e USING (SELECT 2 AS k UNION ALL SELECT 9) s ON e.a = s.k "
+            "WHEN MATCHED THEN UPDATE SET n = 0 WHEN NOT MATCHED THEN INSERT (a) VALUES (s.k)"
+        )
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+    assert store.table(events).count(where="n = 0") == 2
+    assert store.table(events).count() == 7
 
 
 def test_rows_are_appended(spark: SparkSession, db: Database, store: Store, events: str) -> None:

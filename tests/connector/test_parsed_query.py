@@ -168,3 +168,32 @@ def test_a_query_nested_too_deeply_is_refused() -> None:
 def test_hidden_columns_are_read_where_they_are_named(text: str, columns: tuple[str, ...]) -> None:
     """A star stands for the visible columns."""
     assert ParsedQuery.parse(text).columns_read(("v",), ("_k",)) == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("SELECT 1 FROM orders WHERE id = 1", True),
+        ("SELECT 1 FROM orders o WHERE O.ID = 1", True),
+        ("SELECT 1 FROM orders o, revenue r WHERE r.id = 1", False),
+        ("SELECT 'id', customer AS id FROM orders", False),
+        ("SELECT 1 FROM orders o WHERE customer IN (SELECT id FROM revenue)", True),
+        ("FROM orders |> WHERE id > 1", True),
+    ],
+)
+def test_a_column_is_named_unless_it_is_of_another_table(text: str, is_named: bool) -> None:
+    """By its own name, or with a table before it."""
+    assert ParsedQuery.parse(text).names_column("id", {"r"}) == is_named
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("SELECT t.id AS id FROM orders AS t WHERE id = 1 OR (id + 1) = 3", False),
+        ("SELECT t.id AS id FROM orders AS t WHERE id IN (SELECT amount FROM revenue)", False),
+        ("SELECT t.id AS id FROM orders AS t WHERE amount IN (SELECT id FROM revenue)", True),
+    ],
+)
+def test_a_target_has_the_names_outside_of_subqueries(text: str, is_named: bool) -> None:
+    """Those of a subquery may be of its own tables."""
+    assert ParsedQuery.parse(text).names_column("id", has_target=True) == is_named

@@ -30,6 +30,9 @@ from relstate.storage.errors import (
     SchemaMismatchError,
     UsageError,
 )
+from relstate.storage.schema.schema import TableSchema
+from relstate.storage.table import tablewriter
+from relstate.storage.table.rowid import RowIds
 from relstate.storage.table.storagetable import StorageTable
 from support.clock import ManualClock
 from support.stores import StoreMaker, UnsyncedDisk, committed, rows_of
@@ -187,6 +190,38 @@ def test_rows_come_in_the_order_in_which_they_were_written(events: Store) -> Non
     events.write("events", rows_table([(0, "z"), (9, "a")]))
     expected = [(1, "x"), (1, "x"), (2, "y"), (0, "z"), (9, "a")]
     assert rows_of(events.table("events").to_arrow()) == expected
+
+
+def test_a_batch_without_rows_writes_none(events: Store) -> None:
+    """Before the others of a stream, or alone; it replaces all rows by none."""
+    batch = rows_table([(1, "x")]).to_batches()[0]
+    none = batch.slice(0, 0)
+    events.write("events", none)
+    events.write("events", pa.RecordBatchReader.from_batches(batch.schema, [none, batch, none]))
+    assert events.table("events").count() == 4
+    events.write("events", none, overwrite=True)
+    assert events.table("events").count() == 0
+
+
+def test_narrow_rows_are_written_in_parts(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the size of what is written: the ids of the rows take more bytes than the rows."""
+    monkeypatch.setattr(tablewriter, "_BATCH_BYTES", 1600)
+    parts: list[int] = []
+    identify = RowIds.identify
+
+    def counted(ids: RowIds, schema: TableSchema, batch: pa.RecordBatch) -> pa.RecordBatch:
+        parts.append(batch.num_rows)
+        return identify(ids, schema, batch)
+
+    monkeypatch.setattr(RowIds, "identify", counted)
+    store = make_store()
+    store.create_table("flags", "flag BOOLEAN")
+    store.write("flags", pa.table({"flag": [True] * 1000}))
+    assert parts == [100] * 10
+    ids = rows_of(store.table("flags").to_arrow(["_row_id"]))
+    assert len(set(ids)) == 1000
 
 
 @pytest.mark.parametrize(

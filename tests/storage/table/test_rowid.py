@@ -37,6 +37,11 @@ def test_ids_ascend_and_have_no_zero_byte(environment: LocalEnvironment) -> None
     assert np.frombuffer(taken.buffers()[2], np.uint8).min() > 0
 
 
+def test_no_rows_get_no_ids(environment: LocalEnvironment) -> None:
+    """Also if they are the first."""
+    assert RowIds(environment).take(0) == pa.array([], pa.binary())
+
+
 def test_writers_of_one_moment_share_no_id(environment: LocalEnvironment) -> None:
     """Randomness tells them apart where the clock does not."""
     ids = [RowIds(environment).take(3).to_pylist() for _ in range(1000)]
@@ -79,6 +84,14 @@ def test_rows_get_ids_where_they_have_none(environment: LocalEnvironment) -> Non
     assert second == b"known"
     assert None not in (first, third)
     assert first < third
+
+
+def test_known_ids_may_have_wide_offsets(environment: LocalEnvironment) -> None:
+    """As Spark sends them under spark.sql.execution.arrow.useLargeVarTypes."""
+    known = pa.record_batch({"_row_id": pa.array([None, b"known"], pa.large_binary())})
+    first, second = RowIds(environment).identify(SCHEMA, known)["_row_id"].to_pylist()
+    assert second == b"known"
+    assert len(first) == 16
 
 
 def test_a_schema_without_a_key_hides_its_row_id() -> None:
