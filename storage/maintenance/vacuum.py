@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from ..environment import CLOCK_TOLERANCE, Environment
 from ..errors import ConflictError, EpochExpiredError, EpochNotFoundError
-from ..instant import seconds_of
+from ..instant import MOST_SECONDS, seconds_of
 from ..log.entry import Entry
 from ..log.log import Log
 from ..log.proposal import Proposal
@@ -83,9 +83,10 @@ def vacuum(
     retention that is not a whole number; the errors of a commit, CorruptionError if the log is
     damaged: nothing was removed then.
     """
-    retention = seconds_of(
-        "retention", state.settings.retention if retention is None else retention
-    )
+    if retention is None:
+        # A store that was created before there was a limit may have a longer one.
+        retention = min(state.settings.retention, MOST_SECONDS)
+    seconds_of("retention", retention)
     for _ in range(_ATTEMPTS - 1):
         with suppress(ConflictError):
             return _vacuum(log, state, retention, dry_run)

@@ -47,7 +47,13 @@ class TableProperties:
         _check_seconds("tombstone_retention", self.tombstone_retention, least=0)
 
     def check(self, key_ids: Sequence[int]) -> None:
-        """SchemaError if the properties contradict each other or the key, given by column ids."""
+        """SchemaError if the properties contradict each other or the key, given by column ids.
+
+        Or if a duration is too long: a store that was created before there was a limit may have it.
+        """
+        for name, seconds in (("ttl", self.ttl), ("tombstone_retention", self.tombstone_retention)):
+            if seconds is not None and seconds > MOST_SECONDS:
+                raise SchemaError(f"{name} is at most {MOST_SECONDS} seconds, not {seconds}")
         if self.ttl is not None and self.merge != "overwrite":
             raise SchemaError(
                 f"rows that are merged ({self.merge}) cannot expire: set a ttl or a merge "
@@ -96,10 +102,8 @@ class TableProperties:
 
 
 def _check_seconds(name: str, seconds: object, least: int) -> None:
-    if type(seconds) is not int or not least <= seconds <= MOST_SECONDS:
-        raise SchemaError(
-            f"{name} is a whole number of seconds from {least} to {MOST_SECONDS}, not {seconds!r}"
-        )
+    if type(seconds) is not int or seconds < least:
+        raise SchemaError(f"{name} is a whole number of seconds from {least}, not {seconds!r}")
 
 
 PLAIN = TableProperties()

@@ -260,8 +260,9 @@ class MemTable:
 
         To merge the changes of every chunk with all others would take quadratic time.
         """
-        self._pending.append((keys, before, after))
-        self._pending_rows += len(keys)
+        if len(keys):
+            self._pending.append((keys, before, after))
+            self._pending_rows += len(keys)
         is_large = self._values.size > self._compact_above
         if self._pending_rows >= len(self._keys) or is_large:
             self._merge_pending()
@@ -282,7 +283,6 @@ class MemTable:
         """Merge the changes that `_add` has left."""
         if self._pending:
             keys, before, after = zip(*self._pending, strict=True)
-            self._pending, self._pending_rows = [], 0
             self._merge(pa.concat_arrays(keys), np.concatenate(before), np.concatenate(after))
 
     def _merge_single(self) -> None:
@@ -296,8 +296,8 @@ class MemTable:
         self._before, self._after = self._before[rows], self._after[rows]
         before = self._add_single([change.before for change in changes.values()])
         after = self._add_single([change.after for change in changes.values()])
-        self._single, self._single_bytes = {}, 0
         self._merge(keys, before, after)
+        self._single, self._single_bytes = {}, 0
 
     def _add_single(self, values: list[bytes | None]) -> Positions:
         """Keep single values, and return their positions; that of None is `_ABSENT`."""
@@ -308,7 +308,7 @@ class MemTable:
         return positions
 
     def _merge(self, keys: Bytes, before: Positions, after: Positions) -> None:
-        """Merge later changes, in their order, into those there are."""
+        """Merge later changes, in their order, into those there are; then none are pending."""
         if not len(keys):
             return
         keys = pa.concat_arrays([self._keys, keys])
@@ -325,6 +325,8 @@ class MemTable:
         lasts = np.flatnonzero(np.append(~repeats, True))
         self._keys = keys.take(pa.array(firsts)) if len(follows) else keys
         self._before, self._after = before[order[firsts]], after[order[lasts]]
+        # Not before they are merged: an error, such as one of memory, must not lose them.
+        self._pending, self._pending_rows = [], 0
         if self._values.size > self._compact_above:
             self._compact()
 

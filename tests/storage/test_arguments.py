@@ -7,10 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from relstate.storage import Store
+from relstate.storage import Store, instant
 from relstate.storage.errors import OptionError, RelstateError, SchemaError, TableNameError
+from relstate.storage.schema import properties
 from support.stores import StoreMaker, unsynced
 
 # Half of a character, which no encoding has.
@@ -155,6 +157,22 @@ def test_settings_of_a_wrong_type_make_no_store(
     with pytest.raises(OptionError, match=f"^{next(iter(option))} "):
         make_store(**option)
     assert not list(tmp_path.rglob("_log"))
+
+
+def test_a_store_with_longer_durations_stays_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was created before there was a limit."""
+    environment = unsynced(str(tmp_path / "store"))
+    with monkeypatch.context() as patch:
+        for module in (instant, properties):
+            patch.setattr(module, "MOST_SECONDS", 10**13)
+        with Store.create(environment.root, retention=10**12, environment=environment) as store:
+            store.create_table("t", "k INT", primary_key=["k"], ttl=10**12)
+            store.write("t", pa.table({"k": [1]}))
+    with Store.open(environment.root, environment=environment) as store:
+        assert store.table("t").count() == 1
+        assert store.vacuum().oldest_epoch == 1
 
 
 def refused(

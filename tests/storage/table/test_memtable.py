@@ -206,6 +206,30 @@ def test_chunks_that_are_merged_later_keep_their_order(size: int) -> None:
     assert list(content(table)) == sorted(expected)
 
 
+@pytest.mark.parametrize("is_single", [False, True])
+def test_an_error_in_a_merge_loses_no_change(
+    is_single: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit after it has all changes."""
+    table = MemTable(_DELETED)
+    for key in (b"a", b"b", b"c", b"d", b"e"):
+        if is_single:
+            table.apply_change(key, Transition(None, key))
+        else:
+            keys = pa.array([key], pa.large_binary())
+            table.apply(keys, keys, np.zeros(1, np.bool_))
+
+    def fail(keys: pa.Array) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(memtable, "sort_order", fail)
+    with pytest.raises(MemoryError):
+        table.changes()
+    monkeypatch.undo()
+    expected = {key: Transition(None, key) for key in (b"a", b"b", b"c", b"d", b"e")}
+    assert content(table) == expected
+
+
 def test_many_chunks_are_merged_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each merge handles all changes there are, so it must not come with every chunk."""
     merges = 0
