@@ -236,6 +236,9 @@ def select_frame(
         known = {column.name: column for column in schema.visible_columns}
         names = query.columns_read(list(known)) or tuple(known)[:1]
         frames[f"relation_{number}"] = _input_frame(reader, plan, [known[name] for name in names])
+    if not frames:
+        # Without relations the text is not a template: Spark leaves its braces as they are.
+        return spark.sql(query.text)
     return spark.sql(query.replaced(references, list(frames)), **frames)
 
 

@@ -26,6 +26,7 @@ from .plan.stateless import Scan
 from .planner.analysis import Analysis, StoreTables, as_nullable
 from .planner.calls import is_group_call, is_window_call, takes_many_rows
 from .planner.expressions import check_expressions, check_resolved, check_time_independent
+from .planner.generators import is_generator
 from .sessions import STORED_SETTINGS, Sessions, keep_active_session
 from .viewplan import ViewPlan, damaged_plan_error, parse_stored_plan
 
@@ -160,6 +161,8 @@ def _check_rows(text: str, tree: Tree, node: Node) -> None:
             require(is_call, f"{shown(text)} is not a window function over fields")
         case _:
             require(not takes_many_rows(tree), f"{shown(text)} takes more than one row")
+            is_one_row = not any(map(is_generator, tree.walk()))
+            require(is_one_row, f"{shown(text)} returns more than one row")
 
 
 def _tree_of(text: str) -> Tree:

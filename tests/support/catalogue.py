@@ -7,6 +7,62 @@ are maintained by keyed recompute.
 
 from __future__ import annotations
 
+SHAPES: dict[str, str] = {
+    # Joins without an equality, and those whose equalities are not where the inputs are
+    "commas": "SELECT t.k, u.i, u.s, w.name FROM t, w, u WHERE t.n = u.n AND w.g = u.g",
+    "orequal": """SELECT t.k, u.i, u.s FROM t, u WHERE (t.n = u.n AND t.v > 0)
+        OR (u.n = t.n AND u.x > 0)""",
+    "cross": "SELECT t.k, w.g, w.name FROM t CROSS JOIN w WHERE t.v > 0",
+    "range": "SELECT t.k, u.i, u.s FROM t JOIN u ON t.v < u.n AND t.n >= u.i",
+    "rangeleft": "SELECT t.k, w.g, w.r FROM t LEFT JOIN w ON t.m > w.r AND t.n > 0",
+    "rangefull": "SELECT t.k, w.g FROM t FULL JOIN w ON t.m < w.r",
+    "rangesemi": "SELECT k, m FROM t LEFT SEMI JOIN w ON t.m > w.r",
+    "rangeanti": "SELECT k, m FROM t LEFT ANTI JOIN w ON t.m > w.r",
+    # Set operations
+    "intersect": "SELECT g, n FROM t INTERSECT SELECT g, n FROM u",
+    "except": "SELECT g, n FROM t EXCEPT SELECT g, n FROM u",
+    "intersectall": "SELECT g FROM t INTERSECT ALL SELECT g FROM u",
+    "exceptall": "SELECT x FROM t EXCEPT ALL SELECT x FROM u",
+    # Constants
+    "constant": "SELECT 1 AS a, 'x' AS b",
+    "constants": """SELECT t.k, c.name FROM t JOIN VALUES (0, 'zero'), (1, 'one'), (NULL, 'none')
+        AS c(n, name) ON t.n <=> c.n""",
+    "constantunion": "SELECT g, n FROM u UNION ALL VALUES ('x', 1), (NULL, 2)",
+    "numbers": """SELECT r.id, count(t.k) AS c FROM range(-2, 4) AS r LEFT JOIN t ON t.n = r.id
+        GROUP BY r.id""",
+    # Subqueries in expressions
+    "exists": "SELECT k, g FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.g = t.g AND u.n > t.n)",
+    "existsor": """SELECT k, EXISTS (SELECT 1 FROM w WHERE w.g = t.g) AS e FROM t
+        WHERE v > 0 OR NOT EXISTS (SELECT 1 FROM u WHERE u.n = t.n)""",
+    "existsany": "SELECT k FROM t WHERE NOT EXISTS (SELECT 1 FROM w WHERE w.r > 6)",
+    "in": "SELECT k, n FROM t WHERE (g, n) IN (SELECT g, n FROM u)",
+    "notin": "SELECT k, n FROM t WHERE n NOT IN (SELECT n FROM u WHERE i > 3)",
+    "notinkey": "SELECT k FROM t WHERE k NOT IN (SELECT i FROM u)",
+    "notincorrelated": "SELECT k FROM t WHERE n NOT IN (SELECT u.n FROM u WHERE u.g = t.g)",
+    "inselect": """SELECT k, g IN (SELECT g FROM u WHERE i < 2) AS a,
+        g NOT IN (SELECT name FROM w WHERE ok) AS b FROM t""",
+    "scalar": "SELECT k, v FROM t WHERE v > (SELECT avg(n) FROM u)",
+    "scalarempty": "SELECT k, (SELECT name FROM w WHERE g = 'a') AS name FROM t",
+    "scalars": """SELECT k, (SELECT count(*) FROM u WHERE u.n = t.n) AS c,
+        (SELECT max(u.x) FROM u WHERE u.g = t.g) AS x, (SELECT w.r FROM w WHERE w.g = t.g) AS r
+        FROM t""",
+    "scalarhaving": """SELECT g, sum(v) AS s FROM t GROUP BY g
+        HAVING sum(v) > (SELECT min(n) FROM u) OR g IN (SELECT g FROM w)""",
+    # Functions that return rows
+    "exploded": """SELECT k, p, e FROM t
+        LATERAL VIEW OUTER posexplode(filter(array(v, n, k), y -> y > 1)) q AS p, e""",
+    "explodegroup": """SELECT e, count(*) AS c FROM t LATERAL VIEW explode(array(n, v)) AS e
+        GROUP BY e""",
+    "explodemap": "SELECT k, explode(map('v', v, 'n', n)) AS (name, value) FROM t",
+    "tumbling": """SELECT window.start AS s, count(*) AS c, max(v) AS v FROM t
+        GROUP BY window(ts, '1 hour')""",
+    "hopping": """SELECT window(ts, '2 hours', '45 minutes', '5 minutes') AS w, g, count(*) AS c
+        FROM t GROUP BY window(ts, '2 hours', '45 minutes', '5 minutes'), g""",
+    "inlined": "SELECT k, inline(array(struct(g, n), struct('x' AS g, 7 AS n))) FROM t",
+    "stacked": "SELECT k, stack(2, 'v', v, 'n', CAST(n AS BIGINT)) AS (name, value) FROM t",
+}
+"""Shapes of queries beyond the plain ones; a part of the catalogue."""
+
 CATALOGUE: dict[str, str] = {
     # Filters and projections
     "plain": "SELECT * FROM t",
@@ -99,54 +155,7 @@ CATALOGUE: dict[str, str] = {
         SELECT b.name, max(b.s) AS s, count(*) AS c FROM b GROUP BY b.name""",
     "nested": """SELECT q.g, q.c FROM (SELECT p.g, count(*) AS c FROM (SELECT g, n FROM (SELECT *
         FROM t WHERE v IS NOT NULL) WHERE n >= 0) AS p GROUP BY p.g) AS q WHERE q.c > 1""",
-    # Joins without an equality, and those whose equalities are not where the inputs are
-    "commas": "SELECT t.k, u.i, u.s, w.name FROM t, w, u WHERE t.n = u.n AND w.g = u.g",
-    "orequal": """SELECT t.k, u.i, u.s FROM t, u WHERE (t.n = u.n AND t.v > 0)
-        OR (u.n = t.n AND u.x > 0)""",
-    "cross": "SELECT t.k, w.g, w.name FROM t CROSS JOIN w WHERE t.v > 0",
-    "range": "SELECT t.k, u.i, u.s FROM t JOIN u ON t.v < u.n AND t.n >= u.i",
-    "rangeleft": "SELECT t.k, w.g, w.r FROM t LEFT JOIN w ON t.m > w.r AND t.n > 0",
-    "rangefull": "SELECT t.k, w.g FROM t FULL JOIN w ON t.m < w.r",
-    "rangesemi": "SELECT k, m FROM t LEFT SEMI JOIN w ON t.m > w.r",
-    "rangeanti": "SELECT k, m FROM t LEFT ANTI JOIN w ON t.m > w.r",
-    # Set operations
-    "intersect": "SELECT g, n FROM t INTERSECT SELECT g, n FROM u",
-    "except": "SELECT g, n FROM t EXCEPT SELECT g, n FROM u",
-    "intersectall": "SELECT g FROM t INTERSECT ALL SELECT g FROM u",
-    "exceptall": "SELECT x FROM t EXCEPT ALL SELECT x FROM u",
-    # Constants
-    "constant": "SELECT 1 AS a, 'x' AS b",
-    "constants": """SELECT t.k, c.name FROM t JOIN VALUES (0, 'zero'), (1, 'one'), (NULL, 'none')
-        AS c(n, name) ON t.n <=> c.n""",
-    "constantunion": "SELECT g, n FROM u UNION ALL VALUES ('x', 1), (NULL, 2)",
-    "numbers": """SELECT r.id, count(t.k) AS c FROM range(-2, 4) AS r LEFT JOIN t ON t.n = r.id
-        GROUP BY r.id""",
-    # Subqueries in expressions
-    "exists": "SELECT k, g FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.g = t.g AND u.n > t.n)",
-    "existsor": """SELECT k, EXISTS (SELECT 1 FROM w WHERE w.g = t.g) AS e FROM t
-        WHERE v > 0 OR NOT EXISTS (SELECT 1 FROM u WHERE u.n = t.n)""",
-    "existsany": "SELECT k FROM t WHERE NOT EXISTS (SELECT 1 FROM w WHERE w.r > 6)",
-    "in": "SELECT k, n FROM t WHERE (g, n) IN (SELECT g, n FROM u)",
-    "notin": "SELECT k, n FROM t WHERE n NOT IN (SELECT n FROM u WHERE i > 3)",
-    "notinkey": "SELECT k FROM t WHERE k NOT IN (SELECT i FROM u)",
-    "notincorrelated": "SELECT k FROM t WHERE n NOT IN (SELECT u.n FROM u WHERE u.g = t.g)",
-    "inselect": """SELECT k, g IN (SELECT g FROM u WHERE i < 2) AS a,
-        g NOT IN (SELECT name FROM w WHERE ok) AS b FROM t""",
-    "scalar": "SELECT k, v FROM t WHERE v > (SELECT avg(n) FROM u)",
-    "scalarempty": "SELECT k, (SELECT name FROM w WHERE g = 'a') AS name FROM t",
-    "scalars": """SELECT k, (SELECT count(*) FROM u WHERE u.n = t.n) AS c,
-        (SELECT max(u.x) FROM u WHERE u.g = t.g) AS x, (SELECT w.r FROM w WHERE w.g = t.g) AS r
-        FROM t""",
-    "scalarhaving": """SELECT g, sum(v) AS s FROM t GROUP BY g
-        HAVING sum(v) > (SELECT min(n) FROM u) OR g IN (SELECT g FROM w)""",
-    # Functions that return rows
-    "exploded": """SELECT k, p, e FROM t
-        LATERAL VIEW OUTER posexplode(filter(array(v, n, k), y -> y > 1)) q AS p, e""",
-    "explodegroup": """SELECT e, count(*) AS c FROM t LATERAL VIEW explode(array(n, v)) AS e
-        GROUP BY e""",
-    "explodemap": "SELECT k, explode(map('v', v, 'n', n)) AS (name, value) FROM t",
-    "inlined": "SELECT k, inline(array(struct(g, n), struct('x' AS g, 7 AS n))) FROM t",
-    "stacked": "SELECT k, stack(2, 'v', v, 'n', CAST(n AS BIGINT)) AS (name, value) FROM t",
+    **SHAPES,
 }
 
 OVER_VIEWS: dict[str, str] = {

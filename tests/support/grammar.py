@@ -73,7 +73,8 @@ class Grammar:
             return self._table()
         makers: list[Callable[[int], Shape]] = [
             self._projected, self._grouped, self._grouped, self._joined, self._joined,
-            self._distinct, self._united, self._top, self._group_top,
+            self._distinct, self._united, self._united, self._top, self._group_top,
+            self._chosen_by_subquery, self._chosen_by_subquery, self._exploded,
         ]  # fmt: skip
         return self._random.choice(makers)(depth)
 
@@ -137,7 +138,9 @@ class Grammar:
         kind = self._random.choice(
             ["INNER", "INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"]
         )
-        condition = f"{a} {self._random.choice(['=', '=', '<=>'])} {b}"
+        # Pairs of all rows stay few: only of tables.
+        operators = ["=", "=", "<=>", *(["<"] if depth == 1 else [])]
+        condition = f"{a} {self._random.choice(operators)} {b}"
         if self._random.random() < 0.5:
             c, d = self._random.choice(pairs)
             condition += " AND " + self._random.choice(_COMPARED).format(c, d)
@@ -168,8 +171,51 @@ class Grammar:
             return left
         first = ", ".join(name for name, _, _ in pairs)
         second = ", ".join(name for _, name, _ in pairs)
-        text = f"SELECT {first} FROM ({left.sql}) UNION ALL SELECT {second} FROM ({right.sql})"
+        operators = ["UNION ALL", "UNION ALL"]
+        if all(kind != INEXACT for _, _, kind in pairs):
+            operators += ["UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"]
+        operator = self._random.choice(operators)
+        text = f"SELECT {first} FROM ({left.sql}) {operator} SELECT {second} FROM ({right.sql})"
         return Shape(text, tuple((name, kind) for name, _, kind in pairs))
+
+    def _chosen_by_subquery(self, depth: int) -> Shape:
+        below, right = self._shape(depth - 1), self._shape(self._random.randint(0, 1))
+        pairs = [(a, b) for a, kind in below.exact for b, other in right.exact if kind == other]
+        if not pairs:
+            return below
+        a, b = self._random.choice(pairs)
+        c, d = self._random.choice(pairs)
+        rows = f"({right.sql}) AS s_{b}"
+        form = self._random.choice(
+            (
+                "{a} IN (SELECT {b} FROM {rows})",
+                "{a} NOT IN (SELECT {b} FROM {rows})",
+                "({a}, {c}) IN (SELECT {b}, {d} FROM {rows})",
+                "EXISTS (SELECT 1 FROM {rows} WHERE {b} = {a})",
+                "NOT EXISTS (SELECT 1 FROM {rows} WHERE {b} = {a} AND {d} <> {c})",
+                "EXISTS (SELECT 1 FROM {rows} WHERE {b} = {a}) OR {other}",
+                "{a} NOT IN (SELECT {b} FROM {rows}) OR {other}",
+                "{a} >= (SELECT max({b}) FROM {rows})",
+                "{a} <= (SELECT max({b}) FROM {rows} WHERE {d} = {c})",
+                "2 > (SELECT count({b}) FROM {rows} WHERE {d} = {c})",
+            )
+        )
+        condition = form.format(a=a, b=b, c=c, d=d, rows=rows, other=self._condition(below))
+        names = ", ".join(name for name, _ in below.columns)
+        return Shape(f"SELECT {names} FROM ({below.sql}) WHERE {condition}", below.columns)
+
+    def _exploded(self, depth: int) -> Shape:
+        below = self._shape(depth - 1)
+        if not below.exact:
+            return below
+        _, kind = self._random.choice(below.exact)
+        parts = ", ".join(name for name, other in below.exact if other == kind)
+        columns = (*self._some(below.exact, 1, 3), (self._name(), kind))
+        names = ", ".join(name for name, _ in columns[:-1])
+        outer = self._random.choice(["", "_outer"])
+        call = f"explode{outer}(filter(array({parts}), e -> e IS NOT NULL))"
+        text = f"SELECT {names}, {call} AS {columns[-1][0]} FROM ({below.sql})"
+        return Shape(text, columns)
 
     def _top(self, depth: int) -> Shape:
         below = self._shape(depth - 1)

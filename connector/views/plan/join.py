@@ -89,7 +89,9 @@ class Join(Node):
     """The rows of two inputs joined by at least one equality, or all pairs of them.
 
     ``is_global``: the only equality is that of two constants, so that all rows meet in vnode 0;
-    its rows may then be anywhere.
+    left rows whose constant is NULL match nothing. ``is_spread``: the right input has one row at
+    most, in as many copies as there are hashes of the left key, and the equalities are those of the
+    constants and of hash and copy. In both cases the rows that result may be anywhere.
     ``condition``: the residual condition in Spark's SQL over the fields of both; None if
     there are only equalities, as always in an inner join (a filter above has the rest). The names
     of the two inputs' fields are disjoint. ``presence``: of a full join a field of the left input
@@ -107,6 +109,7 @@ class Join(Node):
     condition: str | None = None
     presence: tuple[str, str] | None = None
     is_global: bool = False
+    is_spread: bool = False
 
     def __post_init__(self) -> None:
         require(bool(self.keys), "a join needs an equality")
@@ -134,7 +137,7 @@ class Join(Node):
         A row has at most one match if the join keys include the whole key of the other input.
         """
         left, right = self.left.key, self.right.key if self.kind.gives_pairs else ()
-        own = () if self.is_global else self._distribution
+        own = self.distribution or ()
         if self.kind in (JoinKind.INNER, JoinKind.LEFT) and self._is_unique(self.right, "right"):
             right = ()
         elif self.kind in (JoinKind.INNER, JoinKind.RIGHT) and self._is_unique(self.left, "left"):
@@ -143,8 +146,8 @@ class Join(Node):
 
     @cached_property
     def distribution(self) -> Names | None:
-        """The fields that hold the keys' values in every row; None of a global join."""
-        return None if self.is_global else self._distribution
+        """The fields that hold the keys' values in every row; None of a global or spread join."""
+        return None if self.is_global or self.is_spread else self._distribution
 
     @property
     def _distribution(self) -> Names:
@@ -194,9 +197,10 @@ class Join(Node):
     @property
     def explain_line(self) -> str:
         """``Join kind ON a = b AND (condition)``, or ``Join kind of all pairs ON (condition)``."""
-        if self.is_global:
+        if self.is_global or self.is_spread:
+            rows = "of all pairs" if self.is_global else "with one row"
             condition = "" if self.condition is None else f" ON ({self.condition})"
-            return f"Join {self.kind} of all pairs{condition}"
+            return f"Join {self.kind} {rows}{condition}"
         keys = " AND ".join(map(str, self.keys))
         condition = "" if self.condition is None else f" AND ({self.condition})"
         return f"Join {self.kind} ON {keys}{condition}"
@@ -212,6 +216,7 @@ class Join(Node):
             "condition": self.condition,
             "presence": None if self.presence is None else list(self.presence),
             **({"is_global": True} if self.is_global else {}),
+            **({"is_spread": True} if self.is_spread else {}),
         }
 
     @classmethod
@@ -231,6 +236,7 @@ class Join(Node):
             None if condition is None else read_text(condition),
             presence,
             read_flag(value.get("is_global", False)),
+            read_flag(value.get("is_spread", False)),
         )
 
     def check(self) -> None:
@@ -239,6 +245,8 @@ class Join(Node):
             sides = self.left.type_of(key.left), self.right.type_of(key.right)
             require(sides == (key.field.type,) * 2, f"the types of the join key {key} differ")
         require(not self.is_global or len(self.keys) == 1, "a global join has several equalities")
+        require(not self.is_spread or len(self.keys) == 2, "a spread join has other equalities")
+        require(not (self.is_global and self.is_spread), "a join is both global and spread")
         is_full = self.kind is JoinKind.FULL
         require(is_full == (self.presence is not None), "a full join has presence, no other has")
         if self.presence is not None:

@@ -101,6 +101,14 @@ class Analysis:
             types.Field(field.name, as_nullable(field.type)) for field in fields_of(schema)
         )
 
+    def microseconds(self, duration: str) -> int:
+        """Return how long a text in quotes says, as ``'1 hour'``; a day has 24 hours."""
+        start = "TIMESTAMP_NTZ'2000-01-01 00:00:00'"
+        end = f"{start} + CAST({duration} AS INTERVAL)"
+        row = self._spark.sql(f"SELECT timestampdiff(MICROSECOND, {start}, {end})").first()
+        assert row is not None
+        return int(row[0])
+
     def types_of_query(self, text: str) -> tuple[types.DataType, ...]:
         """Return the types of the columns of a query that reads no tables."""
         return tuple(as_nullable(field.type) for field in fields_of(self._spark.sql(text).schema))

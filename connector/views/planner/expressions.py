@@ -40,7 +40,8 @@ _RANDOM_FUNCTIONS = _words("""
     spark_partition_id input_file_name input_file_block_start input_file_block_length sample
 """)
 _EXTERNAL_FUNCTIONS = _words("java_method reflect try_reflect")
-_WINDOW_FUNCTIONS = _words("window session_window window_time")
+TIME_WINDOW = "window"
+_WINDOW_FUNCTIONS = _words("session_window window_time")
 _GENERATORS = _words("collations sql_keywords variant_explode variant_explode_outer")
 _UNSUPPORTED_AGGREGATES = _words("""
     approx_top_k collect_union counter_diff count_min_sketch measure product
@@ -118,8 +119,10 @@ def check_resolved(tree: Tree) -> None:
     for node in tree.walk():
         construct = _UNSUPPORTED_PARTS.get(type(node))
         if construct is not None:
+            raise unsupported_error(construct, "it is not maintained incrementally yet", node)
+        if isinstance(node, exp.Anonymous) and function_name(node) == TIME_WINDOW:
             raise unsupported_error(
-                construct, "it is not maintained incrementally yet; write it as a join", node
+                "window() here", "select it in a query around this one's rows, or group by it", node
             )
 
 
@@ -158,7 +161,7 @@ def _unsupported_reason(name: str) -> str | None:
     if name == "identifier":
         return "write the name itself"
     if name in _WINDOW_FUNCTIONS:
-        return "Spark leaves rows out for it; group by date_trunc() or time_bucket() instead"
+        return "it is not maintained incrementally yet; window() is, in SELECT and GROUP BY"
     if name in _GENERATORS:
         return "functions like it that return rows are not maintained incrementally yet"
     if name in _UNSUPPORTED_AGGREGATES or name.endswith(_AGGREGATE_SUFFIXES):

@@ -23,7 +23,7 @@ from .analysis import Table, Tables, table_not_found_error
 from .builder import Builder, Item, Relation
 from .constants import one_row, plan_range, plan_values
 from .expressions import function_name, unsupported_error
-from .generators import is_generator, named_columns, plan_generator
+from .generators import is_generator, named_columns, plan_generator, usual_names
 from .join_chain import JoinChain, JoinStep, resolve_all
 from .scope import Outer, ResolveSubquery, Scope
 
@@ -278,7 +278,8 @@ def _may_read(condition: Tree, laterals: Sequence[exp.Lateral]) -> bool:
     words = {name.name.lower() for name in condition.find_all(exp.Identifier)}
     for lateral in laterals:
         title, names = _alias_of(lateral)
-        if not names or not words.isdisjoint(name.lower() for name in (title or "", *names)):
+        made = names or usual_names(lateral.this)
+        if made is None or not words.isdisjoint(name.lower() for name in (title or "", *made)):
             return True
     return False
 

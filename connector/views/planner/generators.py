@@ -37,6 +37,16 @@ def is_generator(tree: Tree) -> bool:
     return str(function_name(tree)).removesuffix(_OUTER) in _NAMES
 
 
+def usual_names(call: Tree) -> tuple[str, ...] | None:
+    """Return the names that the columns of a call may have; None if its argument decides."""
+    name = str(function_name(call)).removesuffix(_OUTER)
+    if name in ("explode", "posexplode"):
+        return ("pos", "col", "key", "value")
+    if name == "json_tuple":
+        return tuple(f"c{number}" for number in range(len(call.expressions) - 1))
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     """A call as an operator has it.

@@ -138,7 +138,7 @@ class JoinChain:
     def _join_equal(self, left: _Input, inputs: list[_Input]) -> _Input:
         """Return an input joined with all of ``inputs`` that equalities reach; removes them."""
         while True:
-            conditions = [*left.conditions, *(c for other in inputs for c in other.conditions)]
+            conditions = [part for joined in (left, *inputs) for part in joined.conditions]
             right = next(
                 (
                     candidate
@@ -152,13 +152,20 @@ class JoinChain:
             inputs.remove(right)
             left = self._join_pair(left, right, inputs)
 
-    def _join_pair(self, left: _Input, right: _Input, others: Sequence[_Input]) -> _Input:
-        """Return the join of two inputs by the conditions that read nothing else."""
+    def _join_pair(self, left: _Input, right: _Input, later: Sequence[_Input]) -> _Input:
+        """Return the join of two inputs by the conditions that read nothing else.
+
+        ``later``: the inputs that are to be joined; an equality may be among their conditions.
+        """
         names = {*left.node.names, *right.node.names}
         own = [condition for condition in right.conditions if columns_of(condition) <= names]
         pending = [*left.conditions, *_without(right.conditions, own)]
-        for other in others:
-            pending += [c for c in other.conditions if is_equality(c, left.node, right.node)]
+        for later_input in later:
+            pending += [
+                condition
+                for condition in later_input.conditions
+                if is_equality(condition, left.node, right.node)
+            ]
         used = [
             condition
             for condition in pending
@@ -169,8 +176,8 @@ class JoinChain:
             self.builder, left.node, right.node, JoinKind.INNER, [*own, *used]
         )
         filtered = self.builder.filter(node, remaining)
-        for other in others:
-            other.conditions[:] = _without(other.conditions, used)
+        for later_input in later:
+            later_input.conditions[:] = _without(later_input.conditions, used)
         pending = _without(pending, used)
         ready = [condition for condition in pending if reads_only(filtered.names, condition)]
         return _Input(self.builder.filter(filtered, ready), _without(pending, ready))

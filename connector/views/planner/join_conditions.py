@@ -21,14 +21,16 @@ from relstate.connector.syntax.tree import (
     disjunction,
     disjuncts,
     is_column,
+    parse_expression,
     text_of,
     without_parentheses,
 )
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate
+from ..plan.generate import Generate, Generator, OneRow
 from ..plan.join import Join, JoinKey, JoinKind
-from ..plan.node import Node
+from ..plan.node import Expression, Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
@@ -53,12 +55,14 @@ def plan_join(
     right: Node,
     kind: JoinKind,
     conditions: Sequence[Tree],
-    right_constant: str | None = None,
+    constants: tuple[str | None, str | None] = (None, None),
 ) -> tuple[Join, list[Tree]]:
     """Return a join, and the conditions to apply above it (for inner joins only).
 
-    ``conditions``: over the fields of both inputs. If none is an equality, it is a global join.
-    ``right_constant``: a TINYINT of the right input that is 0 in all rows, if it has one.
+    ``conditions``: over the fields of both inputs. If none is an equality, it is a global join, or
+    a spread one if the right input has one row at most.
+    ``constants``: a TINYINT of each input that is 0 in all rows, if it has one; left rows for which
+    it is NULL match nothing.
     """
     equalities, before_left, before_right, residual = [], [], [], []
     for condition in conditions:
@@ -73,23 +77,33 @@ def plan_join(
             residual.append(condition)
     left = builder.filter(left, before_left)
     right = builder.filter(right, before_right)
-    is_global = not equalities
-    if is_global:
-        left, right, keys = _compute_constants(builder, left, right, right_constant)
-    else:
+    is_spread = not equalities and kind in _LEFT_SPREAD and _has_one_row(right, constants[1])
+    is_global = not equalities and not is_spread
+    if equalities:
         left, right, keys = _compute_keys(builder, left, right, equalities)
+    else:
+        left, right, keys = _compute_constants(builder, left, right, constants)
+    if is_spread:
+        left, right, keys = _spread(builder, left, right, keys)
     if kind is JoinKind.INNER:
-        return Join(left, right, kind, keys, is_global=is_global), residual
+        join = Join(left, right, kind, keys, is_global=is_global, is_spread=is_spread)
+        return join, residual
     left, right, residual = _attach_subqueries(builder, left, right, residual)
     residual_text = text_of(conjunction(residual)) if residual else None
     if kind is not JoinKind.FULL:
-        return Join(left, right, kind, keys, residual_text, is_global=is_global), []
+        join = Join(
+            left, right, kind, keys, residual_text, is_global=is_global, is_spread=is_spread
+        )
+        return join, []
     left, in_left = builder.with_constant(left, "in_left")
     right, in_right = builder.with_constant(right, "in_right")
     presence = in_left, in_right
     return Join(left, right, kind, keys, residual_text, presence, is_global), []
 
 
+_COPIES = 256
+"""How many copies a spread join makes of a row: more than a view has units, as a rule."""
+_LEFT_SPREAD = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 _LEFT_FIRST = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
 _RIGHT_FIRST = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
@@ -162,29 +176,54 @@ def _equality_meaning(condition: Tree) -> str:
     return comparable_text(condition)
 
 
+def _has_one_row(node: Node, constant: str | None) -> bool:
+    """Return whether an operator has one row at most, which a constant identifies."""
+    return has_one_row_at_most(node) or (constant is not None and node.key == (constant,))
+
+
+def _spread(
+    builder: Builder, left: Node, right: Node, keys: tuple[JoinKey, ...]
+) -> tuple[Node, Node, tuple[JoinKey, ...]]:
+    """Return inputs and equalities by which each left row meets one of the copies of a row."""
+    key = ", ".join(map(types.quoted, left.key))
+    bucket = parse_expression(f"CAST(pmod(xxhash64({key}), {_COPIES}) AS INT)")
+    left, (l_name,) = builder.compute(left, [bucket], ["bucket"])
+    text = f"sequence(0, {_COPIES - 1})"
+    (data_type,) = builder.analysis.types_of(right.fields, [text])
+    copy, number = (
+        types.Field(builder.namer.unique_name(title), types.Int()) for title in ("copy", "number")
+    )
+    arguments = (Expression(text, data_type),)
+    right = Generate(right, Generator.ELEMENTS, arguments, right.names, (copy, number))
+    output = types.Field(builder.namer.unique_name("bucket_key"), types.Int())
+    return left, right, (*keys, JoinKey(l_name, copy.name, output))
+
+
 def _compute_constants(
-    builder: Builder, left: Node, right: Node, right_constant: str | None
+    builder: Builder, left: Node, right: Node, constants: tuple[str | None, str | None]
 ) -> tuple[Node, Node, tuple[JoinKey, ...]]:
     """Return two inputs, each with a constant, and the equality of the constants."""
-    left, l_name = _constant_of(builder, left)
-    right, r_name = (
-        _constant_of(builder, right) if right_constant is None else (right, right_constant)
-    )
+    left, l_name = _constant_of(builder, left, constants[0])
+    right, r_name = _constant_of(builder, right, constants[1])
     output = types.Field(builder.namer.unique_name("all_rows_key"), left.type_of(l_name))
     return left, right, (JoinKey(l_name, r_name, output),)
 
 
-def _constant_of(builder: Builder, node: Node) -> tuple[Node, str]:
+def _constant_of(builder: Builder, node: Node, known: str | None) -> tuple[Node, str]:
     """Return an operator with a constant field, and its name: that of the key if it has one row."""
+    if known is not None:
+        return node, known
     if has_one_row_at_most(node):
         return node, node.key[0]
     return builder.with_constant(node, "all_rows")
 
 
 def has_one_row_at_most(node: Node) -> bool:
-    """Return whether a node only filters and projects the one row of a global aggregate."""
+    """Return whether a node filters and projects a constant or a global aggregate, no more."""
     while isinstance(node, Project | Filter):
         node = node.child
+    if isinstance(node, OneRow):
+        return True
     return isinstance(node, Aggregate | GroupRecompute) and node.is_global
 
 

@@ -7,6 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import (
+    Tree,
+    conjuncts,
+    is_column,
+    parse_expression,
+    without_parentheses,
+)
+
 from ..plan.aggregate import Aggregate
 from ..plan.generate import Generate
 from ..plan.join import Join, JoinKind
@@ -23,6 +33,8 @@ def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
         case Project(child, outputs):
             source = next(output.source for output in outputs if output.field.name == name)
             return source is not None and is_never_null(child, source, scanned)
+        case Filter(child, condition) if _excludes_null(condition, name):
+            return True
         case Filter(child) | TopN(child) | Aggregate(child) | Generate(child):
             return name in child.names and is_never_null(child, name, scanned)
         case Union():
@@ -30,6 +42,25 @@ def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
         case Join():
             return _is_never_null_in_join(node, name, scanned)
     return False
+
+
+def _excludes_null(condition: str, name: str) -> bool:
+    """Return whether a condition is not true where a field is NULL, as far as that is plain."""
+    return any(_compares(part, name) for part in conjuncts(parse_expression(condition)))
+
+
+def _compares(condition: Tree, name: str) -> bool:
+    if isinstance(condition, exp.Not) and isinstance(condition.this, exp.Is):
+        is_null = isinstance(condition.this.expression, exp.Null)
+        return is_null and _is_field(condition.this.this, name)
+    if not isinstance(condition, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return False
+    return _is_field(condition.this, name) or _is_field(condition.expression, name)
+
+
+def _is_field(tree: Tree, name: str) -> bool:
+    tree = without_parentheses(tree)
+    return is_column(tree) and tree.name == name
 
 
 def _is_never_null_in_join(node: Join, name: str, scanned: Set[str]) -> bool:

@@ -56,6 +56,7 @@ from .set_operations import plan_counted, plan_union
 from .simplify import simplify_plan
 from .subqueries import Subqueries
 from .subquery_joins import PlannedSubquery
+from .time_windows import plan_time_window
 from .windows import find_windows, plan_windows, recompute_unbounded_ranks, with_named_windows
 
 
@@ -217,6 +218,8 @@ class QueryPlanner:
     def _finish_select(self, tree: exp.Select, relation: Relation, context: Context) -> Relation:
         """Return the rows of a SELECT, all of its clauses after WHERE applied to those of FROM."""
         tree = with_named_windows(tree)
+        scope = context.scope(relation.items)
+        tree, relation = plan_time_window(self._builder, tree, relation, scope)
         columns = select_columns(tree, context.scope(relation.items))
         scope = context.scope(relation.items, alias_values(columns))
         group = group_by(tree, columns, scope)

@@ -17,11 +17,13 @@ from relstate.connector.syntax.tree import (
     as_operand,
     columns_of,
     conjunction,
+    conjuncts,
     parse_expression,
     substituted,
     text_of,
 )
 
+from ..plan.generate import Generate
 from ..plan.materialize import Materialize
 from ..plan.node import Node
 from ..plan.stateless import Filter, Output, Project
@@ -57,9 +59,27 @@ def _merge(node: Node) -> Node:
                 return _merge_project(
                     _merge(Filter(child, _inline_columns(tree, passed_outputs))), outputs
                 )
+        case Filter(Generate() as generate, condition):
+            return _filter_below(generate, condition)
         case Project(child, outputs):
             return _merge_project(child, outputs)
     return node
+
+
+def _filter_below(generate: Generate, condition: str) -> Node:
+    """Return the rows of a generator for which a condition is true, filtered before it if it can.
+
+    What reads only fields that pass it decides about all rows of an input row.
+    """
+    passed = set(generate.passed)
+    parts = list(conjuncts(parse_expression(condition)))
+    below = [part for part in parts if columns_of(part) and columns_of(part) <= passed]
+    if not below:
+        return Filter(generate, condition)
+    child = _merge(Filter(generate.child, text_of(conjunction(below))))
+    above = [part for part in parts if part not in below]
+    made = replace(generate, child=child)
+    return Filter(made, text_of(conjunction(above))) if above else made
 
 
 def _merge_project(child: Node, outputs: tuple[Output, ...]) -> Node:

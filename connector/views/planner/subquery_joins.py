@@ -196,10 +196,11 @@ class SubqueryJoin:
         if len(equalities) > 1:
             conditions += [_may_be_equal(equality) for equality in equalities]
         if marker is not None:
-            inner, constant = self.builder.with_constant(inner, "zero")
-            equality = exp.EQ(this=marker, expression=column(constant))
+            node, (name,) = self.builder.compute(node, [marker])
             if not conditions:
-                inner = plan_distinct(inner, [constant])
+                return self._match_all(node, inner, JoinKind.ANTI, name)
+            inner, constant = self.builder.with_constant(inner, "zero")
+            equality = exp.EQ(this=column(name), expression=column(constant))
             return self._join(node, inner, JoinKind.ANTI, [equality, *conditions])
         if not conditions:
             return self._match_all(node, inner, JoinKind.ANTI)
@@ -298,10 +299,16 @@ class SubqueryJoin:
         joined, remaining = plan_join(self.builder, node, right, kind, conditions)
         return self.builder.filter(joined, remaining)
 
-    def _match_all(self, node: Node, right: Node, kind: JoinKind) -> Node:
-        """Return all rows if an operator has rows, or if it has none."""
+    def _match_all(
+        self, node: Node, right: Node, kind: JoinKind, left_constant: str | None = None
+    ) -> Node:
+        """Return all rows if an operator has rows, or if it has none.
+
+        ``left_constant``: NULL for rows for which it has none in any case.
+        """
         right, constant = self._any_row(right)
-        joined, _ = plan_join(self.builder, node, right, kind, [], right_constant=constant)
+        constants = (left_constant, constant)
+        joined, _ = plan_join(self.builder, node, right, kind, [], constants)
         return joined
 
     def _any_row(self, node: Node) -> tuple[Node, str]:
@@ -315,9 +322,8 @@ class SubqueryJoin:
             raise self.error("a subquery with a comparison other than =, within an expression")
         if not equalities:
             right, constant = self._any_row(right)
-            joined, _ = plan_join(
-                self.builder, node, right, JoinKind.LEFT, [], right_constant=constant
-            )
+            constants = (None, constant)
+            joined, _ = plan_join(self.builder, node, right, JoinKind.LEFT, [], constants)
             return joined, constant
         node, right, compared = self.computed(node, right, equalities)
         # The subquery may be looked up more than once: its fields get names of their own.

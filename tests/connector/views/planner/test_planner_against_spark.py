@@ -210,6 +210,11 @@ SELECT (SELECT max(k) FROM u) AS a, (SELECT min(k) FROM u) AS b
 SELECT id, (SELECT max(k) FROM u) AS m, (SELECT max(k) FROM u) + 1 AS n FROM t ORDER BY m, id LIMIT 3
 SELECT sum(x) AS s FROM t WHERE x > (SELECT 0.2 * avg(u.x) FROM u WHERE u.g = t.g)
 SELECT count((SELECT max(k) FROM u WHERE u.x = t.x)) AS c FROM t
+SELECT window(ts, '2 days') AS w, count(*) AS c FROM t GROUP BY window(ts, '2 days')
+SELECT id, window(ts, '3 days', '36 hours', '7 hours') FROM t
+SELECT window.start, window.end, g, sum(x) AS s FROM t GROUP BY window(ts, '2 days', '1 day'), g HAVING count(*) > 1
+SELECT id, window(CAST(ts AS TIMESTAMP_NTZ), '3 days', '1 day').start AS s FROM t ORDER BY s, id LIMIT 4
+SELECT id, (SELECT sort_array(collect_list(k)) FROM (SELECT k, x FROM u ORDER BY k LIMIT 99) q WHERE q.x = t.x) AS l FROM t
 SELECT id, json_tuple(to_json(named_struct('p', g)), 'p', 'q') AS (p, q) FROM t
 """  # noqa: E501
 

@@ -1,0 +1,174 @@
+"""``window(time, duration [, slide [, start]])``: the intervals of time that a row belongs to.
+
+A tumbling window is an expression; of a hopping one a row has several, which a generator makes.
+
+Promises: rows and intervals are those of Spark, which leaves rows out whose time is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import (
+    Tree,
+    cast_text,
+    column,
+    parse_expression,
+    substituted,
+    text_of,
+    with_parts,
+)
+from relstate.storage import types
+
+from ..plan.generate import Generate, Generator
+from ..plan.node import Expression, Node
+from .builder import Builder, Relation
+from .expressions import TIME_WINDOW, function_name, unsupported_error
+from .scope import Scope, as_fields
+
+_CLAUSES = ("expressions", "group", "having", "qualify", "order")
+_EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+
+
+def plan_time_window(
+    builder: Builder, tree: exp.Select, relation: Relation, scope: Scope
+) -> tuple[exp.Select, Relation]:
+    """Return a SELECT that reads its window from a field, and the rows of its FROM with it.
+
+    ``scope``: of the columns of FROM.
+    """
+    calls = {text_of(call).lower(): call for call in _calls(tree)}
+    if not calls:
+        return tree, relation
+    if len(calls) > 1:
+        raise unsupported_error("several windows of time in one SELECT", "Spark has none", tree)
+    (call,) = calls.values()
+    node, field = _plan_call(builder, relation.node, call, scope)
+    return _with_window(tree, call, field), replace(relation, node=node)
+
+
+def _calls(tree: exp.Select) -> Iterator[Tree]:
+    """Yield the calls in the clauses of a SELECT, without those of its subqueries."""
+    for clause in _CLAUSES:
+        value = tree.args.get(clause)
+        for expression in value if isinstance(value, list) else [value]:
+            if expression is not None:
+                yield from _calls_within(expression)
+
+
+def _calls_within(tree: Tree) -> Iterator[Tree]:
+    if isinstance(tree, exp.Query):
+        return
+    if is_time_window(tree):
+        yield tree
+    for child in tree.iter_expressions():
+        yield from _calls_within(child)
+
+
+def is_time_window(tree: Tree) -> bool:
+    """Return whether an expression is a call of window()."""
+    return isinstance(tree, exp.Anonymous) and function_name(tree) == TIME_WINDOW
+
+
+def _with_window(tree: exp.Select, call: Tree, field: str) -> exp.Select:
+    """Return a SELECT in which a field stands for a call, and for the name of its column."""
+    text, reference = text_of(call).lower(), as_fields(column(field))
+
+    def replacement(node: Tree) -> Tree | None:
+        if is_time_window(node) and text_of(node).lower() == text:
+            return reference.copy()
+        if isinstance(node, exp.Column) and node.parts[0].name.lower() == TIME_WINDOW:
+            return with_parts(reference.copy(), [part.name for part in node.parts[1:]])
+        return None
+
+    replaced = tree.copy()
+    for clause in _CLAUSES:
+        value = replaced.args.get(clause)
+        if isinstance(value, list):
+            replaced.set(clause, [_named(part, replacement) for part in value])
+        elif value is not None:
+            replaced.set(clause, substituted(value, replacement))
+    return replaced
+
+
+def _named(tree: Tree, replacement: Callable[[Tree], Tree | None]) -> Tree:
+    """Return a column of a SELECT over the field, under the name that Spark gives it."""
+    is_window = is_time_window(tree) or isinstance(tree, exp.Column)
+    value = substituted(tree, replacement)
+    if is_window and isinstance(value, exp.Column) and value != tree:
+        return exp.alias_(value, TIME_WINDOW)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Durations:
+    """The arguments of a call after the time, in microseconds."""
+
+    duration: int
+    slide: int
+    start: int
+
+    @property
+    def count(self) -> int:
+        """How many windows may contain one moment."""
+        return -(-self.duration // self.slide)
+
+
+def _durations(builder: Builder, call: Tree) -> _Durations:
+    """Return the durations of a call, which Spark has found valid."""
+    texts = call.expressions[1:]
+    if any(not isinstance(text, exp.Literal) or not text.is_string for text in texts):
+        raise unsupported_error("this window()", "write its durations as texts, '1 hour'", call)
+    numbers = [builder.analysis.microseconds(text_of(text)) for text in texts]
+    duration = numbers[0]
+    slide = numbers[1] if len(numbers) > 1 else duration
+    return _Durations(duration, slide, numbers[2] if len(numbers) > 2 else 0)
+
+
+def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[Node, str]:
+    """Return the rows with a field that holds their window; a row has several if it hops."""
+    durations = _durations(builder, call)
+    time = scope.resolve(call.expressions[0])
+    rest = ", ".join(text_of(argument) for argument in call.expressions[1:])
+    (data_type,) = builder.analysis.types_of(node.fields, [f"window({text_of(time)}, {rest})"])
+    assert isinstance(data_type, types.Struct)
+    moment_type = data_type.fields[0].type
+    moment = cast_text(text_of(time), moment_type)
+    is_local = isinstance(moment_type, types.TimestampNtz)
+    number = (
+        f"timestampdiff(MICROSECOND, {_EPOCH}, {moment})" if is_local else f"unix_micros({moment})"
+    )
+    node, (micros,) = builder.compute(node, [parse_expression(number)], ["micros"])
+    micros = types.quoted(micros)
+    node = builder.filter(node, [parse_expression(f"{micros} IS NOT NULL")])
+    start = f"{micros} - pmod({micros} - {durations.start}L, {durations.slide}L)"
+    if durations.count > 1:
+        node, index = _repeated(builder, node, durations.count)
+        start = f"{start} - {types.quoted(index)} * {durations.slide}L"
+        condition = f"{micros} < {start} + {durations.duration}L"
+        node = builder.filter(node, [parse_expression(condition)])
+    bounds = (start, f"{start} + {durations.duration}L")
+    first, last = (
+        f"timestampadd(MICROSECOND, {bound}, {_EPOCH})"
+        if is_local
+        else f"timestamp_micros({bound})"
+        for bound in bounds
+    )
+    value = parse_expression(f"named_struct('start', {first}, 'end', {last})")
+    node, (field,) = builder.compute(node, [value], [TIME_WINDOW])
+    return node, field
+
+
+def _repeated(builder: Builder, node: Node, count: int) -> tuple[Node, str]:
+    """Return each row several times, and the field with the number of the copy, from 0."""
+    text = f"sequence(0L, {count - 1}L)"
+    (data_type,) = builder.analysis.types_of(node.fields, [text])
+    outputs = (
+        types.Field(builder.namer.unique_name("position"), types.Int()),
+        types.Field(builder.namer.unique_name("number"), types.BigInt()),
+    )
+    arguments = (Expression(text, data_type),)
+    return Generate(node, Generator.ELEMENTS, arguments, node.names, outputs), outputs[1].name
