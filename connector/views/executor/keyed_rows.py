@@ -147,9 +147,8 @@ class KeyedRowsExecutor(Executor[KeyedRecompute]):
                 else "is inserted but already exists"
             )
             raise errors.ConsistencyError(
-                f"{self.label}: the row with {self._keys.describe(changes.rows, row)} {problem} "
-                "exist; the state of the view does not fit its inputs: drop the view and create it "
-                "again"
+                f"{self.label}: the row with {self._keys.describe(changes.rows, row)} {problem}; "
+                "the state of the view does not fit its inputs: drop the view and create it again"
             )
 
     def _output(self, keyed: _KeyedRows, groups: pa.RecordBatch) -> pa.RecordBatch:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import describe_error
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import excerpt
-from relstate.connector.syntax.tree import text_of
+from relstate.connector.syntax.tree import Tree, substituted, text_of
 from relstate.connector.types import fields_of, struct_of
 from relstate.storage import StoreState, errors, types
 
@@ -60,17 +61,11 @@ class Analysis:
         """
         original = self._query(query)
         rewritten = text_of(query.tree)
-        try:
-            reparsed = self._query(ParsedQuery.parse(rewritten))
-            is_equivalent = original.sameSemantics(reparsed) or _has_same_optimized_plan(
-                original, reparsed
-            )
-        except errors.RelstateError:
-            raise
-        except Exception:
-            # The error is of the rewritten query: the original is valid.
-            is_equivalent = False
-        if not is_equivalent:
+        # The tree does not say which way of writing IS NOT NULL it was.
+        if not any(
+            self._is_equivalent(original, text)
+            for text in dict.fromkeys((text_of(_with_is_not_null(query.tree)), rewritten))
+        ):
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write it in a simpler way"
@@ -81,6 +76,17 @@ class Analysis:
                 f"{excerpt(query.text)} is not deterministic: a view must follow from its rows"
             )
         return fields_of(original.schema)
+
+    def _is_equivalent(self, original: DataFrame, text: str) -> bool:
+        """Return whether a query and a text mean the same to Spark."""
+        try:
+            reparsed = self._query(ParsedQuery.parse(text))
+            return original.sameSemantics(reparsed) or _has_same_optimized_plan(original, reparsed)
+        except errors.RelstateError:
+            raise
+        except Exception:
+            # The error is of the text: the original is valid.
+            return False
 
     def types_of(
         self, fields: Sequence[types.Field], expressions: Sequence[str]
@@ -217,6 +223,18 @@ def as_nullable(data_type: types.DataType) -> types.DataType:
                 tuple(types.Field(member.name, as_nullable(member.type)) for member in fields)
             )
     return data_type
+
+
+def _with_is_not_null(tree: Tree) -> Tree:
+    """Return a query that is written with ``x IS NOT NULL`` for ``NOT x IS NULL``."""
+
+    def replacement(node: Tree) -> Tree | None:
+        inner = node.this if isinstance(node, exp.Not) else None
+        if not isinstance(inner, exp.Is) or not isinstance(inner.expression, exp.Null):
+            return None
+        return exp.Is(this=_with_is_not_null(inner.this), expression=exp.Var(this="NOT NULL"))
+
+    return substituted(tree, replacement)
 
 
 def _optimizer_rule(package: Any, name: str) -> Any:

@@ -51,7 +51,7 @@ from .from_clause import CommonTables, Context, FromPlanner, visible_common_tabl
 from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
-from .scope import Outer, ResolveSubquery, Scope, having_conditions
+from .scope import Outer, Scope, having_conditions
 from .set_operations import plan_counted, plan_union
 from .simplify import simplify_plan
 from .subqueries import Subqueries
@@ -171,7 +171,7 @@ class QueryPlanner:
         if isinstance(tree, exp.SetOperation):
             return self._plan_limit(tree, self._plan_counted(tree, common_tables))
         if isinstance(tree, exp.Values):
-            return plan_values(self._builder, tree)
+            return self._plan_limit(tree, plan_values(self._builder, tree))
         if isinstance(tree, exp.Select):
             return self._plan_select(tree, common_tables)
         raise unsupported_error("this", "it is not maintained incrementally yet", tree)
@@ -189,9 +189,9 @@ class QueryPlanner:
         if not isinstance(tree, exp.Select):
             return PlannedSubquery(
                 self.plan(tree, common_tables),
-                Context(common_tables, self._resolver(common_tables)),
+                Context(common_tables, self._subqueries.resolver(common_tables)),
             )
-        context = Context(common_tables, self._resolver(common_tables), outer)
+        context = Context(common_tables, self._subqueries.resolver(common_tables), outer)
         check_clauses(tree)
         relation, conditions = self._from.plan_from(tree, context)
         if not conditions:
@@ -206,12 +206,9 @@ class QueryPlanner:
             )
         return PlannedSubquery(relation, context, tree, conditions)
 
-    def _resolver(self, common_tables: CommonTables) -> ResolveSubquery:
-        return partial(self._subqueries.resolve, common_tables)
-
     def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
         check_clauses(tree)
-        context = Context(common_tables, self._resolver(common_tables))
+        context = Context(common_tables, self._subqueries.resolver(common_tables))
         relation, _ = self._from.plan_from(tree, context)
         return self._finish_select(tree, relation, context)
 
@@ -290,6 +287,12 @@ class QueryPlanner:
         windows = find_windows(values)
         if not windows:
             return node, clauses
+        if any(select_column.call is not None for select_column in columns):
+            raise unsupported_error(
+                "a window beside a function that returns rows",
+                "Spark computes it over these rows; write it in a query around this one",
+                windows[0],
+            )
         titles = {
             comparable_text(without_parentheses(value)): title
             for title, value in zip(_titles(columns), clauses.select, strict=True)

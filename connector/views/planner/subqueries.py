@@ -38,12 +38,14 @@ from ..plan.node import Node
 from .builder import (
     SUBQUERY_CALL,
     Builder,
+    Item,
     has_subquery_call,
     is_subquery_call,
 )
+from .expressions import unsupported_error
 from .from_clause import CommonTables
 from .scalar_subqueries import CorrelatedScalar
-from .scope import Outer, Scope, as_fields
+from .scope import Outer, ResolveSubquery, Scope, as_fields
 from .subquery_joins import PlannedSubquery, SubqueryJoin, correlation_of
 
 
@@ -73,22 +75,28 @@ class Subqueries:
     builder: Builder
     plan: PlanSubquery
     _subqueries: list[_Subquery] = field(default_factory=list)
-    _calls: dict[object, Tree] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.builder.attach_values = self.attach_values
         self.builder.attach_condition = self.attach_condition
 
-    def resolve(self, common_tables: CommonTables, node: Tree, scope: Scope) -> Tree:
-        """Return the call that stands for a subquery, with its IN or EXISTS, in an expression."""
+    def resolver(self, common_tables: CommonTables) -> ResolveSubquery:
+        """Return what makes calls of the subqueries in the expressions of one SELECT."""
         # A query that is written twice in one place, as in SELECT and GROUP BY, is one.
-        place = text_of(node), tuple(item.field for item in scope.items)
-        if place not in self._calls:
-            self._calls[place] = self._new_call(common_tables, node, scope)
-        return self._calls[place].copy()
+        calls: dict[tuple[str, tuple[Item, ...]], Tree] = {}
+
+        def resolve(node: Tree, scope: Scope) -> Tree:
+            place = text_of(node), scope.items
+            if place not in calls:
+                calls[place] = self._new_call(common_tables, node, scope)
+            return calls[place].copy()
+
+        return resolve
 
     def _new_call(self, common_tables: CommonTables, node: Tree, scope: Scope) -> Tree:
         kind, query, values = _parts_of(node)
+        if any(map(_is_null, values)):
+            raise unsupported_error("NULL IN a subquery", "it is true of no row; write NULL", node)
         outer_scope = Scope(scope.items)
 
         def plan() -> tuple[PlannedSubquery, Outer]:
@@ -111,11 +119,14 @@ class Subqueries:
 
     def attach_values(self, node: Node, expressions: Sequence[Tree]) -> tuple[Node, list[Tree]]:
         """Return an operator that has the values of all subqueries, and expressions over it."""
-        values = [self._push_negations(expression) for expression in expressions]
-        for expression in list(values):
-            for call in self._outermost_calls(expression):
-                node, value = self._attach_value(node, call)
-                values = [_replaced(tree, call, value) for tree in values]
+        values = [
+            self._push_negations(self._with_negations(expression)) for expression in expressions
+        ]
+        calls = {text_of(call): call for value in values for call in self._outermost_calls(value)}
+        # A NOT IN has a value of its own, and is replaced before the same IN.
+        for call in sorted(calls.values(), key=lambda call: not isinstance(call, exp.Not)):
+            node, value = self._attach_value(node, call)
+            values = [_replaced(tree, call, value) for tree in values]
         # The value of a subquery may have subqueries, too.
         return (
             self.attach_values(node, values)
@@ -148,6 +159,23 @@ class Subqueries:
 
     def _of(self, call: Tree) -> _Subquery:
         return self._subqueries[int(str(call.this)[len(SUBQUERY_CALL) :])]
+
+    def _with_negations(self, tree: Tree) -> Tree:
+        """Return an expression in which IN compared with FALSE is a NOT, as Spark rewrites it."""
+
+        def replacement(node: Tree) -> Tree | None:
+            if not isinstance(node, exp.EQ | exp.NEQ):
+                return None
+            for value, constant in ((node.this, node.expression), (node.expression, node.this)):
+                constant = without_parentheses(constant)
+                is_negation = isinstance(constant, exp.Boolean) and (
+                    bool(constant.this) is isinstance(node, exp.NEQ)
+                )
+                if is_negation and any(map(self._is_in, value.find_all(exp.Anonymous))):
+                    return exp.Paren(this=exp.Not(this=as_operand(self._with_negations(value))))
+            return None
+
+        return substituted(tree, replacement)
 
     def _push_negations(self, tree: Tree) -> Tree:
         """Return an expression in which NOT stands directly before IN, as Spark rewrites it."""
@@ -199,6 +227,12 @@ class Subqueries:
 def _parts_of(node: Tree) -> tuple[_Kind, Tree, list[Tree]]:
     """Return the kind of a subquery, its query, and the values before IN."""
     if isinstance(node, exp.In):
+        if isinstance(node.args["query"].this, exp.Subquery):
+            raise unsupported_error(
+                "IN of a query in two pairs of parentheses",
+                "Spark takes it for one value; write IN (SELECT …), or = (SELECT …)",
+                node,
+            )
         left = without_parentheses(node.this)
         return (
             _Kind.IN,
@@ -208,6 +242,11 @@ def _parts_of(node: Tree) -> tuple[_Kind, Tree, list[Tree]]:
     if isinstance(node, exp.Exists):
         return _Kind.EXISTS, node.this, []
     return _Kind.SCALAR, node, []
+
+
+def _is_null(value: Tree) -> bool:
+    value = without_parentheses(value)
+    return isinstance(value, exp.Null) or (isinstance(value, exp.Cast) and _is_null(value.this))
 
 
 def _replaced(tree: Tree, call: Tree, value: Tree) -> Tree:

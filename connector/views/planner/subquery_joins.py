@@ -358,6 +358,13 @@ class SubqueryJoin:
             return
         is_grouped = select.args.get("group") is not None
         columns = select_columns(select, self.planned.context.scope(self.planned.relation.items))
+        if any(select_column.call is not None for select_column in columns):
+            raise unsupported_error(
+                f"{operator} over a subquery that has a function of rows in its SELECT and that "
+                "compares rows with those of the query around it",
+                "call the function in LATERAL VIEW",
+                self.tree,
+            )
         values = [value for select_column in columns for value in select_column.values]
         is_aggregated = has_aggregates(values) or bool(find_windows(values)) or is_grouped
         if is_grouped and operator == "EXISTS":
@@ -403,7 +410,7 @@ def _is_filtered(node: Node) -> bool:
 
 
 def _has_limit_of_one(node: Node) -> bool:
-    """Return whether an operator has at most one row, in all or for each group."""
+    """Return whether an operator has at most one row in all."""
     while isinstance(node, Project | Filter):
         node = node.child
-    return isinstance(node, TopN) and node.limit <= 1
+    return isinstance(node, TopN) and node.is_global and node.limit <= 1

@@ -38,17 +38,22 @@ def find_windows(expressions: Sequence[Tree]) -> list[Tree]:
 
 def with_named_windows(tree: exp.Select) -> exp.Select:
     """Return a SELECT in which ``OVER name`` is the window of the WINDOW clause."""
-    definitions = {window.name.lower(): window for window in tree.args.get("windows") or ()}
-    if not definitions:
+    named_windows = {window.name.lower(): window for window in tree.args.get("windows") or ()}
+    if not named_windows:
         return tree
 
+    def definition_of(name: Tree) -> Tree:
+        window = named_windows[name.name.lower()]
+        alias = window.args.get("alias")
+        return window if alias is None else definition_of(alias)
+
     def replacement(node: Tree) -> Tree | None:
-        if isinstance(node, exp.Subquery | exp.CTE):  # has windows of its own
+        if isinstance(node, exp.Subquery | exp.Exists | exp.CTE):  # has windows of its own
             nested: Tree = node.copy()
             return nested
         if not isinstance(node, exp.Window) or not node.args.get("alias"):
             return None
-        window: Tree = definitions[node.args["alias"].name.lower()].copy()
+        window = definition_of(node.args["alias"]).copy()
         window.set("this", node.this.copy())
         window.set("over", node.args.get("over"))
         return window

@@ -179,8 +179,8 @@ def test_equal_output_is_not_emitted() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ([(Op.INSERT, 1)], "already exist"),
-        ([(Op.DELETE, 2)], "does not exist"),
+        ([(Op.INSERT, 1)], "id = 1 is inserted but already exists; the state"),
+        ([(Op.DELETE, 2)], "id = 2 is deleted but does not exist; the state"),
         ([(Op.INSERT, 3), (Op.INSERT, 3)], "inserted twice"),
     ],
 )

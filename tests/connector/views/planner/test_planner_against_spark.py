@@ -216,6 +216,15 @@ SELECT window.start, window.end, g, sum(x) AS s FROM t GROUP BY window(ts, '2 da
 SELECT id, window(CAST(ts AS TIMESTAMP_NTZ), '3 days', '1 day').start AS s FROM t ORDER BY s, id LIMIT 4
 SELECT id, (SELECT sort_array(collect_list(k)) FROM (SELECT k, x FROM u ORDER BY k LIMIT 99) q WHERE q.x = t.x) AS l FROM t
 SELECT id, json_tuple(to_json(named_struct('p', g)), 'p', 'q') AS (p, q) FROM t
+SELECT q.k, q.g, q.x FROM (SELECT k AS x, g, x AS k FROM u WHERE EXISTS (SELECT 1 FROM w WHERE id = x)) q WHERE EXISTS (SELECT 1 FROM w WHERE id = x)
+WITH c AS (SELECT 1 AS n) SELECT (SELECT max(n) FROM c) AS a UNION ALL SELECT * FROM (WITH c AS (SELECT 2 AS n) SELECT (SELECT max(n) FROM c) AS a)
+VALUES (3, 'a'), (1, 'b'), (2, 'c') ORDER BY col1 LIMIT 2
+SELECT id, x IN (SELECT x FROM u WHERE x IS NOT NULL) AS v FROM t WHERE x IS NOT NULL OR NOT g IS NULL
+SELECT id, (x IN (SELECT x FROM u)) = false AS v, true <> (x IN (SELECT x FROM u)) AS w, NOT ((x IN (SELECT x FROM u WHERE k < 3)) = false) AS y FROM t
+SELECT id FROM t WHERE (x IN (SELECT x FROM u WHERE k < 9)) = false
+SELECT id, x IN (SELECT x FROM u WHERE u.g = t.g) AS v, x NOT IN (SELECT x FROM u WHERE u.g = t.g) AS w FROM t
+SELECT id, sum(x) OVER w2 AS s, count(*) OVER (w) AS c FROM t WINDOW w AS (PARTITION BY g ORDER BY id), w2 AS w
+SELECT id, sum(x) OVER w AS s, EXISTS (SELECT sum(k) OVER v FROM u WINDOW v AS (ORDER BY k)) AS e FROM t WINDOW w AS (PARTITION BY g)
 """  # noqa: E501
 
 
@@ -256,3 +265,13 @@ def test_inputs_of_a_union_are_cast_step_by_step(
         assert _bag(evaluated(planned(query), rows)) == _bag(spark.sql(query))
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_the_first_row_of_each_group_is_more_than_one_row_to_a_scalar_subquery(
+    rows: Mapping[str, DataFrame], planned: Callable[[str], Materialize]
+) -> None:
+    """A limit of one row for each group is not one of one row in all."""
+    first = "(SELECT k, g, row_number() OVER (PARTITION BY g ORDER BY k) AS n FROM u)"
+    plan = planned(f"SELECT id, (SELECT k FROM {first} WHERE n = 1) AS k FROM t")
+    with pytest.raises(Exception, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
+        evaluated(plan, rows).collect()

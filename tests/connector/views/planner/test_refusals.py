@@ -62,6 +62,10 @@ REFUSED = {
     "SELECT id, (SELECT max(k) FROM u WHERE u.x < t.x) AS k FROM t": "other than =",
     "SELECT id FROM t WHERE g = 'a' OR EXISTS (SELECT 1 FROM u WHERE u.x < t.x)": "other than =",
     "SELECT id FROM t WHERE x IN (SELECT max(u.x) FROM u WHERE u.g = t.g)": "aggregates rows",
+    "SELECT k FROM u WHERE EXISTS (SELECT explode(arr) FROM t WHERE t.x = u.x)": "LATERAL VIEW",
+    "SELECT id, CAST(NULL AS INT) IN (SELECT x FROM u) AS v FROM t": "write NULL",
+    "SELECT id FROM t WHERE x NOT IN ((SELECT max(x) FROM u))": "two pairs of parentheses",
+    "SELECT explode(arr) AS e, count(*) OVER () AS c FROM t": "a query around this one",
     "SELECT id FROM t WHERE (x, y) NOT IN (SELECT x, k FROM u) OR g = 'a'": "that may be NULL",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k AND t.x + u.x IN (SELECT id FROM w)": "in its ON",
     "SELECT id FROM t WHERE EXISTS "
