@@ -1,0 +1,221 @@
+"""Random expressions, conditions, aggregates and window functions with one result each.
+
+Where Spark's result depends on the order of rows, the order is total, or the function is sorted.
+Columns of kind INEXACT are doubles that may be computed in another order: nothing is grouped,
+ordered, joined or chosen by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+INEXACT = "inexact"
+Typed = tuple[str, str]  # An expression or a name, and its kind.
+_NUMBERS = "imx"
+
+_EXPRESSIONS: Mapping[str, Sequence[str]] = {
+    "i": (
+        "{0} + 1", "{0} % 3", "coalesce({0}, 0)", "CASE WHEN {0} > 1 THEN {0} END", "-{0}",
+        "abs({0})", "nullif({0}, 1)", "if({0} IS NULL, 7, {0})", "greatest({0}, 1)", "{0} * 2",
+        "CASE {0} WHEN 1 THEN 10 WHEN 2 THEN NULL ELSE {0} END",
+    ),
+    "s": (
+        "upper({0})", "concat({0}, '!')", "coalesce({0}, '?')", "nullif({0}, 'a')", "trim({0})",
+        "{0} || 'x'", "substring({0}, 1, 1)", "CASE WHEN {0} = 'a' THEN 'b' ELSE {0} END",
+    ),
+    "m": ("coalesce({0}, 0)", "CAST({0} AS DECIMAL(10,1))", "-{0}", "abs({0})", "floor({0})"),
+    "x": ("coalesce({0}, 1.5D)", "abs({0})", "{0} * 2", "nanvl({0}, 0D)", "-{0}"),
+    "d": ("date_add({0}, 1)", "coalesce({0}, DATE'2024-03-01')", "last_day({0})"),
+    "t": ("date_trunc('HOUR', {0})", "{0} + INTERVAL 1 HOUR"),
+    "b": ("NOT {0}", "coalesce({0}, true)", "{0} <=> true"),
+    "a": ("sort_array({0})", "array_distinct({0})", "filter({0}, e -> e > 0)",
+          "coalesce({0}, array(9))"),
+    INEXACT: ("{0}",),
+}  # fmt: skip
+_CONVERSIONS: Mapping[str, Sequence[Typed]] = {
+    "i": (("CAST({0} AS STRING)", "s"), ("{0} > 1", "b"), ("array({0}, 1)", "a"),
+          ("CAST({0} AS DECIMAL(10,1))", "m"), ("CAST({0} AS DOUBLE)", "x")),
+    "s": (("length({0})", "i"), ("{0} IS NULL", "b"), ("ascii({0})", "i")),
+    "m": (("CAST({0} AS INT)", "i"), ("CAST({0} AS STRING)", "s")),
+    "x": (("isnan({0})", "b"),),
+    "d": (("day({0})", "i"), ("datediff({0}, DATE'2024-02-28')", "i"),
+          ("CAST({0} AS TIMESTAMP)", "t"), ("CAST({0} AS STRING)", "s")),
+    "t": (("hour({0})", "i"), ("CAST({0} AS DATE)", "d")),
+    "b": (("CAST({0} AS INT)", "i"), ("if({0}, 'yes', 'no')", "s")),
+    "a": (("size({0})", "i"), ("try_element_at({0}, 1)", "i"), ("array_contains({0}, 2)", "b"),
+          ("array_max({0})", "i")),
+}  # fmt: skip
+_CONDITIONS: Mapping[str, Sequence[str]] = {
+    "i": ("{0} > 0", "{0} % 2 = 0", "{0} IS NULL OR {0} < 3", "{0} IN (0, 1, 2)",
+          "{0} NOT IN (1, 3)", "{0} BETWEEN 0 AND 2", "{0} <> 1", "{0} <=> NULL", "{0} = 1"),
+    "s": ("{0} <> 'a'", "{0} LIKE 'a%'", "{0} IS NOT NULL", "length({0}) < 2", "{0} = 'b'",
+          "{0} IN ('a', 'b', '')"),
+    "m": ("{0} > 0", "{0} <= 2.5"),
+    "x": ("{0} > 0", "isnan({0}) OR {0} IS NULL OR {0} < 1", "{0} = 1.5"),
+    "d": ("{0} > DATE'2024-02-28'", "month({0}) = 2"),
+    "t": ("hour({0}) > 22", "{0} IS NOT NULL"),
+    "b": ("{0}", "{0} IS NULL", "NOT {0}"),
+    "a": ("size({0}) > 1", "{0} IS NOT NULL", "exists({0}, e -> e = 2)"),
+}  # fmt: skip
+LITERALS: Mapping[str, Sequence[str]] = {
+    "i": ("0", "1", "2", "NULL"), "s": ("'a'", "'b'", "''", "NULL"), "m": ("1.5", "0.0"),
+    "x": ("1.5D", "0D"), "d": ("DATE'2024-02-29'",), "t": ("TIMESTAMP'2024-02-28 23:00:00'",),
+    "b": ("true", "NULL"), "a": ("array(1, 2)",),
+}  # fmt: skip
+_FRAMES = (
+    " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+    " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+    " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+)
+
+
+class ExpressionMaker:
+    """Makes expressions over columns, each given as its text and its kind."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._names = 0
+
+    # Small choices
+
+    def _name(self, prefix: str = "c") -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def _flip(self, chance: float) -> bool:
+        return self._random.random() < chance
+
+    def _some(self, columns: Sequence[Typed], least: int, most: int) -> list[Typed]:
+        most = min(most, len(columns))
+        return self._random.sample(list(columns), self._random.randint(min(least, most), most))
+
+    # Expressions
+
+    def _value(self, columns: Sequence[Typed], kind: str | None = None) -> Typed:
+        """Return an expression over columns: mostly a column."""
+        random = self._random
+        candidates = [column for column in columns if kind in (None, column[1])]
+        if not candidates:
+            assert kind is not None
+            return random.choice(LITERALS[kind]), kind
+        text, own = random.choice(candidates)
+        chance = random.random()
+        if chance < 0.6 or own == INEXACT:
+            return text, own
+        if chance < 0.85 or kind is not None:
+            return random.choice(_EXPRESSIONS[own]).format(text), own
+        if chance < 0.92:
+            same = [other for other, other_kind in columns if other_kind == own]
+            return f"coalesce({text}, {random.choice(same)})", own
+        form, result = random.choice(_CONVERSIONS[own])
+        return form.format(text), result
+
+    def _condition(self, columns: Sequence[Typed]) -> str:
+        """Return a condition without a subquery."""
+        random = self._random
+        text, kind = random.choice(list(columns))
+        condition = random.choice(_CONDITIONS[kind]).format(text)
+        chance = random.random()
+        if chance < 0.15:
+            return f"NOT ({condition})"
+        if chance < 0.3:
+            return f"({condition} {random.choice(['OR', 'AND'])} {self._condition(columns)})"
+        if chance < 0.4 and (pair := self._pair(columns, columns)):
+            return self._comparison(*pair)
+        return f"({condition})" if " OR " in condition else condition
+
+    def _pair(self, left: Sequence[Typed], right: Sequence[Typed]) -> tuple[str, str] | None:
+        """Return two expressions that can be compared."""
+        mixed = self._flip(0.15)
+        pairs = [
+            (a, b) for a, x in left for b, y in right
+            if a != b and (x == y or (mixed and x in _NUMBERS and y in _NUMBERS))
+        ]  # fmt: skip
+        return self._random.choice(pairs) if pairs else None
+
+    def _comparison(self, left: str, right: str) -> str:
+        form = self._random.choice(
+            ["{0} < {1}", "{0} <> {1}", "{0} >= {1}", "{0} <=> {1}", "coalesce({0} > {1}, true)"]
+        )
+        return form.format(left, right)
+
+    def _order(self, columns: Sequence[Typed]) -> str:
+        """Return an order by all of some columns, so that only equal rows are tied."""
+        forms = ("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST")
+        return ", ".join(
+            name + self._random.choice(forms)
+            for name, _ in self._random.sample(list(columns), len(columns))
+        )
+
+    def _equality(self, left: str, right: str) -> str:
+        return f"{left} {'<=>' if self._flip(0.2) else '='} {right}"
+
+    # Calls
+
+    def _call(self, exact: Sequence[Typed]) -> Typed:
+        """Return an aggregate with one result, whatever the order of rows."""
+        text, kind = self._value(exact)
+        forms: list[Typed] = [("count(*)", "i"), ("count({0})", "i"), ("count(DISTINCT {0})", "i")]
+        forms += [("min({0})", kind), ("max({0})", kind)]
+        if kind in _NUMBERS:
+            forms += [("sum({0})", kind), ("sum({0})", kind), ("avg({0})", INEXACT)]
+            forms += [("sum(DISTINCT {0})", kind)] * (kind != "x") + [("median({0})", INEXACT)]
+        if kind in "im":
+            forms += [("stddev({0})", INEXACT), ("var_pop({0})", INEXACT)]
+            forms += [("percentile_cont(0.25) WITHIN GROUP (ORDER BY {0})", INEXACT)]
+        if kind == "i":
+            forms += [
+                ("sort_array(collect_list({0}))", "a"), ("sort_array(collect_set({0}))", "a"),
+                ("bit_xor({0})", "i"), ("try_sum({0})", "i"), ("approx_count_distinct({0})", "i"),
+                ("sort_array(array_agg(DISTINCT {0}))", "a"), ("mode({0}, true)", "i"),
+            ]  # fmt: skip
+        if kind == "s":
+            forms += [
+                ("listagg({0}, ',') WITHIN GROUP (ORDER BY {0})", "s"), ("mode({0}, true)", "s"),
+                ("listagg(DISTINCT {0}) WITHIN GROUP (ORDER BY {0} DESC)", "s"),
+            ]  # fmt: skip
+        if kind == "b":
+            forms += [("bool_or({0})", "b"), ("every({0})", "b"), ("count_if({0})", "i")]
+        orders = [name for name, order_kind in self._some(exact, 1, 2) if order_kind != "a"]
+        if orders and kind != "a":
+            order = f"struct({', '.join([*orders, text])})"
+            forms += [(f"max_by({{0}}, {order})", kind), (f"min_by({{0}}, {order})", kind)]
+        if self._flip(0.08):
+            second, _ = self._value(exact)
+            forms = [(f"count(DISTINCT {{0}}, {second})", "i")]
+        form, result = self._random.choice(forms)
+        call = form.format(text)
+        if self._flip(0.2):
+            call += f" FILTER (WHERE {self._condition(exact)})"
+        return call, result
+
+    def _window_call(self, chosen: Sequence[Typed], by: str, window: str) -> Typed:
+        random = self._random
+        text, kind = self._value(chosen)
+        total: list[Typed] = [
+            ("row_number()", "i"), ("ntile(2)", "i"), (f"lag({text})", kind),
+            (f"lead({text}, 2)", kind), (f"first_value({text})", kind),
+            (f"nth_value({text}, 2)", kind), (f"last_value({text}) IGNORE NULLS", kind),
+        ]  # fmt: skip
+        if self._flip(0.5):
+            form, result = random.choice(total)
+            return f"{form} OVER {window}", result
+        frame = random.choice(_FRAMES)
+        calls: list[Typed] = [("count(*)", "i"), (f"max({text})", kind), (f"min({text})", kind)]
+        calls += [(f"sum({text})", kind)] * 2 if kind in _NUMBERS else []
+        calls += [(f"sort_array(collect_list({text}))", "a")] if kind == "i" else []
+        chance = random.random()
+        form, result = random.choice(calls)
+        if chance < 0.3:
+            return f"{form} OVER {window[:-1]}{frame})", result
+        order, order_kind = random.choice(list(chosen))
+        if chance < 0.45:
+            return f"{form} OVER ({by.strip()})", result
+        if chance < 0.6 and order_kind == "i":
+            frame = random.choice(["1 PRECEDING AND CURRENT ROW", "1 PRECEDING AND 1 FOLLOWING"])
+            return f"{form} OVER ({by}ORDER BY {order} RANGE BETWEEN {frame})", result
+        ranks: list[Typed] = [("rank()", "i"), ("dense_rank()", "i"), ("cume_dist()", INEXACT)]
+        form, result = random.choice([*ranks, (form, result)])
+        return f"{form} OVER ({by}ORDER BY {order}{random.choice(['', ' DESC'])})", result
