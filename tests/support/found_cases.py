@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
-from support.view_cases import Case
+from support.random_tables import Commit, TableSpec
+from support.view_cases import Case, Step, View
 
-FOUND: dict[str, Case] = {}
+_T = TableSpec("t", (("k", "INT"), ("g", "STRING"), ("n", "INT")), ("k",), ("k",))
+_U = TableSpec("u", (("g", "STRING"), ("n", "INT")))
+_STEPS = (
+    Step((Commit("t", (((1,), (1, "a", 2)), ((2,), (2, "b", None)), ((3,), (3, None, 1)))),)),
+    Step((Commit("u", ((1, ("a", 2)), (2, ("a", 2)), (3, ("c", None)))),)),
+    Step((Commit("u", ((4, ("b", 5)),), ((1, ("a", 2)), (2, ("a", 2)))),)),
+)
+
+
+def _case(*queries: str) -> Case:
+    """Return the case of queries over tables t and u, which change after the views are created."""
+    views = tuple(View(f"v{number}", query) for number, query in enumerate(queries))
+    return Case((_T, _U), _STEPS, views)
+
+
+FOUND: dict[str, Case] = {
+    "a correlated scalar subquery of an aggregate that Spark evaluates": _case(
+        "SELECT k, (SELECT median(u.n) FROM u WHERE u.g = t.g) AS c FROM t",
+        """SELECT k, (SELECT sort_array(collect_list(u.n)) FROM u WHERE u.g = t.g) AS c,
+            (SELECT count_if(u.n > 1) FROM u WHERE u.g = t.g) AS d,
+            (SELECT approx_count_distinct(u.n) FROM u WHERE u.g = t.g) AS e FROM t""",
+    ),
+    "a subquery as the argument of an aggregate, or of a generator in FROM": _case(
+        "SELECT g, sum((SELECT max(u.n) FROM u WHERE u.g = t.g)) AS s FROM t GROUP BY g",
+        "SELECT k, e FROM t LATERAL VIEW explode(array(n, (SELECT max(n) FROM u))) l AS e",
+    ),
+}

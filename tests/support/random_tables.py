@@ -89,7 +89,7 @@ class TableSpec:
     def create(self, store: Store) -> None:
         """Create the table."""
         store.create_table(
-            self.name, self.ddl, primary_key=list(self.key), append_only=self.is_append_only
+            self.name, self.ddl, primary_key=self.key or None, append_only=self.is_append_only
         )
 
     def arrow(self, store: Store, rows: Sequence[Row]) -> pa.RecordBatch:

@@ -224,6 +224,8 @@ class Builder:
 
     def _project(self, node: Node, new_fields: Sequence[tuple[str, str]]) -> Node:
         data_types = self.analysis.types_of(node.fields, [text for _, text in new_fields])
+        for data_type, (_, text) in zip(data_types, new_fields, strict=True):
+            _check_parts(data_type, text)
         passed_outputs = [pass_through_output(input_field) for input_field in node.fields]
         computed_outputs = [
             Output(types.Field(name, data_type), text)
@@ -269,6 +271,26 @@ def _is_keyable(data_type: types.DataType) -> bool:
         case types.String():
             return not data_type.is_collated
     return not isinstance(data_type, _ORDERLESS)
+
+
+def _check_parts(data_type: types.DataType, text: str) -> None:
+    """Refuse a struct with two parts of one name, which Spark cannot hand to a task in Python."""
+    match data_type:
+        case types.Array(element, _):
+            _check_parts(element, text)
+        case types.Map(key, value, _):
+            _check_parts(key, text)
+            _check_parts(value, text)
+        case types.Struct(members):
+            names = [member.name for member in members]
+            repeated = next((name for name in names if names.count(name) > 1), None)
+            if repeated is not None:
+                raise unsupported_error(
+                    f"a struct with two parts named {repeated!r} in {text}",
+                    "name them apart, as in named_struct('a', …, 'b', …)",
+                )
+            for member in members:
+                _check_parts(member.type, text)
 
 
 def reads_only(names: Iterable[str], expression: Tree) -> bool:

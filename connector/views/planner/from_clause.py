@@ -20,7 +20,7 @@ from relstate.storage import types
 from ..plan.join import JoinKind
 from ..plan.stateless import Scan, ScanColumn
 from .analysis import Table, Tables, table_not_found_error
-from .builder import Builder, Item, Relation
+from .builder import Builder, Item, Relation, has_subquery_call
 from .constants import one_row, plan_range, plan_values
 from .expressions import function_name, unsupported_error
 from .generators import is_generator, named_columns, plan_generator, usual_names
@@ -120,7 +120,10 @@ class FromPlanner:
             )
         resolved = context.scope(relation.items).resolve(call)
         is_outer = bool(tree.args.get("outer")) or _is_left(tree.parent)
-        node, made = plan_generator(self.builder, relation.node, resolved, is_outer=is_outer)
+        node = relation.node
+        if has_subquery_call(resolved):
+            node, (resolved,) = self.builder.attach_values(node, [resolved])
+        node, made = plan_generator(self.builder, node, resolved, is_outer=is_outer)
         title, names = _alias_of(tree)
         items = named_columns(made, names, tree)
         return Relation(node, (*relation.items, *(replace(i, qualifier=title) for i in items)))

@@ -25,7 +25,7 @@ from relstate.storage import types
 
 from ..plan.aggregate import Aggregate, Call, Function
 from ..plan.node import Names, Node
-from .builder import Builder, check_keyable, field_title
+from .builder import Builder, check_keyable, field_title, has_subquery_call
 from .calls import AGGREGATES, find_aggregates, values_of
 from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
@@ -76,6 +76,8 @@ def _plan_calls(
     builder: Builder, node: Node, group: Sequence[Tree], calls: Sequence[Tree]
 ) -> tuple[Node, Names, Names]:
     """Return (the aggregate, the fields of the group, the field of each call's result)."""
+    if any(map(has_subquery_call, calls)):
+        node, calls = builder.attach_values(node, calls)
     parsed_calls = _parse_calls(builder, node, calls)
     node, groups = _compute_groups(builder, node, group)
     if parsed_calls is not None:

@@ -50,6 +50,7 @@ REFUSED = {
     "SELECT m, count(*) FROM t GROUP BY m": "MAP<STRING, INT> in GROUP BY",
     "SELECT max(g COLLATE UTF8_LCASE) FROM t": "in max",
     "SELECT id, id FROM t": "two columns named 'id'",
+    "SELECT id, struct(id, id) s FROM t": "a struct with two parts named 'id'",
     "SELECT a.id FROM t a, u b RIGHT JOIN w ON b.k = w.id WHERE a.id = b.k": "after a comma",
     "SELECT count(*) FROM t GROUP BY CUBE (id, g, x, y, d, ts, arr)": "more than 64 grouping sets",
     "SELECT count(*) FROM t GROUP BY (g, x)": "a row in GROUP BY",
