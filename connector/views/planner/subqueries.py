@@ -123,9 +123,12 @@ class Subqueries:
             self._push_negations(self._with_negations(expression)) for expression in expressions
         ]
         calls = {text_of(call): call for value in values for call in self._outermost_calls(value)}
-        # A NOT IN has a value of its own, and is replaced before the same IN.
-        for call in sorted(calls.values(), key=lambda call: not isinstance(call, exp.Not)):
+        replacements = []
+        for call in calls.values():
             node, value = self._attach_value(node, call)
+            replacements.append((call, value))
+        # A NOT IN has a value of its own, and is replaced before the same IN.
+        for call, value in sorted(replacements, key=lambda pair: not isinstance(pair[0], exp.Not)):
             values = [_replaced(tree, call, value) for tree in values]
         # The value of a subquery may have subqueries, too.
         return (
