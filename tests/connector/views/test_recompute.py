@@ -168,7 +168,7 @@ def test_a_forged_call_is_refused(db: Database, spark: SparkSession) -> None:
         "over fields": lambda call: call.update(text="collect_list(v + 1)"),
         "is BIGINT, and not ARRAY<INT>": lambda call: call.update(text="count(v)"),
         "no_such_function": lambda call: call.update(text="no_such_function(v)"),
-        "not one of its fields": lambda call: call.update(text="collect_list(nothing)"),
+        "not one of its fields": lambda call: call.update(text="COLLECT_LIST(nothing)"),
         "not a BOOLEAN": lambda call: call.update(filter="v"),
     }
     for number, (problem, change) in enumerate(changes.items()):
