@@ -55,6 +55,11 @@ def refresh(store: Store, *progress: NewProgress, **parts: Any) -> int:
     return store.commit(proposal).epoch
 
 
+def count_refreshes(store: Store) -> int:
+    """Return how many commits of refreshes there are; compactions may follow at any time."""
+    return sum(entry.operation == "refresh" for entry in store.history())
+
+
 def view_rows(store: Store, name: str, *keys: int | None) -> tuple[SegmentRecord, ...]:
     """Write rows of a view's table; return the segments for a commit."""
     writer = internal_target(store, name).open(store.environment)

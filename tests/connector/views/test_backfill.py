@@ -15,6 +15,7 @@ from relstate.connector.views.runner import JobRunner
 from relstate.storage import Store, errors
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
+from support.views import count_refreshes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,11 +54,6 @@ def put(store: Store, *keys: int, factor: int = 1) -> None:
     store.write("t", pa.table({"k": list(keys), "g": groups, "v": values}))
 
 
-def refreshes(store: Store) -> int:
-    """Return how many commits of refreshes there are."""
-    return sum(entry.operation == "refresh" for entry in store.history())
-
-
 def hold(db: Database, name: str, query: str) -> None:
     """Fail unless a view equals its SELECT over the latest rows, and its state is theirs."""
     expected = db.sql(query).toArrow()
@@ -89,7 +85,7 @@ def test_a_view_is_populated_in_parts(name: str, query: str, db: Database) -> No
     """Each part is a commit; afterwards the view equals its SELECT, and follows its tables."""
     db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
 
-    assert refreshes(db.store) in (4, 5)
+    assert count_refreshes(db.store) in (4, 5)
     hold(db, name, query)
     put(db.store, 1, 2, 3, factor=7)
     db.refresh()
@@ -100,7 +96,7 @@ def test_an_interrupted_backfill_continues(db: Database) -> None:
     """Committed parts remain; rows written in between are taken in after them, once."""
     interrupted(db, 3, f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
 
-    assert refreshes(db.store) == 2
+    assert count_refreshes(db.store) == 2
     (row,) = db.sql("SHOW MATERIALIZED VIEWS").collect()
     assert row.viewName == "totals"
     assert 0.3 < row.backfill < 0.7
@@ -153,7 +149,7 @@ def test_two_processes_may_populate_one_view(db: Database, monkeypatch: pytest.M
         monkeypatch.setattr(JobRunner, "commit", beaten)
         db.sql(f"CREATE MATERIALIZED VIEW totals AS {TOTALS}")
 
-        assert refreshes(store) in (4, 5)
+        assert count_refreshes(store) in (4, 5)
         hold(db, "totals", TOTALS)
 
 
