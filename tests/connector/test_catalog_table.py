@@ -10,17 +10,16 @@ from pyspark.errors import PySparkException
 
 from relstate.connector import catalog_table
 from relstate.storage import Store
-from support.spark import customers, orders_of, save
+from support.spark import customers, orders_of, put_orders, save
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture
-def filled(spark: SparkSession, store: Store, orders: str) -> str:
+def filled(store: Store, orders: str) -> str:
     """The table of orders with one row."""
-    save(orders_of(spark, (1, "ann")), store, orders)
-    return orders
+    return put_orders(store, (1, "ann"))
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from relstate.storage import Proposal, Store
+from support.planning import plan_stream_read, refusal
 from support.stores import upsert
 
 if TYPE_CHECKING:
@@ -89,10 +90,16 @@ _NAMES = ("_change_type", "_commit_version", "id", "customer")
 
 
 @pytest.fixture
-def follower(spark: SparkSession, store: Store, orders: str, tmp_path: Path) -> Follower:
-    """A follower of the table of orders, which has two rows, of epochs 3 and 4."""
+def changed(store: Store, orders: str) -> str:
+    """The table of orders with two rows, of epochs 3 and 4."""
     upsert(store, orders, [row(1, "ann")])
     upsert(store, orders, [row(2, "bob")])
+    return orders
+
+
+@pytest.fixture
+def follower(spark: SparkSession, store: Store, changed: str, tmp_path: Path) -> Follower:
+    """A follower of the table of orders."""
     return Follower(spark, store, tmp_path)
 
 
@@ -257,21 +264,20 @@ def test_a_table_that_is_gone_ends_the_stream(follower: Follower, store: Store) 
     ("options", "error"),
     [
         ({"readChangeFeed": "false"}, "set option 'readChangeFeed' to 'true'"),
-        ({"startingVersion": 9}, "EpochNotFoundError: there is no epoch 9"),
         ({"endingVersion": 4}, "'endingVersion' has no meaning for a streaming read"),
         ({"maxEpochsPerTrigger": 0}, "must be a whole number from 1"),
         ({"columns": "nothing"}, "SchemaMismatchError: 'nothing' is not a column"),
     ],
 )
 def test_a_stream_that_cannot_work_is_refused(
-    follower: Follower, options: dict[str, Any], error: str
+    store: Store, changed: str, options: dict[str, Any], error: str
 ) -> None:
-    """The error is raised when the stream is defined or started."""
+    """The error is raised when the stream is defined."""
+    with refusal(error):
+        plan_stream_read(store, changed, **{"readChangeFeed": "true", **options})
 
-    def run() -> None:
-        stream = follower.stream(**options)
-        query = stream.writeStream.format("noop").trigger(availableNow=True).start()
-        query.awaitTermination()
 
-    with pytest.raises(PySparkException, match=error):
-        run()
+def test_a_stream_from_an_epoch_that_is_not_there_fails(follower: Follower) -> None:
+    """The error is raised when the stream is started."""
+    with pytest.raises(PySparkException, match="EpochNotFoundError: there is no epoch 9"):
+        follower.run(startingVersion=9)

@@ -132,7 +132,7 @@ def table() -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rows(spark: SparkSession) -> DataFrame:
     """The table as a DataFrame with the declared types."""
     schema = ", ".join(f"{name} {kind.ddl}" for name, kind in KINDS.items())
@@ -140,10 +140,13 @@ def rows(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(with_places, f"{schema}, place INT").cache()
 
 
-def hashed_by_spark(rows: DataFrame, names: Sequence[str]) -> list[int]:
-    """The hashes that Spark computes for the rows of the table, in their order."""
-    hashes = rows.selectExpr("place", f"xxhash64({', '.join(names)}) AS hash").toArrow()
-    return hashes.sort_by("place")["hash"].to_pylist()
+@pytest.fixture(scope="session")
+def hashes(rows: DataFrame) -> dict[tuple[str, ...], list[int]]:
+    """The hashes that Spark computes for the rows, in their order, by the hashed columns."""
+    chains = [*((name,) for name in KINDS), *CHAINS]
+    columns = [f"xxhash64({', '.join(names)}) AS hash_{n}" for n, names in enumerate(chains)]
+    computed = rows.selectExpr("place", *columns).toArrow().sort_by("place")
+    return {names: computed[f"hash_{n}"].to_pylist() for n, names in enumerate(chains)}
 
 
 def columns_of(names: Sequence[str]) -> list[pa.Array]:
@@ -152,9 +155,9 @@ def columns_of(names: Sequence[str]) -> list[pa.Array]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_type_hashes_as_in_spark(rows: DataFrame, name: str) -> None:
+def test_every_type_hashes_as_in_spark(hashes: dict[tuple[str, ...], list[int]], name: str) -> None:
     """Thousands of values of the type, hashed as arrays and singly, equal Spark's."""
-    expected = hashed_by_spark(rows, [name])
+    expected = hashes[(name,)]
     (column,) = columns_of([name])
     hash_row = scalar_hasher([column.type])
 
@@ -163,9 +166,11 @@ def test_every_type_hashes_as_in_spark(rows: DataFrame, name: str) -> None:
 
 
 @pytest.mark.parametrize("names", CHAINS, ids="-".join)
-def test_columns_chain_as_in_spark(rows: DataFrame, names: tuple[str, ...]) -> None:
+def test_columns_chain_as_in_spark(
+    hashes: dict[tuple[str, ...], list[int]], names: tuple[str, ...]
+) -> None:
     """Several columns, NULLs among them, hash together as Spark chains them."""
-    expected = hashed_by_spark(rows, names)
+    expected = hashes[names]
     columns = columns_of(names)
     hash_row = scalar_hasher([column.type for column in columns])
     in_python = zip(*(values_of(column) for column in columns), strict=True)
@@ -174,22 +179,22 @@ def test_columns_chain_as_in_spark(rows: DataFrame, names: tuple[str, ...]) -> N
     assert [hash_row(row) for row in in_python] == expected
 
 
-@pytest.mark.parametrize("vnode_count", [1, 255, 256, 32768])
-def test_vnodes_are_spark_s_remainder(rows: DataFrame, vnode_count: int) -> None:
+def test_vnodes_are_spark_s_remainder(rows: DataFrame) -> None:
     """``pmod(xxhash64(key), vnode_count)`` in SQL is the row's vnode."""
-    vnodes = rows.selectExpr("place", f"pmod(xxhash64(bigint, string), {vnode_count}) AS vnode")
-    expected = vnodes.toArrow().sort_by("place")["vnode"].to_pylist()
+    counts = (1, 255, 256, 32768)
+    columns = [f"pmod(xxhash64(bigint, string), {count}) AS vnode_{count}" for count in counts]
+    expected = rows.selectExpr("place", *columns).toArrow().sort_by("place")
 
-    assert vnodes_of(columns_of(["bigint", "string"]), vnode_count).tolist() == expected
+    for count in counts:
+        vnodes = vnodes_of(columns_of(["bigint", "string"]), count)
+        assert vnodes.tolist() == expected[f"vnode_{count}"].to_pylist()
 
 
 def test_year_month_intervals_hash_as_their_months(spark: SparkSession, rows: DataFrame) -> None:
     """Spark does not pass such intervals to Python; their months as an INT hash alike."""
-    expected = hashed_by_spark(
-        rows.selectExpr("place", "make_ym_interval(0, int) AS months"), ["months"]
-    )
+    hashed = rows.selectExpr("place", "xxhash64(make_ym_interval(0, int)) AS hash").toArrow()
 
-    assert xxhash64(columns_of(["int"])).tolist() == expected
+    assert xxhash64(columns_of(["int"])).tolist() == hashed.sort_by("place")["hash"].to_pylist()
 
 
 def test_extreme_literals_hash_as_in_spark(spark: SparkSession) -> None:
@@ -219,8 +224,9 @@ def test_extreme_literals_hash_as_in_spark(spark: SparkSession) -> None:
         ("ARRAY(CAST(NULL AS INT))", pa.list_(pa.int32()), [None]),
         ("CAST('a' AS CHAR(5))", pa.string(), "a"),
     ]
-    for literal, kind, value in literals:
-        expected = spark.sql(f"SELECT xxhash64({literal})").head()[0]
+    hashed = spark.sql(f"SELECT {', '.join(f'xxhash64({literal})' for literal, *_ in literals)}")
+    (row,) = hashed.collect()
+    for (literal, kind, value), expected in zip(literals, row, strict=True):
         assert xxhash64([pa.array([value], kind)])[0] == expected, literal
         assert scalar_hasher([kind])((value,)) == expected, literal
 

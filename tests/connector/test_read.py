@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
 
 import relstate
 from relstate.storage import Store
-from support.spark import customers, load, orders_of, save
+from support.planning import plan_read, refusal
+from support.spark import customers, load, orders_of, put_orders, save
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,10 +22,9 @@ TWO = {1: "ann", 2: "bob"}
 
 
 @pytest.fixture
-def filled(spark: SparkSession, store: Store, orders: str) -> str:
+def filled(store: Store, orders: str) -> str:
     """The table of orders with two rows, at epoch 3."""
-    save(orders_of(spark, *TWO.items()), store, orders)
-    return orders
+    return put_orders(store, *TWO.items())
 
 
 def test_a_read_has_the_rows_and_the_schema_of_the_table(
@@ -90,10 +91,8 @@ def test_a_given_schema_that_is_not_the_tables_is_refused(
     spark: SparkSession, store: Store, filled: str, schema: str, reason: str
 ) -> None:
     """Nothing is cast in silence; the error names the column."""
-    reader = spark.read.format("relstate").schema(schema).option("table", filled)
-
-    with pytest.raises(PySparkException, match=f"SchemaMismatchError: .*{reason}"):
-        reader.load(store.path).collect()
+    with refusal(f"SchemaMismatchError: .*{reason}"):
+        plan_read(store, filled, StructType.fromDDL(schema))
 
 
 def test_a_schema_and_the_option_columns_must_agree(
@@ -125,11 +124,18 @@ def test_an_epoch_reads_the_same_for_ever(spark: SparkSession, store: Store, fil
     [(0, "EpochNotFoundError"), (99, "EpochNotFoundError"), (1, "TableNotFoundError")],
 )
 def test_an_epoch_that_cannot_be_read_is_refused(
-    spark: SparkSession, store: Store, filled: str, epoch: int, error: str
+    store: Store, filled: str, epoch: int, error: str
 ) -> None:
     """Before the first, after the last, and before the table was created."""
-    with pytest.raises(PySparkException, match=f"relstate.storage.errors.{error}: "):
-        load(spark, store, filled, versionAsOf=epoch)
+    with refusal(error):
+        plan_read(store, filled, versionAsOf=epoch)
+
+
+def test_a_refusal_reaches_the_user(spark: SparkSession, store: Store, filled: str) -> None:
+    """What planning a read raises arrives with its class and its text."""
+    error = "relstate.storage.errors.EpochNotFoundError: there is no epoch 99"
+    with pytest.raises(PySparkException, match=error):
+        load(spark, store, filled, versionAsOf=99)
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 256, 1000])

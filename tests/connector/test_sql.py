@@ -20,17 +20,16 @@ from relstate.storage.errors import (
     TableNotFoundError,
     UnsupportedStatementError,
 )
-from support.spark import customers, orders_of, save
+from support.spark import customers, orders_of, put_orders, save
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture
-def filled(spark: SparkSession, store: Store, orders: str) -> str:
+def filled(store: Store, orders: str) -> str:
     """The table of orders with three rows."""
-    save(orders_of(spark, (1, "ann"), (2, "bob"), (3, "ann")), store, orders)
-    return orders
+    return put_orders(store, (1, "ann"), (2, "bob"), (3, "ann"))
 
 
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:

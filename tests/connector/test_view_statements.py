@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from relstate.connector.sql import Database
 from relstate.connector.sql.statement import parse_statement
 from relstate.connector.sql.view_ddl import (
     CreateView,
@@ -17,11 +19,11 @@ from relstate.connector.sql.view_ddl import (
     ShowInternalTables,
     ShowViews,
 )
-from relstate.storage import errors
+from relstate.storage import Store, errors
+from support.stores import unsynced, upsert
 
 if TYPE_CHECKING:
-    from relstate.connector.sql import Database
-    from relstate.storage import Store
+    from pyspark.sql import SparkSession
 
 
 @pytest.mark.parametrize(
@@ -96,17 +98,32 @@ def test_a_statement_that_is_none_is_refused(text: str) -> None:
         parse_statement(text)
 
 
-@pytest.fixture
-def viewed(db: Database, store: Store) -> Database:
-    """A table of three rows, and two views, the second over the first."""
-    db.sql("CREATE TABLE t (k BIGINT, g STRING, v BIGINT, PRIMARY KEY (k))")
-    db.sql("INSERT INTO t VALUES (1, 'a', 10), (2, 'a', 20), (3, 'b', 30)")
+def create_views(db: Database) -> None:
+    """Create a table of three rows, and two views, the second over the first."""
+    db.store.create_table("t", "k BIGINT, g STRING, v BIGINT", primary_key=["k"])
+    upsert(db.store, "t", [(1, "a", 10), (2, "a", 20), (3, "b", 30)])
     db.sql(
         "CREATE MATERIALIZED VIEW named TBLPROPERTIES ('parallelism' = '2') "
         "AS SELECT upper(g) AS name, v FROM t"
     )
     db.sql("CREATE MATERIALIZED VIEW best AS SELECT name, max(v) AS m FROM named GROUP BY name")
+
+
+@pytest.fixture
+def viewed(db: Database) -> Database:
+    """A table of three rows, and two views, the second over the first."""
+    create_views(db)
     return db
+
+
+@pytest.fixture(scope="module")
+def unchanged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The same in a store that no test changes."""
+    path = str(tmp_path_factory.mktemp("unchanged") / "store")
+    with Store.create(path, environment=unsynced(path)) as store:
+        db = Database(spark, store)
+        create_views(db)
+        yield db
 
 
 def test_statements_are_carried_out(viewed: Database) -> None:
@@ -168,17 +185,17 @@ def test_explain_tells_how_a_view_is_kept(viewed: Database) -> None:
     assert viewed.store.epoch == epoch
 
 
-def test_what_a_view_needs_beside_its_columns_is_not_seen(viewed: Database) -> None:
+def test_what_a_view_needs_beside_its_columns_is_not_seen(unchanged: Database) -> None:
     """DESCRIBE and SELECT * leave hidden columns out; a query that names one reads it."""
-    described = [row.col_name for row in viewed.sql("DESCRIBE TABLE named").collect()]
+    described = [row.col_name for row in unchanged.sql("DESCRIBE TABLE named").collect()]
 
     assert described == ["name", "v"]
-    assert viewed.sql("SELECT * FROM named").columns == ["name", "v"]
-    hidden = [c.name for c in viewed.store.table("named").schema.columns if c.hidden]
+    assert unchanged.sql("SELECT * FROM named").columns == ["name", "v"]
+    hidden = [c.name for c in unchanged.store.table("named").schema.columns if c.hidden]
     assert len(hidden) == 1
-    rows = viewed.sql(f"SELECT {hidden[0]}, v FROM named ORDER BY 1").collect()
+    rows = unchanged.sql(f"SELECT {hidden[0]}, v FROM named ORDER BY 1").collect()
     assert list(map(tuple, rows)) == [(1, 10), (2, 20), (3, 30)]
-    extended = viewed.sql("DESCRIBE TABLE EXTENDED best").collect()
+    extended = unchanged.sql("DESCRIBE TABLE EXTENDED best").collect()
     assert "Reflects epoch" in [row.col_name for row in extended]
 
 
@@ -231,12 +248,12 @@ def test_state_is_tables(viewed: Database) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused(
-    statement: str, error: type[Exception], viewed: Database
+    statement: str, error: type[Exception], unchanged: Database
 ) -> None:
     """The error has the right class, and nothing is committed."""
-    epoch = viewed.store.epoch
+    epoch = unchanged.store.epoch
 
     with pytest.raises(error):
-        viewed.sql(statement).collect()
+        unchanged.sql(statement).collect()
 
-    assert viewed.store.epoch == epoch
+    assert unchanged.store.epoch == epoch

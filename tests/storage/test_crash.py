@@ -49,21 +49,25 @@ def _drop_view(store: Store) -> None:
 
 _TABLES = ("t", "v of 0, 0")
 _UPSERTED: Rows = [(2, "new"), (3, "three"), (4, "four")]
-_CHANGES: list[tuple[Change, Rows, tuple[str, ...]]] = [
-    (_upsert_and_delete, _UPSERTED, _TABLES),
-    (_truncate, [], _TABLES),
-    (_create, _OLD, ("another", "t", "v of 0, 0")),
-    (_refresh, _OLD, ("t", "v of 2, 1")),
-    (_drop_view, _OLD, ("t",)),
-]
+_CHANGES: dict[str, tuple[Change, Rows, tuple[str, ...]]] = {
+    "upsert": (_upsert_and_delete, _UPSERTED, _TABLES),
+    "truncate": (_truncate, [], _TABLES),
+    "create table": (_create, _OLD, ("another", "t", "v of 0, 0")),
+    "refresh": (_refresh, _OLD, ("t", "v of 2, 1")),
+    "drop view": (_drop_view, _OLD, ("t",)),
+}
+_EPOCHS = {"plain": 10, "folding": 94}
+# A fold comes after the commit, whatever that was: with and without segments of views will do.
+_CASES = [*(("plain", name) for name in _CHANGES), ("folding", "upsert"), ("folding", "refresh")]
 changes = pytest.mark.parametrize(
-    ("change", "after", "tables"),
-    _CHANGES,
-    ids=["upsert", "truncate", "create table", "refresh", "drop view"],
+    ("prepared", "change", "after", "tables"),
+    [(_EPOCHS[store], *_CHANGES[name]) for store, name in _CASES],
+    ids=["-".join(case) for case in _CASES],
+    indirect=["prepared"],
 )
 
 
-@pytest.fixture(scope="module", params=[10, 94], ids=["plain", "folding"])
+@pytest.fixture(scope="module", params=[*_EPOCHS.values()], ids=[*_EPOCHS])
 def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of a few rows, whose next commit is a plain one, or one that folds the log."""
     path = tmp_path_factory.mktemp("prepared") / "store"

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from .stores import upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from relstate.connector.sql import Database
     from relstate.storage import Store
+
+# Settings of sessions whose answers are compared with ours. The rows are few: compiling a query
+# takes longer than running it.
+INTERPRETED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Let a session interpret the queries of a block instead of compiling them."""
+    before = {name: spark.conf.get(name, None) for name in INTERPRETED}
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value_before in before.items():
+            if value_before is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value_before)
 
 
 def orders_of(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
@@ -18,6 +48,12 @@ def orders_of(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
         "SELECT id, customer, CAST(id * 1.5 AS DECIMAL(12,2)) AS amount, "
         f"CAST(NULL AS STRING) AS note FROM VALUES {values} AS t(id, customer)"
     )
+
+
+def put_orders(store: Store, *rows: tuple[int, str]) -> str:
+    """Write the rows of `orders_of` to the table of orders without Spark; return its name."""
+    upsert(store, "orders", [(key, name, Decimal(key) * 3 / 2, None) for key, name in rows])
+    return "orders"
 
 
 def save(rows: DataFrame, store: Store, table: str, mode: str = "append", **options: Any) -> None:

@@ -17,6 +17,7 @@ from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
 from support.grammar import Grammar
 from support.moving import Moving, MovingBags
 from support.multisets import difference, rows_of_table
+from support.spark import INTERPRETED
 from support.stores import StoreMaker
 
 if TYPE_CHECKING:
@@ -29,13 +30,6 @@ SEEDS = range(*map(int, os.environ.get("RELSTATE_LAW_SEEDS", "0:3").split(":")))
 VNODE_COUNTS = (1, 256, 7)
 EPOCHS = 2
 COMPOSITIONS = 3
-# Of the session that says what is right: the rows are few, and to compile costs more than to run.
-INTERPRETED = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

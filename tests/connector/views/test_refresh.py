@@ -139,39 +139,40 @@ def test_a_named_view_moves_with_the_views_that_it_reads(db: Database) -> None:
         db.refresh("t")
 
 
-@pytest.mark.parametrize(
-    ("query", "problem"),
-    [
-        ("SELECT k, 100 DIV (v - 500) AS q FROM t", "DIVIDE_BY_ZERO"),
-        ("SELECT CAST(IF(v = 500, 'x', '1') AS INT) AS q, sum(v) FROM t GROUP BY 1", "CAST"),
-        (
-            "SELECT g, sum(IF(v = 500, 9223372036854775807, 9)) FROM t GROUP BY g",
-            "(?i)overflow",
-        ),
-    ],
-)
-def test_a_view_that_fails_does_not_stop_others(query: str, problem: str, db: Database) -> None:
-    """Its error is raised after others are committed; it recovers when the row is corrected.
+# Views that fail for a row whose v is 500, with what their errors say.
+FAILING = {
+    "division": ("SELECT k, 100 DIV (v - 500) AS q FROM t", "DIVIDE_BY_ZERO"),
+    "cast": ("SELECT CAST(IF(v = 500, 'x', '1') AS INT) AS q, sum(v) FROM t GROUP BY 1", "CAST"),
+    "total": ("SELECT g, sum(IF(v = 500, 9223372036854775807, 9)) FROM t GROUP BY g", "overflow"),
+}
 
-    Views that read it wait for it, and are right afterwards.
+
+def test_views_that_fail_do_not_stop_others(db: Database) -> None:
+    """Their errors are raised after others are committed; they recover when the row is corrected.
+
+    Views that read them wait for them, and are right afterwards.
     """
-    failing = {"bad": query, "over": "SELECT count(*) AS c FROM bad"}
+    failing = {name: query for name, (query, _) in FAILING.items()}
+    failing["over"] = "SELECT count(*) AS c FROM division"
     create(db, {**DIAMOND, **failing})
     before = {name: rows_of_table(db.store.table(name).to_arrow()) for name in failing}
     db.store.write("t", pa.table({"k": [100, 101], "g": ["g0", "g1"], "v": [500, 1]}))
 
     for _ in range(2):
-        with pytest.raises(errors.ViewFailedError, match=problem) as raised:
+        with pytest.raises(errors.ViewFailedError, match=r"^view '\w+' could not be computed"):
             db.refresh()
-        assert str(raised.value).startswith("view 'bad' could not be computed")
         hold(db, DIAMOND)
         shown = db.sql("SHOW MATERIALIZED VIEWS").collect()
         assert {row.viewName for row in shown if row.is_behind} == set(failing)
         assert {n: rows_of_table(db.store.table(n).to_arrow()) for n in failing} == before
         put(db.store, 7, factor=9)
+    for name, (_, problem) in FAILING.items():
+        message = f"^view '{name}' could not be computed(?s:.*)(?i:{problem})"
+        with pytest.raises(errors.ViewFailedError, match=message):
+            db.refresh(name)
     db.store.write("t", pa.table({"k": [100], "g": ["g0"], "v": [501]}))
 
-    assert db.refresh().views == ("bad", "both", "over", "sums", "tops")
+    assert set(db.refresh().views) == {*DIAMOND, *failing}
     hold(db, {**DIAMOND, **failing})
 
 
@@ -293,7 +294,7 @@ def test_a_view_keeps_to_the_settings_it_was_created_under(db: Database) -> None
 def test_vacuum_leaves_what_a_view_still_has_to_read(db: Database) -> None:
     """A view that nobody refreshes for many epochs, vacuums and compactions catches up."""
     create(db, DIAMOND)
-    for number in range(12):
+    for number in range(7):
         put(db.store, *range(number, number + 6), factor=number + 2)
         if number % 3 == 0:
             db.refresh("sums")
@@ -386,7 +387,7 @@ def test_a_table_that_a_view_reads_is_not_dropped(db: Database) -> None:
 def test_rescaling_moves_the_fewest_vnodes_and_no_state(db: Database) -> None:
     """The commit has no segments, the fewest vnodes move, and the next epochs are right."""
     create(db, DIAMOND)
-    for units in (3, 4, 1, 8, 2):
+    for units in (3, 1, 8, 2):
         before = db.store.state
         mapping = before.view("sums").definition.mapping
         db.sql(f"ALTER MATERIALIZED VIEW sums SET PARALLELISM {units}")

@@ -14,7 +14,7 @@ from relstate.connector.views.runner import JobRunner
 from relstate.storage import NewView, Store, errors
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
 from support.moving import TABLES
-from support.stores import StoreMaker, unsynced
+from support.stores import StoreMaker, unsynced, upsert
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def db(spark: SparkSession, tmp_path: Path) -> Iterator[Database]:
         db = Database(spark, store)
         db.sql("CREATE TABLE t (k BIGINT, g STRING, v BIGINT, PRIMARY KEY (k))")
         db.sql("CREATE TABLE u (k BIGINT, g STRING, v BIGINT, PRIMARY KEY (k))")
-        db.sql("INSERT INTO t VALUES (1, 'a', 5), (2, 'b', 7)")
+        upsert(store, "t", [(1, "a", 5), (2, "b", 7)])
         yield db
 
 

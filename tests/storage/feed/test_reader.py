@@ -113,7 +113,7 @@ def check_range(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(16))
 @given(data=st.data())
 def test_a_feed_leads_from_one_epoch_to_another(shape: Shape, data: st.DataObject) -> None:
     """Net, or change by change, over every range of any history; unchanged rows are not in it."""
@@ -152,7 +152,7 @@ PROPERTIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("properties", PROPERTIES, ids=str)
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(16))
 @given(data=st.data())
 def test_a_feed_is_of_rows_as_they_are_merged(
     properties: dict[str, Any], data: st.DataObject

@@ -113,7 +113,7 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
     assert rows_of(rows_read) == [rows[key] for key in keys if key in rows]
 
 
-@pytest.mark.parametrize("seed", range(examples(6)))
+@pytest.mark.parametrize("seed", range(examples(4)))
 @pytest.mark.parametrize("vnode_count", [1, 5, 256])
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_prefixes_give_the_rows_of_a_dict(

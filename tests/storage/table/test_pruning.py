@@ -348,7 +348,7 @@ def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 @given(case=cases())
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(40))
 def test_a_pruned_read_is_the_whole_table_masked(case: Case) -> None:
     """Whatever the key, its orders, the distribution, the condition, and the way to read."""
     with tempfile.TemporaryDirectory() as folder:

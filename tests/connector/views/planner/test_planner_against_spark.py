@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from relstate.connector.views.operators import plan_from_json
 from support.plans import evaluated
+from support.spark import interpreted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -234,6 +235,13 @@ def _bag(frame: DataFrame) -> Counter[str]:
         repr([round(value, 9) if isinstance(value, float) else value for value in row])
         for row in frame.collect()
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreted(spark: SparkSession) -> Iterator[None]:
+    """Spark computes both sides of every comparison, from a few rows."""
+    with interpreted(spark):
+        yield
 
 
 @pytest.mark.parametrize("query", QUERIES.strip().splitlines())
