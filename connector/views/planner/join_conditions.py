@@ -133,6 +133,7 @@ def _attach_subqueries(
     attached = []
     for condition in conditions:
         if has_subquery_call(condition):
+            _check_negations(builder, condition)
             if reads_only(left.names, condition):
                 left, (condition,) = builder.attach_values(left, [condition])
             elif columns_of(condition) <= set(right.names):
@@ -144,6 +145,16 @@ def _attach_subqueries(
                 )
         attached.append(condition)
     return left, right, attached
+
+
+def _check_negations(builder: Builder, condition: Tree) -> None:
+    """Refuse NOT IN: in the ON of an outer join it is true of NULL in Spark, nowhere else."""
+    for negation in condition.find_all(exp.Not):
+        if builder.is_membership(without_parentheses(negation.this)):
+            raise unsupported_error(
+                "NOT IN (SELECT …) in the ON of an outer join",
+                "write NOT EXISTS, or compute it as a column of a subquery that the join reads",
+            )
 
 
 def factor_condition(condition: Tree) -> list[Tree]:

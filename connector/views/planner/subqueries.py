@@ -79,6 +79,7 @@ class Subqueries:
     def __post_init__(self) -> None:
         self.builder.attach_values = self.attach_values
         self.builder.attach_condition = self.attach_condition
+        self.builder.is_membership = self._is_in
 
     def resolver(self, common_tables: CommonTables) -> ResolveSubquery:
         """Return what makes calls of the subqueries in the expressions of one SELECT."""
