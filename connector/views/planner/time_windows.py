@@ -164,7 +164,7 @@ def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[
 
 def _repeated(builder: Builder, node: Node, count: int) -> tuple[Node, str]:
     """Return each row several times, and the field with the number of the copy, from 0."""
-    text = f"sequence(0L, {count - 1}L)"
+    text = f"sequence(CAST(0 AS BIGINT), CAST({count - 1} AS BIGINT))"
     (data_type,) = builder.analysis.types_of(node.fields, [text])
     outputs = (
         types.Field(builder.namer.unique_name("position"), types.Int()),

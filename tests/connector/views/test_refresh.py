@@ -351,8 +351,8 @@ def test_a_table_that_is_altered_while_a_view_is_planned(
 ) -> None:
     """CREATE fails: the view was planned over another schema."""
 
-    def altered_then(*args: Any) -> NewView:
-        planned = new_view(*args)
+    def altered_then(*args: Any, **options: Any) -> NewView:
+        planned = new_view(*args, **options)
         db.store.widen_column("t", "v", "DECIMAL(30, 0)")
         return planned
 

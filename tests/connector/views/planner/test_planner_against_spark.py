@@ -220,7 +220,7 @@ SELECT id, json_tuple(to_json(named_struct('p', g)), 'p', 'q') AS (p, q) FROM t
 SELECT q.k, q.g, q.x FROM (SELECT k AS x, g, x AS k FROM u WHERE EXISTS (SELECT 1 FROM w WHERE id = x)) q WHERE EXISTS (SELECT 1 FROM w WHERE id = x)
 WITH c AS (SELECT 1 AS n) SELECT (SELECT max(n) FROM c) AS a UNION ALL SELECT * FROM (WITH c AS (SELECT 2 AS n) SELECT (SELECT max(n) FROM c) AS a)
 VALUES (3, 'a'), (1, 'b'), (2, 'c') ORDER BY col1 LIMIT 2
-SELECT id, x IN (SELECT x FROM u WHERE x IS NOT NULL) AS v FROM t WHERE x IS NOT NULL OR NOT g IS NULL
+SELECT id, x IN (SELECT x FROM u WHERE x IS NOT NULL) AS v FROM t WHERE x IS NOT NULL OR g IS NOT NULL
 SELECT id, (x IN (SELECT x FROM u)) = false AS v, true <> (x IN (SELECT x FROM u)) AS w, NOT ((x IN (SELECT x FROM u WHERE k < 3)) = false) AS y FROM t
 SELECT id FROM t WHERE (x IN (SELECT x FROM u WHERE k < 9)) = false
 SELECT id, x IN (SELECT x FROM u WHERE u.g = t.g) AS v, x NOT IN (SELECT x FROM u WHERE u.g = t.g) AS w FROM t
