@@ -24,11 +24,13 @@ def filled(store: Store, orders: str) -> str:
 
 @pytest.fixture(autouse=True)
 def clean_catalog(spark: SparkSession) -> Iterator[None]:
-    """Drop what a test creates in the catalog."""
+    """Drop what a test creates in the catalog, and nothing that other tests still use."""
+    before = {table.name for table in spark.catalog.listTables()}
     yield
     for table in spark.catalog.listTables():
-        kind = "VIEW" if table.isTemporary else "TABLE"
-        spark.sql(f"DROP {kind} {table.name}")
+        if table.name not in before:
+            kind = "VIEW" if table.isTemporary else "TABLE"
+            spark.sql(f"DROP {kind} {table.name}")
 
 
 def options(store: Store, table: str, **others: str) -> str:
