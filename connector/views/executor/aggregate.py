@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import KeyCodec, arrow, errors, types
+from relstate.storage import KeyCodec, arrow, types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order
 from .changes import Step, chunk_schema, empty_chunk, make_chunk
 from .deltas import Deltas, Groups, group_rows
 from .distinct import distinct_deltas
-from .executor import Executor, StateTableSpec
+from .executor import Executor, StateTableSpec, state_mismatch_error
 from .extreme import Extreme, ExtremeTable
 from .part import Columns, Source, to_counts
 from .partial import (
@@ -56,12 +56,10 @@ class AggregateExecutor(Executor[Aggregate]):
     label = "aggregate"
 
     def __init__(self, node: Aggregate, states: Sequence[State], is_ansi: bool = True) -> None:
-        """``is_ansi``: a sum that does not fit its type is an error; otherwise as in Spark."""
-        super().__init__(node, states)
+        super().__init__(node, states, is_ansi)
         self._layout = StateLayout(node)
         self._schema = chunk_schema(node.fields)
         self._row_keys = group_keys(node)
-        self._is_ansi = is_ansi
 
     @classmethod
     def tables(cls, node: Aggregate) -> tuple[StateTableSpec, ...]:
@@ -163,10 +161,9 @@ class AggregateExecutor(Executor[Aggregate]):
 
     def _fail(self, groups: Groups, group: int, problem: str) -> NoReturn:
         group_key = f" with {self._row_keys.describe(groups.keys, group)}"
-        raise errors.ConsistencyError(
+        raise state_mismatch_error(
             f"in the state table {self._layout.groups.role} of an aggregate, the group"
-            f"{'' if self.node.is_global else group_key} {problem}; the state does not fit the "
-            "view's inputs: drop the view and create it again"
+            f"{'' if self.node.is_global else group_key} {problem}"
         )
 
     def _write(
@@ -185,7 +182,7 @@ class AggregateExecutor(Executor[Aggregate]):
     def _output(
         self, groups: Groups, before: Columns, after: Columns, existed: Mask, exists: Mask
     ) -> pa.RecordBatch:
-        new = self._outputs(groups, after, self._is_ansi)
+        new = self._outputs(groups, after, self.is_ansi)
         old = self._outputs(groups, before, False) if existed.any() else new
         fields = [call.output for call in self.node.calls]
         differ = _differ(fields, old, new, existed)

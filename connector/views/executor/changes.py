@@ -18,9 +18,10 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import OP_COLUMN, Op, arrow, errors, ragged, types
+from relstate.storage import OP_COLUMN, Op, RowCodec, arrow, errors, ragged, types
 
 from .rowkeys import RowKeys, Rows, first_positions, number_sorted_keys
 from .state import State
@@ -138,6 +139,29 @@ def replacement_chunk(
     """Return the chunk that deletes some of ``rows`` and inserts others, by their positions."""
     changed_rows = rows.take(pa.array(np.concatenate([deletes, inserts])))
     return make_chunk(schema, changed_rows, np.arange(changed_rows.num_rows) >= len(deletes))
+
+
+def equal_rows(
+    fields: Sequence[types.Field],
+    left: pa.RecordBatch,
+    left_rows: Rows,
+    right: pa.RecordBatch,
+    right_rows: Rows,
+) -> Mask:
+    """Return for each pair of rows, by their positions, whether they are equal, bit for bit.
+
+    ``fields``: those that are compared.
+    """
+    if not fields or not len(left_rows):
+        return np.ones(len(left_rows), np.bool_)
+    codec = RowCodec([field.type for field in fields])
+    names = [field.name for field in fields]
+    encoded = [
+        codec.encode(batch.select(names).take(pa.array(rows)).columns, b"")
+        for batch, rows in ((left, left_rows), (right, right_rows))
+    ]
+    equal: Mask = np.asarray(pc.equal(*encoded))
+    return equal
 
 
 def insert_mask(chunk: pa.RecordBatch) -> NDArray[np.bool_]:

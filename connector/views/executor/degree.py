@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.storage import errors, types
+from relstate.storage import types
 
 from ..plan.join import Join, JoinKind
 from ..plan.node import Node, free_name
@@ -31,7 +31,15 @@ from .changes import (
     make_chunk,
     replacement_chunk,
 )
-from .executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, Executor, StateTableSpec
+from .executor import (
+    LEFT_ROW,
+    PAIR,
+    PART_COLUMN,
+    RIGHT_ROW,
+    Executor,
+    StateTableSpec,
+    state_mismatch_error,
+)
 from .join import key_fields, null_keys, row_keys, row_order
 from .rowkeys import Rows, first_row_per_code, mark_codes, number_keys
 from .state import State
@@ -162,10 +170,9 @@ class _KeptSide:
             code = int(np.flatnonzero(is_invalid)[0])
             row = int(affected.latest[code])
             state = "exists" if affected.after[code] >= 0 else "is deleted"
-            raise errors.ConsistencyError(
+            raise state_mismatch_error(
                 f"{self._role}: the row with {self._keys.describe(affected.rows, row)} {state} "
-                f"and has {degrees[code]} matches; the state of the view is not that of its "
-                "inputs: drop it and create it again"
+                f"and has {degrees[code]} matches"
             )
 
     def _write(

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from relstate.storage import RowCodec, errors, ragged
+from relstate.storage import errors, ragged
 
 from ..plan.node import Order
 from ..plan.recompute import KeyedRecompute
-from .changes import Mask, chunk_schema, empty_chunk, insert_mask, make_chunk, with_schema
+from .changes import chunk_schema, empty_chunk, equal_rows, insert_mask, make_chunk, with_schema
 from .deltas import group_rows
 from .executor import Executor, StateTableSpec
-from .rowkeys import RowKeys, Rows, number_keys
+from .rowkeys import RowKeys, number_keys
 from .state import State
 
 
@@ -42,11 +41,8 @@ class DifferenceExecutor(Executor[KeyedRecompute]):
     @classmethod
     def tables(cls, node: KeyedRecompute) -> tuple[StateTableSpec, ...]:
         """The output rows, by their key."""
-        by_name = {field.name: field for field in node.fields}
-        names = dict.fromkeys((*node.key, *node.names))
-        order = tuple(Order(name) for name in node.key)
-        fields = tuple(by_name[name] for name in names)
-        return (StateTableSpec("result", fields, order, node.distribution or ()),)
+        key = tuple(map(Order, node.key))
+        return (StateTableSpec.of_rows("result", node.fields, key, node.distribution or ()),)
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return the changes of the output, after writing them."""
@@ -62,7 +58,7 @@ class DifferenceExecutor(Executor[KeyedRecompute]):
         _, old_rows, new_rows = np.intersect1d(
             old_codes, new_codes, assume_unique=True, return_indices=True
         )
-        is_same = self._equal(old, old_rows, new, new_rows)
+        is_same = equal_rows(self._values, old, old_rows, new, new_rows)
         is_deleted, is_inserted = np.ones(old.num_rows, np.bool_), np.ones(new.num_rows, np.bool_)
         is_deleted[old_rows[is_same]] = is_inserted[new_rows[is_same]] = False
         is_gone = np.ones(old.num_rows, np.bool_)
@@ -92,22 +88,6 @@ class DifferenceExecutor(Executor[KeyedRecompute]):
                 f"{self.label}: the result has two rows with {self._keys.describe(rows, row)}; "
                 "Spark evaluated a key in parts; nothing was committed: refresh again"
             )
-
-    def _equal(
-        self, old: pa.RecordBatch, old_rows: Rows, new: pa.RecordBatch, new_rows: Rows
-    ) -> Mask:
-        """Return for each pair of rows with one key whether they are equal."""
-        if not self._values or not len(old_rows):
-            return np.ones(len(old_rows), np.bool_)
-        codec = RowCodec([field.type for field in self._values])
-        names = [field.name for field in self._values]
-        pairs = (old, old_rows), (new, new_rows)
-        encoded = [
-            codec.encode(rows.select(names).take(pa.array(positions)).columns, b"")
-            for rows, positions in pairs
-        ]
-        equal: Mask = np.asarray(pc.equal(*encoded))
-        return equal
 
     def _write(self, inserts: pa.RecordBatch, gone: pa.RecordBatch) -> None:
         rows = pa.concat_batches([inserts, gone])

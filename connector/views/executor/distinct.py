@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from relstate.storage import errors, types
+from relstate.storage import types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order, free_name
 from .deltas import Deltas, Groups, group_rows, passing_rows
-from .executor import StateTableSpec
+from .executor import StateTableSpec, state_mismatch_error
 from .part import Source, to_counts
 from .rowkeys import RowKeys
 from .state import State
@@ -134,10 +134,9 @@ def _check(
 ) -> None:
     if (counts < 0).any():
         row = int(np.flatnonzero(counts < 0)[0])
-        raise errors.ConsistencyError(
+        raise state_mismatch_error(
             f"in the state table {table.spec.role} of an aggregate, {-counts[row]} more rows with "
-            f"{row_keys.describe(keys, row)} are deleted than there are; the state does not fit "
-            "the view's inputs: drop the view and create it again"
+            f"{row_keys.describe(keys, row)} are deleted than there are"
         )
 
 

@@ -7,13 +7,13 @@ Does not know: Spark, where chunks come from, or who commits what it writes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
-from relstate.storage import types
+from relstate.storage import errors, types
 
 from ..plan.node import Names, Node, Order
 from .changes import Step
@@ -34,6 +34,15 @@ class StateTableSpec:
     fields: tuple[types.Field, ...]
     primary_key: tuple[Order, ...]
     distribution: Names
+
+    @classmethod
+    def of_rows(
+        cls, role: str, fields: Iterable[types.Field], key: tuple[Order, ...], distribution: Names
+    ) -> StateTableSpec:
+        """Return the table of rows with these fields; those of the key come first, in its order."""
+        by_name = {field.name: field for field in fields}
+        names = dict.fromkeys((*(order.name for order in key), *by_name))
+        return cls(role, tuple(by_name[name] for name in names), key, distribution)
 
 
 SIDE_COLUMN = "_side"
@@ -56,6 +65,7 @@ class Executor(ABC, Generic[NodeT]):
         """
         self.node = node
         self.states = tuple(states)
+        self.is_ansi = is_ansi
 
     @classmethod
     def maintains(cls, node: NodeT) -> bool:
@@ -87,3 +97,10 @@ class Executor(ABC, Generic[NodeT]):
         It is called once per epoch, also without changes. ConsistencyError if a change does not
         fit the state.
         """
+
+
+def state_mismatch_error(problem: str) -> errors.ConsistencyError:
+    """Return the error for changes that contradict a state table; ``problem`` says how."""
+    return errors.ConsistencyError(
+        f"{problem}; the state does not fit the view's inputs: drop the view and create it again"
+    )

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from relstate.storage import KeyCodec, errors, ragged, types
+from relstate.storage import KeyCodec, ragged, types
 
 from ..plan.aggregate import Aggregate
 from ..plan.node import Order
 from .deltas import Deltas, Groups, Runs
-from .executor import StateTableSpec
+from .executor import StateTableSpec, state_mismatch_error
 from .part import Columns, Part
 from .rowkeys import Codes, RowKeys, first_positions
 from .state import Positions, State
@@ -192,10 +192,9 @@ class ExtremeTable:
             row_keys = RowKeys(
                 self._spec.fields, [Order(name) for name in groups.keys.schema.names]
             )
-            raise errors.ConsistencyError(
+            raise state_mismatch_error(
                 f"in the state table {self._spec.role} of an aggregate, the group with "
-                f"{row_keys.describe(groups.keys, int(group))} loses a value that it does not "
-                "have; the state does not fit the view's inputs: drop the view and create it again"
+                f"{row_keys.describe(groups.keys, int(group))} loses a value that it does not have"
             )
         lost_extreme = np.zeros(len(groups), np.bool_)
         lost_extreme[codes[np.asarray(pc.equal(keys, extremes))]] = True

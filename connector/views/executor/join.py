@@ -254,8 +254,5 @@ def null_keys(rows: pa.RecordBatch, keys: Sequence[JoinKey]) -> Mask:
 
 
 def _table(role: str, node: Join, side: Node) -> StateTableSpec:
-    by_name = {field.name: field for field in (*key_fields(node), *side.fields)}
-    order = row_order(node, side)
-    names = dict.fromkeys((*(column.name for column in order), *side.names))
-    fields = tuple(by_name[name] for name in names)
-    return StateTableSpec(role, fields, order, node.input_distribution)
+    fields = (*key_fields(node), *side.fields)
+    return StateTableSpec.of_rows(role, fields, row_order(node, side), node.input_distribution)

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from relstate.storage import OP_COLUMN, Op, errors, types
+from relstate.storage import OP_COLUMN, Op, types
 
 from ..plan.node import Names, Order
 from ..plan.recompute import DistinctSet, KeyedRecompute
 from .changes import Changes, Mask, chunk_schema, empty_chunk, insert_mask, with_schema
 from .deltas import group_rows
-from .executor import Executor, StateTableSpec
+from .executor import Executor, StateTableSpec, state_mismatch_error
 from .rowkeys import (
     Codes,
     RowKeys,
@@ -70,11 +70,8 @@ class KeyedRowsExecutor(Executor[KeyedRecompute]):
     @classmethod
     def tables(cls, node: KeyedRecompute) -> tuple[StateTableSpec, ...]:
         """The child's rows, by their key."""
-        order = _row_order(node)
-        names = dict.fromkeys((*(column.name for column in order), *node.child.names))
-        by_name = {field.name: field for field in node.child.fields}
-        fields = tuple(by_name[name] for name in names)
-        return (StateTableSpec("rows", fields, order, node.distribution or ()),)
+        fields, distribution = node.child.fields, node.distribution or ()
+        return (StateTableSpec.of_rows("rows", fields, _row_order(node), distribution),)
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows and markers of the changed keys.
@@ -146,9 +143,8 @@ class KeyedRowsExecutor(Executor[KeyedRecompute]):
                 if missing[row]
                 else "is inserted but already exists"
             )
-            raise errors.ConsistencyError(
-                f"{self.label}: the row with {self._keys.describe(changes.rows, row)} {problem}; "
-                "the state of the view does not fit its inputs: drop the view and create it again"
+            raise state_mismatch_error(
+                f"{self.label}: the row with {self._keys.describe(changes.rows, row)} {problem}"
             )
 
     def _output(self, keyed: _KeyedRows, groups: pa.RecordBatch) -> pa.RecordBatch:

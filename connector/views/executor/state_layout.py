@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from relstate.storage import errors, types
 
 from ..plan.aggregate import Aggregate, Call, Function
-from ..plan.node import Order
+from ..plan.node import Order, free_name
 from .distinct import Distinct, distinct_table
 from .executor import StateTableSpec
 from .extreme import Extreme, extreme_table
@@ -68,7 +68,7 @@ class StateLayout:
         return tuple(
             (
                 part,
-                extreme_table(self.node, part, _free_role(f"{part.suffix}_{part.argument}", roles)),
+                extreme_table(self.node, part, free_name(f"{part.suffix}_{part.argument}", roles)),
             )
             for part in self.parts
             if isinstance(part, Extreme) and not part.is_running
@@ -150,7 +150,7 @@ class StateLayout:
         return self._part(
             name,
             source,
-            lambda free_name: Extreme(source, free_name, argument, is_greatest, is_running),
+            lambda column: Extreme(source, column, argument, is_greatest, is_running),
         )
 
     def _part(self, name: str, source: Source, make: Callable[[str], Part]) -> Part:
@@ -168,11 +168,3 @@ class StateLayout:
 
 def _names(part: Part) -> set[str]:
     return {field.name.lower() for field in part.fields}
-
-
-def _free_role(role: str, taken: set[str]) -> str:
-    free_role, number = role, 2
-    while free_role in taken:
-        free_role, number = f"{role}_{number}", number + 1
-    taken.add(free_role)
-    return free_role

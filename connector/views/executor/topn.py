@@ -13,14 +13,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from relstate.storage import RowCodec, arrow, errors
+from relstate.storage import arrow
 
 from ..plan.node import Order
 from ..plan.topn import TopN
-from .changes import Changes, Mask, chunk_schema, empty_chunk, insert_mask, make_chunk, with_schema
-from .executor import Executor, StateTableSpec
+from .changes import (
+    Changes,
+    Mask,
+    chunk_schema,
+    empty_chunk,
+    equal_rows,
+    insert_mask,
+    make_chunk,
+    with_schema,
+)
+from .executor import Executor, StateTableSpec, state_mismatch_error
 from .rowkeys import (
     Codes,
     RowKeys,
@@ -55,11 +63,8 @@ class TopNExecutor(Executor[TopN]):
     @classmethod
     def tables(cls, node: TopN) -> tuple[StateTableSpec, ...]:
         """The child's rows, by their groups and in order."""
-        order = _state_order(node)
-        names = dict.fromkeys((*(column.name for column in order), *node.child.names))
-        by_name = {field.name: field for field in node.child.fields}
-        fields = tuple(by_name[name] for name in names)
-        return (StateTableSpec("rows", fields, order, node.distribution or ()),)
+        fields, distribution = node.child.fields, node.distribution or ()
+        return (StateTableSpec.of_rows("rows", fields, _state_order(node), distribution),)
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return the changes of the windows.
@@ -107,10 +112,9 @@ class TopNExecutor(Executor[TopN]):
         if is_invalid.any():
             row = int(np.flatnonzero(is_invalid)[0])
             change, fact = ("deleted", "does not exist") if missing[row] else ("inserted", "exists")
-            raise errors.ConsistencyError(
+            raise state_mismatch_error(
                 f"{self.label}: the row with {self._keys.describe(changed.changes.rows, row)} "
-                f"is {change} but {fact}; the state of the view is not that of its inputs: "
-                "drop it and create it again"
+                f"is {change} but {fact}"
             )
 
     def _write(self, changed: _ChangedGroups, new: _Positions, rows: pa.RecordBatch) -> None:
@@ -159,17 +163,7 @@ class TopNExecutor(Executor[TopN]):
         """Return for each pair of rows with one key whether they are equal."""
         equal: Mask = left == right
         undecided = np.flatnonzero(~equal)
-        if not len(undecided):
-            return equal
-        if not self._values:
-            return np.ones(len(left), np.bool_)
-        codec = RowCodec([field.type for field in self._values])
-        values = rows.select([field.name for field in self._values])
-        encoded = [
-            codec.encode(values.take(pa.array(side[undecided])).columns, b"")
-            for side in (left, right)
-        ]
-        equal[undecided] = np.asarray(pc.equal(*encoded))
+        equal[undecided] = equal_rows(self._values, rows, left[undecided], rows, right[undecided])
         return equal
 
 
