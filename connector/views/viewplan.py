@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from relstate.storage import TableSchema, errors, types
+from relstate.storage import TableSchema, errors
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
 from .operators import ExecutorType, PlanError, executors_of, plan_from_json
 from .plan.generate import Source
 from .plan.materialize import Materialize
-from .plan.node import Names, Node, Order, walk
+from .plan.node import Names, Node, walk
 from .plan.recompute import KeyedRecompute
 from .plan.stateless import Scan
 
@@ -204,12 +204,5 @@ def is_colocated(node: Node) -> bool:
 
 def schema_of(spec: StateTableSpec, hidden: Sequence[str] = ()) -> TableSchema:
     """Return the schema of a state table."""
-    key = [_key_column(order) for order in spec.primary_key]
+    key = [order.sql for order in spec.primary_key]
     return TableSchema.build(spec.fields, key, spec.distribution, nullable_key=True, hidden=hidden)
-
-
-def _key_column(order: Order) -> str:
-    direction = "DESC" if order.descending else "ASC"
-    return (
-        f"{types.quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
-    )

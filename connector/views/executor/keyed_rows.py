@@ -204,4 +204,4 @@ def _followed(column: pa.Array, nulls: int) -> pa.Array:
 
 def _row_order(node: KeyedRecompute) -> tuple[Order, ...]:
     """Return the primary key of the rows: the group, the rest of the child's key."""
-    return tuple(map(Order, dict.fromkeys((*node.group, *node.child.key))))
+    return tuple(map(Order, node.row_key))

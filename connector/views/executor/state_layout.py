@@ -55,7 +55,7 @@ class StateLayout:
         """The table of the groups."""
         node = self.node
         fields = (
-            *(types.Field(name, node.child.type_of(name)) for name in node.group),
+            *node.group_fields,
             *(field for part in self.parts for field in part.fields),
         )
         key = tuple(map(Order, node.group))

@@ -26,6 +26,7 @@ from .node import (
     read_flag,
     read_list,
     read_names,
+    read_optional,
     read_text,
     require,
 )
@@ -83,13 +84,12 @@ class Call:
     @classmethod
     def from_json(cls, value: Json) -> Call:
         """Return the call that `to_json` described."""
-        argument, condition = value["argument"], value["filter"]
         return cls(
             Function(value["function"]),
-            None if argument is None else read_text(argument),
+            read_optional(value["argument"], read_text),
             read_field(value["output"]),
             read_flag(value["is_distinct"]),
-            None if condition is None else read_text(condition),
+            read_optional(value["filter"], read_text),
         )
 
     def check(self, child: Node) -> None:
@@ -119,8 +119,7 @@ class Aggregate(Grouped):
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
         """The group's fields and the outputs of the calls."""
-        group = (types.Field(name, self.child.type_of(name)) for name in self.group)
-        return (*group, *(call.output for call in self.calls))
+        return (*self.group_fields, *(call.output for call in self.calls))
 
     @property
     def key(self) -> Names:

@@ -17,6 +17,7 @@ from .node import (
     Expression,
     FieldsOf,
     Json,
+    Leaf,
     Names,
     Node,
     ReadNode,
@@ -34,17 +35,12 @@ from .stateless import Scan
 
 
 @dataclass(frozen=True)
-class OneRow(Node):
+class OneRow(Leaf):
     """One row that never changes, with one field: a TINYINT that is 0."""
 
     operator = "one_row"
 
     field: types.Field
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """None."""
-        return ()
 
     @property
     def fields(self) -> tuple[types.Field, ...]:
@@ -57,18 +53,9 @@ class OneRow(Node):
         return (self.field.name,)
 
     @property
-    def distribution(self) -> Names | None:
-        """None: the row comes from whichever task makes it."""
-        return None
-
-    @property
     def is_append_only(self) -> bool:
         """True: the row is inserted when the view is created, and stays."""
         return True
-
-    def with_children(self, children: Sequence[Node]) -> Node:
-        """Return the row: it has no inputs."""
-        return self
 
     def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the row: its field is its key."""

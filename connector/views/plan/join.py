@@ -26,6 +26,7 @@ from .node import (
     read_flag,
     read_list,
     read_names,
+    read_optional,
     read_text,
     require,
 )
@@ -223,7 +224,6 @@ class Join(Node):
     def from_json(cls, value: Json, read: ReadNode) -> Node:
         """Return the join that `to_json` described."""
         keys = tuple(map(JoinKey.from_json, read_list(value["keys"])))
-        condition = value["condition"]
         presence = None
         if value["presence"] is not None:
             in_left, in_right = read_names(value["presence"])
@@ -233,7 +233,7 @@ class Join(Node):
             read(value["right"]),
             JoinKind(value["kind"]),
             keys,
-            None if condition is None else read_text(condition),
+            read_optional(value["condition"], read_text),
             presence,
             read_flag(value.get("is_global", False)),
             read_flag(value.get("is_spread", False)),

@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from relstate.storage import type_json, types
 
@@ -34,6 +34,7 @@ ReadNode: TypeAlias = Callable[[Any], "Node"]
 """Returns the node that a JSON value describes; ValueError if it describes none."""
 FieldsOf: TypeAlias = Callable[[str], Set[str]]
 """Returns the names of the fields that an expression reads."""
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,24 @@ class Node(ABC):
             check_names(self.distribution, self.key, f"the distribution of {self.operator}")
 
 
+class Leaf(Node):
+    """An operator without inputs."""
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """None."""
+        return ()
+
+    @property
+    def distribution(self) -> Names | None:
+        """None: any task may read any part of it."""
+        return None
+
+    def with_children(self, children: Sequence[Node]) -> Node:
+        """Return the operator itself."""
+        return self
+
+
 @dataclass(frozen=True)
 class Unary(Node):
     """An operator with one input. What a subclass does not define is as for the child."""
@@ -196,6 +215,16 @@ class Grouped(Unary):
         """The distribution of the output."""
         return self.distribution
 
+    @property
+    def group_fields(self) -> tuple[types.Field, ...]:
+        """The fields of the group."""
+        return tuple(types.Field(name, self.child.type_of(name)) for name in self.group)
+
+    @property
+    def row_key(self) -> Names:
+        """The group, and the rest of the child's key: what identifies a row within its group."""
+        return tuple(dict.fromkeys((*self.group, *self.child.key)))
+
     def check(self) -> None:
         """ValueError, too, if the group does not fit the input."""
         require(bool(self.group), f"{self.operator} has no group")
@@ -216,8 +245,18 @@ class Order:
     def __str__(self) -> str:
         direction = " DESC" if self.descending else ""
         is_usual = self.nulls_first != self.descending
-        nulls = "" if is_usual else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        nulls = "" if is_usual else f" NULLS {self._null_order}"
         return f"{self.name}{direction}{nulls}"
+
+    @property
+    def sql(self) -> str:
+        """The sort key in Spark's SQL."""
+        direction = "DESC" if self.descending else "ASC"
+        return f"{types.quoted(self.name)} {direction} NULLS {self._null_order}"
+
+    @property
+    def _null_order(self) -> str:
+        return "FIRST" if self.nulls_first else "LAST"
 
     def to_json(self) -> list[Any]:
         """Return the order as JSON values. On disk: never change."""
@@ -278,6 +317,11 @@ def read_text(value: Any) -> str:
     """Return a JSON string. ValueError if it is anything else."""
     require(isinstance(value, str) and bool(value), f"{shown(value)} is not a text")
     return str(value)
+
+
+def read_optional(value: Any, read: Callable[[Any], ValueT]) -> ValueT | None:
+    """Return what ``read`` returns for a JSON value; None for null."""
+    return None if value is None else read(value)
 
 
 def read_flag(value: Any) -> bool:

@@ -9,11 +9,11 @@ Does not know: how an operator is maintained (executor), or what a call means.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from relstate.storage import types
 
@@ -33,15 +33,40 @@ from .node import (
     read_flag,
     read_list,
     read_names,
+    read_optional,
     read_orders,
     read_text,
     require,
 )
 
 
+@dataclass(frozen=True, slots=True)
+class RecomputedCall(ABC):
+    """A call that Spark evaluates.
+
+    ``text``: in Spark's SQL, over fields of the child and constants. ``output``: its field.
+    """
+
+    text: str
+    output: types.Field
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the call as JSON values. On disk: never change a name."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, value: Json) -> RecomputedCall:
+        """Return the call that `to_json` described."""
+
+
 @dataclass(frozen=True)
 class KeyedRecompute(Grouped):
     """An operator that is evaluated again for the groups whose rows changed."""
+
+    call_type: ClassVar[type[RecomputedCall]]
+
+    calls: tuple[RecomputedCall, ...]
 
     @property
     def is_append_only(self) -> bool:
@@ -57,6 +82,28 @@ class KeyedRecompute(Grouped):
     @abstractmethod
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
         """What the calls with DISTINCT read only once per key, each set once."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values."""
+        return {
+            "operator": self.operator,
+            "child": self.child.to_json(),
+            "group": list(self.group),
+            "is_global": self.is_global,
+            "calls": [call.to_json() for call in self.calls],
+        }
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the operator that `to_json` described."""
+        group, is_global = read_names(value["group"]), read_flag(value["is_global"])
+        calls = tuple(map(cls.call_type.from_json, read_list(value["calls"])))
+        return cls(read(value["child"]), group, calls, is_global=is_global)
+
+    def check(self) -> None:
+        """ValueError, too, if there are no calls."""
+        require(bool(self.calls), f"{self.operator} has no calls")
+        super().check()
 
     def _cost(self, key: str) -> str:
         """Return what EXPLAIN shows of the cost; ``key``: what the rows of one key are."""
@@ -75,17 +122,13 @@ class DistinctSet:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCall:
-    """An aggregate call that Spark evaluates.
+class GroupCall(RecomputedCall):
+    """An aggregate call; its text has no DISTINCT and no FILTER.
 
-    ``text``: the call in Spark's SQL, without DISTINCT and FILTER; its arguments are fields of the
-    child and constants. ``distinct``: the fields whose values are read once per group; None for a
-    call without DISTINCT. ``filter``: a BOOLEAN field of the child; only rows for which it is true
-    are read.
+    ``distinct``: the fields whose values are read once per group; None for a call without DISTINCT.
+    ``filter``: a BOOLEAN field of the child; only rows for which it is true are read.
     """
 
-    text: str
-    output: types.Field
     distinct: Names | None = None
     filter: str | None = None
 
@@ -116,12 +159,11 @@ class GroupCall:
     @classmethod
     def from_json(cls, value: Json) -> GroupCall:
         """Return the call that `to_json` described."""
-        distinct, condition = value["distinct"], value["filter"]
         return cls(
             read_text(value["text"]),
             read_field(value["output"]),
-            None if distinct is None else read_names(distinct),
-            None if condition is None else read_text(condition),
+            read_optional(value["distinct"], read_names),
+            read_optional(value["filter"], read_text),
         )
 
 
@@ -133,14 +175,14 @@ class GroupRecompute(KeyedRecompute):
     """
 
     operator = "group_recompute"
+    call_type = GroupCall
 
     calls: tuple[GroupCall, ...]
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
         """The group's fields and the outputs of the calls."""
-        group = (types.Field(name, self.child.type_of(name)) for name in self.group)
-        return (*group, *(call.output for call in self.calls))
+        return (*self.group_fields, *(call.output for call in self.calls))
 
     @property
     def key(self) -> Names:
@@ -183,26 +225,8 @@ class GroupRecompute(KeyedRecompute):
         group = "" if self.is_global else f" by [{', '.join(self.group)}]"
         return f"Aggregate{group} [{', '.join(map(str, self.calls))}] {self._cost('its group')}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan from here down as JSON values."""
-        return {
-            "operator": self.operator,
-            "child": self.child.to_json(),
-            "group": list(self.group),
-            "is_global": self.is_global,
-            "calls": [call.to_json() for call in self.calls],
-        }
-
-    @classmethod
-    def from_json(cls, value: Json, read: ReadNode) -> Node:
-        """Return the operator that `to_json` described."""
-        group, is_global = read_names(value["group"]), read_flag(value["is_global"])
-        calls = tuple(map(GroupCall.from_json, read_list(value["calls"])))
-        return cls(read(value["child"]), group, calls, is_global=is_global)
-
     def check(self) -> None:
         """ValueError, too, if a call does not fit the input."""
-        require(bool(self.calls), f"{self.operator} has no calls")
         for call in self.calls:
             check_names(call.inputs, self.child.names, f"a call of {self.operator}")
             is_condition = call.filter is None or self.child.type_of(call.filter) == types.Boolean()
@@ -211,16 +235,13 @@ class GroupRecompute(KeyedRecompute):
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCall:
-    """A window function that Spark evaluates.
+class WindowCall(RecomputedCall):
+    """A window function; its text has no OVER.
 
-    ``text``: the function in Spark's SQL, without OVER; its arguments are fields of the child and
-    constants. ``order``: the fields by which a partition is sorted. ``frame``: the frame in Spark's
-    SQL; None for the default one.
+    ``order``: the fields by which a partition is sorted. ``frame``: the frame in Spark's SQL; None
+    for the default one.
     """
 
-    text: str
-    output: types.Field
     order: tuple[Order, ...] = ()
     frame: str | None = None
 
@@ -233,7 +254,7 @@ class WindowCall:
         """Return the function in Spark's SQL over partitions by some columns."""
         clauses = [f"PARTITION BY {', '.join(map(types.quoted, partition))}"]
         if self.order:
-            clauses.append(f"ORDER BY {', '.join(map(_sort_key, self.order))}")
+            clauses.append(f"ORDER BY {', '.join(order.sql for order in self.order)}")
         if self.frame is not None:
             clauses.append(self.frame)
         return f"{self.text} OVER ({' '.join(clauses)})"
@@ -250,12 +271,11 @@ class WindowCall:
     @classmethod
     def from_json(cls, value: Json) -> WindowCall:
         """Return the function that `to_json` described."""
-        frame = value["frame"]
         return cls(
             read_text(value["text"]),
             read_field(value["output"]),
             read_orders(value["order"]),
-            None if frame is None else read_text(frame),
+            read_optional(value["frame"], read_text),
         )
 
 
@@ -267,6 +287,7 @@ class WindowRecompute(KeyedRecompute):
     """
 
     operator = "window_recompute"
+    call_type = WindowCall
 
     calls: tuple[WindowCall, ...]
 
@@ -275,10 +296,10 @@ class WindowRecompute(KeyedRecompute):
         """The child's fields and the outputs of the functions."""
         return (*self.child.fields, *(call.output for call in self.calls))
 
-    @cached_property
+    @property
     def key(self) -> Names:
-        """The group and the child's key."""
-        return (*self.group, *(name for name in self.child.key if name not in self.group))
+        """The group and the rest of the child's key."""
+        return self.row_key
 
     @property
     def is_never_empty(self) -> bool:
@@ -309,34 +330,9 @@ class WindowRecompute(KeyedRecompute):
         group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
         return f"Window{group} [{', '.join(map(str, self.calls))}] {self._cost('its partition')}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan from here down as JSON values."""
-        return {
-            "operator": self.operator,
-            "child": self.child.to_json(),
-            "group": list(self.group),
-            "is_global": self.is_global,
-            "calls": [call.to_json() for call in self.calls],
-        }
-
-    @classmethod
-    def from_json(cls, value: Json, read: ReadNode) -> Node:
-        """Return the operator that `to_json` described."""
-        group, is_global = read_names(value["group"]), read_flag(value["is_global"])
-        calls = tuple(map(WindowCall.from_json, read_list(value["calls"])))
-        return cls(read(value["child"]), group, calls, is_global=is_global)
-
     def check(self) -> None:
         """ValueError, too, if a function does not fit the input."""
-        require(bool(self.calls), f"{self.operator} has no calls")
         for call in self.calls:
             names = [order.name for order in call.order]
             check_names(names, self.child.names, f"the order of {self.operator}")
         super().check()
-
-
-def _sort_key(order: Order) -> str:
-    direction = "DESC" if order.descending else "ASC"
-    return (
-        f"{types.quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
-    )

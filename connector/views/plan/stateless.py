@@ -16,6 +16,7 @@ from .node import (
     Expression,
     FieldsOf,
     Json,
+    Leaf,
     Names,
     Node,
     ReadNode,
@@ -26,6 +27,7 @@ from .node import (
     read_list,
     read_names,
     read_number,
+    read_optional,
     read_text,
     require,
 )
@@ -42,7 +44,7 @@ class ScanColumn:
 
 
 @dataclass(frozen=True)
-class Scan(Node):
+class Scan(Leaf):
     """The rows of a table of the store, or of a view.
 
     ``columns``: those that are read. ``primary_key``: the fields of the table's primary key, in its
@@ -57,11 +59,6 @@ class Scan(Node):
     primary_key: Names
     grows_only: bool = False
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """None."""
-        return ()
-
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
         """The columns' fields."""
@@ -73,11 +70,6 @@ class Scan(Node):
         return self.primary_key
 
     @property
-    def distribution(self) -> Names | None:
-        """None: any task may read any part of a feed."""
-        return None
-
-    @property
     def is_append_only(self) -> bool:
         """Whether the table is."""
         return self.grows_only
@@ -86,10 +78,6 @@ class Scan(Node):
     def column_names(self) -> Names:
         """The names of the table's columns that are read."""
         return tuple(column.column for column in self.columns)
-
-    def with_children(self, children: Sequence[Node]) -> Node:
-        """Return the scan: it has no inputs."""
-        return self
 
     def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the scan of the columns that are read or in the key."""
@@ -245,8 +233,7 @@ class Project(Unary):
 
 def _read_output(value: Any) -> Output:
     field, expression, source = value
-    name = None if source is None else read_text(source)
-    return Output(read_field(field), read_text(expression), name)
+    return Output(read_field(field), read_text(expression), read_optional(source, read_text))
 
 
 @dataclass(frozen=True)

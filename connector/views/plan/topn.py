@@ -26,6 +26,7 @@ from .node import (
     read_flag,
     read_names,
     read_number,
+    read_optional,
     read_orders,
     require,
 )
@@ -54,10 +55,10 @@ class TopN(Grouped):
         """The child's fields and the rank."""
         return (*self.child.fields, *(() if self.rank is None else (self.rank,)))
 
-    @cached_property
+    @property
     def key(self) -> Names:
-        """The group and the child's key."""
-        return (*self.group, *(name for name in self.child.key if name not in self.group))
+        """The group and the rest of the child's key."""
+        return self.row_key
 
     @property
     def is_append_only(self) -> bool:
@@ -101,7 +102,7 @@ class TopN(Grouped):
             read_orders(value["order"]),
             read_number(value["limit"], UNBOUNDED),
             read_number(value["offset"], UNBOUNDED),
-            None if value["rank"] is None else read_field(value["rank"]),
+            read_optional(value["rank"], read_field),
             is_global=read_flag(value["is_global"]),
         )
 
