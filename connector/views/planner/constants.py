@@ -21,10 +21,11 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
-from ..plan.generate import Generate, Generator, OneRow
-from ..plan.node import Expression, Node
+from ..plan.generate import OneRow
+from ..plan.node import Node
 from .builder import Builder, Item, Relation
 from .expressions import unsupported_error
+from .generators import plan_elements
 from .scope import Scope
 
 _MOST_RANGE_ARGUMENTS = 4
@@ -89,11 +90,5 @@ def _integer(tree: Tree) -> int:
 def _elements(builder: Builder, array: str, title: str) -> tuple[Node, str]:
     """Return a row for each element of a constant array, and the field that holds the element."""
     child = one_row(builder).node
-    (data_type,) = builder.analysis.types_of(child.fields, [array])
-    assert isinstance(data_type, types.Array)
-    outputs = (
-        types.Field(builder.namer.unique_name("position"), types.Int()),
-        types.Field(builder.namer.unique_name(title), data_type.element),
-    )
-    arguments = (Expression(array, data_type),)
-    return Generate(child, Generator.ELEMENTS, arguments, child.names, outputs), outputs[1].name
+    node, (_, element) = plan_elements(builder, child, array, ("position", title))
+    return node, element

@@ -22,7 +22,7 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import types
 
 from ..plan.generate import Generate, Generator, output_types
-from ..plan.node import Expression, Node
+from ..plan.node import Expression, Names, Node
 from .builder import Builder, Item
 from .expressions import function_name, unsupported_error
 
@@ -131,6 +131,26 @@ def _compute_parts(
     values = [with_parts(column(element.name), [name]) for name in names]
     node, fields = builder.compute(node, values, names)
     return node, tuple(map(Item, names, fields))
+
+
+def plan_elements(
+    builder: Builder, node: Node, array: str, titles: tuple[str, str], passed: Names | None = None
+) -> tuple[Node, tuple[str, str]]:
+    """Return a row for each row and element of an array, and the fields of position and element.
+
+    ``array``: in Spark's SQL over the fields of the node. ``titles``: names for the two fields.
+    ``passed``: the fields of the node that the rows have too, by default all.
+    """
+    (data_type,) = builder.analysis.types_of(node.fields, [array])
+    assert isinstance(data_type, types.Array)
+    position, element = (
+        types.Field(builder.namer.unique_name(title), field_type)
+        for title, field_type in zip(titles, (types.Int(), data_type.element), strict=True)
+    )
+    names = node.names if passed is None else passed
+    arguments = (Expression(array, data_type),)
+    made = Generate(node, Generator.ELEMENTS, arguments, names, (position, element))
+    return made, (position.name, element.name)
 
 
 def named_columns(items: Sequence[Item], names: Sequence[str], call: Tree) -> tuple[Item, ...]:

@@ -62,14 +62,19 @@ def plan_aggregate(
     names = dict(zip(calls, results, strict=True))
     keys = {comparable_text(tree): name for tree, name in zip(group, groups, strict=True)}
     output_expressions = [with_fields(tree, {**names, **keys}) for tree in expressions]
-    for tree in output_expressions:
+    check_grouped(output_expressions, aggregate)
+    return aggregate, output_expressions
+
+
+def check_grouped(expressions: Sequence[Tree], aggregate: Node) -> None:
+    """Refuse an expression over an aggregate that reads a field which the aggregate has not."""
+    for tree in expressions:
         if not columns_of(tree) <= set(aggregate.names):
             raise unsupported_error(
                 "an expression that reads columns which are not in GROUP BY",
                 "write it exactly as it is in GROUP BY, or aggregate it",
                 tree,
             )
-    return aggregate, output_expressions
 
 
 def _plan_calls(

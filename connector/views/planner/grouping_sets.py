@@ -18,7 +18,6 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import (
     Tree,
     cast_text,
-    columns_of,
     comparable_text,
     parse_expression,
     text_of,
@@ -31,7 +30,7 @@ from ..plan.node import Node
 from .builder import Builder, Item, Relation, field_title
 from .calls import find_aggregates
 from .expressions import unsupported_error
-from .group_by import plan_aggregate
+from .group_by import check_grouped, plan_aggregate
 from .set_operations import plan_union
 
 Resolve: TypeAlias = Callable[[Tree], Tree]
@@ -158,13 +157,7 @@ def plan_group_by(
     texts = [*map(comparable_text, group.expressions), *calls, *functions]
     names = {text: item.field for text, item in zip(texts, relation.items, strict=True)}
     outputs = [with_fields(tree, names) for tree in expressions]
-    for tree in outputs:
-        if not columns_of(tree) <= set(relation.node.names):
-            raise unsupported_error(
-                "an expression that reads columns which are not in GROUP BY",
-                "write it exactly as it is in GROUP BY, or aggregate it",
-                tree,
-            )
+    check_grouped(outputs, relation.node)
     return relation.node, outputs
 
 

@@ -28,13 +28,14 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate
-from ..plan.generate import Generate, Generator, OneRow
+from ..plan.generate import OneRow
 from ..plan.join import Join, JoinKey, JoinKind
-from ..plan.node import Expression, Node
+from ..plan.node import Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
 from .expressions import unsupported_error
+from .generators import plan_elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +200,10 @@ def _spread(
     key = ", ".join(map(types.quoted, left.key))
     bucket = parse_expression(f"CAST(pmod(xxhash64({key}), {_COPIES}) AS INT)")
     left, (l_name,) = builder.compute(left, [bucket], ["bucket"])
-    text = f"sequence(0, {_COPIES - 1})"
-    (data_type,) = builder.analysis.types_of(right.fields, [text])
-    copy, number = (
-        types.Field(builder.namer.unique_name(title), types.Int()) for title in ("copy", "number")
-    )
-    arguments = (Expression(text, data_type),)
-    right = Generate(right, Generator.ELEMENTS, arguments, right.names, (copy, number))
+    array = f"sequence(0, {_COPIES - 1})"
+    right, (copy, _) = plan_elements(builder, right, array, ("copy", "number"))
     output = types.Field(builder.namer.unique_name("bucket_key"), types.Int())
-    return left, right, (*keys, JoinKey(l_name, copy.name, output))
+    return left, right, (*keys, JoinKey(l_name, copy, output))
 
 
 def _compute_constants(

@@ -14,11 +14,11 @@ from relstate.connector.syntax.tree import cast_text, parse_expression
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate, Call, Function
-from ..plan.generate import Generate, Generator
-from ..plan.node import Expression, Node
+from ..plan.node import Node
 from ..plan.stateless import Output, Project, Union
 from .builder import Builder, Item, Relation, check_keyable
 from .expressions import unsupported_error
+from .generators import plan_elements
 
 _CastSteps = Sequence[Sequence[types.DataType]]
 
@@ -61,12 +61,8 @@ def _copied(builder: Builder, node: Node, group: tuple[str, ...], copies: str) -
     """Return each row as often as an expression says; not at all if it is not above 0."""
     node = builder.filter(node, [parse_expression(f"{copies} > 0")])
     text = f"sequence(CAST(1 AS BIGINT), {copies})"
-    (data_type,) = builder.analysis.types_of(node.fields, [text])
-    outputs = (
-        types.Field(builder.namer.unique_name("copy"), types.Int()),
-        types.Field(builder.namer.unique_name("number"), types.BigInt()),
-    )
-    return Generate(node, Generator.ELEMENTS, (Expression(text, data_type),), group, outputs)
+    node, _ = plan_elements(builder, node, text, ("copy", "number"), group)
+    return node
 
 
 def _relation(node: Node, first: Relation, fields: Sequence[types.Field]) -> Relation:

@@ -23,10 +23,10 @@ from relstate.connector.syntax.tree import (
 )
 from relstate.storage import types
 
-from ..plan.generate import Generate, Generator
-from ..plan.node import Expression, Node
+from ..plan.node import Node
 from .builder import Builder, Relation
 from .expressions import TIME_WINDOW, function_name, unsupported_error
+from .generators import plan_elements
 from .scope import Scope, as_fields
 
 _CLAUSES = ("expressions", "group", "having", "qualify", "order")
@@ -165,10 +165,5 @@ def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[
 def _repeated(builder: Builder, node: Node, count: int) -> tuple[Node, str]:
     """Return each row several times, and the field with the number of the copy, from 0."""
     text = f"sequence(CAST(0 AS BIGINT), CAST({count - 1} AS BIGINT))"
-    (data_type,) = builder.analysis.types_of(node.fields, [text])
-    outputs = (
-        types.Field(builder.namer.unique_name("position"), types.Int()),
-        types.Field(builder.namer.unique_name("number"), types.BigInt()),
-    )
-    arguments = (Expression(text, data_type),)
-    return Generate(node, Generator.ELEMENTS, arguments, node.names, outputs), outputs[1].name
+    node, (_, number) = plan_elements(builder, node, text, ("position", "number"))
+    return node, number
