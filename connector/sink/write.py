@@ -184,8 +184,8 @@ def _query_of(reports: Sequence[TaskReport]) -> str:
 # --- What Spark calls -----------------------------------------------------------------------------
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """Writes one batch. Spark calls `write` in tasks, then `commit` or `abort` on the driver."""
+class _TaskWriter:
+    """Writes the rows of one task, as a writer of Spark's."""
 
     def __init__(self, job: WriteJob) -> None:
         self._job = job
@@ -194,6 +194,10 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         return self._job.run(iterator).message()
+
+
+class BatchWriter(_TaskWriter, DataSourceArrowWriter):
+    """Writes one batch. Spark calls `write` in tasks, then `commit` or `abort` on the driver."""
 
     @strip_traceback
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -204,16 +208,8 @@ class BatchWriter(DataSourceArrowWriter):
         """Leave the files: a commit that failed may have landed; vacuum removes the others."""
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
     """Writes one micro-batch. Spark creates one writer to plan and another one to commit."""
-
-    def __init__(self, job: WriteJob) -> None:
-        self._job = job
-
-    @strip_traceback
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task."""
-        return self._job.run(iterator).message()
 
     @strip_traceback
     def commit(
