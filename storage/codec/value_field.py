@@ -90,9 +90,7 @@ class PlainField(FixedField):
 
     def array_of(self, slots: Slots, nulls: Nulls) -> pa.Array:
         """Return the slots as an array, without a copy."""
-        return pa.Array.from_buffers(
-            self.arrow_type, len(slots), [bitmap_of(nulls), pa.py_buffer(slots)]
-        )
+        return _array(self.arrow_type, slots, len(slots), nulls)
 
 
 class BooleanField(FixedField):
@@ -110,8 +108,7 @@ class BooleanField(FixedField):
         flags = slots.view(np.uint8)
         if (flags > 1).any():
             raise ValueError("a byte of the type BOOLEAN is neither 0 nor 1")
-        bits = pa.py_buffer(np.packbits(flags, bitorder="little"))
-        return pa.Array.from_buffers(self.arrow_type, len(slots), [bitmap_of(nulls), bits])
+        return _array(self.arrow_type, np.packbits(flags, bitorder="little"), len(slots), nulls)
 
 
 class NarrowDecimalField(FixedField):
@@ -140,9 +137,7 @@ class NarrowDecimalField(FixedField):
         words = np.empty((len(slots), 2), np.int64)
         words[:, 0] = slots
         words[:, 1] = words[:, 0] >> 63
-        return pa.Array.from_buffers(
-            self.arrow_type, len(slots), [bitmap_of(nulls), pa.py_buffer(words)]
-        )
+        return _array(self.arrow_type, words, len(slots), nulls)
 
 
 class VoidField(FixedField):
@@ -233,6 +228,13 @@ def arrow_offsets(bounds: Positions) -> pa.Buffer:
     """Return the offsets of a list array; OverflowError if its elements are too many."""
     check_offsets(int(bounds[-1]))
     return pa.py_buffer(bounds.astype(np.int32))
+
+
+def _array(
+    arrow_type: pa.DataType, values: NDArray[np.generic], rows: int, nulls: Nulls
+) -> pa.Array:
+    """Return values of a fixed width, laid out as in Arrow, as an array, without a copy."""
+    return pa.Array.from_buffers(arrow_type, rows, [bitmap_of(nulls), pa.py_buffer(values)])
 
 
 def _values(array: pa.Array, dtype: np.dtype[np.generic]) -> Slots:
