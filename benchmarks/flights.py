@@ -52,10 +52,10 @@ def fill(store: Store, count: int) -> None:
     store.create_table("airports", _AIRPORT_COLUMNS, primary_key=["airport"])
     store.write("airports", airports())
     store.create_table("flights", _COLUMNS, primary_key=["flight"])
-    writer, started = store.write_target("flights").open(), store.environment.now()
+    writer, started = store.jobs.write_target("flights").open(), store.environment.now()
     for batch in batches(range(count)):
         writer.write(batch)
-    store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
+    store.jobs.commit(Proposal(operation="write", started=started, segments=writer.finish()))
     store.compact("flights")
 
 
@@ -116,10 +116,10 @@ class Changes:
         """Commit this many changed rows as one epoch and return it."""
         started = store.environment.now()
         batch, kinds = self._changed(count)
-        writer = store.write_target("flights").open()
+        writer = store.jobs.write_target("flights").open()
         writer.write(batch, kinds)
         proposal = Proposal(operation="write", started=started, segments=writer.finish())
-        return store.commit(proposal).epoch
+        return store.jobs.commit(proposal).epoch
 
     def _changed(self, count: int) -> tuple[pa.RecordBatch, NDArray[np.uint8]]:
         inserts, deletes = count // 5, count // 5

@@ -57,7 +57,7 @@ def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -
         seen = view.progress.epoch_of(scan.table_id)
         feed = None
         if state.tables[scan.table_id].data_epoch > seen:
-            feed = store.feed_plan(
+            feed = store.jobs.feed_plan(
                 scan.table,
                 seen + 1,
                 state.epoch,

@@ -125,7 +125,7 @@ def new_table(store: Store, name: str, columns: str = rows.COLUMNS) -> Table:
 
 def write(store: Store, name: str, batches: Iterator[pa.RecordBatch]) -> None:
     """Write batches to a table as one epoch, without Spark."""
-    writer, started = store.write_target(name).open(), store.environment.now()
+    writer, started = store.jobs.write_target(name).open(), store.environment.now()
     for batch in batches:
         writer.write(batch)
-    store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
+    store.jobs.commit(Proposal(operation="write", started=started, segments=writer.finish()))

@@ -2,7 +2,8 @@
 
 Promises: opening a store costs the same however many epochs it has; every change is one epoch, all
 or nothing; one process can open several stores, and one store several times.
-Does not know: Spark. It only composes what the other modules do.
+Does not know: Spark. It only composes what the other modules do: here are the calls of users; those
+of Spark's driver and tasks are in jobs.
 """
 
 from __future__ import annotations
@@ -21,27 +22,24 @@ from .check import Report, check
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
 from .errors import RelstateError
-from .feed.feed_plan import FeedPlan, FeedSnapshot
-from .feed.planning import FeedRequest, data_epochs, plan_feed, snapshot_of
 from .instant import micros_of
-from .log.entry import Entry, SegmentRecord, Settings
-from .log.proposal import NewView, Proposal, Required
+from .jobs import Jobs
+from .log.entry import Entry, Settings
+from .log.proposal import NewView, Required
 from .log.state import StoreState
-from .log.transaction import CommitResult, repair_clock
+from .log.transaction import repair_clock
 from .log.view import CatalogView
 from .maintenance import compaction
-from .maintenance.compaction import CompactionJob, CompactionReport
+from .maintenance.compaction import CompactionReport
 from .maintenance.vacuum import VacuumReport, vacuum
 from .read_plan import ReadPlan
 from .schema.ddl import parse_type
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, Merge
 from .segment.key import Kind
-from .segment.writer import SegmentWriter
 from .snapshot import LatestReader, Snapshot
 from .table.statetable import StateTable
 from .table.table import Table
-from .table.tablewriter import WriteTarget
-from .writing import Rows, open_state_table, write_rows, write_target
+from .writing import Rows, open_state_table, write_rows
 
 DEFAULT_RETENTION = 24 * 3600
 
@@ -54,6 +52,7 @@ class Store:
         self.environment = epochs.environment
         self._epochs = epochs
         self._catalog = Catalog(epochs)
+        self._jobs = Jobs(epochs)
 
     @classmethod
     def create(
@@ -127,6 +126,11 @@ class Store:
     def epoch(self) -> int:
         """The latest committed epoch."""
         return self.state.epoch
+
+    @property
+    def jobs(self) -> Jobs:
+        """The plans and commits of work that other processes share, as Spark's tasks do."""
+        return self._jobs
 
     # Tables
 
@@ -315,9 +319,9 @@ class Store:
         them. ``deduplication``: ``dropCarryovers``, what every commit changed, or ``netChanges``,
         what all of them together did. ``update_images``: an update is an ``update_preimage`` and
         an ``update_postimage``, else a ``delete`` and an ``insert``. The changes of a row come in
-        the order of the epochs. Errors as of `feed_plan`.
+        the order of the epochs. Errors as of `Jobs.feed_plan`.
         """
-        plan = self.feed_plan(
+        plan = self.jobs.feed_plan(
             name,
             first_epoch,
             last_epoch,
@@ -326,42 +330,6 @@ class Store:
             columns=columns,
         )
         return plan.read(environment=self.environment)
-
-    def feed_plan(
-        self,
-        name: str,
-        first_epoch: int,
-        last_epoch: int | None = None,
-        *,
-        deduplication: str = "dropCarryovers",
-        update_images: bool = True,
-        columns: Sequence[str] | None = None,
-        pending: Entry | None = None,
-    ) -> FeedPlan:
-        """Return what other processes need to read the changes that `changes` yields.
-
-        A feed that ends right before it begins is empty. ``pending``: a commit that is about to
-        follow the last epoch, whose changes belong to the feed. EpochNotFoundError,
-        EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
-        within the range; OptionError for a range that ends before it begins, or a table with a TTL;
-        SchemaMismatchError for an unknown column.
-        """
-        first = epoch_number(first_epoch)
-        last = None if last_epoch is None else epoch_number(last_epoch)
-        request = FeedRequest(name, first, last, deduplication, update_images, columns, pending)
-        return plan_feed(self._epochs.log, self.state, request)
-
-    def feed_snapshot(
-        self, name: str, epoch: int, *, columns: Sequence[str] | None = None
-    ) -> FeedSnapshot:
-        """Return a table at an epoch as a feed of inserts; its changes follow after the epoch."""
-        plan = self.read_plan(name, epoch=epoch)
-        return snapshot_of(plan, self.state_at(epoch).time, columns)
-
-    def data_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterator[int]:
-        """Yield the epochs after ``after`` that may have changed a table's rows, ascending."""
-        state = self.state
-        return data_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
 
     def state_table(
         self, name: str, *, strict: bool = False, vnodes: Sequence[range] | None = None
@@ -373,7 +341,7 @@ class Store:
         """
         return open_state_table(self._epochs, name, vnodes, strict)
 
-    # Reading and writing elsewhere
+    # Reading elsewhere, and writing
 
     def read_plan(
         self,
@@ -397,14 +365,6 @@ class Store:
             moment = self.environment.now() if epoch is None else state.time
         return ReadPlan.of(self.path, state, name, columns, time=max(moment, state.time))
 
-    def write_target(self, name: str, *, expiring: bool = False) -> WriteTarget:
-        """Return what other processes need to write rows of a table. InternalTableError.
-
-        ``expiring``: rows that expire, though the table has no TTL. DependentViewsError if a view
-        reads it: the rows leave without a commit that the view could follow.
-        """
-        return write_target(self._epochs, name, expiring=expiring)
-
     def write(
         self, table: str, rows: Rows, *, overwrite: bool = False, ttls: pa.Array | None = None
     ) -> int:
@@ -425,29 +385,6 @@ class Store:
         """
         return write_rows(self._epochs, table, keys, kind=Kind.DELETE)
 
-    def segment_writer(self) -> SegmentWriter:
-        """Return a writer of segments for this store.
-
-        An error in its ``with`` block removes the segments: commit them after the block.
-        """
-        return self._epochs.segment_writer()
-
-    def commit(self, proposal: Proposal) -> CommitResult:
-        """Commit a proposal: see `transaction.commit`.
-
-        AppendOnlyError if it would change a row of an append-only table, or adds a row with a key
-        that the table has already. After UnknownOutcomeError the commit may have happened: its
-        segments must not be discarded.
-        """
-        return self._epochs.commit(proposal)
-
-    def discard(self, segments: Sequence[SegmentRecord]) -> None:
-        """Remove segments that no commit names: theirs was refused, by an error that says so.
-
-        After UnknownOutcomeError leave them to `vacuum`.
-        """
-        self._epochs.discard(segments)
-
     # Maintenance
 
     def compact(
@@ -461,31 +398,6 @@ class Store:
         state = self.state
         tables = state.tables if table is None else [state.table(table).definition.table_id]
         newest, report = compaction.compact(self._epochs.log, state, tables, progress)
-        self._epochs.advance(newest)
-        return report
-
-    def compaction_job(self, table: str, *, spares_young: bool = False) -> CompactionJob | None:
-        """Return the job of compacting a table, to run in parts elsewhere; None if nothing is due.
-
-        ``spares_young``: leave young files to automatic merges, as a second attempt does while a
-        writer is busy. TableNotFoundError.
-        """
-        state = self.state
-        return CompactionJob.plan(
-            self.environment,
-            state,
-            state.table(table).definition.table_id,
-            spares_young=spares_young,
-        )
-
-    def commit_compaction(
-        self, job: CompactionJob, records: Sequence[SegmentRecord]
-    ) -> CompactionReport:
-        """Commit what all parts of a job have written.
-
-        ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped.
-        """
-        newest, report = job.commit(self._epochs.log, self.state, records)
         self._epochs.advance(newest)
         return report
 

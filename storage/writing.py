@@ -50,7 +50,7 @@ _ADVICE = {
 
 
 def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteTarget:
-    """Return what a task needs to write rows of a table: see `Store.write_target`."""
+    """Return what a task needs to write rows of a table: see `Jobs.write_target`."""
     state = epochs.state
     definition = user_table(state, name, "written")
     if expiring:

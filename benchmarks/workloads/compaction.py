@@ -41,7 +41,7 @@ def compaction(bench: Workbench) -> Iterator[Figure]:
 
 def _merge(store: Store) -> None:
     """Write what a compaction would commit, durably, and remove it again."""
-    job = store.compaction_job("eight")
+    job = store.jobs.compaction_job("eight")
     assert job is not None
     for record in job.run(range(job.parts)):
         (Path(store.path) / "segments" / f"{record.name}.lmdb").unlink()

@@ -50,9 +50,9 @@ def _fill(store: Store, count: int, rows: int, keys: int) -> float:
     most = 0
     for epoch in range(count):
         places = np.arange(epoch * rows, (epoch + 1) * rows, dtype=np.int64) * 7919 % keys
-        writer, started = store.write_target("small").open(), store.environment.now()
+        writer, started = store.jobs.write_target("small").open(), store.environment.now()
         writer.write(pa.record_batch({"k": places, "s": [f"epoch {epoch:07}"] * rows}))
-        store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
+        store.jobs.commit(Proposal(operation="write", started=started, segments=writer.finish()))
         most = max(most, _live(store))
     return most
 

@@ -182,7 +182,7 @@ def changed_rows(store: Store, name: str, first_epoch: int, last_epoch: int | No
     Without ``last_epoch`` to the latest. The columns are those of `Store.changes`, and so are the
     errors.
     """
-    plan = store.feed_plan(name, first_epoch, last_epoch)
+    plan = store.jobs.feed_plan(name, first_epoch, last_epoch)
     own = {column.name: column.type for column in plan.definition.schema.columns}
     fields = arrow.fields_of(plan.arrow_schema())
     return Rows(

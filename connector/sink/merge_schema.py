@@ -36,13 +36,13 @@ def merge_schema(store: Store, table: str, rows: pa.Schema) -> None:
     Each kind of change is an epoch. SchemaError, ConflictError.
     """
     for _ in range(_ATTEMPTS):
-        schema = store.write_target(table).definition.schema
+        schema = store.jobs.write_target(table).definition.schema
         try:
             _add_columns(store, table, schema, rows)
             _widen_columns(store, table, schema, rows)
             return
         except errors.SchemaError:
-            if store.write_target(table).definition.schema == schema:
+            if store.jobs.write_target(table).definition.schema == schema:
                 raise
 
 

@@ -145,7 +145,7 @@ def _commit(job: WriteJob, reports: Sequence[TaskReport], transaction: Transacti
             raise errors.TableNotFoundError(
                 f"the table {definition.name!r} was dropped during the write; nothing was committed"
             )
-        store.commit(proposed)
+        store.jobs.commit(proposed)
 
 
 def _batch_transaction(job: WriteJob, reports: Sequence[TaskReport]) -> Transaction | None:

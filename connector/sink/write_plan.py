@@ -50,7 +50,7 @@ def plan_stream(options: Mapping[str, str], schema: StructType, *, overwrite: bo
 def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob:
     with Store.open(options.path) as store:
         expiring = options.ttl is not None or options.ttl_column is not None
-        target = store.write_target(options.table, expiring=expiring)
+        target = store.jobs.write_target(options.table, expiring=expiring)
         if overwrite and target.definition.properties.append_only:
             raise errors.AppendOnlyError(
                 f"the table {target.definition.name!r} is append-only: its rows are not replaced, "
@@ -82,7 +82,7 @@ def _fitted(
     rows = rows if operations is None else operations.check_schema(rows)
     if options.merge_schema:
         merge_schema(store, options.table, rows)
-        target = store.write_target(options.table)
+        target = store.jobs.write_target(options.table)
     try:
         target.definition.schema.check_schema(rows)
     except errors.SchemaMismatchError as error:

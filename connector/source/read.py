@@ -190,7 +190,7 @@ def _feed_schema(options: FeedOptions) -> StructType:
 def _plan_feed_reader(options: FeedOptions, schema: StructType) -> TableReader:
     """Return the reader of the columns of ``schema`` over the range of epochs chosen now.
 
-    The errors of `Store.feed_plan`; SchemaMismatchError for columns that the feed does not have.
+    The errors of `Jobs.feed_plan`; SchemaMismatchError for columns that the feed does not have.
     """
     with Store.open(options.path) as store:
         last = _last_epoch(store, options.end)
@@ -205,7 +205,7 @@ def feed_plan(
     store: Store, options: FeedOptions, first: int, last: int, names: Sequence[str]
 ) -> FeedPlan:
     """Return the plan of the changes from one epoch to another, in the form the options name."""
-    return store.feed_plan(
+    return store.jobs.feed_plan(
         options.table,
         first,
         last,

@@ -214,7 +214,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return None
         if not isinstance(limit, ReadMaxFiles):
             return newest
-        epochs = self._open().data_epochs(offset.table_id, offset.epoch, newest)
+        epochs = self._open().jobs.data_epochs(offset.table_id, offset.epoch, newest)
         return max(islice(epochs, limit.max_files), default=None)
 
     def _plan(self, first: FeedOffset, last: FeedOffset) -> FeedPlan | FeedSnapshot:
@@ -223,9 +223,9 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_table(definition.table_id, last.table_id)
         names = checked_names(definition.schema, options, self._spark_schema)
         if first.is_whole:
-            return store.feed_snapshot(options.table, last.epoch, columns=names)
+            return store.jobs.feed_snapshot(options.table, last.epoch, columns=names)
         # Epochs before the first change of the table may have expired.
-        changed = next(store.data_epochs(last.table_id, first.epoch, last.epoch), last.epoch)
+        changed = next(store.jobs.data_epochs(last.table_id, first.epoch, last.epoch), last.epoch)
         return feed_plan(store, options, changed, last.epoch, names)
 
     def _data_epoch(self, table_id: int) -> int:

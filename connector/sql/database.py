@@ -203,7 +203,7 @@ class Database:
         TableNotFoundError if there is no such table, OptionError for arguments that do not fit.
         """
         return ForeachBatchWriter(
-            self._store.write_target(table),
+            self._store.jobs.write_target(table),
             txn_app_id,
             op_column,
             partitions,
@@ -242,7 +242,7 @@ class Database:
         every micro-batch once; ``trigger``: the arguments of ``DataStreamWriter.trigger``; Spark
         Connect needs ``txn_app_id``. OptionError, SchemaMismatchError, TableNotFoundError.
         """
-        write_target = self._store.write_target(target)
+        write_target = self._store.jobs.write_target(target)
         changes = make_changelog(
             write_target,
             source,

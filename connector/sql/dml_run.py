@@ -83,7 +83,7 @@ class DmlRunner:
         TableNotFoundError, UnsupportedStatementError, SchemaMismatchError, DataError where rows do
         not fit, ConflictError if others changed what it read every time, other CommitErrors.
         """
-        definition = self._store.write_target(statement.table).definition
+        definition = self._store.jobs.write_target(statement.table).definition
         _check_allowed(statement, definition)
         if isinstance(statement, Truncate):
             return DmlResult(self._store.truncate(statement.table), RowCounts(None, None, None))
@@ -101,7 +101,7 @@ class DmlRunner:
         assert not isinstance(statement, Truncate)
         started = self._store.environment.now()
         reader = QueryReader(self._spark, self._store)
-        target = self._store.write_target(statement.table)
+        target = self._store.jobs.write_target(statement.table)
         changes = DmlPlanner(reader, target.definition).changes(statement)
         has_key = target.definition.schema.row_id is None
         existing = None
@@ -116,7 +116,7 @@ class DmlRunner:
         created = None if existing is None else Created(existing, segments)
         reads = ReadSet(self._store, changes.query.relations, created)
         is_blind = created is None and all(relation.is_pinned for relation in reads.relations)
-        done = self._store.commit(
+        done = self._store.jobs.commit(
             Proposal(
                 operation=_operation(statement),
                 started=min([started, *(report.started for report in reports)]),

@@ -51,7 +51,7 @@ def _compact(spark: SparkSession, store: Store, table: str) -> CompactionReport:
     for attempt in range(_ATTEMPTS):
         spares_young = attempt > 0
         try:
-            job = store.compaction_job(table, spares_young=spares_young)
+            job = store.jobs.compaction_job(table, spares_young=spares_young)
         except errors.TableNotFoundError:  # dropped since the state was read
             job = None
         if job is None:
@@ -100,7 +100,7 @@ class MaintenanceSource(DataSource):
         with Store.open(self.options["path"]) as store:
             spares_young = self.options[_SPARES_YOUNG] == "true"
             return MaintenanceWriter(
-                store.compaction_job(self.options["table"], spares_young=spares_young)
+                store.jobs.compaction_job(self.options["table"], spares_young=spares_young)
             )
 
 
@@ -133,7 +133,7 @@ class MaintenanceWriter(DataSourceArrowWriter):
                 "removed while the job was planned; nothing was committed"
             )
         with Store.open(self._job.path) as store:
-            store.commit_compaction(
+            store.jobs.commit_compaction(
                 self._job, [segment for report in reports for segment in report.segments]
             )
 

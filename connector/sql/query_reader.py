@@ -392,7 +392,7 @@ def _stale_input(store: Store, state: StoreState, view_id: int, epoch: int) -> i
         if is_view and (stale := _stale_input(store, state, table_id, epoch)) is not None:
             return stale
         last = state.epoch if is_view else epoch
-        if seen > last or any(store.data_epochs(table_id, seen, last)):
+        if seen > last or any(store.jobs.data_epochs(table_id, seen, last)):
             return view_id
     return None
 

@@ -43,7 +43,7 @@ def find_differences(runner: JobRunner, view_id: int) -> list[str]:
             problems += _compare_table(stored, expected)
         return problems
     finally:
-        store.discard(output.segments)
+        store.jobs.discard(output.segments)
 
 
 def _rebuild(

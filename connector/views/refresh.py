@@ -141,7 +141,7 @@ class Round:
             return SourceRead(source, None, vnodes)
         # What has expired held no changes: vacuum keeps those that a view still has to read.
         first = max(taken_in, state.oldest_epoch) + 1
-        plan = self._runner.store.feed_plan(
+        plan = self._runner.store.jobs.feed_plan(
             table.definition.name,
             first,
             state.epoch,

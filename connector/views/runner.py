@@ -118,7 +118,7 @@ class JobRunner:
                 job = job.after(output, self._store.epoch + number)
                 yield job, total
         except Exception:
-            self._store.discard(total.segments)
+            self._store.jobs.discard(total.segments)
             raise
 
     def run_all(self, jobs: Sequence[ViewJob]) -> list[JobOutput | Exception]:
@@ -153,7 +153,7 @@ class JobRunner:
             progress=tuple(progress),
         )
         try:
-            return self._store.commit(proposal)
+            return self._store.jobs.commit(proposal)
         except VIEW_CHANGED:
-            self._store.discard(segments)
+            self._store.jobs.discard(segments)
             raise

@@ -24,7 +24,7 @@ from relstate.storage.errors import LostMessageError, RepeatedWriteError, Sessio
 def job(store: Store) -> WriteJob:
     """An upsert into the table t, which has a key and one column."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
-    return WriteJob(store.write_target("t"), None, False, None, None)
+    return WriteJob(store.jobs.write_target("t"), None, False, None, None)
 
 
 def written(
@@ -75,7 +75,7 @@ def test_one_run_cannot_write_a_batch_twice(store: Store, job: WriteJob) -> None
 def test_queries_and_tables_have_numbers_of_their_own(store: Store, job: WriteJob) -> None:
     """The transaction key is the pair of query and table."""
     store.create_table("u", "k BIGINT, v STRING", primary_key=["k"])
-    second = replace(job, target=store.write_target("u"))
+    second = replace(job, target=store.jobs.write_target("u"))
     commit_microbatch(job, [written(job, "a")], 7)
     commit_microbatch(second, [written(second, "b")], 3)
     commit_microbatch(job, [written(job, "c", query="p")], 3)

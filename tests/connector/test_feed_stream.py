@@ -216,7 +216,7 @@ def test_offsets_have_one_text(follower: Follower) -> None:
 
 def expire(store: Store) -> None:
     """Make all but the latest epoch unreadable, as a vacuum after the retention does."""
-    store.commit(
+    store.jobs.commit(
         Proposal(
             operation="vacuum",
             started=store.environment.now(),

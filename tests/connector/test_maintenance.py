@@ -62,7 +62,7 @@ def test_nothing_to_do_is_no_commit(grown: Store, db: Database) -> None:
 
 def test_parts_are_committed_together_or_not_at_all(grown: Store) -> None:
     """A task without a report, a part that no task ran, and an input that is gone are errors."""
-    job = grown.compaction_job("large")
+    job = grown.jobs.compaction_job("large")
     assert job is not None
     writer = MaintenanceWriter(job)
     first, others = (0,), tuple(range(1, job.parts))

@@ -144,12 +144,12 @@ def test_the_version_column_stays(store: Store) -> None:
 
 def test_a_writer_that_knows_the_old_schema_still_lands(altered: Store) -> None:
     """It began before the table was altered: its rows are read under the new schema."""
-    target = altered.write_target("t")
+    target = altered.jobs.write_target("t")
     writer = target.open(altered.environment)
     writer.write(pa.record_batch({"k": pa.array([3], pa.int32()), "a": pa.array([30], pa.int32())}))
     altered.drop_columns("t", "b")
     altered.widen_column("t", "a", "BIGINT")
-    altered.commit(
+    altered.jobs.commit(
         Proposal(operation="write", started=altered.environment.now(), segments=writer.finish())
     )
 

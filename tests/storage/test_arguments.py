@@ -34,9 +34,9 @@ TABLE_NAMES: dict[str, Call] = {
     "view": lambda store, name: store.view(name),
     "changes": lambda store, name: store.changes(name, 1),
     "read_plan": lambda store, name: store.read_plan(name),
-    "write_target": lambda store, name: store.write_target(name),
+    "write_target": lambda store, name: store.jobs.write_target(name),
     "state_table": lambda store, name: store.state_table(name),
-    "compaction_job": lambda store, name: store.compaction_job(name),
+    "compaction_job": lambda store, name: store.jobs.compaction_job(name),
     "at": lambda store, name: store.at(store.epoch).table(name),
 }
 COLUMNS: dict[str, Call] = {

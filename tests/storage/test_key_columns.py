@@ -60,7 +60,9 @@ def filled(make_store: StoreMaker, schema: TableSchema) -> Store:
     """Return a store whose table t has the rows, some of them written twice, some deleted."""
     store = make_store(vnode_count=5, shards=2)
     started = store.environment.now()
-    store.commit(Proposal(operation="x", started=started, created_tables=(NewTable("t", schema),)))
+    store.jobs.commit(
+        Proposal(operation="x", started=started, created_tables=(NewTable("t", schema),))
+    )
     batch = pa.RecordBatch.from_pylist(_ROWS, schema.arrow_schema)
     older = batch.set_column(2, schema.arrow_schema.field(2), pa.nulls(len(_ROWS), pa.int64()))
     store.write("t", older)
@@ -256,9 +258,9 @@ def test_hidden_columns_are_in_feeds_by_name_only(make_store: StoreMaker) -> Non
     """As in reads; of snapshots and of changes."""
     store = filled(make_store, schema_of(0, hidden=("b", "h")))
 
-    feed = store.feed_plan("t", 3, columns=None).arrow_schema().names
+    feed = store.jobs.feed_plan("t", 3, columns=None).arrow_schema().names
     assert feed == ["a", "v", "_change_type", "_commit_version", "_commit_timestamp"]
-    snapshot = store.feed_snapshot("t", store.epoch)
+    snapshot = store.jobs.feed_snapshot("t", store.epoch)
     assert snapshot.arrow_schema().names == feed
     assert next(snapshot.read()).schema.names == feed
     rows = [
@@ -295,12 +297,14 @@ def test_a_delete_needs_the_key_only(make_store: StoreMaker) -> None:
     store = filled(make_store, schema_of(1))
     key = pa.table({"b": pa.nulls(1, pa.string()), "a": pa.array([None], pa.int32())})
     store.delete("t", key)
-    writer = store.write_target("t").open(store.environment)
+    writer = store.jobs.write_target("t").open(store.environment)
     writer.write(
         pa.RecordBatch.from_pylist([{"a": 7, "b": None}], pa.schema({"a": "int32", "b": "string"})),
         np.array([Kind.DELETE], np.uint8),
     )
-    store.commit(Proposal(operation="x", started=store.environment.now(), segments=writer.finish()))
+    store.jobs.commit(
+        Proposal(operation="x", started=store.environment.now(), segments=writer.finish())
+    )
 
     gone = [(None, None), (7, None)]
     assert len(contents(store, "t")) == len(_ROWS) - 2

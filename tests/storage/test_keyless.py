@@ -101,7 +101,7 @@ class BagMachine(RuleBasedStateMachine):
                 "b": pa.array([b for _, b in after] + [b for _, b in new], pa.string()),
             }
         )
-        writer = self.store.write_target("t").open(self.store.environment)
+        writer = self.store.jobs.write_target("t").open(self.store.environment)
         writer.write(batch, np.array([*kinds, *[Kind.PUT] * len(new)], np.uint8))
         committed(self.store, writer.finish())
         self.bag -= Counter(rows[index] for index in chosen)

@@ -72,7 +72,7 @@ def test_what_cannot_be_planned_is_refused(filled: Store) -> None:
     with pytest.raises(EpochNotFoundError, match="99"):
         filled.read_plan("t", epoch=99)
     with pytest.raises(TableNotFoundError, match="'x'"):
-        filled.write_target("x")
+        filled.jobs.write_target("x")
 
 
 _TASK = """
@@ -93,7 +93,7 @@ def test_plans_and_targets_travel(store: Store) -> None:
     upsert(store, "t", [(1, "a"), (2, "b")])
     sent: tuple[ReadPlan, WriteTarget, object] = (
         store.read_plan("t"),
-        store.write_target("t"),
+        store.jobs.write_target("t"),
         batch_of(store, "t", [(2, "c"), (3, "c")]),
     )
     done = subprocess.run(

@@ -144,7 +144,7 @@ def test_a_closed_store_says_so(store: Store) -> None:
         lambda: store.drop_table("t"),
         lambda: store.create_table("u", "k INT", primary_key=["k"]),
         lambda: store.read_plan("t"),
-        lambda: store.write_target("t"),
+        lambda: store.jobs.write_target("t"),
     ]
     for call in calls:
         with pytest.raises(ClosedError, match="open it again"):
@@ -234,7 +234,9 @@ def test_a_dropped_table_never_comes_back(store: Store) -> None:
     store.create_table("t", "k INT, v INT", primary_key=["k"])
 
     with pytest.raises(TableNotFoundError, match="dropped"):
-        store.commit(Proposal(operation="write", started=store.environment.now(), segments=late))
+        store.jobs.commit(
+            Proposal(operation="write", started=store.environment.now(), segments=late)
+        )
     assert contents(store, "t") == []
     assert contents(store, "t", epoch=3) == [(1, 1)]
     with pytest.raises(TableNotFoundError, match="epoch 4"):
@@ -296,7 +298,7 @@ def test_a_truncated_table_takes_later_rows(store: Store) -> None:
 
     assert store.truncate("t") == 4
     assert contents(store, "t") == []
-    store.commit(Proposal(operation="write", started=store.environment.now(), segments=late))
+    store.jobs.commit(Proposal(operation="write", started=store.environment.now(), segments=late))
     assert contents(store, "t") == [(2, 2)]
     assert contents(store, "t", epoch=3) == [(1, 1), (2, 1)]
     assert contents(store, "t", epoch=4) == []
@@ -306,14 +308,14 @@ def test_one_commit_may_change_many_tables(store: Store) -> None:
     """All of them in one epoch, or none."""
     for name in ("a", "b"):
         store.create_table(name, "k INT, v INT", primary_key=["k"])
-    writer = store.segment_writer()
+    writer = store.jobs.segment_writer()
     for name in ("b", "a"):
         encoding = store.read_plan(name).open().encoding
         rows = pa.record_batch({"k": pa.array([1], pa.int32()), "v": pa.array([7], pa.int32())})
         writer.add(*encoding.encode(rows))
     segments = writer.finish()
     assert len(segments) == 1
-    done = store.commit(
+    done = store.jobs.commit(
         Proposal(operation="write", started=store.environment.now(), segments=segments)
     )
 
@@ -329,7 +331,7 @@ def test_a_batch_is_committed_once(store: Store) -> None:
     table_id = store.state.table("t").definition.table_id
 
     def commit(handle: Store, batch: int, value: int) -> CommitResult:
-        return handle.commit(
+        return handle.jobs.commit(
             Proposal(
                 operation="write",
                 started=handle.environment.now(),

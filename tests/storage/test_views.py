@@ -49,7 +49,9 @@ def id_of(store: Store, name: str) -> int:
 
 def proposed(store: Store, **parts: Any) -> int:
     """Commit a proposal that was made without a look at the store."""
-    return store.commit(Proposal(operation="x", started=store.environment.now(), **parts)).epoch
+    return store.jobs.commit(
+        Proposal(operation="x", started=store.environment.now(), **parts)
+    ).epoch
 
 
 # What there is
@@ -144,7 +146,7 @@ def test_impossible_views_are_refused(store: Store) -> None:
 def test_what_a_view_reads_gets_no_rows_that_expire(store: Store) -> None:
     """Also where the view came, or the table's TTL went, since the write was planned."""
     store.create_table("w", "k BIGINT", primary_key=["k"], ttl=60)
-    writer = store.write_target("w").open(store.environment)
+    writer = store.jobs.write_target("w").open(store.environment)
     writer.write(pa.record_batch({"k": [1]}))
     segments = writer.finish()
     store.set_ttl("w", None)
@@ -173,7 +175,7 @@ _DOORS: dict[str, Callable[[Store, str], object]] = {
     "overwrite": lambda store, name: store.write(name, pa.table({"k": [1]}), overwrite=True),
     "delete": lambda store, name: store.delete(name, pa.table({"k": [1]})),
     "truncate": lambda store, name: store.truncate(name),
-    "write_target": lambda store, name: store.write_target(name),
+    "write_target": lambda store, name: store.jobs.write_target(name),
     "state_table": lambda store, name: store.state_table(name),
     "strict state_table": lambda store, name: store.state_table(name, strict=True),
     "set_ttl": lambda store, name: store.set_ttl(name, 5),
@@ -331,7 +333,7 @@ def test_what_a_view_reads_stays_as_it_reads_it(store: Store) -> None:
         lambda: store.widen_column("t", "a", "BIGINT"),
         lambda: store.set_ttl("t", 60),
         lambda: store.write("t", pa.table({"k": [1]}), ttls=pa.array([5])),
-        lambda: store.write_target("t", expiring=True),
+        lambda: store.jobs.write_target("t", expiring=True),
     ):
         with pytest.raises(
             DependentViewsError, match=r"'t' cannot be .*: it is read by the views v"

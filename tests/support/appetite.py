@@ -88,12 +88,12 @@ def table_peaks(path: str, rows: int, width: int, size: int) -> dict[str, float]
     with Store.create(path, vnode_count=16, environment=unsynced(path)) as store:
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
         with watched(peaks, "write", imports):
-            writer = store.write_target("t").open(store.environment)
+            writer = store.jobs.write_target("t").open(store.environment)
             for batch in batches(rows, width, size):
                 writer.write(batch)
             segments = writer.finish()
         started = store.environment.now()
-        store.commit(Proposal(operation="write", started=started, segments=segments))
+        store.jobs.commit(Proposal(operation="write", started=started, segments=segments))
         with watched(peaks, "scan", imports):
             assert sum(batch.num_rows for batch in store.table("t").scan()) == rows
         with watched(peaks, "scan in order", imports):

@@ -214,7 +214,7 @@ class MovingBags(Moving):
         )
         row_ids = pa.array([*(row_id for row_id, _ in rows), *deleted], pa.binary())
         kinds = [Kind.PUT] * len(rows) + [Kind.DELETE] * len(deleted)
-        writer = self._store.write_target(name).open(self._store.environment)
+        writer = self._store.jobs.write_target(name).open(self._store.environment)
         writer.write(batch.append_column("_row_id", row_ids), np.array(kinds, np.uint8))
         committed(self._store, writer.finish())
 

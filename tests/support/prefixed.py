@@ -42,7 +42,7 @@ class Prefixed:
             started=store.environment.now(),
             created_tables=(NewTable(self.name, self.schema),),
         )
-        store.commit(proposal)
+        store.jobs.commit(proposal)
 
     def key(self, draw: random.Random) -> Values:
         """Return a random key."""

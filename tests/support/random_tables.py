@@ -143,7 +143,7 @@ class Commit:
         batch = table.arrow(store, [*puts, *deletes])
         batch = batch.append_column("_row_id", pa.array(ids, pa.binary()))
         kinds = [Kind.PUT] * len(puts) + [Kind.DELETE] * len(deletes)
-        writer = store.write_target(self.table).open(store.environment)
+        writer = store.jobs.write_target(self.table).open(store.environment)
         writer.write(batch, np.array(kinds, np.uint8))
         committed(store, writer.finish())
 

@@ -41,7 +41,7 @@ def written(
     store: Store, table: str, rows: Sequence[Sequence[Any]], deleted: Sequence[Sequence[Any]] = ()
 ) -> tuple[SegmentRecord, ...]:
     """Write rows, then deletes of rows, as one task does; return the segments for a commit."""
-    writer = store.write_target(table).open(store.environment)
+    writer = store.jobs.write_target(table).open(store.environment)
     kinds = [Kind.PUT] * len(rows) + [Kind.DELETE] * len(deleted)
     writer.write(batch_of(store, table, [*rows, *deleted]), np.array(kinds, np.uint8))
     return writer.finish()
@@ -59,7 +59,7 @@ def committed(store: Store, segments: Sequence[SegmentRecord], **parts: Any) -> 
     proposal = Proposal(
         operation="write", started=store.environment.now(), segments=tuple(segments), **parts
     )
-    return store.commit(proposal).epoch
+    return store.jobs.commit(proposal).epoch
 
 
 def rows_of(batches: Iterable[pa.RecordBatch] | pa.Table | pa.RecordBatch) -> Rows:

@@ -52,7 +52,7 @@ def refresh(store: Store, *progress: NewProgress, **parts: Any) -> int:
     """Commit a refresh of views and return its epoch."""
     started = store.environment.now()
     proposal = Proposal(operation="refresh", started=started, progress=progress, **parts)
-    return store.commit(proposal).epoch
+    return store.jobs.commit(proposal).epoch
 
 
 def count_refreshes(store: Store) -> int:

@@ -239,14 +239,14 @@ def test_a_view_whose_changes_cannot_be_read_does_not_stop_others(
     create(db, {"ones": "SELECT k FROM u"})
     put(db.store, 1, factor=3)
     db.store.write("u", pa.table({"k": [1]}))
-    feed_plan = db.store.feed_plan
+    feed_plan = db.store.jobs.feed_plan
 
     def failing(table: str, *args: Any, **kwargs: Any) -> Any:
         if table == "u":
             raise errors.OptionError("rows that expire")
         return feed_plan(table, *args, **kwargs)
 
-    monkeypatch.setattr(db.store, "feed_plan", failing)
+    monkeypatch.setattr(db.store.jobs, "feed_plan", failing)
     with pytest.raises(errors.ViewFailedError, match=r"^view 'ones' .*: rows that expire"):
         db.refresh()
 

@@ -32,14 +32,14 @@ def table(store: Store) -> Store:
 def expire(store: Store, oldest: int) -> None:
     """Make the epochs before ``oldest`` unreadable."""
     started = store.environment.now()
-    store.commit(
+    store.jobs.commit(
         Proposal(operation="vacuum", started=started, data_change=False, oldest_epoch=oldest)
     )
 
 
 def test_a_plan_travels(table: Store) -> None:
     """A pickled plan reads the same rows, whatever is committed meanwhile."""
-    plan = table.feed_plan("T", 3)
+    plan = table.jobs.feed_plan("T", 3)
     expected = changes_of(plan.read())
     copy = pickle.loads(pickle.dumps(plan))
     upsert(table, "t", [(1, "c"), (9, "c")])
@@ -61,10 +61,10 @@ def test_cost_follows_the_changes(table: Store) -> None:
     whole = table.read_plan("t").stored_bytes
     upsert(table, "t", [(1, "c")])
 
-    assert table.feed_plan("t", table.epoch).stored_bytes < whole / 100
-    assert table.feed_plan("other", 2).stored_bytes == 0
+    assert table.jobs.feed_plan("t", table.epoch).stored_bytes < whole / 100
+    assert table.jobs.feed_plan("other", 2).stored_bytes == 0
     table.truncate("t")
-    assert table.feed_plan("t", table.epoch).stored_bytes >= whole
+    assert table.jobs.feed_plan("t", table.epoch).stored_bytes >= whole
 
 
 def test_upkeep_is_no_change(table: Store) -> None:
@@ -74,7 +74,7 @@ def test_upkeep_is_no_change(table: Store) -> None:
     assert table.epoch > 5, report
 
     assert read_feed(table, "t", 3) == before
-    assert table.feed_plan("t", 6).steps == ()
+    assert table.jobs.feed_plan("t", 6).steps == ()
     upsert(table, "t", [(2, "c")], [(1, "")])
     assert [change.type for change in read_feed(table, "t", 6)] == [
         "delete",
@@ -87,7 +87,7 @@ def test_a_range_may_be_empty(table: Store) -> None:
     """Right after the latest epoch, or anywhere before it."""
     assert read_feed(table, "t", 6) == []
     assert read_feed(table, "t", 5, 4) == []
-    assert table.feed_plan("t", 6).steps == ()
+    assert table.jobs.feed_plan("t", 6).steps == ()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_range_that_is_none_is_refused(
 ) -> None:
     """The error names the epoch of the store."""
     with pytest.raises(kind, match=error):
-        table.feed_plan("t", first, last)
+        table.jobs.feed_plan("t", first, last)
 
 
 def test_a_range_that_is_no_longer_kept_names_the_oldest_epoch(table: Store) -> None:
@@ -112,7 +112,7 @@ def test_a_range_that_is_no_longer_kept_names_the_oldest_epoch(table: Store) -> 
     expire(table, 4)
 
     with pytest.raises(EpochExpiredError, match=r"epoch 4 is the oldest .* changes begin at 5"):
-        table.feed_plan("t", 4)
+        table.jobs.feed_plan("t", 4)
     assert read_feed(table, "t", 5) == [
         Change("update_preimage", 5, (1, "a")),
         Change("update_postimage", 5, (1, "b")),
@@ -132,11 +132,11 @@ def test_a_table_created_anew_is_another(table: Store) -> None:
 
     for first in (1, 3, 5, 6):
         with pytest.raises(TableNotFoundError, match="created again at epoch 7"):
-            table.feed_plan("t", first)
+            table.jobs.feed_plan("t", first)
     assert read_feed(table, "t", 7) == [Change("insert", 8, (1, 1))]
     assert len(read_feed(table, "t", 3, 5)) == 4
     with pytest.raises(TableNotFoundError, match="no table 't' at epoch 6"):
-        table.feed_plan("t", 3, 6)
+        table.jobs.feed_plan("t", 3, 6)
 
 
 def test_one_commit_may_change_several_tables(table: Store) -> None:
@@ -154,35 +154,35 @@ def test_data_epochs_are_those_that_changed_the_table(table: Store) -> None:
     table.truncate("t")
     table_id = table.state.table("t").definition.table_id
 
-    assert list(table.data_epochs(table_id, 1)) == [3, 5, 7]
-    assert list(table.data_epochs(table_id, 3, 6)) == [5]
-    assert list(table.data_epochs(table_id, 7)) == []
+    assert list(table.jobs.data_epochs(table_id, 1)) == [3, 5, 7]
+    assert list(table.jobs.data_epochs(table_id, 3, 6)) == [5]
+    assert list(table.jobs.data_epochs(table_id, 7)) == []
 
 
 def test_what_has_no_feed_is_refused(table: Store) -> None:
     """Unknown columns and modes, and tables with a column name that the feed adds."""
     with pytest.raises(SchemaMismatchError, match="'x' is not a column of the change feed"):
-        table.feed_plan("t", 3, columns=["k", "x"])
+        table.jobs.feed_plan("t", 3, columns=["k", "x"])
     with pytest.raises(SchemaMismatchError, match="named twice"):
-        table.feed_plan("t", 3, columns=["k", "K"])
+        table.jobs.feed_plan("t", 3, columns=["k", "K"])
     with pytest.raises(OptionError, match="must be one of dropCarryovers, netChanges"):
-        table.feed_plan("t", 3, deduplication="none")
+        table.jobs.feed_plan("t", 3, deduplication="none")
     table.create_table("u", "k INT, _Change_Type STRING", primary_key=["k"])
     with pytest.raises(SchemaError, match="'_Change_Type', a name that a change feed adds"):
-        table.feed_plan("u", table.epoch)
+        table.jobs.feed_plan("u", table.epoch)
 
 
 def test_a_snapshot_is_all_rows_as_inserts(table: Store) -> None:
     """At the epoch, with its time; the changes follow after it."""
-    snapshot = pickle.loads(pickle.dumps(table.feed_snapshot("t", 4)))
+    snapshot = pickle.loads(pickle.dumps(table.jobs.feed_snapshot("t", 4)))
 
     found = sorted(changes_of(snapshot.read()), key=lambda change: change.row)
     assert found == [Change("insert", 4, (1, "a")), Change("insert", 4, (2, "a"))]
     parts = [changes_of(snapshot.read(part)) for part in snapshot.partitions(3)]
     assert sum(map(len, parts)) == 2
-    (batch, *_) = table.feed_snapshot("t", 5, columns=["_commit_timestamp"]).read()
+    (batch, *_) = table.jobs.feed_snapshot("t", 5, columns=["_commit_timestamp"]).read()
     assert batch.schema.names == ["_commit_timestamp"]
     assert batch.column(0)[0].value == table.state_at(5).time
     table.set_ttl("t", 60)
     with pytest.raises(OptionError, match="its rows expire"):
-        table.feed_snapshot("t", table.epoch)
+        table.jobs.feed_snapshot("t", table.epoch)

@@ -322,10 +322,10 @@ def test_rows_that_expire_have_no_feed(orders: Store) -> None:
     orders.set_ttl("orders", 60)
     for first in (4, orders.epoch):
         with pytest.raises(OptionError, match="read the whole table at two epochs"):
-            orders.feed_plan("orders", first)
+            orders.jobs.feed_plan("orders", first)
     orders.set_ttl("orders", None)
     with pytest.raises(OptionError, match="its rows expire"):
-        orders.feed_plan("orders", epoch + 1)
+        orders.jobs.feed_plan("orders", epoch + 1)
 
 
 @pytest.mark.parametrize("way", ["delete", "upsert", "overwrite", "truncate", "compact"])
@@ -389,7 +389,7 @@ def test_parts_are_the_whole(make_store: StoreMaker) -> None:
     store.create_table("t", "id INT, v STRING", primary_key=["id"])
     upsert(store, "t", [(key, "a") for key in range(3000)])
     upsert(store, "t", [(key, "b") for key in range(0, 3000, 2)])
-    plan = store.feed_plan("t", 3)
+    plan = store.jobs.feed_plan("t", 3)
     whole = sorted(map(str, changes_of(plan.read())))
 
     for count in (1, 3, 64, 1000):
@@ -415,7 +415,7 @@ def test_wide_rows_come_in_several_batches(make_store: StoreMaker) -> None:
 
 def test_damage_names_a_file(orders: Store) -> None:
     """Damage is never reported as a change."""
-    plan = orders.feed_plan("orders", 4)
+    plan = orders.jobs.feed_plan("orders", 4)
     (segment,) = plan.steps[0].segments
     path = orders.environment.local_path(f"segments/{segment.name}.lmdb")
     with open(path, "r+b") as file:

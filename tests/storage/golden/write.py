@@ -192,7 +192,7 @@ def write_view(store: Store) -> None:
         segments += writer.finish()
     epoch = store.epoch
     progress = NewProgress(store.view("view"), epoch, ((definition.table_id, epoch),), BACKFILL)
-    store.commit(
+    store.jobs.commit(
         Proposal(
             operation="refresh",
             started=store.environment.now(),

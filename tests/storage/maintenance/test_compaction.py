@@ -210,7 +210,7 @@ def shared_segment(
     store: Store, rows: Mapping[str, tuple[object, ...]]
 ) -> tuple[SegmentRecord, ...]:
     """Return the segment of one row of each of some tables, for a commit."""
-    writer = store.segment_writer()
+    writer = store.jobs.segment_writer()
     for name, row in rows.items():
         encoding = encoding_of(store.state.table(name).definition, store.settings.vnode_count)
         writer.add(*encoding.encode(batch_of(store, name, [row])))

@@ -186,11 +186,11 @@ def test_a_job_that_slept_cannot_commit_what_was_removed(store: Store, clock: Ma
         Store.open(store.path, environment=environment) as sleeper,
         pytest.raises(RelstateError),
     ):
-        sleeper.commit(slept)
+        sleeper.jobs.commit(slept)
     # Its segment, and the entry it was about to link.
     assert [one.files for one in vacuumed] == [2]
     with pytest.raises(SegmentMissingError, match="vacuumed"):
-        store.commit(slept)
+        store.jobs.commit(slept)
     assert contents(store, "t") == _ROWS
 
 
@@ -448,9 +448,9 @@ def test_a_vacuum_and_a_view_that_begins_do_not_cross(viewed: Store, clock: Manu
         operation="vacuum", started=started, data_change=False, oldest_epoch=viewed.epoch
     )
     with pytest.raises(ConflictError, match=f"a view has to read epoch {begun}"):
-        viewed.commit(expiring)
+        viewed.jobs.commit(expiring)
     refresh(viewed, progressed(viewed, "w", backfill=1))
-    viewed.commit(expiring)
+    viewed.jobs.commit(expiring)
     with pytest.raises(EpochExpiredError, match=f"go on from epoch {begun}, but"):
         refresh(viewed, progressed(viewed, "w", begun, backfill=1))
 

@@ -48,7 +48,7 @@ def test_rows_exist_when_they_are_committed(filled: Store) -> None:
 
 def test_the_last_row_of_a_key_wins(filled: Store) -> None:
     """Within a batch, from batch to batch, and from segment to segment of one commit."""
-    writer = filled.write_target("t").open(filled.environment)
+    writer = filled.jobs.write_target("t").open(filled.environment)
     writer.write(batch_of(filled, "t", [(1, "a"), (2, "a"), (1, "b")]))
     writer.write(batch_of(filled, "t", [(2, "b"), (3, "b")]))
     segments = writer.finish() + written(filled, "t", [(3, "c")])
@@ -62,7 +62,7 @@ def test_the_last_row_of_a_key_wins(filled: Store) -> None:
 def test_a_delete_hides_what_came_before_it_only(filled: Store) -> None:
     """In one batch and over many commits; of a deleted row only the key is used."""
     upsert(filled, "t", [(1, "old"), (2, "old")])
-    writer = filled.write_target("t").open(filled.environment)
+    writer = filled.jobs.write_target("t").open(filled.environment)
     rows = batch_of(filled, "t", [(1, None), (2, None), (2, "new"), (3, "new"), (3, None)])
     writer.write(rows, np.array([Kind.DELETE, Kind.DELETE, Kind.PUT, Kind.PUT, Kind.DELETE]))
     (segment,) = writer.finish()
@@ -76,8 +76,8 @@ def test_a_delete_hides_what_came_before_it_only(filled: Store) -> None:
 def test_statistics_say_what_a_segment_holds(filled: Store) -> None:
     """Rows, deletes, the range of keys and the bytes of every shard, for each table."""
     filled.create_table("u", "k BIGINT", primary_key=["k"])
-    writer = filled.segment_writer()
-    tables = [filled.write_target(name) for name in ("u", "t")]
+    writer = filled.jobs.segment_writer()
+    tables = [filled.jobs.write_target(name) for name in ("u", "t")]
     for target in tables:
         encoding = filled.read_plan(target.definition.name).open().encoding
         rows = [(key, "v") for key in range(50)]
@@ -101,7 +101,7 @@ def test_segments_are_cut(filled: Store, width: int, is_one_batch: bool) -> None
     """At 64 MiB, with the rows in one batch or in many; together they have all rows."""
     rows = (72 << 20) // (width + 37)
     batch = pa.record_batch({"k": np.arange(rows), "v": pa.array(["x" * width] * rows)})
-    writer = filled.write_target("t").open(filled.environment)
+    writer = filled.jobs.write_target("t").open(filled.environment)
     step = rows if is_one_batch else 8192
     for start in range(0, rows, step):
         writer.write(batch.slice(start, step))
@@ -130,7 +130,7 @@ def test_one_row_may_be_larger_than_a_segment(filled: Store) -> None:
 
 def test_a_writer_without_rows_makes_no_file(filled: Store) -> None:
     """A task without rows leaves no file."""
-    writer = filled.write_target("t").open(filled.environment)
+    writer = filled.jobs.write_target("t").open(filled.environment)
     writer.write(batch_of(filled, "t", []))
 
     assert writer.finish() == ()
@@ -141,7 +141,7 @@ def test_an_error_in_a_writer_s_block_removes_its_segments(filled: Store) -> Non
     """Even if they were finished: the error kept their records from the commit."""
 
     def write_and_fail() -> None:
-        with filled.write_target("t").open(filled.environment) as writer:
+        with filled.jobs.write_target("t").open(filled.environment) as writer:
             writer.write(batch_of(filled, "t", [(1, "a")]))
             writer.finish()
             assert len(segments_of(filled)) == 1
@@ -157,7 +157,7 @@ def test_segments_that_may_be_committed_are_not_removed(filled: Store) -> None:
     """Not even if the commit is inside the block."""
 
     def write_and_fail() -> None:
-        with filled.write_target("t").open(filled.environment) as writer:
+        with filled.jobs.write_target("t").open(filled.environment) as writer:
             writer.write(batch_of(filled, "t", [(1, "a")]))
             writer.finish()
             raise UnknownOutcomeError("the answer was lost")
@@ -172,7 +172,7 @@ def test_a_writer_s_block_without_finish_leaves_no_segment(filled: Store) -> Non
     """What was not finished cannot be committed; what was finished stays."""
     encoding = filled.read_plan("t").open().encoding
     for finishes in (False, True):
-        with filled.segment_writer() as writer:
+        with filled.jobs.segment_writer() as writer:
             writer.add(*encoding.encode(batch_of(filled, "t", [(1, "a")])))
             writer.cut()
             assert len(segments_of(filled)) == 1
@@ -194,7 +194,7 @@ def test_rows_that_do_not_fit_leave_no_trace(
     filled: Store, batch: pa.RecordBatch, error: type[Exception]
 ) -> None:
     """The batch is refused whole; the batches before it stay."""
-    writer = filled.write_target("t").open(filled.environment)
+    writer = filled.jobs.write_target("t").open(filled.environment)
     writer.write(batch_of(filled, "t", [(7, "before")]))
     with pytest.raises(error):
         writer.write(batch)
@@ -206,7 +206,7 @@ def test_rows_that_do_not_fit_leave_no_trace(
 
 def test_a_writer_that_failed_stays_failed(filled: Store) -> None:
     """An error at any step of writing a segment is raised again, and leaves no file."""
-    target: WriteTarget = filled.write_target("t")
+    target: WriteTarget = filled.jobs.write_target("t")
     before = segments_of(filled)
     batch = batch_of(filled, "t", [(1, "a")])
     for step in itertools.count(1):
@@ -239,7 +239,7 @@ def fails_to_finish(writer: TableWriter) -> bool:
 
 def test_what_a_task_writes_elsewhere_is_read_here(filled: Store, tmp_path: Path) -> None:
     """A write target works in another process, which has the folder only."""
-    target = filled.write_target("t")
+    target = filled.jobs.write_target("t")
     writer = WriteTarget(target.path, target.definition, target.vnode_count, target.shards).open()
     writer.write(batch_of(filled, "t", [(1, "a")]))
 

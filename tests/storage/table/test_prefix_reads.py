@@ -75,7 +75,7 @@ def _change(store: Store, table: Prefixed, rows: Rows, draw: random.Random) -> N
         keys = {table.key(draw) for _ in range(draw.choice([1, 20, 150]))}
         deleted = {key for key in [*rows, *keys] if draw.random() < 0.3}
         put = {key: (*key, draw.choice([None, "", "v", "w" * 300])) for key in keys - deleted}
-        writer = store.write_target(table.name).open(store.environment)
+        writer = store.jobs.write_target(table.name).open(store.environment)
         if put:
             writer.write(table.batch(list(put.values())))
         if deleted:

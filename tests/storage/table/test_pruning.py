@@ -66,7 +66,7 @@ def events() -> Any:
                         "v": pa.array(numbers / 2),
                     }
                 )
-                writer = store.write_target("events").open(store.environment)
+                writer = store.jobs.write_target("events").open(store.environment)
                 writer.write(batch)
                 committed(store, writer.finish())
             yield store

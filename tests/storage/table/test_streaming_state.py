@@ -70,7 +70,7 @@ def read(
 
 def test_states_of_a_task_share_its_files(states: Store) -> None:
     """What several states write goes to one file, and is read after its commit, not before."""
-    writer = states.segment_writer()
+    writer = states.jobs.segment_writer()
     first, second = (opened(states, name, writer) for name in ("groups", "members"))
     assert first.is_empty
     assert second.is_empty
@@ -95,7 +95,7 @@ def test_states_of_a_task_share_its_files(states: Store) -> None:
 
 def test_the_later_of_two_changes_stays(states: Store) -> None:
     """Of puts and deletes of one key in one call, or in two, the last one counts."""
-    writer = states.segment_writer()
+    writer = states.jobs.segment_writer()
     state = opened(states, "groups", writer)
     state.write(groups((1, 1), (2, 2), (3, 3), (4, 4)))
     state.write(groups((1, None), (1, 5), (2, 6), (2, None)), flags(True, False, False, True))
@@ -106,7 +106,7 @@ def test_the_later_of_two_changes_stays(states: Store) -> None:
 
 def test_rows_must_fit_and_deletes_need_only_a_key(states: Store) -> None:
     """Of a deleted row only the key is used; other rows must fit the table."""
-    state = opened(states, "groups", states.segment_writer())
+    state = opened(states, "groups", states.jobs.segment_writer())
     state.write(groups((1, None)), flags(True))
     with pytest.raises(NullValueError, match="total"):
         state.write(groups((1, None)), flags(False))
@@ -116,7 +116,7 @@ def test_rows_must_fit_and_deletes_need_only_a_key(states: Store) -> None:
 
 def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
     """Rows that were shuffled by another mapping are refused."""
-    writer = states.segment_writer()
+    writer = states.jobs.segment_writer()
     table = states.read_plan("groups").open()
     row = groups((1, 10))
     vnode = int(vnodes_in(table.encoding.encode_keys(row))[0])
@@ -131,7 +131,7 @@ def test_a_row_of_another_units_vnode_is_refused(states: Store) -> None:
 
 def test_single_rows_are_written_too(states: Store) -> None:
     """As a batch is; reads return the rows committed before."""
-    writer = states.segment_writer()
+    writer = states.jobs.segment_writer()
     state = StateTable.streaming(states.read_plan("groups").open(), writer)
     state.insert([1, 10])
     state.insert([2, 20])
@@ -144,7 +144,7 @@ def test_single_rows_are_written_too(states: Store) -> None:
 
 def test_a_streaming_table_has_no_epoch_of_its_own(states: Store) -> None:
     """Its changes are committed with the writer that it was opened with."""
-    state = StateTable.streaming(states.read_plan("groups").open(), states.segment_writer())
+    state = StateTable.streaming(states.read_plan("groups").open(), states.jobs.segment_writer())
     for end in (state.flush, state.commit, state.clear):
         with pytest.raises(UsageError, match=r"table groups: .* finish and commit the writer"):
             end()

@@ -55,13 +55,13 @@ class StoredBench:
             for executor, specs in enumerate(self.specs)
             for position, spec in enumerate(specs)
         )
-        store.commit(
+        store.jobs.commit(
             Proposal(operation="create", started=store.environment.now(), created_tables=tables)
         )
 
     def run(self, chunk: pa.RecordBatch) -> tuple[list[str], list[str]]:
         """Return the rows that an epoch makes over memory, and over the store, and commit it."""
-        writer = self.store.segment_writer()
+        writer = self.store.jobs.segment_writer()
         stored = [
             [
                 StateTable.streaming(self.store.read_plan(_name(executor, position)).open(), writer)

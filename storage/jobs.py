@@ -1,0 +1,128 @@
+"""Work on a store that other processes share: planned here, run there, committed here.
+
+Spark's driver asks for plans, which travel to the tasks; the tasks return what they wrote, and the
+driver commits it. Users read and write by `Store` itself.
+
+Promises: a plan is a value, and says all that another process needs; what was written elsewhere
+becomes visible by one commit or not at all.
+Does not know: Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .epochs import Epochs, epoch_number
+from .feed.feed_plan import FeedPlan, FeedSnapshot
+from .feed.planning import FeedRequest, data_epochs, plan_feed, snapshot_of
+from .log.entry import Entry, SegmentRecord
+from .log.proposal import Proposal
+from .log.transaction import CommitResult
+from .maintenance.compaction import CompactionJob, CompactionReport
+from .read_plan import ReadPlan
+from .segment.writer import SegmentWriter
+from .table.tablewriter import WriteTarget
+from .writing import write_target
+
+
+class Jobs:
+    """The plans and commits of work on an open store. Safe between threads."""
+
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
+
+    # Writing
+
+    def write_target(self, name: str, *, expiring: bool = False) -> WriteTarget:
+        """Return what other processes need to write rows of a table. InternalTableError.
+
+        ``expiring``: rows that expire, though the table has no TTL. DependentViewsError if a view
+        reads it: the rows leave without a commit that the view could follow.
+        """
+        return write_target(self._epochs, name, expiring=expiring)
+
+    def segment_writer(self) -> SegmentWriter:
+        """Return a writer of segments for this store.
+
+        An error in its ``with`` block removes the segments: commit them after the block.
+        """
+        return self._epochs.segment_writer()
+
+    def commit(self, proposal: Proposal) -> CommitResult:
+        """Commit a proposal: see `transaction.commit`.
+
+        AppendOnlyError if it would change a row of an append-only table, or adds a row with a key
+        that the table has already. After UnknownOutcomeError the commit may have happened: its
+        segments must not be discarded.
+        """
+        return self._epochs.commit(proposal)
+
+    def discard(self, segments: Sequence[SegmentRecord]) -> None:
+        """Remove segments that no commit names: theirs was refused, by an error that says so.
+
+        After UnknownOutcomeError leave them to `Store.vacuum`.
+        """
+        self._epochs.discard(segments)
+
+    # Changes
+
+    def feed_plan(
+        self,
+        name: str,
+        first_epoch: int,
+        last_epoch: int | None = None,
+        *,
+        deduplication: str = "dropCarryovers",
+        update_images: bool = True,
+        columns: Sequence[str] | None = None,
+        pending: Entry | None = None,
+    ) -> FeedPlan:
+        """Return what other processes need to read the changes that `Store.changes` yields.
+
+        A feed that ends right before it begins is empty. ``pending``: a commit that is about to
+        follow the last epoch, whose changes belong to the feed. EpochNotFoundError,
+        EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
+        within the range; OptionError for a range that ends before it begins, or a table with a TTL;
+        SchemaMismatchError for an unknown column.
+        """
+        first = epoch_number(first_epoch)
+        last = None if last_epoch is None else epoch_number(last_epoch)
+        request = FeedRequest(name, first, last, deduplication, update_images, columns, pending)
+        return plan_feed(self._epochs.log, self._epochs.state, request)
+
+    def feed_snapshot(
+        self, name: str, epoch: int, *, columns: Sequence[str] | None = None
+    ) -> FeedSnapshot:
+        """Return a table at an epoch as a feed of inserts; its changes follow after the epoch."""
+        state = self._epochs.state_at(epoch)
+        plan = ReadPlan.of(self._epochs.path, state, name, time=state.time)
+        return snapshot_of(plan, state.time, columns)
+
+    def data_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterator[int]:
+        """Yield the epochs after ``after`` that may have changed a table's rows, ascending."""
+        state = self._epochs.state
+        return data_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
+
+    # Compaction
+
+    def compaction_job(self, table: str, *, spares_young: bool = False) -> CompactionJob | None:
+        """Return the job of compacting a table, to run in parts elsewhere; None if nothing is due.
+
+        ``spares_young``: leave young files to automatic merges, as a second attempt does while a
+        writer is busy. TableNotFoundError.
+        """
+        state = self._epochs.state
+        table_id = state.table(table).definition.table_id
+        environment = self._epochs.environment
+        return CompactionJob.plan(environment, state, table_id, spares_young=spares_young)
+
+    def commit_compaction(
+        self, job: CompactionJob, records: Sequence[SegmentRecord]
+    ) -> CompactionReport:
+        """Commit what all parts of a job have written.
+
+        ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped.
+        """
+        newest, report = job.commit(self._epochs.log, self._epochs.state, records)
+        self._epochs.advance(newest)
+        return report
