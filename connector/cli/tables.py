@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from relstate.storage import KeyColumn, ReadPlan, Store, TableDefinition
+from relstate.storage import ReadPlan, Store, TableDefinition
 from relstate.vnode import shard_ranges
 
 from .terminal import (
@@ -269,7 +269,7 @@ def _columns(definition: TableDefinition) -> Iterator[ColumnDescription]:
         if column == schema.row_id:
             continue
         position, key = keys.get(column.id, (None, None))
-        order = None if key is None else _order(key)
+        order = None if key is None else key.order
         yield ColumnDescription(
             column.name,
             str(column.type),
@@ -278,11 +278,6 @@ def _columns(definition: TableDefinition) -> Iterator[ColumnDescription]:
             order,
             positions.get(column.id),
         )
-
-
-def _order(key: KeyColumn) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"{direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _properties(definition: TableDefinition) -> Properties:

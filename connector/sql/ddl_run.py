@@ -22,7 +22,6 @@ from typing import Any
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.connector.duration import positive_seconds, whole_seconds
 from relstate.storage import (
-    KeyColumn,
     Store,
     StoreState,
     TableDefinition,
@@ -126,7 +125,7 @@ def epoch_result(epoch: int) -> Result:
 def _columns(definition: TableDefinition) -> Result:
     schema = definition.schema
     positions = {key.column_id: i for i, key in enumerate(schema.primary_key, 1)}
-    orders = {key.column_id: _order(key) for key in schema.primary_key}
+    orders = {key.column_id: key.order for key in schema.primary_key}
     rows = [
         (
             column.name,
@@ -199,11 +198,6 @@ def matches(name: str, pattern: str | None) -> bool:
         return True
     choices = pattern.lower().replace("[", "[[]").replace("?", "[?]").split("|")
     return any(fnmatchcase(name.lower(), choice.strip()) for choice in choices)
-
-
-def _order(key: KeyColumn) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"{direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 # Properties

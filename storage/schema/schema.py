@@ -94,6 +94,12 @@ class KeyColumn:
     descending: bool = False
     nulls_first: bool = True
 
+    @property
+    def order(self) -> str:
+        """The order in SQL: ``ASC NULLS FIRST``, for example."""
+        direction = "DESC" if self.descending else "ASC"
+        return f"{direction} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+
 
 @dataclass(frozen=True)
 class TableSchema:
