@@ -115,9 +115,6 @@ AttachValues: TypeAlias = Callable[[Node, Sequence[Tree]], tuple[Node, Sequence[
 AttachCondition: TypeAlias = Callable[[Node, Tree], tuple[Node, Tree | None]]
 """Returns an operator joined with the subqueries in a condition, and what is left of it."""
 
-IsMembership: TypeAlias = Callable[[Tree], bool]
-"""Returns whether an expression is the call that stands for IN of a subquery."""
-
 
 def is_subquery_call(tree: Tree) -> bool:
     """Return whether an expression is a call that stands for a subquery."""
@@ -137,10 +134,6 @@ def _attach_no_condition(node: Node, condition: Tree) -> tuple[Node, Tree | None
     raise AssertionError("there are no subqueries")
 
 
-def _is_no_membership(tree: Tree) -> bool:
-    return False
-
-
 @dataclass
 class Builder:
     """Adds operators to a plan, with names and types. For one plan.
@@ -152,7 +145,6 @@ class Builder:
     namer: Namer = field(default_factory=Namer)
     attach_values: AttachValues = _attach_no_values
     attach_condition: AttachCondition = _attach_no_condition
-    is_membership: IsMembership = _is_no_membership
     never_null: set[str] = field(default_factory=set)
 
     def filter(self, node: Node, conditions: Sequence[Tree]) -> Node:

@@ -36,6 +36,7 @@ from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
 from .expressions import unsupported_error
 from .generators import plan_elements
+from .memberships import is_negated_membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def _attach_subqueries(
     attached = []
     for condition in conditions:
         if has_subquery_call(condition):
-            _check_negations(builder, condition)
+            _check_negations(condition)
             if reads_only(left.names, condition):
                 left, (condition,) = builder.attach_values(left, [condition])
             elif columns_of(condition) <= set(right.names):
@@ -148,14 +149,13 @@ def _attach_subqueries(
     return left, right, attached
 
 
-def _check_negations(builder: Builder, condition: Tree) -> None:
+def _check_negations(condition: Tree) -> None:
     """Refuse NOT IN: in the ON of an outer join it is true of NULL in Spark, nowhere else."""
-    for negation in condition.find_all(exp.Not):
-        if builder.is_membership(without_parentheses(negation.this)):
-            raise unsupported_error(
-                "NOT IN (SELECT …) in the ON of an outer join",
-                "write NOT EXISTS, or compute it as a column of a subquery that the join reads",
-            )
+    if any(map(is_negated_membership, condition.find_all(exp.Not))):
+        raise unsupported_error(
+            "NOT IN (SELECT …) in the ON of an outer join",
+            "write NOT EXISTS, or compute it as a column of a subquery that the join reads",
+        )
 
 
 def factor_condition(condition: Tree) -> list[Tree]:

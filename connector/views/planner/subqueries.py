@@ -26,7 +26,6 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import (
     Tree,
-    as_operand,
     column,
     substituted,
     text_of,
@@ -44,6 +43,7 @@ from .builder import (
 )
 from .expressions import unsupported_error
 from .from_clause import CommonTables
+from .memberships import MEMBERSHIP_CALL, is_negated_membership, with_direct_negations
 from .scalar_subqueries import CorrelatedScalar
 from .scope import Outer, ResolveSubquery, Scope, as_fields
 from .subquery_joins import PlannedSubquery, SubqueryJoin, correlation_of
@@ -79,7 +79,6 @@ class Subqueries:
     def __post_init__(self) -> None:
         self.builder.attach_values = self.attach_values
         self.builder.attach_condition = self.attach_condition
-        self.builder.is_membership = self._is_in
 
     def resolver(self, common_tables: CommonTables) -> ResolveSubquery:
         """Return what makes calls of the subqueries in the expressions of one SELECT."""
@@ -114,15 +113,14 @@ class Subqueries:
         number = len(self._subqueries)
         self._subqueries.append(_Subquery(kind, node, len(values), plan_again))
         arguments = [*(value.copy() for value in values), *map(as_fields, parameters)]
-        return exp.Anonymous(this=f"{SUBQUERY_CALL}{number}", expressions=arguments)
+        prefix = MEMBERSHIP_CALL if kind is _Kind.IN else SUBQUERY_CALL
+        return exp.Anonymous(this=f"{prefix}{number}", expressions=arguments)
 
     # Where expressions are computed
 
     def attach_values(self, node: Node, expressions: Sequence[Tree]) -> tuple[Node, list[Tree]]:
         """Return an operator that has the values of all subqueries, and expressions over it."""
-        values = [
-            self._push_negations(self._with_negations(expression)) for expression in expressions
-        ]
+        values = [with_direct_negations(expression) for expression in expressions]
         calls = {text_of(call): call for value in values for call in self._outermost_calls(value)}
         replacements = []
         for call in calls.values():
@@ -156,51 +154,12 @@ class Subqueries:
 
     def _outermost_calls(self, tree: Tree) -> list[Tree]:
         """Return the calls in an expression, those of IN with the NOT before them."""
-        is_not_in = isinstance(tree, exp.Not) and self._is_in(without_parentheses(tree.this))
-        if is_not_in or is_subquery_call(tree):
+        if is_negated_membership(tree) or is_subquery_call(tree):
             return [tree]
         return [call for child in tree.iter_expressions() for call in self._outermost_calls(child)]
 
     def _of(self, call: Tree) -> _Subquery:
-        return self._subqueries[int(str(call.this)[len(SUBQUERY_CALL) :])]
-
-    def _with_negations(self, tree: Tree) -> Tree:
-        """Return an expression in which IN compared with FALSE is a NOT, as Spark rewrites it."""
-
-        def replacement(node: Tree) -> Tree | None:
-            if not isinstance(node, exp.EQ | exp.NEQ):
-                return None
-            for value, constant in ((node.this, node.expression), (node.expression, node.this)):
-                constant = without_parentheses(constant)
-                is_negation = isinstance(constant, exp.Boolean) and (
-                    bool(constant.this) is isinstance(node, exp.NEQ)
-                )
-                if is_negation and any(map(self._is_in, value.find_all(exp.Anonymous))):
-                    return exp.Paren(this=exp.Not(this=as_operand(self._with_negations(value))))
-            return None
-
-        return substituted(tree, replacement)
-
-    def _push_negations(self, tree: Tree) -> Tree:
-        """Return an expression in which NOT stands directly before IN, as Spark rewrites it."""
-
-        def replacement(node: Tree) -> Tree | None:
-            inner = without_parentheses(node.this) if isinstance(node, exp.Not) else None
-            if inner is None or not any(map(self._is_in, inner.find_all(exp.Anonymous))):
-                return None
-            if isinstance(inner, exp.Not):
-                return exp.Paren(this=self._push_negations(without_parentheses(inner.this)))
-            if not isinstance(inner, exp.And | exp.Or):
-                return None
-            kind = exp.Or if isinstance(inner, exp.And) else exp.And
-            sides = (exp.Not(this=as_operand(side)) for side in (inner.this, inner.expression))
-            left, right = map(self._push_negations, sides)
-            return exp.Paren(this=kind(this=left, expression=right))
-
-        return substituted(tree, replacement)
-
-    def _is_in(self, tree: Tree) -> bool:
-        return is_subquery_call(tree) and self._of(tree).kind is _Kind.IN
+        return self._subqueries[int(str(call.this).rpartition("_")[2])]
 
     def _attach_value(self, node: Node, call: Tree) -> tuple[Node, Tree]:
         if isinstance(call, exp.Not):

@@ -1,0 +1,72 @@
+"""IN of a subquery within an expression, and the NOT before it.
+
+Promises: an expression is rewritten as Spark rewrites it, so that NOT stands directly before IN.
+Does not know: how IN becomes a join (subqueries).
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import Tree, as_operand, substituted, without_parentheses
+
+from .builder import SUBQUERY_CALL
+
+MEMBERSHIP_CALL = f"{SUBQUERY_CALL}in_"
+"""How the names of the calls begin that stand for IN of a subquery."""
+
+
+def is_membership(tree: Tree) -> bool:
+    """Return whether an expression is the call that stands for IN of a subquery."""
+    return isinstance(tree, exp.Anonymous) and str(tree.this).startswith(MEMBERSHIP_CALL)
+
+
+def is_negated_membership(tree: Tree) -> bool:
+    """Return whether an expression is NOT IN of a subquery."""
+    return isinstance(tree, exp.Not) and is_membership(without_parentheses(tree.this))
+
+
+def has_membership(tree: Tree) -> bool:
+    """Return whether an expression has a call that stands for IN of a subquery."""
+    return any(map(is_membership, tree.find_all(exp.Anonymous)))
+
+
+def with_direct_negations(tree: Tree) -> Tree:
+    """Return an expression in which every NOT that concerns IN stands directly before it.
+
+    IN compared with FALSE is a NOT, and NOT of an AND or OR goes into both sides.
+    """
+    return _push_negations(_negate_comparisons(tree))
+
+
+def _negate_comparisons(tree: Tree) -> Tree:
+    def replacement(node: Tree) -> Tree | None:
+        if not isinstance(node, exp.EQ | exp.NEQ):
+            return None
+        for value, constant in ((node.this, node.expression), (node.expression, node.this)):
+            constant = without_parentheses(constant)
+            is_negation = isinstance(constant, exp.Boolean) and (
+                bool(constant.this) is isinstance(node, exp.NEQ)
+            )
+            if is_negation and has_membership(value):
+                return exp.Paren(this=exp.Not(this=as_operand(_negate_comparisons(value))))
+        return None
+
+    return substituted(tree, replacement)
+
+
+def _push_negations(tree: Tree) -> Tree:
+    def replacement(node: Tree) -> Tree | None:
+        inner = without_parentheses(node.this) if isinstance(node, exp.Not) else None
+        if inner is None or not has_membership(inner):
+            return None
+        if isinstance(inner, exp.Not):
+            return exp.Paren(this=_push_negations(without_parentheses(inner.this)))
+        if not isinstance(inner, exp.And | exp.Or):
+            return None
+        kind = exp.Or if isinstance(inner, exp.And) else exp.And
+        sides = (exp.Not(this=as_operand(side)) for side in (inner.this, inner.expression))
+        left, right = map(_push_negations, sides)
+        return exp.Paren(this=kind(this=left, expression=right))
+
+    return substituted(tree, replacement)
