@@ -107,6 +107,7 @@ def _is_compact(files: Sequence[File], by_shard: bool) -> bool:
 
 
 def _are_too_many(files: Sequence[File], most: int, budget: int) -> bool:
+    """Return whether there are more small files than may remain beside the large ones."""
     large = sum(file.size > budget * 2 // 5 for file in files)
     return len(files) - large > max(most - large, _LEAST_SMALL)
 

@@ -158,6 +158,18 @@ def test_a_large_file_is_let_lie() -> None:
     assert live(simulation.files) <= 12
 
 
+def test_large_files_take_the_places_of_unmerged_ones() -> None:
+    """Files of more than two fifths of the budget wait, and three small ones beside them too."""
+    medium = [File(f"m{epoch}", (epoch, 0), BUDGET * 2 // 5, _ALL) for epoch in range(7)]
+    large = [File(f"l{epoch}", (epoch, 0), BUDGET * 2 // 5 + 1, _ALL) for epoch in range(7)]
+    small = [File(f"s{epoch}", (9 + epoch, 0), _LEAST, _ALL) for epoch in range(4)]
+
+    assert automatic(component(medium)) == [Merge(tuple(medium[:2]), by_shard=True)]
+    assert automatic(component(large)) == []
+    assert automatic(component([*large, *small[:3]])) == []
+    assert automatic(component([*large, *small])) == [Merge(tuple(small), by_shard=False)]
+
+
 def test_a_full_compaction_takes_everything_or_nothing() -> None:
     """Nothing where no file hides another's rows, no delete is left, and all is cut by shard."""
     small = File("small", (1, 0), _LEAST, _ALL)
