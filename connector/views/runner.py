@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
@@ -51,7 +52,6 @@ class JobRunner:
         self._store = store
         self._sessions = Sessions(spark)
         self._plans = StoredPlans(self._sessions)
-        self._threads = ThreadPoolExecutor(parallelism(spark), "relstate refresh")
 
     @property
     def store(self) -> Store:
@@ -126,6 +126,10 @@ class JobRunner:
         if len(jobs) < 2:
             return [self._attempt(job) for job in jobs]
         return list(self._threads.map(self._attempt, jobs))
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(parallelism(self._sessions.spark), "relstate refresh")
 
     def _attempt(self, job: ViewJob) -> JobOutput | Exception:
         try:

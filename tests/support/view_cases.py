@@ -21,20 +21,13 @@ from relstate.storage import Store
 from relstate.storage.errors import UnsupportedStatementError
 from support.multisets import difference, rows_of_table
 from support.random_tables import Commit, Rows, TableSpec
+from support.spark import INTERPRETED
 from support.stores import unsynced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from relstate.connector.sql import Database
-
-# Of the session that says what is right: the rows are few, and to compile costs more than to run.
-_INTERPRETED = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
 
 
 @dataclass(frozen=True)
@@ -134,7 +127,7 @@ class _Run:
         self._case = case
         self._db: Database = relstate.connect(spark, store.path)
         self._batch = spark.newSession()
-        for name, value in _INTERPRETED.items():
+        for name, value in INTERPRETED.items():
             self._batch.conf.set(name, value)
         self._rows: dict[str, Rows] = {table.name: {} for table in case.tables}
         self._outcome = Outcome({}, {}, {}, [])
