@@ -21,7 +21,7 @@ _ROWS = 3000
 def damaged(tmp_path: Path) -> Callable[..., tuple[Store, Path]]:
     """Make a store with one segment of many leaf pages and some overflow pages.
 
-    Each call makes another one, closed once, so that no file of it is open in this process.
+    Each call makes a new one, closed once, so that no file of it is open in this process.
     """
     made = 0
 
@@ -89,16 +89,16 @@ def test_a_truncated_segment_is_never_mapped(
 def test_a_replaced_segment_is_refused(damaged: Callable[..., tuple[Store, Path]]) -> None:
     """Another store's segment of the same size is not this store's."""
     store, segment = damaged()
-    _, other = damaged("w")
-    assert other.stat().st_size == segment.stat().st_size
-    os.replace(other, segment)
+    _, replacement = damaged("w")
+    assert replacement.stat().st_size == segment.stat().st_size
+    os.replace(replacement, segment)
 
     with pytest.raises(CorruptionError, match=segment.name):
         _read_everything(store)
 
 
-def test_a_missing_segment_is_told(damaged: Callable[..., tuple[Store, Path]]) -> None:
-    """A segment that the log names and nobody has is an error, for reads and for the check."""
+def test_a_missing_segment_is_an_error(damaged: Callable[..., tuple[Store, Path]]) -> None:
+    """A segment that the log names but the disk lacks is an error, for reads and the check."""
     store, segment = damaged()
     segment.unlink()
 
@@ -128,7 +128,7 @@ def test_the_check_goes_on_after_a_problem(damaged: Callable[..., tuple[Store, P
 def test_a_damaged_page_behind_a_trusted_hash_is_an_error(
     damaged: Callable[..., tuple[Store, Path]],
 ) -> None:
-    """With ``verify="size"`` a node that points nowhere is told, or harmless."""
+    """With ``verify="size"`` a node that points nowhere is an error, or harmless."""
     store, segment = damaged()
     plan = store.read_plan("t")
     original = segment.read_bytes()
@@ -139,7 +139,7 @@ def test_a_damaged_page_behind_a_trusted_hash_is_an_error(
             trusting = replace(plan, verify="size")
             with suppress(CorruptionError):
                 assert sum(batch.num_rows for batch in trusting.read((range(3),))) <= _ROWS
-            # The next opening must look at the file anew.
+            # The next opening must look at the file again.
             registry.close(str(segment.parent))
             segment.write_bytes(original)
 
@@ -174,7 +174,7 @@ def test_a_file_damaged_while_it_is_open_is_named_until_it_is_restored(
 
 
 def _clear_kinds_of_pages(segment: Path) -> None:
-    """Make every page of the tree one of no kind, in place: LMDB finds that damaged."""
+    """Clear the kind of every page of the tree, in place: LMDB finds that damaged."""
     with segment.open("r+b") as file:
         for page in range(2, segment.stat().st_size // 4096):
             file.seek(page * 4096 + 10)
@@ -184,7 +184,7 @@ def _clear_kinds_of_pages(segment: Path) -> None:
 def test_a_file_changed_while_the_store_is_closed_is_verified_again(
     damaged: Callable[..., tuple[Store, Path]],
 ) -> None:
-    """Its hash was right when this process opened it first; then it was changed."""
+    """Its hash was right when this process first opened it; then the file was changed."""
     store, segment = damaged()
     _read_everything(store)
     store.close()

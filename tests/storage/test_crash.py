@@ -1,6 +1,6 @@
-"""A whole store under faults: at every step of a change, the old rows or the new, never between.
+"""A whole store under faults: at every step of a change it has the old rows or the new ones.
 
-What fails is each touch of the outside world in turn: of segments, of the log, of its folding.
+Each call to the outside world fails in turn: those for segments, for the log, for its folding.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def _found(environment: FaultyEnvironment) -> tuple[int, Rows, tuple[str, ...]]:
     """Return the (epoch, rows, tables) that a new process finds, in a store that is whole.
 
-    Of a view it is told how many rows its tables hold; it says that it reflects what it does.
+    For a view, a text beside the tables says how many rows its own tables hold.
     """
     registry.close(environment.root)
     with Store.open(environment.root) as store:
@@ -106,7 +106,7 @@ def _found(environment: FaultyEnvironment) -> tuple[int, Rows, tuple[str, ...]]:
 def test_a_crash_at_any_step_leaves_the_old_or_the_new(
     prepared: Path, tmp_path: Path, change: Change, after: Rows, tables: tuple[str, ...], cut: str
 ) -> None:
-    """Whatever was synced or not when the process died, its change is there whole or not at all."""
+    """Whatever was synced when the process died, its change is there whole or not at all."""
     with Store.open(str(prepared)) as store:
         old = (store.epoch, _OLD, _TABLES)
     new = (old[0] + 1, after, tables)
@@ -119,11 +119,11 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(
         if cut != "killed":
             environment.power_cut(seed=None if cut == "power cut" else len(environment.touches))
 
-        found = _found(environment)
+        present = _found(environment)
 
-        assert found in (old, new)
-        assert found == new or not returned
-        seen.add(found[0])
+        assert present in (old, new)
+        assert present == new or not returned
+        seen.add(present[0])
     assert seen == {old[0], new[0]}
 
 
@@ -134,7 +134,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(
     [("error_at", errno.ENOSPC), ("error_at", errno.EIO), ("lost_at", errno.EIO)],
     ids=["ENOSPC", "EIO", "lost answer"],
 )
-def test_an_error_at_any_step_is_told_and_loses_nothing(
+def test_an_error_at_any_step_is_raised_and_loses_nothing(
     prepared: Path,
     tmp_path: Path,
     change: Change,
@@ -143,9 +143,9 @@ def test_an_error_at_any_step_is_told_and_loses_nothing(
     fault: str,
     number: int,
 ) -> None:
-    """An error, or an answer that was lost, is one of relstate's own or is overcome.
+    """An error, or a lost answer, is raised as an error of relstate, or a retry overcomes it.
 
-    What returned is there; what raised anything but UnknownOutcomeError is not.
+    A change that returned is there; one that raised anything but UnknownOutcomeError is not.
     """
     with Store.open(str(prepared)) as store:
         old = (store.epoch, _OLD, _TABLES)
@@ -157,18 +157,18 @@ def test_an_error_at_any_step_is_told_and_loses_nothing(
         except RelstateError as error:
             raised = error
 
-        found = _found(environment)
+        present = _found(environment)
 
-        assert found in (old, new)
+        assert present in (old, new)
         if raised is None:
-            assert found == new
+            assert present == new
         elif not isinstance(raised, UnknownOutcomeError):
-            assert found == old
+            assert present == old
             assert isinstance(raised, StorageError), repr(raised)
 
 
 def test_after_an_error_the_same_store_goes_on(prepared: Path, tmp_path: Path) -> None:
-    """A handle that met a trouble is not broken by it: the change can be made again."""
+    """A handle that met an error is not broken by it: the change can be made again."""
     for environment in trials(prepared, tmp_path, error_at=0, errno=errno.ENOSPC):
         try:
             store = Store.open(environment.root, environment=environment)

@@ -1,4 +1,4 @@
-"""The door to the outside world, and the faulty one that other tests lean on."""
+"""The environment of a store, and the faulty one that other tests use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_created_whole(root: Path) -> None:
-    """What was put can be read; no temporary file stays behind."""
+    """What was put can be read; no temporary file remains."""
     LocalEnvironment(str(root)).put_if_absent("_log/a", b"content")
 
     assert {path.name: path.read_bytes() for path in (root / "_log").iterdir()} == {"a": b"content"}
@@ -58,7 +58,7 @@ def test_a_file_is_created_once(root: Path) -> None:
 
 
 def test_of_many_creators_exactly_one_succeeds(root: Path) -> None:
-    """The file is that of the one who was told so."""
+    """The file has the content of the creator that succeeded."""
     environment = LocalEnvironment(str(root))
     start, winners = threading.Barrier(8), []
 
@@ -94,7 +94,7 @@ def test_content_is_durable_before_the_name(root: Path) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("step", [1, 2, 3])
-def test_a_full_disk_is_told_and_creates_nothing(root: Path, step: int, number: int) -> None:
+def test_a_full_disk_is_an_error_and_creates_nothing(root: Path, step: int, number: int) -> None:
     """StorageFullError names the path; the folder is as it was."""
     environment = FaultyEnvironment(root, error_at=step, errno=number)
 
@@ -106,7 +106,7 @@ def test_a_full_disk_is_told_and_creates_nothing(root: Path, step: int, number: 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
 def test_a_file_system_without_hard_links_is_refused(root: Path, number: int) -> None:
-    """It is never written by halves instead."""
+    """The file is never written in halves instead."""
     environment = FaultyEnvironment(root, error_at=3, errno=number)
 
     with pytest.raises(FilesystemError, match="no hard links"):
@@ -116,8 +116,8 @@ def test_a_file_system_without_hard_links_is_refused(root: Path, number: int) ->
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EIO])
-def test_trouble_before_the_link_is_certain(root: Path, number: int) -> None:
-    """The file was not created, and the error says what the system said."""
+def test_an_error_before_the_link_is_certain(root: Path, number: int) -> None:
+    """The file was not created, and the error has the reason that the system gave."""
     environment = FaultyEnvironment(root, error_at=1, errno=number)
 
     with pytest.raises(FilesystemError, match=os.strerror(number)):
@@ -128,16 +128,16 @@ def test_trouble_before_the_link_is_certain(root: Path, number: int) -> None:
 
 @pytest.mark.parametrize("fault", ["error_at", "lost_at"])
 @pytest.mark.parametrize("step", [3, 5])
-def test_trouble_from_the_link_on_is_an_unknown_outcome(root: Path, step: int, fault: str) -> None:
-    """Whether the name was made, or is durable, cannot be told from the answer."""
+def test_an_error_from_the_link_on_is_an_unknown_outcome(root: Path, step: int, fault: str) -> None:
+    """The answer does not say whether the name was made, or is durable."""
     environment = FaultyEnvironment(root, **{fault: step})
 
     with pytest.raises(UnknownOutcomeError, match="_log/a: the file may or may not"):
         environment.put_if_absent("_log/a", b"content")
 
 
-def test_a_temporary_file_that_cannot_be_removed_is_no_trouble(root: Path) -> None:
-    """It is a stray file; the commit stands."""
+def test_a_temporary_file_that_cannot_be_removed_is_no_error(root: Path) -> None:
+    """It is a stray file; the commit is valid."""
     environment = FaultyEnvironment(root, error_at=4)
 
     environment.put_if_absent("_log/a", b"content")
@@ -146,7 +146,7 @@ def test_a_temporary_file_that_cannot_be_removed_is_no_trouble(root: Path) -> No
 
 
 def test_a_folder_that_is_gone_is_an_error_of_the_file_system(root: Path) -> None:
-    """A store that was deleted under its writer is told, not shown as a bare traceback."""
+    """A store that was deleted under its writer is an error of relstate, not a bare traceback."""
     environment = LocalEnvironment(str(root))
     (root / "_log").rmdir()
 
@@ -158,7 +158,7 @@ def test_a_folder_that_is_gone_is_an_error_of_the_file_system(root: Path) -> Non
 
 
 def test_what_is_not_there_is_file_not_found(root: Path) -> None:
-    """Reading, mapping, measuring and listing all answer so, naming the path."""
+    """Reading, mapping, measuring and listing all raise it, with the path."""
     environment = LocalEnvironment(str(root))
 
     for look in (environment.read, environment.map, environment.size, environment.list):
@@ -208,7 +208,7 @@ def test_names_come_sorted(root: Path) -> None:
     assert environment.list("") == ["_log"]
 
 
-def test_trouble_while_reading_names_the_path(root: Path) -> None:
+def test_an_error_while_reading_names_the_path(root: Path) -> None:
     """An I/O error is FilesystemError with the path; looking for a file shows it as missing."""
     environment = FaultyEnvironment(root, error_at=1, errno=errno.EIO)
     with pytest.raises(FilesystemError, match="_log/a: cannot read it"):
@@ -221,7 +221,7 @@ def test_trouble_while_reading_names_the_path(root: Path) -> None:
 
 
 def test_removing_twice_is_no_error(root: Path) -> None:
-    """Who removes a file wants it gone, and gone it is."""
+    """The file is gone after both calls."""
     environment = LocalEnvironment(str(root))
     environment.put_if_absent("_log/a", b"content")
 
@@ -232,7 +232,7 @@ def test_removing_twice_is_no_error(root: Path) -> None:
 
 
 def test_folders_are_made_with_their_parents_and_survive_a_power_cut(tmp_path: Path) -> None:
-    """A store may be created deep below what exists, and again where it exists."""
+    """A store may be created deep below an existing folder, and again where it exists."""
     environment = FaultyEnvironment(tmp_path / "deep" / "store")
     environment.make_folders(("_log", "segments"))
     environment.make_folders(("_log", "segments"))
@@ -242,7 +242,7 @@ def test_folders_are_made_with_their_parents_and_survive_a_power_cut(tmp_path: P
 
 
 def test_every_missing_folder_above_a_store_is_made_durable(tmp_path: Path) -> None:
-    """Each folder made is followed by a sync of the one that holds it."""
+    """Each folder that is made is followed by a sync of its parent."""
     environment = FaultyEnvironment(tmp_path / "a" / "b" / "store")
     environment.make_folders(())
 
@@ -269,7 +269,7 @@ def test_random_ids_are_distinct() -> None:
     ids = {environment.random_id() for _ in range(1000)}
 
     assert len(ids) == 1000
-    assert all(len(bytes.fromhex(one)) == 16 for one in ids)
+    assert all(len(bytes.fromhex(random_id)) == 16 for random_id in ids)
 
 
 def test_the_descriptor_limit_is_a_number_of_files() -> None:
@@ -278,7 +278,7 @@ def test_the_descriptor_limit_is_a_number_of_files() -> None:
 
 
 def test_after_fork_calls_in_the_child() -> None:
-    """The child is told, the parent is not."""
+    """The function is called in the child, not in the parent."""
     read, write = os.pipe()
     parent = os.getpid()
     after_fork(lambda: os.getpid() != parent and os.write(write, b"c") and None)
@@ -297,7 +297,7 @@ def test_after_fork_calls_in_the_child() -> None:
 
 
 def test_every_system_call_is_a_touch() -> None:
-    """The faulty disk overrides every method: no call goes by uncounted."""
+    """The faulty disk overrides every method: every call is counted."""
     disk = type(FaultyEnvironment("/nowhere")._faulty_disk)
     calls = [name for name in vars(Disk) if not name.startswith("_")]
 
@@ -306,7 +306,7 @@ def test_every_system_call_is_a_touch() -> None:
 
 
 def test_a_crash_is_final(root: Path) -> None:
-    """The touch that crashed did nothing, nor does any later one."""
+    """The call that crashed did nothing, and neither does any later one."""
     environment = FaultyEnvironment(root, crash_at=3)
 
     with environment.crashing():
@@ -355,8 +355,8 @@ def test_a_power_cut_spares_what_was_synced(root: Path) -> None:
     assert {path.name: path.read_bytes() for path in (root / "_log").iterdir()} == {"b": b"more"}
 
 
-def test_a_folder_that_was_not_synced_takes_all_in_it_along(root: Path) -> None:
-    """Files in it are lost however well they were synced themselves."""
+def test_a_folder_that_was_not_synced_loses_all_in_it(root: Path) -> None:
+    """Files in it are lost even if they were synced themselves."""
     environment = FaultyEnvironment(root)
     (root / "segments").mkdir()
     (root / "segments" / "a").write_bytes(b"content")
@@ -368,7 +368,7 @@ def test_a_folder_that_was_not_synced_takes_all_in_it_along(root: Path) -> None:
 
 
 def test_a_drawn_power_cut_keeps_loses_or_tears_and_nothing_else(root: Path) -> None:
-    """Over many seeds all of it comes up; what is synced never changes."""
+    """Over many seeds all three occur; what is synced never changes."""
     outcomes = set()
     for seed in range(60):
         folder = root / f"store{seed}"
@@ -382,11 +382,11 @@ def test_a_drawn_power_cut_keeps_loses_or_tears_and_nothing_else(root: Path) -> 
         outcomes.add((folder / "a").read_bytes() if (folder / "a").exists() else None)
 
     assert {None, b"", b"content"} < outcomes
-    assert all(one is None or b"content".startswith(one) for one in outcomes)
+    assert all(content is None or b"content".startswith(content) for content in outcomes)
 
 
 def test_what_happens_just_before_a_touch_is_not_counted(root: Path) -> None:
-    """Others can act at an exact moment, through the same door."""
+    """Others can act at an exact moment, through the same environment."""
     environment = FaultyEnvironment(
         root,
         before=lambda touch: touch == "read _log/a" and environment.put_if_absent("_log/a", b"x"),
@@ -397,7 +397,7 @@ def test_what_happens_just_before_a_touch_is_not_counted(root: Path) -> None:
 
 
 def test_an_unknown_outcome_is_not_an_error_of_storage() -> None:
-    """Who handles trouble with files does not swallow an unknown outcome by accident."""
+    """A handler of file errors does not catch an unknown outcome by accident."""
     assert issubclass(UnknownOutcomeError, CommitError)
     assert not issubclass(UnknownOutcomeError, FilesystemError)
 

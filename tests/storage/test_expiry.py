@@ -41,18 +41,18 @@ def rows(**values: str) -> pa.RecordBatch:
 
 
 def seen(store: Store, epoch: int | None = None) -> dict[int, str]:
-    """Return what a scan sees, having made sure that lookups and counts see the same."""
+    """Return what a scan sees, after checking that lookups and counts see the same."""
     table = store.table("t") if epoch is None else store.at(epoch).table("t")
-    found = {row["k"]: row["v"] for row in table.to_arrow().to_pylist()}
+    scanned = {row["k"]: row["v"] for row in table.to_arrow().to_pylist()}
     keys = pa.record_batch({"k": pa.array(range(9), pa.int32())})
-    assert {row["k"]: row["v"] for row in table.get_rows(keys).to_pylist()} == found
-    assert {key: row.v for key in range(9) if (row := table.get(key)) is not None} == found
-    assert table.count() == len(found)
-    return found
+    assert {row["k"]: row["v"] for row in table.get_rows(keys).to_pylist()} == scanned
+    assert {key: row.v for key in range(9) if (row := table.get(key)) is not None} == scanned
+    assert table.count() == len(scanned)
+    return scanned
 
 
 def test_a_row_is_seen_until_it_expires(store: Store, clock: ManualClock) -> None:
-    """Each by the time at which it was written; what follows the latest epoch follows the clock."""
+    """Each row by the time when it was written; a read of the latest epoch goes by the clock."""
     store.write("t", rows(k1="a"))
     clock.advance(30)
     store.write("t", rows(k2="b"))
@@ -67,7 +67,7 @@ def test_a_row_is_seen_until_it_expires(store: Store, clock: ManualClock) -> Non
 
 
 def test_an_epoch_answers_the_same_for_ever(store: Store, clock: ManualClock) -> None:
-    """It is judged by its own time, however late it is asked."""
+    """Rows expire by the time of the epoch, however late it is read."""
     first = store.write("t", rows(k1="a"))
     clock.advance(59)
     second = store.write("t", rows(k2="b"))
@@ -83,7 +83,7 @@ def test_an_epoch_answers_the_same_for_ever(store: Store, clock: ManualClock) ->
 
 
 def test_an_expired_row_hides_what_is_older(store: Store, clock: ManualClock) -> None:
-    """The older row was replaced; that its successor expired does not bring it back."""
+    """The older row was replaced; it does not come back when its successor expires."""
     store.set_ttl("t", None)
     store.write("t", rows(k1="for ever"))
     store.set_ttl("t", 10)
@@ -95,7 +95,7 @@ def test_an_expired_row_hides_what_is_older(store: Store, clock: ManualClock) ->
 
 
 def test_altering_the_ttl_is_for_later_writes(store: Store, clock: ManualClock) -> None:
-    """What was written keeps its expiry; a row that is written again gets the new one."""
+    """Rows written before keep their expiry; a row that is written again gets the new one."""
     store.write("t", rows(k1="a", k2="b"))
     store.set_ttl("t", 3600)
     store.write("t", rows(k2="b", k3="c"))
@@ -105,7 +105,7 @@ def test_altering_the_ttl_is_for_later_writes(store: Store, clock: ManualClock) 
 
 
 def test_a_row_may_have_a_ttl_of_its_own(store: Store, clock: ManualClock) -> None:
-    """NULL is the table's; in a table without one, never."""
+    """NULL stands for the table's TTL; in a table without one, the row never expires."""
     store.write("t", rows(k1="a", k2="b"), ttls=pa.array([5, None]))
     clock.advance(6)
     assert seen(store) == {2: "b"}
@@ -130,7 +130,7 @@ def test_a_ttl_must_be_seconds_to_come(store: Store, ttl: int) -> None:
 def test_a_clock_that_goes_backwards_does_not_bring_rows_back(
     store: Store, clock: ManualClock
 ) -> None:
-    """A plan is never judged by an earlier time than the last commit's."""
+    """A plan never goes by an earlier time than that of the last commit."""
     store.write("t", rows(k1="a"))
     clock.advance(61)
     store.write("t", rows(k2="b"))
@@ -141,7 +141,7 @@ def test_a_clock_that_goes_backwards_does_not_bring_rows_back(
 
 
 def test_a_plan_of_a_named_epoch_is_judged_by_its_time(store: Store, clock: ManualClock) -> None:
-    """The latest one too, once it is named; unless a time is given beside it."""
+    """Also that of the latest epoch, if it is named; unless a time is given, too."""
     epoch = store.write("t", rows(k1="a"))
     clock.advance(61)
 
@@ -159,7 +159,7 @@ def test_a_plan_of_a_named_epoch_is_judged_by_its_time(store: Store, clock: Manu
 def test_a_view_is_not_created_over_rows_that_expire(
     store: Store, clock: ManualClock, way: str
 ) -> None:
-    """Be it for a TTL that the table no longer has; the error says how to get rid of them."""
+    """Even for a TTL that the table no longer has; the error says how to remove them."""
     if way == "table's":
         store.write("t", rows(k1="a", k2="b"))
         store.set_ttl("t", None)

@@ -39,7 +39,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def _fill(path: Path) -> None:
-    """Take all the room there is."""
+    """Fill the disk."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:
         while os.write(file, bytes(4096)):
@@ -52,7 +52,7 @@ def _fill(path: Path) -> None:
 
 
 def test_a_full_disk_refuses_rows_and_loses_none(small_disk: Path) -> None:
-    """Rows that do not fit are refused whole; those before stay; with room again, all goes on."""
+    """Rows that do not fit are refused whole; earlier rows stay; then writes succeed again."""
     with Store.create(str(small_disk / "store"), vnode_count=3, shards=1) as store:
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
         upsert(store, "t", [(1, "before")])
@@ -134,7 +134,7 @@ def test_only_what_frees_space_uses_the_reserve(tmp_path: Path, freeing: str) ->
 
 
 def test_a_file_size_limit_refuses_the_rows(store: Store) -> None:
-    """A segment beyond the process's limit of a file's size is refused, not written by halves."""
+    """A segment beyond the process's limit of a file's size is refused, not written in halves."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     upsert(store, "t", [(1, "before")])
     script = """

@@ -1,4 +1,4 @@
-"""Stores of earlier formats are read for ever."""
+"""Stores of earlier formats can always be read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_format_1_is_read(golden: Store) -> None:
 
 
 def test_format_1_s_views_are_read(golden: Store) -> None:
-    """What a view is, keeps, shows, and how far it has come; with NULLs in its keys."""
+    """The definition, state, rows and progress of a view; with NULLs in its keys."""
     writer = _writer()
 
     view = golden.view("view")
@@ -64,8 +64,8 @@ def test_format_1_s_views_are_read(golden: Store) -> None:
     assert view.progress.backfill == writer.BACKFILL
     assert view.progress.inputs == ((altered, view.progress.reflects),)
     rows = golden.read_plan("view").open(golden.environment)
-    found = [tuple(row.values()) for batch in rows.scan() for row in batch.to_pylist()]
-    assert sorted(found, key=str) == sorted(writer.VIEW, key=str)
+    view_rows = [tuple(row.values()) for batch in rows.scan() for row in batch.to_pylist()]
+    assert sorted(view_rows, key=str) == sorted(writer.VIEW, key=str)
     assert rows.get((None, None)) == (None, 1)
     with pytest.raises(ViewNotPopulatedError):
         golden.table("view")
@@ -74,7 +74,7 @@ def test_format_1_s_views_are_read(golden: Store) -> None:
 
 
 def test_format_1_s_rows_are_merged_fitted_and_expired(golden: Store) -> None:
-    """Of tables that merge their rows, were altered, or let rows expire; compacted or not."""
+    """In tables that merge their rows, were altered, or have a TTL; compacted or not."""
     writer = _writer()
 
     assert contents(golden, "merged") == writer.MERGED

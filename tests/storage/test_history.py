@@ -1,6 +1,6 @@
 """Laws of concurrency, held against histories that eight processes wrote down while they raced.
 
-- Every commit that returned has an epoch of its own, and every other epoch is upkeep.
+- Every commit that returned has an epoch of its own, and every other epoch is maintenance.
 - A read of an epoch, whoever made it and whenever, is the fold of all commits up to that epoch.
 - A lookup of the latest row found what was there at some epoch between those seen as the latest
   before it and after it.
@@ -55,18 +55,18 @@ def folds_of(store: Store, histories: list[History]) -> dict[int, dict[int, str]
 
 
 def test_no_commit_is_lost(raced: tuple[Store, list[History]]) -> None:
-    """Each has an epoch of its own, and what nobody committed is upkeep."""
+    """Each has an epoch of its own, and the other epochs are maintenance."""
     store, histories = raced
     commits = commits_of(histories)
 
     assert len(commits) == _PROCESSES * _COMMITS
     created = sum(history.created for history in histories)
     assert created == 1
-    upkeep = [entry.epoch for entry in store.history() if entry.operation == "compact"]
-    assert upkeep
-    assert not commits.keys() & set(upkeep)
+    maintenance = [entry.epoch for entry in store.history() if entry.operation == "compact"]
+    assert maintenance
+    assert not commits.keys() & set(maintenance)
     # The store, its table, and the one that all wanted to create.
-    assert store.epoch == len(commits) + len(upkeep) + 3
+    assert store.epoch == len(commits) + len(maintenance) + 3
 
 
 def test_every_read_is_the_fold_of_the_log(raced: tuple[Store, list[History]]) -> None:
@@ -81,8 +81,8 @@ def test_every_read_is_the_fold_of_the_log(raced: tuple[Store, list[History]]) -
     for snapshot in snapshots:
         assert dict(snapshot.rows) == folds[snapshot.epoch]
     for epoch in range(2, store.epoch + 1, 7):
-        found = store.at(epoch).table(TABLE).to_arrow().to_pylist()
-        assert {row["k"]: row["v"] for row in found} == folds[epoch]
+        table_rows = store.at(epoch).table(TABLE).to_arrow().to_pylist()
+        assert {row["k"]: row["v"] for row in table_rows} == folds[epoch]
 
 
 def test_a_lookup_finds_what_was_there(raced: tuple[Store, list[History]]) -> None:
@@ -112,7 +112,7 @@ def test_nobody_sees_time_go_backwards(raced: tuple[Store, list[History]]) -> No
 
 
 def test_the_store_is_whole(raced: tuple[Store, list[History]]) -> None:
-    """What eight folded at once passes its check, and its log is short."""
+    """A log that eight processes folded at once passes the check, and is short."""
     store, _ = raced
 
     report = store.check()

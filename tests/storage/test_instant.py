@@ -35,7 +35,7 @@ HOUR = 3_600_000_000
     ],
 )
 def test_a_text_is_an_instant(text: str, time_zone: str, expected: str) -> None:
-    """Its own zone counts before the one given."""
+    """A zone in the text counts, not the one that is given beside it."""
     assert parse_instant(text, time_zone).isoformat() == expected
 
 
@@ -50,8 +50,8 @@ def test_a_text_is_an_instant(text: str, time_zone: str, expected: str) -> None:
         ("2999-03-01", "Europe/Rome", "zone databases disagree"),
     ],
 )
-def test_what_is_no_instant_is_refused(text: str, time_zone: str, error: str) -> None:
-    """With what would be one."""
+def test_what_is_not_an_instant_is_refused(text: str, time_zone: str, error: str) -> None:
+    """The error says what would be one."""
     with pytest.raises(OptionError, match=error):
         parse_instant(text, time_zone)
 
@@ -82,7 +82,7 @@ def test_an_offset_is_a_zone(name: str, hours: float | None) -> None:
 
 
 def test_of_a_local_time_that_comes_twice_the_earlier_is_meant() -> None:
-    """And one that a clock skips is moved forward by as much as the clock."""
+    """A time that a clock skips is moved forward by as much as the clock."""
     rome = zone_of("Europe/Rome")
 
     assert rome.instant(local(2020, 7, 1)) == local(2020, 6, 30, 22)
@@ -97,8 +97,8 @@ def test_times_of_a_region_that_are_not_certain_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["Mars/Base", "", "+25:00", "+02:60", "../etc/passwd", "CET+1"])
-def test_what_is_no_zone_is_refused(name: str) -> None:
-    """With the ways to name one."""
+def test_what_is_not_a_zone_is_refused(name: str) -> None:
+    """The error lists the ways to name one."""
     with pytest.raises(OptionError, match=r"Europe/Rome"):
         zone_of(name)
 
@@ -130,7 +130,7 @@ def test_a_text_is_a_date_or_a_local_time(
 
 
 def test_a_zone_in_a_text_counts_before_the_session_s() -> None:
-    """And an unknown one is refused."""
+    """An unknown zone is refused."""
     assert parse_timestamp("1970-01-01 02:00:00+02:00", zone_of("Europe/Rome")) == 0
     assert parse_timestamp("1970-01-01 01:00:00", zone_of("+01:00")) == 0
     with pytest.raises(UnsupportedExpressionError, match="Mars/Base"):
@@ -138,7 +138,7 @@ def test_a_zone_in_a_text_counts_before_the_session_s() -> None:
 
 
 def test_a_time_of_day_has_at_most_six_digits_after_the_second() -> None:
-    """In nanoseconds."""
+    """It is returned in nanoseconds."""
     assert parse_time("00:00:01.5") == 1_500_000_000
     assert parse_time("24:00:00") is None
     assert parse_time("00:00:00.1234567") is None

@@ -78,19 +78,19 @@ def in_key_order(schema: TableSchema) -> list[dict[str, Any]]:
     rows = list(_ROWS)
     for key, column in reversed(list(zip(schema.primary_key, schema.key_columns, strict=True))):
 
-        def compared(one: Any, other: Any, descending: bool, nulls_first: bool) -> int:
-            if one is None or other is None:
-                first = (other is None) - (one is None)
+        def compared(left: Any, right: Any, descending: bool, nulls_first: bool) -> int:
+            if left is None or right is None:
+                first = (right is None) - (left is None)
                 return first if nulls_first else -first
-            return ((one > other) - (one < other)) * (-1 if descending else 1)
+            return ((left > right) - (left < right)) * (-1 if descending else 1)
 
         compare = functools.partial(
             compared, descending=key.descending, nulls_first=key.nulls_first
         )
         rows.sort(
             key=functools.cmp_to_key(
-                lambda one, other, name=column.name, compare=compare: compare(
-                    one[name], other[name]
+                lambda left, right, name=column.name, compare=compare: compare(
+                    left[name], right[name]
                 )
             )
         )
@@ -99,7 +99,7 @@ def in_key_order(schema: TableSchema) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("number", range(len(_ORDERS)))
 def test_keys_that_are_null_are_rows_like_others(make_store: StoreMaker, number: int) -> None:
-    """They are read by scan, in order, by prefix and range, one by one and many at once."""
+    """They are read by scan, in order, by prefix and range, singly and many at once."""
     schema = schema_of(number)
     store = filled(make_store, schema)
     table, expected = store.table("t"), in_key_order(schema)
@@ -114,18 +114,18 @@ def test_keys_that_are_null_are_rows_like_others(make_store: StoreMaker, number:
     assert table.get_rows(batch).to_pylist() == expected
     reader = store.read_plan("t").open()
     for prefix in (None, expected[-1][names[0]]):
-        found = reader.scan_in_order(keys=KeyRange(prefix=(prefix,)))
-        rows = [row for part in found for row in part.to_pylist()]
+        batches = reader.scan_in_order(keys=KeyRange(prefix=(prefix,)))
+        rows = [row for batch in batches for row in batch.to_pylist()]
         assert rows == [row for row in expected if row[names[0]] == prefix]
-    found = reader.scan_in_order(keys=KeyRange(start=keys[5], stop=keys[9]), descending=True)
-    assert [row for part in found for row in part.to_pylist()] == expected[5:9][::-1]
+    batches = reader.scan_in_order(keys=KeyRange(start=keys[5], stop=keys[9]), descending=True)
+    assert [row for batch in batches for row in batch.to_pylist()] == expected[5:9][::-1]
     store.compact()
     assert store.table("t").to_arrow().to_pylist() == expected
 
 
 @pytest.mark.parametrize("number", range(len(_ORDERS)))
 @pytest.mark.parametrize(
-    ("where", "wanted"),
+    ("where", "is_true"),
     [
         ("a IS NULL", lambda row: row["a"] is None),
         ("a IS NOT NULL AND b IS NULL", lambda row: row["a"] is not None and row["b"] is None),
@@ -141,14 +141,14 @@ def test_keys_that_are_null_are_rows_like_others(make_store: StoreMaker, number:
     ],
 )
 def test_conditions_find_keys_that_are_null(
-    make_store: StoreMaker, number: int, where: str, wanted: Any
+    make_store: StoreMaker, number: int, where: str, is_true: Any
 ) -> None:
-    """What is left out of a read by its key is nothing that a condition wants."""
+    """A row that is not read because of its key is none for which the condition is true."""
     schema = schema_of(number)
     store = filled(make_store, schema)
-    expected = [row for row in in_key_order(schema) if wanted(row)]
-    found = store.table("t").scan(where=where, ordered=True)
-    rows = [row for part in found for row in part.to_pylist()]
+    expected = [row for row in in_key_order(schema) if is_true(row)]
+    batches = store.table("t").scan(where=where, ordered=True)
+    rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == expected
     plan = store.read_plan("t").filtered(where)
     parts = [row for unit in plan.partitions(3) for p in plan.read(unit) for row in p.to_pylist()]
@@ -173,17 +173,17 @@ def test_one_row_is_encoded_as_many_are(keys: list[tuple[Any, Any]], number: int
     names = [column.name for column in schema.key_columns]
 
     for row, key, value in zip(rows, full_keys.to_pylist(), values.to_pylist(), strict=True):
-        one = tuple(row[name] for name in names)
-        assert encoding.encode_key(one) == key
+        key_values = tuple(row[name] for name in names)
+        assert encoding.encode_key(key_values) == key
         assert encoding.encode_row(tuple(row.values())) == value
-        assert encoding.decode_row(one, value) == tuple(row.values())
+        assert encoding.decode_row(key_values, value) == tuple(row.values())
     hashed = [batch.column(column.name) for column in schema.distribution_columns]
     expected = vnodes_of(hashed, 5) if hashed else np.zeros(len(rows), np.uint16)
     assert [vnode_of(key) for key in full_keys.to_pylist()] == expected.tolist()
 
 
 def test_a_key_is_given_whole() -> None:
-    """A column of it that is missing is not taken for NULL."""
+    """A missing key column is not taken for NULL."""
     schema = schema_of(0)
     encoding = encoding_of(TableDefinition(3, "t", schema, 1), 5)
     batch = pa.RecordBatch.from_pydict({"a": pa.array([1], pa.int32())})
@@ -195,7 +195,7 @@ def test_a_key_is_given_whole() -> None:
 
 
 def test_users_keys_hold_no_null(make_store: StoreMaker) -> None:
-    """Of a table that a user creates key columns are NOT NULL, and it has a distribution key."""
+    """Key columns of a table that a user creates are NOT NULL; it has a distribution key."""
     store = make_store()
     table = store.create_table("t", "a INT, b INT", primary_key=["a"])
     assert not table.schema.column("a").nullable
@@ -208,8 +208,8 @@ def test_users_keys_hold_no_null(make_store: StoreMaker) -> None:
 # Everything in one vnode
 
 
-def test_a_table_without_distribution_lies_in_vnode_0(make_store: StoreMaker) -> None:
-    """All its rows; every read knows that, and looks nowhere else."""
+def test_a_table_without_distribution_is_in_vnode_0(make_store: StoreMaker) -> None:
+    """All its rows are there, and no read looks elsewhere."""
     schema = schema_of(2)
     store = filled(make_store, schema)
     plan = store.read_plan("t")
@@ -231,7 +231,7 @@ def test_a_table_without_distribution_lies_in_vnode_0(make_store: StoreMaker) ->
 
 
 def test_hidden_columns_are_read_by_name_only(make_store: StoreMaker) -> None:
-    """Without names there is no trace of them, whichever way a table is read."""
+    """A read that does not name them does not have them, whichever way a table is read."""
     schema = schema_of(0, hidden=("b", "H"))
     store = filled(make_store, schema)
     table, plan = store.table("t"), store.read_plan("t")
@@ -255,7 +255,7 @@ def test_hidden_columns_are_read_by_name_only(make_store: StoreMaker) -> None:
 
 
 def test_hidden_columns_are_in_feeds_by_name_only(make_store: StoreMaker) -> None:
-    """As in reads; of snapshots and of changes."""
+    """As in reads: in feeds of snapshots and of changes."""
     store = filled(make_store, schema_of(0, hidden=("b", "h")))
 
     feed = store.jobs.feed_plan("t", 3, columns=None).arrow_schema().names
@@ -272,7 +272,7 @@ def test_hidden_columns_are_in_feeds_by_name_only(make_store: StoreMaker) -> Non
 
 
 def test_one_visible_column_is_enough(make_store: StoreMaker) -> None:
-    """Wherever it stands; none at all is no table."""
+    """At any position; a table without one is refused."""
     schema = schema_of(0, hidden=("a", "b", "h"))
     store = filled(make_store, schema)
 
@@ -285,7 +285,7 @@ def test_one_visible_column_is_enough(make_store: StoreMaker) -> None:
 
 
 def test_such_schemas_survive_the_log() -> None:
-    """What may be NULL, what is hidden and that nothing is hashed."""
+    """The log stores which columns may be NULL, which are hidden, and that nothing is hashed."""
     for number in range(len(_ORDERS)):
         schema = schema_of(number, hidden=("h", "a"))
         assert TableSchema.from_json(schema.to_json()) == schema
@@ -293,7 +293,7 @@ def test_such_schemas_survive_the_log() -> None:
 
 
 def test_a_delete_needs_the_key_only(make_store: StoreMaker) -> None:
-    """NULLs in it name the row as any value does."""
+    """A NULL in it identifies the row as any value does."""
     store = filled(make_store, schema_of(1))
     key = pa.table({"b": pa.nulls(1, pa.string()), "a": pa.array([None], pa.int32())})
     store.delete("t", key)

@@ -110,23 +110,23 @@ class BagMachine(RuleBasedStateMachine):
 
     @rule()
     def truncate(self) -> None:
-        """No row is left."""
+        """Remove all rows."""
         self.store.truncate("t")
         self.bag = Counter()
 
     @rule()
     def compact(self) -> None:
-        """No row changes."""
+        """Compact: the rows stay the same."""
         self.store.compact("t")
 
     @rule(seconds=st.floats(-1, 1))
     def move_clock(self, seconds: float) -> None:
-        """Ids need no clock that is right."""
+        """Set the clock: ids do not depend on a right one."""
         self.clock.advance(seconds) if seconds > 0 else self.clock.set_back(-seconds)
 
     @rule()
     def follow(self) -> None:
-        """A follower that keeps the rows by their ids has them all, and no other."""
+        """Apply the feed to the rows by their ids: the result is exactly the table."""
         columns = ["_row_id", "a", "b", "_change_type"]
         for batch in self.store.changes("t", self.followed + 1, columns=columns):
             for row_id, a, b, change in rows_of(batch):
@@ -139,7 +139,7 @@ class BagMachine(RuleBasedStateMachine):
 
     @rule()
     def follow_without_ids(self) -> None:
-        """The visible columns suffice to follow the bag: what goes was there."""
+        """Apply the feed of the visible columns to the bag: a removed row was in it."""
         bag: Bag = Counter()
         for batch in self.store.changes("t", 2):
             for a, b, change, *_ in rows_of(batch):
@@ -166,12 +166,12 @@ class BagMachine(RuleBasedStateMachine):
 
     def rows_by_id(self) -> tuple[list[bytes], list[tuple[Any, ...]]]:
         """Return the ids of all rows, and the rows."""
-        found = rows_of(self.table.scan(["_row_id", "a", "b"]))
-        return [row[0] for row in found], [row[1:] for row in found]
+        scanned = rows_of(self.table.scan(["_row_id", "a", "b"]))
+        return [row[0] for row in scanned], [row[1:] for row in scanned]
 
 
 def test_a_table_without_a_key_is_a_bag() -> None:
-    """Whatever is inserted, updated, deleted, compacted and followed, by whatever clock."""
+    """Whatever is inserted, updated, deleted, compacted and followed, with whatever clock."""
     run_state_machine_as_test(
         BagMachine, settings=settings(max_examples=30, stateful_step_count=20, deadline=None)
     )
@@ -186,14 +186,14 @@ def events(store: Store) -> Store:
 
 
 def test_rows_come_in_the_order_in_which_they_were_written(events: Store) -> None:
-    """Where a read gives the order of the key."""
+    """In a read that returns rows in the order of the key."""
     events.write("events", rows_table([(0, "z"), (9, "a")]))
     expected = [(1, "x"), (1, "x"), (2, "y"), (0, "z"), (9, "a")]
     assert rows_of(events.table("events").to_arrow()) == expected
 
 
 def test_a_batch_without_rows_writes_none(events: Store) -> None:
-    """Before the others of a stream, or alone; it replaces all rows by none."""
+    """As the first of a stream, or alone; with overwrite the table is empty after it."""
     batch = rows_table([(1, "x")]).to_batches()[0]
     none = batch.slice(0, 0)
     events.write("events", none)
@@ -264,7 +264,7 @@ def test_narrow_rows_are_written_in_parts(
 def test_what_needs_a_key_is_refused_in_words(
     call: Callable[[Store], object], error: type[RelstateError], message: str, events: Store
 ) -> None:
-    """And nothing is changed."""
+    """The error says so, and nothing is changed."""
     epoch = events.epoch
     with pytest.raises(error, match=message):
         call(events)
@@ -272,7 +272,7 @@ def test_what_needs_a_key_is_refused_in_words(
 
 
 def test_columns_are_altered(events: Store) -> None:
-    """Rows keep their ids and their places."""
+    """Rows keep their ids and their order."""
     ids = rows_of(events.table("events").scan(["_row_id"], ordered=True))
     events.add_columns("events", "c BIGINT")
     events.rename_column("events", "b", "name")
@@ -302,7 +302,7 @@ def test_rows_expire(make_store: StoreMaker) -> None:
 def test_an_append_only_table_looks_no_key_up(
     make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Because new ids come after all that are there. It takes no delete and no overwrite."""
+    """New ids sort after all existing ones. Deletes and overwrites are refused."""
     store = make_store()
     store.create_table("events", "a INT, b STRING", append_only=True)
     lookups: list[int] = []

@@ -160,7 +160,7 @@ def test_a_crash_in_a_fold_loses_nothing(
 
 
 def test_the_log_goes_on_after_a_crash_in_a_fold(due: Path, tmp_path: Path) -> None:
-    """Whatever a crash left is folded by the next who comes by."""
+    """Whatever a crash left is folded by the next process."""
     for number, trial in enumerate(trials(due, tmp_path, "crash_at")):
         with trial.environment.crashing():
             trial.write()

@@ -70,7 +70,7 @@ def test_a_writer_that_slept_through_a_fold_commits_at_the_tail(root: Path) -> N
 
 @pytest.mark.parametrize("moment", ["sync _log", "look at _archive/*", f"remove {entry_path(3)}"])
 def test_a_slept_writer_that_dies_misleads_nobody(root: Path, moment: str) -> None:
-    """Its dead entry may stay: who opens, follows or folds is not led astray."""
+    """Its void entry may stay: opening, following and folding ignore it."""
     old = loaded(root)
     slept = FaultyEnvironment(
         root, crash_at=moment, before=Before(LINK, lambda: others_advance(root, FAR))
@@ -139,11 +139,11 @@ def test_a_creator_that_slept_finds_the_store_there(tmp_path: Path) -> None:
     for name, epochs in (("young", 0), ("old", FAR)):
         path = tmp_path / name
 
-        def other(path: Path = path, epochs: int = epochs) -> None:
+        def commit_first(path: Path = path, epochs: int = epochs) -> None:
             log, state = new_store(quick_environment(path), "orders")
             advanced(log, state, 2 + epochs)
 
-        slept = FaultyEnvironment(path, before=Before(f"link {entry_path(1)}", other))
+        slept = FaultyEnvironment(path, before=Before(f"link {entry_path(1)}", commit_first))
         with pytest.raises(StoreExistsError):
             Log(slept).create(SETTINGS)
 
@@ -155,7 +155,7 @@ def test_a_creator_that_slept_finds_the_store_there(tmp_path: Path) -> None:
 
 
 def test_a_lost_answer_that_is_mine(root: Path) -> None:
-    """The slot is read back: it was committed, once, and nobody is told of any trouble."""
+    """The slot is read back: it was committed once, and no error is raised."""
     for moment in (LINK, "sync _log"):
         faulty = FaultyEnvironment(root, lost_at=moment.replace("3.json", "?.json"))
         log = Log(faulty)
@@ -200,7 +200,7 @@ def test_an_answer_that_cannot_be_found_is_unknown(root: Path) -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_unknown(root: Path) -> None:
-    """The commit had happened, but who cannot read the slot must not say so, nor deny it."""
+    """The commit has happened, but a writer that cannot read the slot must not say either."""
 
     class Blind(FaultyEnvironment):
         def read(self, name: str) -> bytes:
@@ -254,7 +254,7 @@ def test_a_batch_that_another_process_landed_first_is_skipped(root: Path) -> Non
 
 @pytest.mark.parametrize("truncate_first", [True, False])
 def test_a_truncate_beside_an_upsert(root: Path, truncate_first: bool) -> None:
-    """Both land: an upsert that commits later lies on top, one that came before is under it."""
+    """Both are committed: a later upsert is visible, an earlier one is not."""
     environment = quick_environment(root)
     old = loaded(root)
     row, empty = upsert(environment), truncation(environment)
@@ -270,7 +270,7 @@ def test_a_truncate_beside_an_upsert(root: Path, truncate_first: bool) -> None:
 
 
 def test_two_creators_of_one_table_name(root: Path) -> None:
-    """One has the name; the other is told, after its lost race."""
+    """One has the name; the other gets an error, after its lost race."""
     environment = quick_environment(root)
     rival = Log(quick_environment(root))
     proposal = creation(environment, "items")
@@ -284,7 +284,7 @@ def test_two_creators_of_one_table_name(root: Path) -> None:
 
 
 def test_writers_with_different_clocks_keep_time_in_order(root: Path) -> None:
-    """The one behind takes the other's time."""
+    """The writer with the slower clock takes the time of the other."""
     now = SystemClock().now()
     clocks = [ManualClock(now), ManualClock(now)]
     clocks[1].set_back(50)
@@ -337,7 +337,11 @@ def test_eight_processes_committing_at_once_lose_nothing(root: Path) -> None:
         f"writer {number}": batches - 1 for number in range(processes)
     }
     entries = entries_on_disk(quick_environment(root), 3, state.epoch)
-    written = [(one.writer, one.batch) for entry in entries for one in entry.transactions]
+    written = [
+        (transaction.writer, transaction.batch)
+        for entry in entries
+        for transaction in entry.transactions
+    ]
     assert len(set(written)) == processes * batches
     assert all(
         earlier < later

@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("epochs", [1, 40, FAR])
 def test_a_reader_that_slept_sees_the_newest_epoch(root: Path, epochs: int) -> None:
-    """However long, and without any clock having moved: a folded log is not one that stands."""
+    """However long, and with no clock moved: a folded log is not taken for an unchanged one."""
     clock = ManualClock()
     reader = Log(quick_environment(root, clock))
     old = reader.load()

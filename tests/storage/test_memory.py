@@ -28,8 +28,8 @@ def peaks_of(program: str, path: Path, rows: int, width: int, batch: int) -> dic
     )
     shutil.rmtree(path, ignore_errors=True)
     assert done.returncode == 0, done.stderr
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    peaks: dict[str, float] = json.loads(done.stdout)
+    return peaks
 
 
 @pytest.mark.parametrize(

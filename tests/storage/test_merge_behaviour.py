@@ -53,7 +53,7 @@ class Model:
                 self.rows[row[0]] = row
             elif self._merge == "partial":
                 pairs = zip(row, old, strict=True)
-                self.rows[row[0]] = tuple(one if new is None else new for new, one in pairs)
+                self.rows[row[0]] = tuple(old if new is None else new for new, old in pairs)
 
 
 def batch(rows: list[Row]) -> pa.RecordBatch:
@@ -98,8 +98,8 @@ def test_every_read_is_what_a_dict_says(
             states[epoch] = dict(model.rows)
 
         for epoch, expected in states.items():
-            found = store.at(epoch).table("t")
-            assert {row["k"]: tuple(row.values()) for row in found.to_arrow().to_pylist()} == (
+            table = store.at(epoch).table("t")
+            assert {row["k"]: tuple(row.values()) for row in table.to_arrow().to_pylist()} == (
                 expected
             )
         keys = pa.record_batch({"k": pa.array(range(7), pa.int32())})
@@ -133,7 +133,7 @@ def test_rows_of_one_write_are_merged_across_its_segments(
 
 
 def test_long_keys_are_merged_too(tmp_path: Path) -> None:
-    """Rows whose keys share an entry are still rows of their own."""
+    """Rows whose keys share an entry remain separate rows."""
     with Store.create(str(tmp_path / "s"), vnode_count=1) as store:
         store.create_table("t", "k STRING, a INT, b INT", primary_key=["k"], merge="partial")
         keys = ["x" * 600 + tail for tail in "abc"]
@@ -168,7 +168,7 @@ def rows_of(store: Store, name: str) -> list[list[Any]]:
 def test_properties_that_cannot_be_are_refused(
     tmp_path: Path, properties: dict[str, Any], words: str
 ) -> None:
-    """Before there is a table."""
+    """The table is not created."""
     with Store.create(str(tmp_path / "s")) as store:
         with pytest.raises(SchemaError, match=words):
             store.create_table("t", COLUMNS, primary_key=["k"], **properties)
@@ -176,7 +176,7 @@ def test_properties_that_cannot_be_are_refused(
 
 
 def test_a_state_table_is_for_plain_tables(tmp_path: Path) -> None:
-    """An executor's row is what it wrote."""
+    """A state table returns rows as its executor wrote them."""
     with Store.create(str(tmp_path / "s")) as store:
         store.create_table("merged", COLUMNS, primary_key=["k"], merge="partial")
         store.create_table("expiring", COLUMNS, primary_key=["k"], ttl=60)
@@ -187,7 +187,7 @@ def test_a_state_table_is_for_plain_tables(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_merged_have_no_ttl(tmp_path: Path) -> None:
-    """Neither of the table nor their own."""
+    """Neither that of the table nor one of their own."""
     with Store.create(str(tmp_path / "s"), environment=LocalEnvironment(str(tmp_path / "s"))) as s:
         s.create_table("t", COLUMNS, primary_key=["k"], merge="partial")
 

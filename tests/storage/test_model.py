@@ -246,24 +246,24 @@ class StoreMachine(RuleBasedStateMachine):
         """Let epochs expire that were replaced so many seconds ago, and remove what they need."""
         oldest = self.store.state.oldest_epoch
         start = self.clock.now() - retention * 1_000_000
-        kept = max((epoch for epoch, time in self.times.items() if time <= start), default=1)
+        expected = max((epoch for epoch, time in self.times.items() if time <= start), default=1)
         report = self.store.vacuum(retention, dry_run=is_dry)
         if is_dry:
             assert self.store.state.oldest_epoch == oldest
             return
         assert report.oldest_epoch == self.store.state.oldest_epoch
-        assert oldest <= report.oldest_epoch <= max(kept, oldest)
+        assert oldest <= report.oldest_epoch <= max(expected, oldest)
         self.model.expire(report.oldest_epoch)
         assert self.store.vacuum(retention) == VacuumReport(0, 0, report.oldest_epoch)
 
     @rule(data=st.data())
     def travel(self, data: st.DataObject) -> None:
-        """Every epoch that is kept reads as it was; the one before them is told to be gone."""
+        """Every epoch that is kept reads as it was; the one before them has expired."""
         epoch = data.draw(st.sampled_from(sorted(self.model.past)))
         snapshot = self.store.at(epoch)
         for name, rows in self.model.past[epoch].items():
-            found = rows_of(snapshot.table(name).to_arrow())
-            assert found == in_order(self.shape, rows)
+            scanned = rows_of(snapshot.table(name).to_arrow())
+            assert scanned == in_order(self.shape, rows)
         oldest = min(self.model.past)
         if oldest > 1:
             with pytest.raises(EpochExpiredError, match=f"{oldest} is the oldest"):
@@ -273,7 +273,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_newest_epoch_is_seen(self) -> None:
-        """Every handle sees the newest epoch and its tables; upkeep adds one that changes nothing.
+        """Every handle sees the newest epoch and its tables; maintenance changes no row.
 
         A second passes.
         """
@@ -306,9 +306,9 @@ class StoreMachine(RuleBasedStateMachine):
         """Whole scans, of some columns, in order, as tasks of a read."""
         names = data.draw(st.permutations(self.shape.column_names))
         names = names[: data.draw(st.integers(1, len(names)))]
-        places = [self.shape.column_names.index(name) for name in names]
+        indices = [self.shape.column_names.index(name) for name in names]
         expected = [
-            tuple(row[place] for place in places) for row in in_order(self.shape, self.rows)
+            tuple(row[index] for index in indices) for row in in_order(self.shape, self.rows)
         ]
         table = self.store.table(self.shape.name)
 
@@ -335,8 +335,8 @@ class StoreMachine(RuleBasedStateMachine):
 
         expected = in_order(self.shape, rows, is_inside)
         bounds: dict[str, Any] = {"prefix": prefix, "start": start, "stop": stop}
-        found = rows_of(self.state_table.scan(**bounds, descending=is_descending))
-        assert found == (expected[::-1] if is_descending else expected)
+        scanned = rows_of(self.state_table.scan(**bounds, descending=is_descending))
+        assert scanned == (expected[::-1] if is_descending else expected)
         assert same_rows(rows_of(self.state_table.scan(**bounds, ordered=False)), expected)
 
     @precondition(lambda self: self.state_table is not None)
@@ -354,9 +354,9 @@ class StoreMachine(RuleBasedStateMachine):
             for index, column in enumerate(schema.key_columns)
         ]
         batch = pa.RecordBatch.from_arrays(columns, [column.name for column in schema.key_columns])
-        places, found = self.state_table.get_rows(batch)
-        assert rows_of(found) == [rows[key] for key in keys if key in rows]
-        assert places.tolist() == [at for at, key in enumerate(keys) if key in rows]
+        positions, present = self.state_table.get_rows(batch)
+        assert rows_of(present) == [rows[key] for key in keys if key in rows]
+        assert positions.tolist() == [index for index, key in enumerate(keys) if key in rows]
 
     @precondition(lambda self: self.exists)
     @rule()
@@ -372,17 +372,17 @@ class StoreMachine(RuleBasedStateMachine):
         epoch, table, rows = data.draw(st.sampled_from(self.snapshots))
         key = data.draw(self.shape.keys)
         is_kept = epoch >= self.store.state.oldest_epoch
-        told = nullcontext() if is_kept else suppress(SegmentMissingError)
-        with told:
-            found, all_rows = table.get(*key), rows_of(table.to_arrow())
-            assert found == rows.get(key)
+        missing = nullcontext() if is_kept else suppress(SegmentMissingError)
+        with missing:
+            row, all_rows = table.get(*key), rows_of(table.to_arrow())
+            assert row == rows.get(key)
             assert all_rows == in_order(self.shape, rows)
 
 
-def same_rows(found: Sequence[Row], expected: Sequence[Row]) -> bool:
+def same_rows(actual: Sequence[Row], expected: Sequence[Row]) -> bool:
     """Return whether two lists hold the same rows in any order."""
     rest = list(expected)
-    for row in found:
+    for row in actual:
         if row not in rest:
             return False
         rest.remove(row)

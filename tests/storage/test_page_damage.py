@@ -1,7 +1,7 @@
 """Laws of damage that no hash has found: it ends in an error or in other rows, never in a crash.
 
-A process that trusts its disk reads files whose hashes it has not looked at. Scans go by `page`,
-which must not be led out of the file by anything that stands in it.
+With ``verify="size"`` a process reads files whose hashes it has not verified. Scans use `page`,
+which must stay within the file whatever the file contains.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("where", ["field", "anywhere"])
 @pytest.mark.parametrize("seed", [1])
 def test_scans_of_damaged_pages_end(path: str, seed: int, where: str, tmp_path: Path) -> None:
-    """In 150 damaged files a process meets errors and rows, and lives."""
+    """A process that scans 150 damaged files gets errors or rows, and does not crash."""
     copy = tmp_path / "store"
     subprocess.run(["cp", "-r", path, str(copy)], check=True)
     done = subprocess.run(

@@ -39,9 +39,9 @@ def test_log_files_are_parsed_back(epoch: int) -> None:
 
 
 @given(EPOCHS, EPOCHS)
-def test_names_sort_as_epochs_do(one: int, other: int) -> None:
+def test_names_sort_as_epochs_do(left: int, right: int) -> None:
     """A sorted listing of entries is in the order of the epochs."""
-    assert (entry_path(one) < entry_path(other)) == (one < other)
+    assert (entry_path(left) < entry_path(right)) == (left < right)
 
 
 @given(EPOCHS)
@@ -71,7 +71,7 @@ def test_blocks_divide_the_epochs(epoch: int) -> None:
     ],
 )
 def test_foreign_files_are_not_the_logs(file: str) -> None:
-    """What relstate did not name is not taken for an epoch."""
+    """A file with a name of another form is not taken for an epoch."""
     assert parse_log_file(file) is None
 
 
@@ -94,7 +94,7 @@ def test_a_segment_name_never_leaves_the_folder(name: str) -> None:
 
 @given(st.text(max_size=30))
 def test_any_text_is_parsed_without_trouble(file: str) -> None:
-    """Listings may hold anything."""
+    """A folder may hold files of any name."""
     segment = parse_segment_file(file)
     assert segment is None or segment_path(segment) == f"segments/{file}"
     parsed = parse_log_file(file)

@@ -1,4 +1,4 @@
-"""Laws of plans and targets: what a task needs, and all it needs, to read or write a table."""
+"""Laws of plans and targets: all that a task needs to read or write a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(plan: ReadPlan, count: int) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 1000])
 def test_tasks_read_every_row_once(filled: Store, count: int) -> None:
-    """However many there are; never more than vnodes."""
+    """However many tasks there are; at most one for each vnode."""
     plan = filled.read_plan("t")
     parts = plan.partitions(count)
     vnodes = [vnode for part in parts for group in part for vnode in group]
@@ -40,7 +40,7 @@ def test_tasks_read_every_row_once(filled: Store, count: int) -> None:
 
 
 def test_a_plan_is_pinned(filled: Store) -> None:
-    """To its epoch, segments and columns, whatever is committed meanwhile."""
+    """It keeps its epoch, segments and columns, whatever is committed meanwhile."""
     before = contents(filled, "t")
     plan = filled.read_plan("t", columns=["W", "k"])
     filled.truncate("t")
@@ -52,7 +52,7 @@ def test_a_plan_is_pinned(filled: Store) -> None:
 
 
 def test_a_plan_of_an_older_epoch(filled: Store) -> None:
-    """Reads what was there then."""
+    """It reads the rows of that epoch."""
     plan = filled.read_plan("t", epoch=3)
 
     assert sorted(read(plan, 3)) == [(key, "old", key) for key in range(60)]
@@ -62,7 +62,7 @@ def test_a_plan_of_an_older_epoch(filled: Store) -> None:
 
 
 def test_what_cannot_be_planned_is_refused(filled: Store) -> None:
-    """Before any task begins."""
+    """The error is raised before a task begins."""
     with pytest.raises(SchemaError, match="'x'"):
         filled.read_plan("t", columns=["k", "x"])
     with pytest.raises(TableNotFoundError, match="'x'"):
@@ -88,7 +88,7 @@ sys.stdout.buffer.write(pickle.dumps((rows, writer.finish())))
 
 
 def test_plans_and_targets_travel(store: Store) -> None:
-    """Another process reads by a pickled plan and writes by a pickled target; neither is asked."""
+    """Another process reads by a pickled plan and writes by a pickled target."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
     upsert(store, "t", [(1, "a"), (2, "b")])
     sent: tuple[ReadPlan, WriteTarget, object] = (

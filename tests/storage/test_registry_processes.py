@@ -47,7 +47,7 @@ def test_a_file_is_open_once_however_many_read_it(filled: Store) -> None:
 
 
 def test_a_segment_closes_when_nobody_holds_it(filled: Store) -> None:
-    """After the store is closed its files can be opened by LMDB anew: nothing kept them."""
+    """After the store is closed LMDB can open its files again: nothing holds them."""
     (segment, _) = filled.state.segments_of(1)
     table = filled.table("t")
     assert table.get(5) is not None
@@ -65,7 +65,7 @@ def test_a_segment_closes_when_nobody_holds_it(filled: Store) -> None:
 
 
 def test_what_is_open_survives_a_fork(filled: Store) -> None:
-    """A forked child reads what its parent had open, and what it had not; the parent goes on."""
+    """A forked child reads files that its parent had open, and others; the parent continues."""
     script = """
         import os, sys
         from relstate.storage import Store
@@ -156,7 +156,7 @@ def test_the_files_kept_open_stay_within_the_descriptor_limit(store: Store) -> N
 
 
 def test_a_table_of_more_segments_than_descriptors_is_read(store: Store) -> None:
-    """All at once, point by point and in order: only some of them take a descriptor."""
+    """All at once, key by key and in order: only some of the files take a descriptor."""
     store.create_table("t", "k BIGINT, v BIGINT", primary_key=["k"])
     for number in range(150):
         upsert(store, "t", [(number, number), (-1, number)])
@@ -178,7 +178,7 @@ def test_a_table_of_more_segments_than_descriptors_is_read(store: Store) -> None
     run(script, store.path)
 
 
-def test_closing_lets_go_of_every_descriptor(filled: Store) -> None:
+def test_closing_releases_every_descriptor(filled: Store) -> None:
     """Opening, reading and closing a store again and again leaves no file open."""
 
     def descriptors() -> int:

@@ -1,4 +1,4 @@
-"""Laws of damaged rows: an error that says so, never a crash, whatever the bytes."""
+"""Laws of damaged rows: whatever the bytes, an error says so, and the process never crashes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_any_damage_is_an_error_or_other_values(data: DataObject, types: list[t.
     row = bytearray(codec.encode(columns, b"")[0].as_py())
     for _ in range(data.draw(st.integers(1, 3))):
         if row:
-            place = data.draw(st.integers(0, len(row) - 1))
-            row[place] ^= data.draw(st.sampled_from([1, 2, 4, 128, 255]))
+            position = data.draw(st.integers(0, len(row) - 1))
+            row[position] ^= data.draw(st.sampled_from([1, 2, 4, 128, 255]))
     damaged = bytes(row[: data.draw(st.integers(0, len(row)))]) + data.draw(st.binary(max_size=2))
     with suppress(ValueError):
         for array in batch_of(codec, damaged, len(types)):
@@ -86,23 +86,23 @@ DAMAGES: list[tuple[str, list[t.DataType], str]] = [
     [(types, damaged) for _, types, damaged in DAMAGES],
     ids=[name for name, _, _ in DAMAGES],
 )
-def test_damage_is_told(types: list[t.DataType], damaged: str) -> None:
+def test_damage_is_an_error(types: list[t.DataType], damaged: str) -> None:
     """Bytes that no row has are a ValueError, in batches and alone."""
     codec, row = RowCodec(types), bytes.fromhex(damaged.replace("|", " "))
-    told = "a row|an array|an element|of a struct|VOID|(?i:utf-?8)"
-    with pytest.raises(ValueError, match=told):
+    message = "a row|an array|an element|of a struct|VOID|(?i:utf-?8)"
+    with pytest.raises(ValueError, match=message):
         batch_of(codec, row, len(types))
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         codec.decode_row(b"head" + row, 4)
 
 
-def test_boolean_of_another_byte_is_told() -> None:
+def test_boolean_of_another_byte_is_an_error() -> None:
     """A truth value is 0 or 1; a batch does not take anything else for true."""
     with pytest.raises(ValueError, match="BOOLEAN"):
         batch_of(RowCodec([t.Boolean()]), b"\x00\x02", 1)
 
 
-def test_time_after_midnight_is_told() -> None:
+def test_time_after_midnight_is_an_error() -> None:
     """A time that no day has is not turned into one of another day."""
     with pytest.raises(ValueError, match="time of day"):
         RowCodec([t.Time()]).decode_row(b"\x00" + (86_400 * 10**9).to_bytes(8, "little"), 0)
@@ -112,7 +112,7 @@ def test_time_after_midnight_is_told() -> None:
     ("start", "length"), [(-1, 9), (0, 11), (2, 9), (11, 9), (2**62, 2**62), (0, -1)]
 )
 @pytest.mark.parametrize("data_type", [t.BigInt(), t.Array(t.Int())], ids=str)
-def test_row_beyond_its_buffer_is_told(start: int, length: int, data_type: t.DataType) -> None:
+def test_row_beyond_its_buffer_is_an_error(start: int, length: int, data_type: t.DataType) -> None:
     """Positions that leave the buffer are a ValueError; memory beyond it is never read."""
     codec = RowCodec([data_type])
     row: Any = codec.encode_row([7] if data_type == t.BigInt() else [[]])

@@ -1,4 +1,4 @@
-"""Stores, snapshots and tables that travel, and the epochs that they stand for."""
+"""Pickled stores, snapshots and tables, and the epochs that they read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def filled(store: Store) -> Store:
 
 
 def test_a_table_pickles_and_follows_the_latest_epoch(filled: Store) -> None:
-    """The copy is read through a store of its own: as after a journey to another process."""
+    """The copy is read through a store of its own, as in another process."""
     copy = pickle.loads(pickle.dumps(filled.table("t")))
     upsert(filled, "t", [(1, "new")])
     filled.close()
@@ -32,7 +32,7 @@ def test_a_table_pickles_and_follows_the_latest_epoch(filled: Store) -> None:
 
 
 def test_a_table_of_a_snapshot_pickles_with_its_epoch(filled: Store) -> None:
-    """What is committed later is not seen."""
+    """Later commits are not seen."""
     packed = pickle.dumps(filled.at(filled.epoch).table("t"))
     upsert(filled, "t", [(1, "new")])
 
@@ -57,7 +57,7 @@ def test_a_store_pickles_by_its_path(filled: Store) -> None:
     assert contents(filled, "t") == [(1, "old"), (2, "b")]
 
 
-def test_what_is_gone_meanwhile_is_missing(filled: Store, tmp_path: Path) -> None:
+def test_what_was_dropped_meanwhile_is_missing(filled: Store, tmp_path: Path) -> None:
     """A table that was dropped, and a store that was moved."""
     packed = pickle.dumps(filled.table("t"))
     filled.drop_table("t")

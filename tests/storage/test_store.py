@@ -34,7 +34,7 @@ from support.stores import StoreMaker, contents, unsynced, upsert, written
 
 
 def test_a_store_is_made_and_opened(tmp_path: Path) -> None:
-    """With its settings, which stay; a path may be a Path."""
+    """The settings are stored; the path may be a `Path`."""
     path = tmp_path / "a" / "b"
     with relstate.create(str(path), vnode_count=40, shards=4, retention=60) as made:
         assert (made.path, made.epoch, made.tables()) == (str(path), 1, ())
@@ -64,7 +64,7 @@ def test_small_stores_have_fewer_shards(make_store: StoreMaker) -> None:
     ],
 )
 def test_impossible_options_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
-    """And nothing is made."""
+    """Nothing is created."""
     with pytest.raises(OptionError, match=next(reversed(options))):
         relstate.create(str(tmp_path / "store"), **options)
     assert not (tmp_path / "store").exists()
@@ -79,7 +79,7 @@ def test_a_store_is_made_once(store: Store) -> None:
 
 
 def test_paths_without_a_store_are_refused(tmp_path: Path) -> None:
-    """Nothing, a file, a folder of other things: each with an error of its own."""
+    """A missing path, a file and a folder of other files each have an error of their own."""
     file, folder = tmp_path / "file", tmp_path / "folder"
     file.write_text("text")
     folder.mkdir()
@@ -97,18 +97,18 @@ def test_paths_without_a_store_are_refused(tmp_path: Path) -> None:
 
 def test_two_stores_in_one_process(make_store: StoreMaker) -> None:
     """Tables of one name, ids and keys are different tables; closing one leaves the other."""
-    one, two = make_store(vnode_count=3), make_store(vnode_count=5)
-    for store, value in ((one, 1), (two, 2)):
+    first, second = make_store(vnode_count=3), make_store(vnode_count=5)
+    for store, value in ((first, 1), (second, 2)):
         store.create_table("t", "k INT, v INT", primary_key=["k"])
         upsert(store, "t", [(0, value)])
 
-    assert (one.table("t").get(0), two.table("t").get(0)) == ((0, 1), (0, 2))
-    one.close()
-    assert two.table("t").get(0) == (0, 2)
+    assert (first.table("t").get(0), second.table("t").get(0)) == ((0, 1), (0, 2))
+    first.close()
+    assert second.table("t").get(0) == (0, 2)
 
 
 def test_one_store_twice_in_one_process(store: Store, tmp_path: Path) -> None:
-    """Also under another name: what one handle commits the other sees, and both read all."""
+    """Also by another path: each handle sees what the other commits, and both read all rows."""
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     upsert(store, "t", [(0, 0)])
     link = tmp_path / "link"
@@ -119,12 +119,12 @@ def test_one_store_twice_in_one_process(store: Store, tmp_path: Path) -> None:
         for number, handle in enumerate(handles):
             upsert(handle, "t", [(0, number)])
             assert [table.get(0) for table in tables] == [(0, number)] * 3
-            assert [contents(other, "t") for other in handles] == [[(0, number)]] * 3
+            assert [contents(handle, "t") for handle in handles] == [[(0, number)]] * 3
         assert linked.check().ok
 
 
 def test_a_closed_store_says_so(store: Store) -> None:
-    """Whatever is asked of it; closing it again does no harm."""
+    """Every call raises ClosedError; closing it again is harmless."""
     store.create_table("t", "k INT", primary_key=["k"])
     state_table = store.state_table("t")
     state_table.insert([1])
@@ -155,7 +155,7 @@ def test_a_closed_store_says_so(store: Store) -> None:
 
 
 def test_tables_are_made_listed_and_dropped(store: Store) -> None:
-    """By names whose case does not matter, each change an epoch of its own."""
+    """The case of names does not matter; each change is an epoch of its own."""
     store.create_table("Orders", "k INT", primary_key=["k"])
     store.create_table("b", pa.schema([("k", pa.int64())]), primary_key=["k"])
 
@@ -168,7 +168,7 @@ def test_tables_are_made_listed_and_dropped(store: Store) -> None:
 
 
 def test_a_table_is_made_once(store: Store) -> None:
-    """Names that differ in case are one."""
+    """Names that differ in case only are one name."""
     store.create_table("t", "k INT", primary_key=["k"])
     with pytest.raises(TableExistsError, match="'T'"):
         store.create_table("T", "k INT", primary_key=["k"])
@@ -179,7 +179,7 @@ def test_a_table_is_made_once(store: Store) -> None:
 
 
 def test_what_is_not_there_cannot_be_dropped(store: Store) -> None:
-    """Unless that is no matter; truncating and reading it is an error too."""
+    """Except with if_exists; truncating and reading it is an error, too."""
     for call in (store.drop_table, store.truncate, store.table, store.state_table):
         with pytest.raises(TableNotFoundError, match="'t'"):
             call("t")
@@ -192,7 +192,7 @@ def test_what_is_not_there_cannot_be_dropped(store: Store) -> None:
     "name", ["", "a b", "1a", "a-b", "../t", "a/b", "t\0", "ü", "a" * 129, "__internal_x", "t\n"]
 )
 def test_impossible_names_are_refused(store: Store, name: str) -> None:
-    """None of them becomes a table, let alone a file."""
+    """No table and no file is made."""
     with pytest.raises(TableNameError):
         store.create_table(name, "k INT", primary_key=["k"])
     with pytest.raises(TableNotFoundError):
@@ -219,14 +219,14 @@ def test_impossible_names_are_refused(store: Store, name: str) -> None:
 def test_impossible_tables_are_refused(
     store: Store, columns: str, primary_key: Any, distribution_key: Any, error: type[Exception]
 ) -> None:
-    """Before there is one: no epoch is made."""
+    """No epoch is committed."""
     with pytest.raises(error):
         store.create_table("t", columns, primary_key=primary_key, distribution_key=distribution_key)
     assert (store.tables(), store.epoch) == ((), 1)
 
 
 def test_a_dropped_table_never_comes_back(store: Store) -> None:
-    """Another of its name is another table; what was written for it then is refused now."""
+    """A new table of its name is another table; rows written for the old one are refused."""
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     upsert(store, "t", [(1, 1)])
     late = written(store, "t", [(2, 2)])
@@ -270,7 +270,7 @@ def test_threads_that_make_one_table(store: Store) -> None:
 
 
 def test_two_may_drop_one_table_with_if_exists(store: Store) -> None:
-    """At whatever moment of the one the other comes between."""
+    """At whatever moment the second drop comes between."""
     for moment in range(1, 30):
         store.create_table("t", "k INT", primary_key=["k"])
         touches = itertools.count(1)
@@ -291,7 +291,7 @@ def test_two_may_drop_one_table_with_if_exists(store: Store) -> None:
 
 
 def test_a_truncated_table_takes_later_rows(store: Store) -> None:
-    """What was written before lands if it is committed after; older epochs keep their rows."""
+    """Rows that are written before and committed after it are kept; so are older epochs."""
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     upsert(store, "t", [(1, 1), (2, 1)])
     late = written(store, "t", [(2, 2)])
@@ -326,7 +326,7 @@ def test_one_commit_may_change_many_tables(store: Store) -> None:
 
 
 def test_a_batch_is_committed_once(store: Store) -> None:
-    """A writer's transaction is recognised, whichever handle it comes through again."""
+    """A repeated transaction of a writer is recognised, by whichever handle it comes."""
     store.create_table("t", "k INT, v INT", primary_key=["k"])
     table_id = store.state.table("t").definition.table_id
 

@@ -1,4 +1,4 @@
-"""Laws of views in the catalog: what they keep is theirs, what they read stays as they read it."""
+"""Laws of views in the catalog: a refresh alone writes their tables; inputs stay as planned."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_a_view_is_what_it_was_created_as(store: Store) -> None:
     assert view.progress == ViewProgress(view.view_id, 0, ((id_of(store, "t"), 0),), None)
 
 
-def test_what_a_view_says_in_json_is_at_once_as_it_is_read_later(store: Store) -> None:
-    """Its plan, and what is left of its backfill: as JSON values, whatever types they had."""
+def test_the_json_of_a_view_is_the_same_now_and_read_later(store: Store) -> None:
+    """Its plan and the position of its backfill are JSON values, whatever types they had."""
     store.create_view(replace(new_view(store, "w", "u"), plan={"fields": (1, None)}))
     refresh(store, progressed(store, "w", backfill=(1, 2)))
 
@@ -97,7 +97,7 @@ def test_tables_views_and_state_are_listed_separately(store: Store) -> None:
 
 
 def test_the_catalog_of_views_survives_checkpoints(store: Store) -> None:
-    """Opened again, and at older epochs, after the log was folded, there are the same views."""
+    """A store opened again, and older epochs after the log was folded, have the same views."""
     upsert(store, "t", [(1, 1, 1)])
     refresh(store, progressed(store, "v", backfill={"at": (1, None)}))
     epoch, before = store.epoch, store.view("v")
@@ -113,7 +113,7 @@ def test_the_catalog_of_views_survives_checkpoints(store: Store) -> None:
 
 
 def test_the_names_of_views_and_tables_are_one_namespace(store: Store) -> None:
-    """Whoever comes second is refused; state tables have names that no user can take."""
+    """The second of two is refused; state tables have names that no user can take."""
     with pytest.raises(TableExistsError, match="a table or view 'V' already"):
         store.create_table("V", "k INT", primary_key=["k"])
     for name in ("v", "U"):
@@ -144,7 +144,7 @@ def test_impossible_views_are_refused(store: Store) -> None:
 
 
 def test_what_a_view_reads_gets_no_rows_that_expire(store: Store) -> None:
-    """Also where the view came, or the table's TTL went, since the write was planned."""
+    """Also if the view was created, or the TTL removed, after the write was planned."""
     store.create_table("w", "k BIGINT", primary_key=["k"], ttl=60)
     writer = store.jobs.write_target("w").open(store.environment)
     writer.write(pa.record_batch({"k": [1]}))
@@ -158,7 +158,7 @@ def test_what_a_view_reads_gets_no_rows_that_expire(store: Store) -> None:
 
 
 def test_a_view_is_not_created_over_what_was_altered_meanwhile(store: Store) -> None:
-    """It was planned with the columns as they were."""
+    """It was planned with the earlier columns."""
     view, planned = new_view(store, "w", "u"), store.read_plan("u").definition
     store.rename_column("u", "b", "c")
 
@@ -193,7 +193,7 @@ _DOORS: dict[str, Callable[[Store, str], object]] = {
 
 @pytest.mark.parametrize("name", ["v", "__internal_v_2"])
 @pytest.mark.parametrize("door", _DOORS)
-def test_what_a_view_keeps_is_written_by_its_refresh_alone(
+def test_the_tables_of_a_view_are_written_by_its_refresh_alone(
     store: Store, name: str, door: str
 ) -> None:
     """Every other way is refused, in words that name the view, and changes nothing."""
@@ -208,7 +208,7 @@ def test_what_a_view_keeps_is_written_by_its_refresh_alone(
 
 
 def test_a_refresh_writes_rows_state_and_progress_at_once(store: Store) -> None:
-    """All of it is there at the epoch, and nothing of it before; NULL is a key."""
+    """All of it is visible at the epoch, and nothing before; NULL is a key."""
     upsert(store, "t", [(1, 1, 1)])
     segments = (*view_rows(store, "v", 1, None), *view_rows(store, "__internal_v_1", None))
     epoch = refresh(store, progressed(store, "v"), segments=segments)
@@ -222,8 +222,8 @@ def test_a_refresh_writes_rows_state_and_progress_at_once(store: Store) -> None:
     assert (contents(store, "v"), rebuilt) == ([], epoch + 1)
 
 
-def test_upkeep_of_kept_tables_is_free(store: Store) -> None:
-    """To merge files is no change of rows."""
+def test_maintenance_of_internal_tables_is_allowed(store: Store) -> None:
+    """Merging files changes no rows."""
     for _ in range(3):
         segments = view_rows(store, "v", *range(20))
         refresh(store, progressed(store, "v"), segments=segments)
@@ -236,7 +236,7 @@ def test_upkeep_of_kept_tables_is_free(store: Store) -> None:
 
 
 def test_two_refreshes_of_one_view_conflict(store: Store) -> None:
-    """Whoever saw the older progress has read what is taken in already."""
+    """The later one has read changes that the view has already taken in."""
     first, second = progressed(store, "v"), progressed(store, "v")
     refresh(store, first)
 
@@ -245,7 +245,7 @@ def test_two_refreshes_of_one_view_conflict(store: Store) -> None:
 
 
 def test_a_refresh_conflicts_with_a_new_mapping(store: Store) -> None:
-    """The vnodes are with other units now; a new attempt runs with these."""
+    """Other units own the vnodes now; a new attempt runs with these."""
     progress = progressed(store, "v")
     mapping = store.view("v").definition.mapping.rescale(3)
     store.alter_view_mapping("v", mapping)
@@ -257,7 +257,7 @@ def test_a_refresh_conflicts_with_a_new_mapping(store: Store) -> None:
 
 
 def test_a_mapping_is_of_the_stores_vnodes(store: Store) -> None:
-    """Others are refused, and so is a view that is not there."""
+    """Other mappings are refused, and so is a missing view."""
     with pytest.raises(OptionError, match="has 9 vnodes, but the store has 8"):
         store.alter_view_mapping("v", VnodeMapping.balanced(9, 2))
     with pytest.raises(ViewNotFoundError):
@@ -297,7 +297,7 @@ def test_a_refresh_conflicts_with_nothing_else(store: Store) -> None:
 
 
 def test_a_dropped_view_is_not_refreshed(store: Store) -> None:
-    """Nor one of the same name that was created since."""
+    """Neither is a view of the same name that was created since."""
     progress = progressed(store, "v")
     store.drop_view("v")
     store.create_view(new_view(store, "v", "t"))
@@ -370,8 +370,8 @@ def test_what_views_read_is_dropped_with_them_only(store: Store) -> None:
     assert store.at(epoch).state.view_names() == ("v", "w", "x")
 
 
-def test_a_view_is_dropped_with_all_it_keeps(store: Store) -> None:
-    """Its name is free then; a view that is not there is no error where that is asked for."""
+def test_a_view_is_dropped_with_all_its_tables(store: Store) -> None:
+    """Its name is free then; with if_exists a missing view is not an error."""
     refresh(store, progressed(store, "v"), segments=view_rows(store, "__internal_v_1", 1))
     store.drop_view("V")
 
@@ -385,7 +385,7 @@ def test_a_view_is_dropped_with_all_it_keeps(store: Store) -> None:
 
 
 def test_views_of_views_are_dropped_together(store: Store) -> None:
-    """From the one that is named, upwards."""
+    """The named view, and all that read it."""
     store.create_view(new_view(store, "w", "v"))
     store.create_view(new_view(store, "x", "w", "u"))
     store.drop_view("w", cascade=True)
@@ -394,7 +394,7 @@ def test_views_of_views_are_dropped_together(store: Store) -> None:
 
 
 def test_what_was_planned_before_the_view_is_refused_at_its_commit(store: Store) -> None:
-    """A drop, an alteration, a TTL: the checks are made against the catalog they would follow."""
+    """A drop, an alteration, a TTL: they are checked against the catalog that they follow."""
     before = store.read_plan("u").definition
     expiring = replace(before, properties=replace(before.properties, ttl=5))
     store.create_view(new_view(store, "w", "u"))
@@ -416,8 +416,8 @@ def late(store: Store, act: Callable[[], object]) -> Store:
     return Store.open(store.path, environment=environment)
 
 
-def test_a_drop_finds_the_view_that_is_made_under_it(store: Store) -> None:
-    """It is refused then; with CASCADE that view goes, too."""
+def test_a_drop_finds_a_view_created_meanwhile(store: Store) -> None:
+    """It is refused then; with CASCADE that view is dropped, too."""
     first, second = (new_view(store, name, "u") for name in ("w", "x"))
     with pytest.raises(DependentViewsError, match="read by the views w"):
         late(store, lambda: store.create_view(first)).drop_table("u")
@@ -428,7 +428,7 @@ def test_a_drop_finds_the_view_that_is_made_under_it(store: Store) -> None:
 
 
 def test_of_two_mappings_at_once_the_later_stays(store: Store) -> None:
-    """Whoever lost the race gives the vnodes away again."""
+    """The writer that lost the race applies its mapping again."""
     first, second = (VnodeMapping.balanced(8, units) for units in (3, 5))
     handle = late(store, lambda: store.alter_view_mapping("v", first))
 
@@ -449,7 +449,7 @@ def test_an_alteration_of_another_definition_conflicts(store: Store) -> None:
 
 
 def test_a_catalog_that_all_change_at_once_stays_whole(make_store: StoreMaker) -> None:
-    """Views come and go over tables that do, from four handles: no view is without its input."""
+    """Four handles create and drop views and their tables: no view is without its input."""
     store = make_store(vnode_count=4)
     failures: list[BaseException] = []
 
@@ -482,5 +482,5 @@ def test_a_catalog_that_all_change_at_once_stays_whole(make_store: StoreMaker) -
     for epoch in range(1, store.epoch + 1):
         state = store.state_at(epoch)
         for view in state.views.values():
-            named = {one.table_id for one in view.definition.inputs} | {*view.definition.table_ids}
-            assert named <= state.tables.keys()
+            inputs = {read.table_id for read in view.definition.inputs}
+            assert inputs | {*view.definition.table_ids} <= state.tables.keys()

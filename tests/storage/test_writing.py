@@ -27,7 +27,7 @@ def filled(store: Store) -> Store:
 
 
 class Stream:
-    """Another library's rows: all that is known of them is Arrow's stream interface."""
+    """Rows of another library, known only by Arrow's stream interface."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return ROWS.__arrow_c_stream__(requested_schema)
@@ -38,7 +38,7 @@ class Stream:
     [ROWS, ROWS.to_batches()[0], ROWS.to_reader(), ROWS.to_pandas(), Stream()],
     ids=lambda rows: type(rows).__name__,
 )
-def test_whatever_hands_over_arrow_data_is_written(filled: Store, rows: Any) -> None:
+def test_whatever_gives_arrow_data_is_written(filled: Store, rows: Any) -> None:
     """Tables, batches, readers, and DataFrames that know Arrow."""
     filled.write("t", rows)
 
@@ -71,14 +71,14 @@ def test_a_dataframe_that_arrow_cannot_hold_is_refused(filled: Store) -> None:
 
 
 def test_a_condition_is_not_a_set_of_keys(filled: Store) -> None:
-    """The error leads to SQL."""
+    """The error suggests SQL."""
     with pytest.raises(UsageError, match="to delete by a condition, use SQL"):
         filled.delete("t", "k < 10")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError])
 def test_a_reader_that_fails_leaves_nothing(filled: Store, error: type[Exception]) -> None:
-    """The error quotes the reader's own; no epoch, and no file."""
+    """The error quotes that of the reader; there is no epoch and no file."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from ROWS.to_batches()

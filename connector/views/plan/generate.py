@@ -178,9 +178,9 @@ class Generate(Unary):
         """ValueError, too, if the outputs are not those of the function, or the key is dropped."""
         check_names(self.passed, self.child.names, "the passed fields of a generator")
         check_names(self.child.key, self.passed, "the passed fields of a generator")
-        given = tuple(argument.type for argument in self.arguments)
-        made = tuple(field.type for field in self.outputs)
-        is_right = made == output_types(self.function, given)
+        arguments = tuple(argument.type for argument in self.arguments)
+        outputs = tuple(field.type for field in self.outputs)
+        is_right = outputs == output_types(self.function, arguments)
         require(is_right, f"the columns of {self.function} are not those of its arguments")
         super().check()
 

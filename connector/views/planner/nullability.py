@@ -64,9 +64,9 @@ def _is_field(tree: Tree, name: str) -> bool:
 
 
 def _is_never_null_in_join(node: Join, name: str, scanned: Set[str]) -> bool:
-    kept = {
+    preserved = {
         JoinKind.INNER: (node.left, node.right),
         JoinKind.RIGHT: (node.right,),
         JoinKind.FULL: (),
     }.get(node.kind, (node.left,))
-    return any(name in side.names and is_never_null(side, name, scanned) for side in kept)
+    return any(name in side.names and is_never_null(side, name, scanned) for side in preserved)

@@ -82,14 +82,14 @@ class Subqueries:
 
     def resolver(self, common_tables: CommonTables) -> ResolveSubquery:
         """Return what makes calls of the subqueries in the expressions of one SELECT."""
-        # A query that is written twice in one place, as in SELECT and GROUP BY, is one.
+        # A query that is written twice over the same columns, as in SELECT and GROUP BY, is one.
         calls: dict[tuple[str, tuple[Item, ...]], Tree] = {}
 
         def resolve(node: Tree, scope: Scope) -> Tree:
-            place = text_of(node), scope.items
-            if place not in calls:
-                calls[place] = self._new_call(common_tables, node, scope)
-            return calls[place].copy()
+            key = text_of(node), scope.items
+            if key not in calls:
+                calls[key] = self._new_call(common_tables, node, scope)
+            return calls[key].copy()
 
         return resolve
 

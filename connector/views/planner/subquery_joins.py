@@ -209,8 +209,8 @@ class SubqueryJoin:
     def in_value(self, node: Node) -> tuple[Node, Tree]:
         """Return the rows, and whether the subquery is known to have the values of each."""
         inner, equalities = self._inner_values()
-        node, found = self._look_up(node, inner, [*self.correlation.equalities, *equalities])
-        return node, parse_expression(f"{types.quoted(found)} IS NOT NULL")
+        node, match = self._look_up(node, inner, [*self.correlation.equalities, *equalities])
+        return node, parse_expression(f"{types.quoted(match)} IS NOT NULL")
 
     def not_in_value(self, node: Node) -> tuple[Node, Tree]:
         """Return the rows, and whether the subquery is known not to have the values of each."""
@@ -220,8 +220,8 @@ class SubqueryJoin:
         outer_unknown = [e.outer for e in equalities if not self._is_never_null(node, e.outer)]
         if len(equalities) > 1 and (unknown or outer_unknown):
             raise self.error("NOT IN of several values that may be NULL, within an expression")
-        node, found = self._look_up(node, inner, [*correlated, *equalities])
-        conditions = [f"{types.quoted(found)} IS NULL"]
+        node, match = self._look_up(node, inner, [*correlated, *equalities])
+        conditions = [f"{types.quoted(match)} IS NULL"]
         if unknown:
             nulls = self.builder.filter(inner, [_is_null(unknown[0])])
             node, has_null = self._look_up(node, nulls, correlated)
