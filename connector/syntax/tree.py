@@ -93,21 +93,23 @@ def whole_number(tree: Tree) -> int | None:
 
 def conjuncts(condition: Tree) -> Iterator[Tree]:
     """Yield the conditions all of which must hold, in their order."""
-    condition = without_parentheses(condition)
-    if isinstance(condition, exp.And):
-        yield from conjuncts(condition.this)
-        yield from conjuncts(condition.expression)
-    else:
-        yield condition
+    return _operands(condition, exp.And)
 
 
 def disjuncts(condition: Tree) -> Iterator[Tree]:
     """Yield the conditions one of which must hold, in their order."""
-    for part in syntax.operands(without_parentheses(condition), exp.Or):
-        if isinstance(without_parentheses(part), exp.Or):
-            yield from disjuncts(part)
+    return _operands(condition, exp.Or)
+
+
+def _operands(condition: Tree, kind: type[Tree]) -> Iterator[Tree]:
+    """Yield the operands of nested ANDs or ORs, in parentheses or not; there may be thousands."""
+    pending = [condition]
+    while pending:
+        node = without_parentheses(pending.pop())
+        if isinstance(node, kind):
+            pending += [node.expression, node.this]
         else:
-            yield without_parentheses(part)
+            yield node
 
 
 def conjunction(conditions: Sequence[Tree]) -> Tree:

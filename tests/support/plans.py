@@ -10,7 +10,7 @@ from relstate.connector.views.plan.aggregate import Aggregate, Call
 from relstate.connector.views.plan.generate import Generate, OneRow
 from relstate.connector.views.plan.join import Join
 from relstate.connector.views.plan.materialize import Materialize
-from relstate.connector.views.plan.node import Node, Order
+from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
 from relstate.connector.views.plan.topn import TopN
@@ -152,15 +152,10 @@ def _generated(node: Generate, rows: DataFrame) -> DataFrame:
 
 
 def _first(node: TopN, rows: DataFrame) -> DataFrame:
-    order = ", ".join([*map(_order, node.order), *map(quoted, node.child.key)])
+    order = ", ".join([*(order.sql for order in node.order), *map(quoted, node.child.key)])
     group = ", ".join(map(quoted, node.group))
     place = f"row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS _place"
     found = rows.selectExpr("*", place)
     found = found.where(f"_place > {node.offset} AND _place <= {node.offset + node.limit}")
     rank = [] if node.rank is None else [f"_place AS {quoted(node.rank.name)}"]
     return found.selectExpr(*map(quoted, rows.columns), *rank)
-
-
-def _order(order: Order) -> str:
-    direction = "DESC" if order.descending else "ASC"
-    return f"{quoted(order.name)} {direction} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
