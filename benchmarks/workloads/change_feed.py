@@ -21,8 +21,8 @@ _SHARE = 500
 def change_feed(bench: Workbench) -> Iterator[Figure]:
     """Measure `Store.changes` of updates of random rows, old and new rows decoded.
 
-    Asked is what a table in the shape that upkeep leaves it must do. Before, an old row is looked
-    for in half of all segments on average.
+    The target is for a table as maintenance leaves it. Before that, an old row is searched in half
+    of all segments on average.
     """
     with bench.store() as store:
         table = new_table(store, "t")

@@ -52,7 +52,7 @@ def feed(spark: SparkSession, store: Store, table: str, **options: Any) -> DataF
     return load(spark, store, table, readChangeFeed="true", **options)
 
 
-def told(rows: DataFrame) -> Told:
+def sorted_changes(rows: DataFrame) -> Told:
     """Return the rows of a feed in a fixed order."""
     changes = rows.select("_commit_version", "_change_type", "id", "customer").collect()
     return sorted(
@@ -72,7 +72,7 @@ def test_a_feed_has_the_columns_that_delta_s_has(
         "_change_type STRING NOT NULL,_commit_version BIGINT NOT NULL,"
         "_commit_timestamp TIMESTAMP NOT NULL"
     )
-    assert told(rows) == ALL[2:6]
+    assert sorted_changes(rows) == ALL[2:6]
     (instant,) = {row[0] for row in rows.selectExpr("unix_micros(_commit_timestamp)").collect()}
     assert instant == store.state_at(4).time
 
@@ -110,7 +110,7 @@ def test_a_range_is_of_versions(
     spark: SparkSession, store: Store, changed: str, options: dict[str, Any], expected: Told
 ) -> None:
     """Both ends are included unless an option says otherwise; option names are in any case."""
-    assert told(feed(spark, store, changed, **options)) == expected
+    assert sorted_changes(feed(spark, store, changed, **options)) == expected
 
 
 def test_a_range_is_of_times(spark: SparkSession, store: Store, changed: str) -> None:
@@ -121,19 +121,19 @@ def test_a_range_is_of_times(spark: SparkSession, store: Store, changed: str) ->
         start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         return (start + datetime.timedelta(microseconds=time)).isoformat()
 
-    def found(**options: Any) -> Told:
-        return told(feed(spark, store, changed, **options))
+    def changes_between(**options: Any) -> Told:
+        return sorted_changes(feed(spark, store, changed, **options))
 
     at, after = text(times[4]), text(times[4] + 1)
-    assert found(startingTimestamp=at) == ALL[2:]
-    assert found(startingTimestamp=after) == ALL[6:]
-    assert found(startingTimestamp=at, startingBoundInclusive="false") == ALL[6:]
-    assert found(startingTimestamp="2000-01-01", endingTimestamp=at) == ALL[:6]
-    exclusive = found(
+    assert changes_between(startingTimestamp=at) == ALL[2:]
+    assert changes_between(startingTimestamp=after) == ALL[6:]
+    assert changes_between(startingTimestamp=at, startingBoundInclusive="false") == ALL[6:]
+    assert changes_between(startingTimestamp="2000-01-01", endingTimestamp=at) == ALL[:6]
+    exclusive = changes_between(
         startingTimestamp="2000-01-01", endingTimestamp=at, endingBoundInclusive="false"
     )
     assert exclusive == ALL[:2]
-    assert found(startingTimestamp="2099-01-01 08:30", timeZone="Europe/Rome") == []
+    assert changes_between(startingTimestamp="2099-01-01 08:30", timeZone="Europe/Rome") == []
 
 
 def test_columns_are_chosen(spark: SparkSession, store: Store, changed: str) -> None:
@@ -157,11 +157,13 @@ def test_a_feed_stays_as_it_was_planned(spark: SparkSession, store: Store, chang
         "CREATE OR REPLACE TEMPORARY VIEW feed USING relstate OPTIONS "
         f"(path '{store.path}', `table` '{changed}', readChangeFeed 'true', startingVersion '5')"
     )
-    assert told(spark.table("feed")) == ALL[6:]
+    assert sorted_changes(spark.table("feed")) == ALL[6:]
     upsert(store, changed, [row(9, "zoe")])
 
-    assert told(spark.table("feed")) == ALL[6:]
-    assert told(feed(spark, store, changed, startingVersion=7)) == [("insert", 7, 9, "zoe")]
+    assert sorted_changes(spark.table("feed")) == ALL[6:]
+    assert sorted_changes(feed(spark, store, changed, startingVersion=7)) == [
+        ("insert", 7, 9, "zoe")
+    ]
 
 
 @pytest.mark.parametrize(

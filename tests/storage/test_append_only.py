@@ -116,13 +116,13 @@ def test_rows_are_not_changed_or_removed(log: Store) -> None:
 def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that another commit added after the first check is found at the next attempt."""
     mine = written(log, "log", [("c", 1, "mine"), ("d", 1, "mine")])
-    other = Store.open(log.path, environment=log.environment)
+    rival_store = Store.open(log.path, environment=log.environment)
     append = type(log._epochs.log).append
     rivals = [[("e", 1, "other")], [("d", 1, "other")]]
 
     def race(self: Any, entry: Any) -> bool:
         if rivals and self is log._epochs.log:
-            upsert(other, "log", rivals.pop(0))
+            upsert(rival_store, "log", rivals.pop(0))
         return append(self, entry)
 
     monkeypatch.setattr(type(log._epochs.log), "append", race)
@@ -130,7 +130,7 @@ def test_the_later_of_two_writers_is_refused(log: Store, monkeypatch: pytest.Mon
         committed(log, mine)
     assert rivals == []
     assert contents(log, "log")[2:4] == [("d", 1, "other"), ("e", 1, "other")]
-    other.close()
+    rival_store.close()
 
 
 def test_a_retried_batch_is_skipped(log: Store) -> None:

@@ -219,12 +219,12 @@ def test_no_changed_byte_of_the_log_escapes(tmp_path: Path, epochs: int) -> None
         damaged = bytearray(contents)
         damaged[len(damaged) // 2] ^= 4
         file.write_bytes(damaged)
-        assert file.name in told(path)
+        assert file.name in printed(path)
         file.write_bytes(contents)
-    assert told(path) == ""
+    assert printed(path) == ""
 
 
-def told(path: str) -> str:
+def printed(path: str) -> str:
     """Return the problems that opening and checking a store report."""
     try:
         with Store.open(path, environment=unsynced(path)) as store:

@@ -39,6 +39,7 @@ from support.commits import (
     upsert,
 )
 from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import trials as environments
 
 BATCH = Transaction("query", 1, 5, "run")
 
@@ -70,15 +71,8 @@ class Trial:
 
 def trials(prepared: Path, tmp_path: Path, fault: str, **options: int) -> Iterator[Trial]:
     """Yield a copy of a store for each touch at which the fault can happen, and a last one."""
-    for step in itertools.count(1):
-        root = tmp_path / f"{fault}{step}"
-        shutil.copytree(prepared, root)
-        environment = FaultyEnvironment(root, **{fault: step}, **options)
-        state = Log(quick_environment(root)).load()
-        yield Trial(environment, state)
-        shutil.rmtree(root)
-        if not environment.struck:
-            return
+    for environment in environments(prepared, tmp_path, **{fault: 0}, **options):
+        yield Trial(environment, Log(quick_environment(environment.root)).load())
 
 
 @pytest.fixture

@@ -328,13 +328,23 @@ class _Platter:
                 path.write_bytes(content)
 
 
-def trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvironment]:
-    """Yield an environment over a copy of a store for each touch at which a fault can happen."""
+def trials(
+    prepared: Path,
+    tmp_path: Path,
+    *,
+    make_clock: Callable[[], Clock] | None = None,
+    **fault: int,
+) -> Iterator[FaultyEnvironment]:
+    """Yield an environment over a copy of a store for each touch at which a fault can happen.
+
+    The last one has no fault.
+    """
     (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
     for step in itertools.count(1):
         root = tmp_path / f"{kind}{step}"
         shutil.copytree(prepared, root)
-        environment = FaultyEnvironment(root, **{**fault, kind: step})
+        clock = None if make_clock is None else make_clock()
+        environment = FaultyEnvironment(root, **{**fault, kind: step}, clock=clock)
         yield environment
         registry.close(str(root))
         shutil.rmtree(root)

@@ -40,8 +40,8 @@ class Keys:
 
     def encoded(self) -> list[bytes]:
         """Return the key of every row, encoded as one batch."""
-        found: list[bytes] = self.codec.encode(self.columns).to_pylist()
-        return found
+        keys: list[bytes] = self.codec.encode(self.columns).to_pylist()
+        return keys
 
 
 def orders() -> st.SearchStrategy[KeyColumn]:

@@ -144,8 +144,8 @@ class Moving:
                 puts[new[:width]] = (*new[:width], *held[key][width:])
             elif chance < 0.5 and held:  # one value of a row changes
                 row = list(held[random.choice(list(held))])
-                place = random.randrange(width, len(row))
-                row[place] = new[place]
+                index = random.randrange(width, len(row))
+                row[index] = new[index]
                 puts[tuple(row[:width])] = tuple(row)
             else:
                 puts[new[:width]] = new

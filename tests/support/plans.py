@@ -51,7 +51,7 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             return _generated(node, inputs[0])
         case Project():
             return inputs[0].selectExpr(
-                *(f"{one.expression} AS {quoted(one.field.name)}" for one in node.outputs)
+                *(f"{output.expression} AS {quoted(output.field.name)}" for output in node.outputs)
             )
         case Filter():
             return inputs[0].where(node.condition)
@@ -67,7 +67,7 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             calls = [f"{c.sql(node.group)} AS {quoted(c.output.name)}" for c in node.calls]
             return inputs[0].selectExpr("*", *calls)
         case Union():
-            return reduce(lambda one, other: one.unionByName(other), inputs)
+            return reduce(lambda left, right: left.unionByName(right), inputs)
         case Materialize():
             _check_key(node, inputs[0])
             return inputs[0].selectExpr(*(f"{quoted(f)} AS {quoted(n)}" for n, f in node.visible))
@@ -88,10 +88,10 @@ def _check_key(node: Materialize, rows: DataFrame) -> None:
 def _aggregated(node: Aggregate, rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    calls: list[Any] = [f.expr(_call(one)).alias(one.output.name) for one in node.calls]
+    calls: list[Any] = [f.expr(_call(call)).alias(call.output.name) for call in node.calls]
     if node.is_global:
-        found = rows.agg(*calls)
-        return found.selectExpr(f"CAST(0 AS TINYINT) AS {node.group[0]}", *found.columns)
+        result = rows.agg(*calls)
+        return result.selectExpr(f"CAST(0 AS TINYINT) AS {node.group[0]}", *result.columns)
     if not calls:
         return rows.selectExpr(*map(quoted, node.group)).distinct()
     return rows.groupBy(*map(quoted, node.group)).agg(*calls)
@@ -112,8 +112,8 @@ def _recomputed(node: GroupRecompute, rows: DataFrame) -> DataFrame:
         chosen = f" FILTER (WHERE {quoted(call.filter)})" if call.filter else ""
         calls.append(f.expr(text + chosen).alias(call.output.name))
     if node.is_global:
-        found = rows.agg(*calls)
-        return found.selectExpr(f"CAST(0 AS TINYINT) AS {node.group[0]}", *found.columns)
+        result = rows.agg(*calls)
+        return result.selectExpr(f"CAST(0 AS TINYINT) AS {node.group[0]}", *result.columns)
     return rows.groupBy(*map(quoted, node.group)).agg(*calls)
 
 
@@ -128,15 +128,18 @@ def _joined(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
     ]
     condition = " AND ".join([*equalities, *([f"({node.condition})"] if node.condition else [])])
     how = {"semi": "left_semi", "anti": "left_anti"}.get(node.kind, str(node.kind))
-    found = left.join(right, f.expr(condition), how)
+    result = left.join(right, f.expr(condition), how)
     keys = [
         f"coalesce({quoted(k.left)}, {quoted(k.right)})"
         if node.kind.gives_pairs
         else quoted(k.left)
         for k in node.keys
     ]
-    named = [f"{one} AS {quoted(k.field.name)}" for one, k in zip(keys, node.keys, strict=True)]
-    return found.selectExpr(*named, *map(quoted, found.columns))
+    named = [
+        f"{expression} AS {quoted(k.field.name)}"
+        for expression, k in zip(keys, node.keys, strict=True)
+    ]
+    return result.selectExpr(*named, *map(quoted, result.columns))
 
 
 def _session(tables: Mapping[str, DataFrame]) -> Any:
@@ -154,8 +157,8 @@ def _generated(node: Generate, rows: DataFrame) -> DataFrame:
 def _first(node: TopN, rows: DataFrame) -> DataFrame:
     order = ", ".join([*(order.sql for order in node.order), *map(quoted, node.child.key)])
     group = ", ".join(map(quoted, node.group))
-    place = f"row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS _place"
-    found = rows.selectExpr("*", place)
-    found = found.where(f"_place > {node.offset} AND _place <= {node.offset + node.limit}")
+    rank_column = f"row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS _place"
+    result = rows.selectExpr("*", rank_column)
+    result = result.where(f"_place > {node.offset} AND _place <= {node.offset + node.limit}")
     rank = [] if node.rank is None else [f"_place AS {quoted(node.rank.name)}"]
-    return found.selectExpr(*map(quoted, rows.columns), *rank)
+    return result.selectExpr(*map(quoted, rows.columns), *rank)

@@ -42,7 +42,7 @@ def refresh(bench: Workbench) -> Iterator[Figure]:
 
 
 class _Refreshing:
-    """One view: refreshed, passed through an idle job, computed anew by Spark."""
+    """One view: refreshed, passed through an idle job, and computed again by Spark."""
 
     def __init__(self, database: Database, changes: Changes, name: str) -> None:
         self.name = name
@@ -89,7 +89,7 @@ def _measured(
     rows, turns = bench.size.rows, bench.size.turns
     case = f"{view.name}: {changed:,} of {rows:,} rows"
     extra, share = asked
-    ours, idle, anew = (
+    ours, idle, batch = (
         view.after(changed, seconds(action)) for action in (view.refresh, view.idle, view.recompute)
     )
     yield Figure(
@@ -105,7 +105,7 @@ def _measured(
         workload="view-refresh: recompute",
         case=case,
         unit="ms",
-        samples=in_turns(ours, anew, max(turns // 2, 1)).scaled(1e3),
+        samples=in_turns(ours, batch, max(turns // 2, 1)).scaled(1e3),
         comparison=Comparison.TIME,
         against="Spark's batch of the view's SELECT over the store's tables, its rows dropped",
         asked=share if rows >= _LARGE else None,

@@ -122,7 +122,7 @@ def test_columns_may_have_any_names(
 ) -> None:
     """Quoted names are never confused with fields of a struct."""
 
-    def each(names: list[str], template: str, separator: str = ", ") -> str:
+    def joined(names: list[str], template: str, separator: str = ", ") -> str:
         quoted = ("`" + name.replace("`", "``") + "`" for name in names)
         return separator.join(template.replace("@", name) for name in quoted)
 
@@ -133,25 +133,25 @@ def test_columns_may_have_any_names(
             for key, value in pairs
         )
 
-    key, value = each(keys, "@"), each(values, "@")
+    key, value = joined(keys, "@"), joined(values, "@")
     db.sql(
-        f"CREATE TABLE t ({each(keys, '@ INT')}, x STRUCT<y: INT>, {each(values, '@ INT')}, "
+        f"CREATE TABLE t ({joined(keys, '@ INT')}, x STRUCT<y: INT>, {joined(values, '@ INT')}, "
         f"PRIMARY KEY ({key}))"
     )
     db.sql(f"INSERT INTO t VALUES {rows((1, 10), (2, 20), (3, 30), between='struct(0),')}")
     db.sql(f"INSERT INTO t ({value}, {key}) VALUES {rows((40, 4))}")
-    db.sql(f"INSERT INTO t BY NAME SELECT {each(keys, '5 AS @')}, {each(values, '50 AS @')}")
-    db.sql(f"UPDATE t SET {each(values, '@ = t.@ + 1')} WHERE {each(keys, '@ = 1', ' AND ')}")
-    db.sql(f"UPDATE t SET {each(keys, '@ = @ + 5')} WHERE {each(values, 't.@ = 20', ' AND ')}")
-    db.sql(f"DELETE FROM t WHERE {each(values, '@ = 30', ' AND ')}")
+    db.sql(f"INSERT INTO t BY NAME SELECT {joined(keys, '5 AS @')}, {joined(values, '50 AS @')}")
+    db.sql(f"UPDATE t SET {joined(values, '@ = t.@ + 1')} WHERE {joined(keys, '@ = 1', ' AND ')}")
+    db.sql(f"UPDATE t SET {joined(keys, '@ = @ + 5')} WHERE {joined(values, 't.@ = 20', ' AND ')}")
+    db.sql(f"DELETE FROM t WHERE {joined(values, '@ = 30', ' AND ')}")
     source = f"(SELECT * FROM VALUES {rows((4, 41), (6, 60), (8, 80))} AS v ({key}, {value}))"
     db.sql(
-        f"MERGE INTO t USING {source} s ON {each(keys, 't.@ = s.@', ' AND ')} "
-        f"WHEN MATCHED THEN UPDATE SET {each(values, '@ = s.@')} "
-        f"WHEN NOT MATCHED AND {each(values, '@ < 70', ' AND ')} "
+        f"MERGE INTO t USING {source} s ON {joined(keys, 't.@ = s.@', ' AND ')} "
+        f"WHEN MATCHED THEN UPDATE SET {joined(values, '@ = s.@')} "
+        f"WHEN NOT MATCHED AND {joined(values, '@ < 70', ' AND ')} "
         f"THEN INSERT ({key}, {value}) VALUES ({key}, {value}) "
-        f"WHEN NOT MATCHED THEN INSERT ({key}, {value}) VALUES ({each(keys, 's.@')}, 0, 0, 0, 0) "
-        f"WHEN NOT MATCHED BY SOURCE AND {each(values, '@ = 50', ' AND ')} THEN DELETE"
+        f"WHEN NOT MATCHED THEN INSERT ({key}, {value}) VALUES ({joined(keys, 's.@')}, 0, 0, 0, 0) "
+        f"WHEN NOT MATCHED BY SOURCE AND {joined(values, '@ = 50', ' AND ')} THEN DELETE"
     )
 
     stored = {(*set(row[:4]), *set(row[5:])) for row in sorted_rows(store, "t")}

@@ -26,7 +26,7 @@ def block_of(*entries: Entry) -> Block:
 def same(left: Block, right: Block) -> np.ndarray:
     """Return the indices at which two blocks hold the same row."""
     pairs = zip(left.value_bytes().to_pylist(), right.value_bytes().to_pylist(), strict=True)
-    return np.array([one == other for one, other in pairs], bool)
+    return np.array([left == right for left, right in pairs], bool)
 
 
 def shown(changes: Changes) -> list[tuple[str, str | None, str | None, int, int]]:

@@ -176,8 +176,8 @@ def test_a_snapshot_is_all_rows_as_inserts(table: Store) -> None:
     """At the epoch, with its time; the changes follow after it."""
     snapshot = pickle.loads(pickle.dumps(table.jobs.feed_snapshot("t", 4)))
 
-    found = sorted(changes_of(snapshot.read()), key=lambda change: change.row)
-    assert found == [Change("insert", 4, (1, "a")), Change("insert", 4, (2, "a"))]
+    changes = sorted(changes_of(snapshot.read()), key=lambda change: change.row)
+    assert changes == [Change("insert", 4, (1, "a")), Change("insert", 4, (2, "a"))]
     parts = [changes_of(snapshot.read(part)) for part in snapshot.partitions(3)]
     assert sum(map(len, parts)) == 2
     (batch, *_) = table.jobs.feed_snapshot("t", 5, columns=["_commit_timestamp"]).read()

@@ -99,7 +99,7 @@ def check_range(
 ) -> None:
     """Check the laws of both kinds of feed, where the rows of every epoch are known."""
     before, after = rows_at(first - 1), rows_at(last)
-    each = changes_of(store.changes(shape.name, first, last))
+    changes = changes_of(store.changes(shape.name, first, last))
     net = changes_of(store.changes(shape.name, first, last, deduplication="netChanges"))
 
     assert applied(shape, before, net) == after
@@ -107,9 +107,9 @@ def check_range(
     assert len(keys) == len(set(keys)), "a net feed has one change a key"
     now = before
     for epoch in range(first, last + 1):
-        now = applied(shape, now, [change for change in each if change.epoch == epoch])
+        now = applied(shape, now, [change for change in changes if change.epoch == epoch])
         assert now == rows_at(epoch)
-    assert {change.epoch for change in net} <= {change.epoch for change in each}
+    assert {change.epoch for change in net} <= {change.epoch for change in changes}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
@@ -167,8 +167,8 @@ def test_a_feed_is_of_rows_as_they_are_merged(
 
             @cache
             def rows_at(epoch: int) -> Rows:
-                found = contents(store, "merged", epoch) if epoch > 1 else []
-                return {row[:1]: row for row in found}
+                rows = contents(store, "merged", epoch) if epoch > 1 else []
+                return {row[:1]: row for row in rows}
 
             for first in range(2, store.epoch + 1):
                 for last in range(first, store.epoch + 1):
@@ -215,9 +215,9 @@ def test_net_changes_are_what_all_commits_came_to(orders: Store) -> None:
 
 def test_an_update_can_be_a_delete_and_an_insert(orders: Store) -> None:
     """If images are not requested."""
-    found = read_feed(orders, "orders", 5, update_images=False)
+    changes = read_feed(orders, "orders", 5, update_images=False)
 
-    assert [(change.type, change.row) for change in found] == [
+    assert [(change.type, change.row) for change in changes] == [
         ("delete", (0, "b")),
         ("insert", (0, "a")),
         ("delete", (1, "b")),
@@ -230,8 +230,8 @@ def test_a_truncate_deletes_every_row(orders: Store) -> None:
     """Repeated truncates add nothing; of an overwrite only rows that differ are in the feed."""
     orders.truncate("orders")
     orders.truncate("orders")
-    found = read_feed(orders, "orders", 6)
-    assert found == [Change("delete", 6, row) for row in [(0, "a"), (1, "c"), (2, "a"), (4, "a")]]
+    changes = read_feed(orders, "orders", 6)
+    assert changes == [Change("delete", 6, row) for row in [(0, "a"), (1, "c"), (2, "a"), (4, "a")]]
 
     epoch = upsert(orders, "orders", [(0, "a"), (1, "c")])
     table_id = orders.state.table("orders").definition.table_id
@@ -252,7 +252,7 @@ def test_a_table_that_only_grows_tells_of_inserts(
     second = upsert(store, "events", [(3, "b")])
     rows = [(1, "a"), (2, "a"), (3, "b")]
     epochs = (first, first, second)
-    inserted = [Change("insert", *one) for one in zip(epochs, rows, strict=True)]
+    inserted = [Change("insert", *change) for change in zip(epochs, rows, strict=True)]
     with monkeypatch.context() as patched:
         patched.setattr(StorageTable, "get_values", None)
         assert read_feed(store, "events", first, deduplication="netChanges") == inserted
@@ -395,8 +395,8 @@ def test_parts_are_the_whole(make_store: StoreMaker) -> None:
     for count in (1, 3, 64, 1000):
         parts = plan.partitions(count)
         assert len(parts) == min(count, 64)
-        found = [change for part in parts for change in changes_of(plan.read(part))]
-        assert sorted(map(str, found)) == whole
+        changes = [change for part in parts for change in changes_of(plan.read(part))]
+        assert sorted(map(str, changes)) == whole
     assert len(whole) == 6000
 
 

@@ -38,9 +38,9 @@ def test_rows_are_compared_bit_by_bit(table: Store) -> None:
     left: Rows = [(1, math.nan, "a"), (2, 0.0, "a"), (3, None, ""), (4, 1.0, "a"), (5, 1.0, None)]
     right = [left[0], (2, -0.0, "a"), (3, None, None), (4, 1.0, "b"), left[4]]
 
-    found = same_rows(encoding_of(table), block_of(table, left), block_of(table, right))
+    are_same = same_rows(encoding_of(table), block_of(table, left), block_of(table, right))
 
-    assert found.tolist() == [True, False, False, False, True]
+    assert are_same.tolist() == [True, False, False, False, True]
 
 
 def test_rows_under_different_schemas_are_compared_under_the_present(table: Store) -> None:
@@ -58,8 +58,8 @@ def test_rows_under_different_schemas_are_compared_under_the_present(table: Stor
     encoding = encoding_of(table)
     assert same_rows(encoding, second, third).tolist() == [True, True, False]
     assert same_rows(encoding, first, third).tolist() == [True, False, False]
-    other = block_of(table, [(1, 1.0, None), (2, 2.0, 7), (3, 3.0, None)])
-    assert same_rows(encoding, first, other).tolist() == [True, False, True]
+    second = block_of(table, [(1, 1.0, None), (2, 2.0, 7), (3, 3.0, None)])
+    assert same_rows(encoding, first, second).tolist() == [True, False, True]
 
 
 def test_rows_that_are_all_key_are_the_same(store: Store) -> None:

@@ -17,9 +17,9 @@ def test_a_step_has_the_segments_of_its_commit(store: Store) -> None:
     """The newest first; segments of other tables are not among them."""
     store.create_table("t", "k INT", primary_key=["k"])
     store.create_table("u", "k INT", primary_key=["k"])
-    first, other, second = written(store, "t", [(1,)]), written(store, "u", [(1,)]), None
+    first, foreign, second = written(store, "t", [(1,)]), written(store, "u", [(1,)]), None
     second = written(store, "t", [(2,)])
-    epoch = committed(store, [*first, *other, *second])
+    epoch = committed(store, [*first, *foreign, *second])
     time = store.state.time
 
     (step,) = steps(store, "t")
@@ -38,10 +38,10 @@ def test_upkeep_is_no_step(store: Store) -> None:
     store.add_columns("t", "n INT")
     epoch = store.truncate("t")
 
-    found = steps(store, "t")
-    assert [(step.epoch, step.is_based) for step in found] == [
+    feed_steps = steps(store, "t")
+    assert [(step.epoch, step.is_based) for step in feed_steps] == [
         (3, False),
         (4, False),
         (epoch, True),
     ]
-    assert found[-1].segments == ()
+    assert feed_steps[-1].segments == ()

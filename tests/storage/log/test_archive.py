@@ -79,8 +79,8 @@ def test_a_damaged_entry_is_not_archived(environment: LocalEnvironment) -> None:
 
 def test_entries_of_two_stores_are_not_archived(environment: LocalEnvironment) -> None:
     """Each entry must follow the one before it."""
-    other = following(StoreState.first(FIRST), commit_id="another store's")
-    Path(environment.local_path(entry_path(2))).write_bytes(encode_entry(other))
+    foreign_entry = following(StoreState.first(FIRST), commit_id="another store's")
+    Path(environment.local_path(entry_path(2))).write_bytes(encode_entry(foreign_entry))
 
     with pytest.raises(CorruptionError, match="epoch 3 was committed after another epoch 2"):
         archive_block(environment, 1)
@@ -121,12 +121,12 @@ def test_whether_something_is_archived_is_never_guessed(environment: LocalEnviro
 def test_a_race_of_archivers_has_one_result(environment: LocalEnvironment, moment: str) -> None:
     """One archives and removes while the other is about to read, or to create: both succeed."""
 
-    def other(touch: str) -> None:
+    def archive_first(touch: str) -> None:
         if touch.startswith(moment):
             archive_block(environment, 1)
             for epoch in range(1, 33):
                 environment.remove(entry_path(epoch))
 
-    archive_block(FaultyEnvironment(environment.root, before=other), 1)
+    archive_block(FaultyEnvironment(environment.root, before=archive_first), 1)
 
     assert read_archive(environment, 1) == tuple(block())

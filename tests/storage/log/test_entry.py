@@ -60,7 +60,7 @@ def test_an_entry_has_the_bytes_of_the_format() -> None:
 @given(histories())
 def test_entries_come_back_as_they_were(history: list[Entry]) -> None:
     """Decoding undoes encoding."""
-    assert [decode_entry(encode_entry(one), one.epoch, "file") for one in history] == history
+    assert [decode_entry(encode_entry(entry), entry.epoch, "file") for entry in history] == history
 
 
 def test_a_later_format_is_told_apart_from_damage() -> None:

@@ -85,13 +85,13 @@ def test_every_entry_can_be_read_for_ever(environment: LocalEnvironment) -> None
 def test_a_fold_that_was_cut_short_is_finished_by_the_next(environment: LocalEnvironment) -> None:
     """Entries that were not removed, or were restored, are removed by the next fold."""
     log, state = new_store(environment, "orders")
-    kept = {}
+    entries = {}
     for epoch in range(1, 64):
         state = advanced(log, state, epoch)
-        kept[epoch] = environment.read(entry_path(epoch))
+        entries[epoch] = environment.read(entry_path(epoch))
     state = advanced(log, state, 64)
     for epoch in (3, 17, 32):
-        Path(environment.local_path(entry_path(epoch))).write_bytes(kept[epoch])
+        Path(environment.local_path(entry_path(epoch))).write_bytes(entries[epoch])
 
     assert Log(environment).load() == state
     state = advanced(log, state, 96)

@@ -267,14 +267,14 @@ def test_a_store_that_was_replaced_by_an_equally_old_one_is_told(
     clock = ManualClock()
     log, state = new_store(quick_environment(environment.root, clock), "orders")
     shutil.rmtree(environment.root)
-    other = Log(quick_environment(environment.root, clock))
-    others_state = other.create(replace(SETTINGS, store_id="another"))
-    others_state = committed(other, others_state, creation(other.environment, "orders"))
+    foreign_log = Log(quick_environment(environment.root, clock))
+    others_state = foreign_log.create(replace(SETTINGS, store_id="another"))
+    others_state = committed(foreign_log, others_state, creation(foreign_log.environment, "orders"))
 
     assert log.refresh(state) is state
     with pytest.raises(CorruptionError, match="another store"):
         commit(log, state, truncation(log.environment))
-    assert other.load() == others_state
+    assert foreign_log.load() == others_state
     clock.advance(61)
     with pytest.raises(CorruptionError, match="another store"):
         log.refresh(state)
@@ -305,10 +305,10 @@ def test_a_log_that_lost_its_end_is_told(environment: LocalEnvironment) -> None:
 def test_an_entry_is_appended_once(environment: LocalEnvironment) -> None:
     """The first gets the epoch; for the second, append returns False."""
     log, state = new_store(environment, "orders")
-    one, other = (following(state, commit_id=commit_id) for commit_id in ("one", "other"))
+    first, second = (following(state, commit_id=commit_id) for commit_id in ("one", "other"))
 
-    assert log.append(one)
-    assert not log.append(other)
+    assert log.append(first)
+    assert not log.append(second)
     assert log.refresh(state).commit_id == "one"
 
 

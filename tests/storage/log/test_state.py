@@ -62,9 +62,13 @@ def test_segments_by_table_are_the_segments(history: list[Entry]) -> None:
     state = fold(StoreState.first(history[0]), history[1:])
 
     expected: dict[int, list[SequencedSegment]] = {}
-    for segment in sorted(state.segments.values(), key=lambda one: (one.epoch, one.rank, one.name)):
+    for segment in sorted(
+        state.segments.values(), key=lambda segment: (segment.epoch, segment.rank, segment.name)
+    ):
         shown = [table for table in segment.record.tables if table.table_id in state.tables]
-        shown = [one for one in shown if state.tables[one.table_id].base_epoch <= segment.epoch]
+        shown = [
+            table for table in shown if state.tables[table.table_id].base_epoch <= segment.epoch
+        ]
         assert shown
         for table in shown:
             expected.setdefault(table.table_id, []).append(segment)
@@ -213,7 +217,7 @@ def test_segments_come_newest_first_by_epoch_and_rank() -> None:
     state = after(state, added=(record("c", 1), record("d", 1)))
 
     assert names_of(state.segments_of(1)) == ["d", "c", "b", "a"]
-    assert [(one.epoch, one.rank) for one in state.segments_of(1)] == [
+    assert [(segment.epoch, segment.rank) for segment in state.segments_of(1)] == [
         (4, 1), (4, 0), (3, 1), (3, 0),
     ]  # fmt: skip
 
@@ -235,7 +239,7 @@ def test_what_upkeep_merged_takes_the_place_of_its_newest_input() -> None:
     state = after(state, added=(merged,), removed=("a", "b"), data_change=False)
 
     assert names_of(state.segments_of(1)) == ["c", "merged"]
-    assert [(one.epoch, one.rank) for one in state.segments_of(1)] == [(5, 0), (4, 0)]
+    assert [(segment.epoch, segment.rank) for segment in state.segments_of(1)] == [(5, 0), (4, 0)]
     assert set(state.segments) == {"merged", "c"}
 
 

@@ -39,7 +39,7 @@ def test_a_long_compaction_lands_beside_a_busy_writer(
 
     def run_beside_a_writer(self: Rewrite, *given: Any) -> Any:
         written = run(self, *given)
-        if large & {segment.name for each in self.segments for segment in each}:
+        if large & {segment.name for segments in self.segments for segment in segments}:
             for _ in range(10):
                 store.write("t", rows(next(busy), 1))
         return written
@@ -50,6 +50,6 @@ def test_a_long_compaction_lands_beside_a_busy_writer(
     assert report.files_read >= 3
     assert not large & store.state.segments.keys()
     assert any(entry.operation == "compact" for entry in store.history())
-    found = contents(store, "t")
-    assert [key for key, _ in found] == list(range(5000))
-    assert all(value == f"{key:040d}" for key, value in found)
+    stored = contents(store, "t")
+    assert [key for key, _ in stored] == list(range(5000))
+    assert all(value == f"{key:040d}" for key, value in stored)

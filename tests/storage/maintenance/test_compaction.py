@@ -177,7 +177,7 @@ def test_what_is_too_large_for_a_segment_is_cut_in_key_order(
 
     records = [segment.record for segment in store.state.segments.values()]
     assert report.files_written == len(records) > 6
-    spans = sorted((one.tables[0].first_key, one.tables[0].last_key) for one in records)
+    spans = sorted((record.tables[0].first_key, record.tables[0].last_key) for record in records)
     assert all(last < first for (_, last), (first, _) in itertools.pairwise(spans))
     assert contents(store, "t") == rows
 
@@ -229,7 +229,8 @@ def test_rows_of_relstates_own_tables_leave_users_files(store: Store) -> None:
     store.compact()
 
     tables = [
-        [part.table_id for part in one.record.tables] for one in store.state.segments.values()
+        [part.table_id for part in segment.record.tables]
+        for segment in store.state.segments.values()
     ]
     assert sorted(tables) == [[1], [3]]
     assert contents(store, "t") == [(7, "t")]
@@ -387,8 +388,8 @@ def test_a_rival_commit_wins_without_harm(filled: Store, rival: Rival, expected:
         nonlocal done
         if touch.startswith("link _log/") and not done:
             done = True
-            with Store.open(filled.path, environment=unsynced(filled.path)) as other:
-                rival(other)
+            with Store.open(filled.path, environment=unsynced(filled.path)) as store_of_rival:
+                rival(store_of_rival)
 
     environment = FaultyEnvironment(filled.path, before=interfere)
     with Store.open(filled.path, environment=environment) as store:

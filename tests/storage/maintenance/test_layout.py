@@ -126,10 +126,13 @@ def test_tables_that_share_files_are_one_component() -> None:
     """Directly or through other tables; a table without rows is in no component."""
     state = a_state("abcde", (1, 2), (3,), (2, 4))
 
-    found = [(one.table_ids, [file.name for file in one.files]) for one in components(state)]
+    table_files = [
+        (component.table_ids, [file.name for file in component.files])
+        for component in components(state)
+    ]
 
-    assert found == [((1, 2, 4), ["s0", "s2"]), ((3,), ["s1"])]
-    assert [one.table_ids for one in components(state, [4, 5])] == [(1, 2, 4)]
+    assert table_files == [((1, 2, 4), ["s0", "s2"]), ((3,), ["s1"])]
+    assert [component.table_ids for component in components(state, [4, 5])] == [(1, 2, 4)]
 
 
 def test_a_file_shows_only_the_cells_that_are_visible() -> None:

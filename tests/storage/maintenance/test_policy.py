@@ -55,27 +55,27 @@ class Simulation:
         cells = frozenset((1, shard) for shard in shards)
         self.files.append(File(f"c{epoch + 1}", (epoch + 1, 0), size, cells))
         self.written += size
-        found = component(self.files, self.needs_base)
-        merges = automatic(found)
-        self.check(found, merges)
+        before = component(self.files, self.needs_base)
+        merges = automatic(before)
+        self.check(before, merges)
         for merge in merges:
             self.read += merge.size
             self.merges += 1
-            kept = [file for file in self.files if file not in merge.inputs]
-            self.files = kept + merged(merge, self.merges, self.most)
+            remaining = [file for file in self.files if file not in merge.inputs]
+            self.files = remaining + merged(merge, self.merges, self.most)
         self.most_live = max(self.most_live, live(self.files))
 
-    def check(self, found: Component, merges: Sequence[Merge]) -> None:
+    def check(self, before: Component, merges: Sequence[Merge]) -> None:
         """Check the laws of every plan."""
         inputs = [file for merge in merges for file in merge.inputs]
         assert sum(file.size for file in inputs) <= BUDGET
         assert len(set(inputs)) == len(inputs)
         for merge in merges:
-            assert is_sound(found.files, merge.inputs)
+            assert is_sound(before.files, merge.inputs)
             assert len(merge.inputs) > 1 or merge.by_shard
             if self.needs_base:
                 cells = {cell for file in merge.inputs for cell in file.cells}
-                assert bottom_cells(found.files, merge.inputs) == cells
+                assert bottom_cells(before.files, merge.inputs) == cells
 
 
 def live(files: Sequence[File]) -> int:

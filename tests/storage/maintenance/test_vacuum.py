@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +25,7 @@ from relstate.storage.maintenance.vacuum import VacuumReport
 from relstate.storage.paths import ARCHIVE, LOG, SEGMENTS, entry_path
 from relstate.storage.segment.registry import registry
 from support.clock import ManualClock
-from support.faulty_environment import FaultyEnvironment
+from support.faulty_environment import FaultyEnvironment, trials
 from support.races import Before
 from support.stores import Rows, UnsyncedDisk, contents, upsert, written
 from support.views import new_view, progressed, refresh, view_rows
@@ -87,10 +85,10 @@ def orphan(store: Store, age: float) -> str:
 
 def leave(store: Store, path: str, age: float) -> None:
     """Write a file, so many seconds old."""
-    place = Path(store.environment.location(path))
-    place.write_bytes(b"left behind")
+    file = Path(store.environment.location(path))
+    file.write_bytes(b"left behind")
     then = store.environment.now() / 1e6 - age
-    os.utime(place, (then, then))
+    os.utime(file, (then, then))
 
 
 def test_what_expired_goes_at_once(store: Store) -> None:
@@ -128,11 +126,11 @@ def test_a_dry_run_tells_and_does_nothing(store: Store) -> None:
     """Its report is that of the vacuum that follows."""
     before, epoch = files(store), store.epoch
 
-    told = store.vacuum(retention=0, dry_run=True)
+    expected = store.vacuum(retention=0, dry_run=True)
 
     assert (files(store), store.epoch, store.state.oldest_epoch) == (before, epoch, 1)
-    assert told.files == 3
-    assert store.vacuum(retention=0) == told
+    assert expected.files == 3
+    assert store.vacuum(retention=0) == expected
 
 
 def test_nothing_to_do_is_no_commit(store: Store) -> None:
@@ -156,15 +154,15 @@ def test_orphans_go_when_no_job_can_commit_them(store: Store) -> None:
     temporary = [f"{folder}/x.json.{'0' * 32}.tmp" for folder in (LOG, ARCHIVE)]
     leave(store, temporary[0], _DAY + 120)
     leave(store, temporary[1], 60)
-    other = f"{SEGMENTS}/notes.txt"
-    leave(store, other, 10 * _DAY)
+    foreign_file = f"{SEGMENTS}/notes.txt"
+    leave(store, foreign_file, 10 * _DAY)
 
     report = store.vacuum()
 
     assert report.files == 2
     assert young in files(store)
     assert old not in files(store)
-    assert store.environment.exists(other)
+    assert store.environment.exists(foreign_file)
     assert [store.environment.exists(path) for path in temporary] == [False, True]
 
 
@@ -188,7 +186,7 @@ def test_a_job_that_slept_cannot_commit_what_was_removed(store: Store, clock: Ma
     ):
         sleeper.jobs.commit(slept)
     # Its segment, and the entry it was about to link.
-    assert [one.files for one in vacuumed] == [2]
+    assert [report.files for report in vacuumed] == [2]
     with pytest.raises(SegmentMissingError, match="vacuumed"):
         store.jobs.commit(slept)
     assert contents(store, "t") == _ROWS
@@ -217,7 +215,7 @@ def test_a_scan_under_way_ends_as_it_began(store: Store) -> None:
 
     store.vacuum(retention=0)
 
-    assert batch.num_rows + sum(one.num_rows for one in scan) == 10
+    assert batch.num_rows + sum(rest.num_rows for rest in scan) == 10
 
 
 def test_archived_checkpoints_stay_for_the_oldest_epoch(store: Store, clock: ManualClock) -> None:
@@ -267,8 +265,8 @@ def test_of_two_at_once_the_one_that_keeps_more_does_not_win(store: Store) -> No
             done.append(store.vacuum(retention=0))
 
     environment = FaultyEnvironment(store.path, before=interfere, clock=store.environment)
-    with Store.open(store.path, environment=environment) as other:
-        report = other.vacuum(retention=3600)
+    with Store.open(store.path, environment=environment) as other_handle:
+        report = other_handle.vacuum(retention=3600)
 
     assert done[0].oldest_epoch == report.oldest_epoch == store.state.oldest_epoch == 6
     assert contents(store, "t") == _ROWS
@@ -289,19 +287,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def trials(prepared: Path, tmp_path: Path, **fault: int) -> Iterator[FaultyEnvironment]:
-    """Yield an environment over a copy of a store for each touch at which a fault can happen."""
-    (kind,) = {"crash_at", "error_at", "lost_at"} & fault.keys()
-    for step in itertools.count(1):
-        root = tmp_path / f"{kind}{step}"
-        shutil.copytree(prepared, root)
-        clock = ManualClock(SystemClock().now() + 5 * 3600 * 1_000_000)
-        environment = FaultyEnvironment(root, **{**fault, kind: step}, clock=clock)  # type: ignore[arg-type]
-        yield environment
-        registry.close(str(root))
-        shutil.rmtree(root)
-        if not environment.struck:
-            return
+def hours_later() -> ManualClock:
+    """Return a clock five hours after the store was filled."""
+    return ManualClock(SystemClock().now() + 5 * 3600 * 1_000_000)
 
 
 def check_whole(environment: FaultyEnvironment, vacuum: Callable[[Store], object]) -> int:
@@ -313,8 +301,8 @@ def check_whole(environment: FaultyEnvironment, vacuum: Callable[[Store], object
     with Store.open(environment.root, environment=own) as store:
         assert store.check().problems == ()
         for epoch in range(store.state.oldest_epoch, store.epoch + 1):
-            found = contents(store, "t", epoch) if epoch > 1 else []
-            assert len(found) == (10 if epoch > 2 else 0)
+            rows = contents(store, "t", epoch) if epoch > 1 else []
+            assert len(rows) == (10 if epoch > 2 else 0)
         assert contents(store, "t") == _ROWS
         left = len(files(store))
         vacuum(store)
@@ -335,7 +323,7 @@ def later(store: Store) -> None:
 def test_a_crash_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, cut: str) -> None:
     """Every readable epoch is whole, and the next vacuum removes the remaining files."""
     seen = set()
-    for environment in trials(prepared, tmp_path, crash_at=0):
+    for environment in trials(prepared, tmp_path, make_clock=hours_later, crash_at=0):
         with environment.crashing():
             Store.open(environment.root, environment=environment).vacuum(retention=0)
         if cut != "killed":
@@ -348,7 +336,8 @@ def test_a_crash_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, cut: 
 @pytest.mark.parametrize("fault", ["error_at", "lost_at"])
 def test_an_error_at_any_step_loses_nothing(prepared: Path, tmp_path: Path, fault: str) -> None:
     """It is an error of ours, and the same handle can be used again."""
-    for environment in trials(prepared, tmp_path, **{fault: 0}, errno=errno.EIO):
+    faults = {fault: 0, "errno": errno.EIO}
+    for environment in trials(prepared, tmp_path, make_clock=hours_later, **faults):
         try:
             store = Store.open(environment.root, environment=environment)
         except RelstateError:

@@ -36,10 +36,10 @@ def batch(**columns: Any) -> pa.RecordBatch:
 
 def test_columns_are_found_by_name_whatever_their_case_and_order() -> None:
     """Order and case do not matter, and a nullable column that is missing is NULL."""
-    found = shape().conform(batch(MUST=[7], Name=["x"], id=[1]))
+    conformed = shape().conform(batch(MUST=[7], Name=["x"], id=[1]))
 
-    assert found.schema.equals(arrow_schema(parse_columns(COLUMNS)))
-    assert found.to_pylist() == [{"id": 1, "name": "x", "amount": None, "must": 7}]
+    assert conformed.schema.equals(arrow_schema(parse_columns(COLUMNS)))
+    assert conformed.to_pylist() == [{"id": 1, "name": "x", "amount": None, "must": 7}]
 
 
 def test_a_batch_that_fits_is_itself() -> None:
@@ -57,10 +57,10 @@ def test_values_of_every_type_pass_unchanged(data_type: Any, data: st.DataObject
     target = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("c", column.type)])
     rows = pa.RecordBatch.from_arrays([column, pa.array(range(len(column)))], ["C", "ID"])
 
-    found = BatchShape(target, ["id"]).conform(rows)
+    conformed = BatchShape(target, ["id"]).conform(rows)
 
-    assert found.schema.equals(target)
-    assert repr(found.column("c").to_pylist()) == repr(column.to_pylist())
+    assert conformed.schema.equals(target)
+    assert repr(conformed.column("c").to_pylist()) == repr(column.to_pylist())
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ def arrays(draw: st.DrawFn) -> pa.Array:
 @given(arrays(), st.integers(0, 5), st.integers(0, 5))
 def test_another_carrier_changes_nothing(array: pa.Array, start: int, length: int) -> None:
     """Values in another layout stay the same, in slices too."""
-    other = pa.array(array.to_pylist(), widened(array.type)).slice(start, length)
+    wide = pa.array(array.to_pylist(), widened(array.type)).slice(start, length)
 
-    back = exact_cast(other.type, array.type)(other)
+    back = exact_cast(wide.type, array.type)(wide)
 
     back.validate(full=True)
     assert back.type == array.type
@@ -88,10 +88,10 @@ def test_casts_that_keep_every_value(
     values: list[Any], source: pa.DataType, target: pa.DataType, expected: list[Any]
 ) -> None:
     """Wider numbers, other units, other zones, and fields by name."""
-    found = exact_cast(source, target)(pa.array(values, source))
+    converted = exact_cast(source, target)(pa.array(values, source))
 
-    assert found.type == target
-    assert found.to_pylist() == expected
+    assert converted.type == target
+    assert converted.to_pylist() == expected
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,6 @@ def test_values_outside_a_slice_do_not_matter() -> None:
     """Only the rows of the slice are cast, also inside lists."""
     array = pa.array([[2**40], [1]], pa.list_(pa.int64()))
 
-    found = exact_cast(array.type, pa.list_(pa.int8()))(array.slice(1))
+    converted = exact_cast(array.type, pa.list_(pa.int8()))(array.slice(1))
 
-    assert found.to_pylist() == [[1]]
+    assert converted.to_pylist() == [[1]]

@@ -84,14 +84,14 @@ def test_synonyms_and_spellings(text: str, expected: t.DataType) -> None:
 
 def test_columns_in_all_their_forms() -> None:
     """NOT NULL, comments, colons and odd names are read; texts side by side are one."""
-    found = parse_columns("a BIGINT NOT NULL, b: int COMMENT 'it''s' \"x\", `odd``name` time(3)")
+    fields = parse_columns("a BIGINT NOT NULL, b: int COMMENT 'it''s' \"x\", `odd``name` time(3)")
 
-    assert found == (
+    assert fields == (
         t.Field("a", t.BigInt(), False),
         t.Field("b", t.Int()),
         t.Field("odd`name", t.Time(3)),
     )
-    assert [field.comment for field in found] == [None, "it'sx", None]
+    assert [field.comment for field in fields] == [None, "it'sx", None]
 
 
 @pytest.mark.parametrize(

@@ -174,9 +174,9 @@ def test_a_schema_conforms_batches() -> None:
     """Rows are checked and cast to the table's columns."""
     schema = build(["order_id"], columns="order_id BIGINT, v INT")
 
-    found = schema.conform(pa.RecordBatch.from_pydict({"V": [1], "order_id": [2]}))
+    conformed = schema.conform(pa.RecordBatch.from_pydict({"V": [1], "order_id": [2]}))
 
-    assert found.schema.equals(schema.arrow_schema)
+    assert conformed.schema.equals(schema.arrow_schema)
     with pytest.raises(SchemaMismatchError):
         schema.check_schema(pa.schema([("v", pa.int32())]))
 

@@ -13,11 +13,11 @@ from support.datatypes import all_types
 
 
 @given(all_types(), all_types())
-def test_types_are_equal_when_they_mean_the_same(one: t.DataType, other: t.DataType) -> None:
+def test_types_are_equal_when_they_mean_the_same(left: t.DataType, right: t.DataType) -> None:
     """Equal types hash alike and survive a pickle; types that differ in JSON differ."""
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert hash(pickle.loads(pickle.dumps(one))) == hash(one)
-    assert (one == other) == (repr(one) == repr(other))
+    assert pickle.loads(pickle.dumps(left)) == left
+    assert hash(pickle.loads(pickle.dumps(left))) == hash(left)
+    assert (left == right) == (repr(left) == repr(right))
 
 
 def test_types_without_parameters_differ() -> None:
