@@ -2,7 +2,10 @@
 
     Scan                        a table or a view (stateless)
     Project, Filter, Union      stateless: Spark evaluates their expressions (stateless)
+    OneRow, Generate            stateless: a constant row, the rows of a function (generate)
     Aggregate, Join, TopN       stateful: executors maintain them (aggregate, join, topn)
+    GroupRecompute,
+    WindowRecompute             stateful: Spark evaluates them again for changed groups (recompute)
     Materialize                 the root: the view's own table (materialize)
 
 Every operator has *fields*, named uniquely among themselves; expressions are text in Spark's SQL
