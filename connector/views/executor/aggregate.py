@@ -28,7 +28,7 @@ from .deltas import Deltas, Groups, group_rows
 from .distinct import distinct_deltas
 from .executor import Executor, StateTableSpec, state_mismatch_error
 from .extreme import Extreme, ExtremeTable
-from .part import Columns, Source, to_counts
+from .part import Columns, ValueSource, to_counts
 from .partial import (
     CombineStep,
     GroupChanges,
@@ -120,7 +120,7 @@ class AggregateExecutor(Executor[Aggregate]):
     def _changes(self, chunk: pa.RecordBatch, groups: Groups) -> GroupChanges:
         """Return the change of each group; write the counts of the distinct values."""
         weights = row_weights(chunk)
-        deltas: dict[Source, Deltas] = {}
+        deltas: dict[ValueSource, Deltas] = {}
         distincts = self._layout.distincts
         for table, state in zip(distincts, self.states[-len(distincts) :], strict=False):
             deltas |= distinct_deltas(table, state, chunk, groups, weights)

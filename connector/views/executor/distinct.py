@@ -20,7 +20,7 @@ from ..plan.aggregate import Aggregate
 from ..plan.node import Order, free_name
 from .deltas import Deltas, Groups, group_rows, passing_rows
 from .executor import StateTableSpec, state_mismatch_error
-from .part import Source, to_counts
+from .part import ValueSource, to_counts
 from .rowkeys import RowKeys
 from .state import State
 
@@ -61,7 +61,7 @@ def distinct_deltas(
     chunk: pa.RecordBatch,
     groups: Groups,
     weights: NDArray[np.int64],
-) -> dict[Source, Deltas]:
+) -> dict[ValueSource, Deltas]:
     """Write the counts; return for each filter the values that appear and disappear.
 
     ConsistencyError if more rows with a value are deleted than there are.
@@ -80,7 +80,7 @@ def distinct_deltas(
         new = old + change.counts
         _check(table, pairs.keys, row_keys, new)
         after.append(new)
-        deltas[Source(table.argument, condition, True)] = _transitions(
+        deltas[ValueSource(table.argument, condition, True)] = _transitions(
             table, groups, pairs, rows, old > 0, new > 0
         )
     _write(table, state, pairs.keys, before, after)

@@ -40,7 +40,7 @@ _SHORT_PRECISION = 28
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ValueSource:
     """The values that a part reads: those of ``argument``, or all rows, that pass ``filter``."""
 
     argument: str | None
@@ -52,7 +52,7 @@ class Source:
 class Part(ABC):
     """Columns of a group's row; their names begin with ``name``."""
 
-    source: Source
+    source: ValueSource
     name: str
 
     @property
@@ -170,7 +170,7 @@ class WholeSum(Part):
         return columns if high is None else [*columns, pa.array(high)]
 
 
-def whole_sum(source: Source, name: str, data_type: types.DataType) -> WholeSum:
+def whole_sum(source: ValueSource, name: str, data_type: types.DataType) -> WholeSum:
     """Return the sum of values of a type."""
     is_long = isinstance(data_type, types.Decimal) and data_type.precision > _SHORT_PRECISION
     return WholeSum(source, name, is_long)

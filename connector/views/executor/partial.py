@@ -23,7 +23,7 @@ from ..plan.aggregate import Aggregate
 from ..plan.node import Order
 from .changes import chunk_schema, insert_mask, make_chunk
 from .deltas import Deltas, Groups, Runs, group_deltas, group_rows
-from .part import Columns, Source, to_counts
+from .part import Columns, ValueSource, to_counts
 from .rowkeys import RowKeys
 from .state_layout import StateLayout
 
@@ -40,7 +40,7 @@ class GroupChanges:
 
     columns: Columns
     deleted: NDArray[np.int64]
-    deltas: Mapping[Source, Deltas]
+    deltas: Mapping[ValueSource, Deltas]
 
 
 def partial_fields(node: Aggregate) -> tuple[types.Field, ...]:
@@ -92,7 +92,7 @@ def merge(layout: StateLayout, chunk: pa.RecordBatch, groups: Groups) -> GroupCh
     return GroupChanges(sums, runs.totals(to_counts(columns[DELETED])), {})
 
 
-def group_changes(layout: StateLayout, deltas: Mapping[Source, Deltas]) -> GroupChanges:
+def group_changes(layout: StateLayout, deltas: Mapping[ValueSource, Deltas]) -> GroupChanges:
     """Return the change of each group by inserted and deleted values."""
     columns: dict[str, pa.Array] = {}
     for part in layout.adding:
@@ -102,7 +102,7 @@ def group_changes(layout: StateLayout, deltas: Mapping[Source, Deltas]) -> Group
 
 
 def source_deltas(
-    chunk: pa.RecordBatch, groups: Groups, weights: NDArray[np.int64], source: Source
+    chunk: pa.RecordBatch, groups: Groups, weights: NDArray[np.int64], source: ValueSource
 ) -> Deltas:
     """Return the changes of a source's values in a chunk; the source is not distinct."""
     return group_deltas(chunk, groups, weights, source.argument, source.filter)

@@ -18,7 +18,7 @@ from .distinct import Distinct, distinct_table
 from .executor import StateTableSpec
 from .extreme import Extreme, extreme_table
 from .floats import FloatSum, SquareSum
-from .part import Count, Part, Source, whole_sum
+from .part import Count, Part, ValueSource, whole_sum
 from .result import Result
 
 _EXTREMES = (Function.MIN, Function.MAX)
@@ -32,7 +32,7 @@ _WHOLE = (
     types.DayTimeInterval,
 )
 _FLOATS = (types.Float, types.Double)
-_ALL_ROWS = Source(None, None, False)
+_ALL_ROWS = ValueSource(None, None, False)
 
 
 class StateLayout:
@@ -44,7 +44,7 @@ class StateLayout:
     def __init__(self, node: Aggregate) -> None:
         """UnsupportedTypeError for a function that is not maintained over values of its type."""
         self.node = node
-        self._parts: dict[tuple[str, Source], Part] = {}
+        self._parts: dict[tuple[str, ValueSource], Part] = {}
         self._taken = {name.lower() for name in node.group}
         self.row_count = self._count(_ALL_ROWS, "row")
         self.results = tuple(map(self._result, node.calls))
@@ -86,7 +86,7 @@ class StateLayout:
         return len(self.tables) == 1
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[ValueSource, ...]:
         """The values that the parts read, each once, without those of DISTINCT calls."""
         sources = dict.fromkeys(part.source for part in self.parts)
         return tuple(source for source in sources if not source.is_distinct)
@@ -111,7 +111,7 @@ class StateLayout:
 
     def _result(self, call: Call) -> Result:
         if call.argument is None:
-            count = self._count(Source(None, call.filter, False), call.output.name)
+            count = self._count(ValueSource(None, call.filter, False), call.output.name)
             return Result(call, (count,), None)
         argument = self.node.child.type_of(call.argument)
         return Result(call, self._parts_of(call, argument), argument)
@@ -120,9 +120,9 @@ class StateLayout:
         name = call.output.name
         if call.function in _EXTREMES:
             # The extreme of the distinct values is the extreme of all values.
-            source = Source(call.argument, call.filter, False)
+            source = ValueSource(call.argument, call.filter, False)
             return (self._extreme(source, name, argument, call.function is Function.MAX),)
-        source = Source(call.argument, call.filter, call.is_distinct)
+        source = ValueSource(call.argument, call.filter, call.is_distinct)
         if call.function is Function.COUNT:
             return (self._count(source, name),)
         if call.function in _SUMS and isinstance(argument, _WHOLE):
@@ -138,13 +138,13 @@ class StateLayout:
             return (total,)
         return (total, self._part(name, source, partial(SquareSum, source)))
 
-    def _count(self, source: Source, name: str) -> Count:
+    def _count(self, source: ValueSource, name: str) -> Count:
         part = self._part(name, source, partial(Count, source))
         assert isinstance(part, Count)
         return part
 
     def _extreme(
-        self, source: Source, name: str, argument: types.DataType, is_greatest: bool
+        self, source: ValueSource, name: str, argument: types.DataType, is_greatest: bool
     ) -> Part:
         is_running = self.node.child.is_append_only
         return self._part(
@@ -153,7 +153,7 @@ class StateLayout:
             lambda column: Extreme(source, column, argument, is_greatest, is_running),
         )
 
-    def _part(self, name: str, source: Source, make: Callable[[str], Part]) -> Part:
+    def _part(self, name: str, source: ValueSource, make: Callable[[str], Part]) -> Part:
         """Return the part of this kind over these values, a new one if there is none."""
         part, number = make(name), 2
         existing = self._parts.get((part.kind, source))

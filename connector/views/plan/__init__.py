@@ -1,6 +1,6 @@
 """What a view computes: a tree of operators over the store's tables, as values.
 
-Read in this order: node; stateless, aggregate, join, topn, recompute and materialize (the
+Read in this order: node; stateless, generate, aggregate, join, topn, recompute and materialize (the
 operators).
 
 Promises: plans are values; they travel, compare and become JSON. None of this imports pyspark.

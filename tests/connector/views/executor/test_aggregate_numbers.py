@@ -16,7 +16,7 @@ from relstate.connector.views.executor import doubledouble, exact
 from relstate.connector.views.executor.deltas import Deltas
 from relstate.connector.views.executor.extreme import Extreme
 from relstate.connector.views.executor.floats import sort_within_groups
-from relstate.connector.views.executor.part import Source
+from relstate.connector.views.executor.part import ValueSource
 from relstate.storage import types as t
 from support.aggregates import key_of
 from support.datatypes import array_of, key_types, values_of
@@ -163,7 +163,7 @@ def test_extremes_of_every_type(data: st.DataObject, kind: t.DataType, is_greate
     """The best value of each group is the one that sorts first, as Spark sorts."""
     row = st.tuples(st.integers(0, 2), values_of(kind, nullable=False))
     rows = sorted(data.draw(st.lists(row, max_size=12)), key=lambda entry: entry[0])
-    extreme = Extreme(Source("v", None, False), "o", kind, is_greatest, True)
+    extreme = Extreme(ValueSource("v", None, False), "o", kind, is_greatest, True)
     column = array_of(kind, [value for _, value in rows])
     before = {extreme.fields[0].name: pa.nulls(3, column.type)}
 
