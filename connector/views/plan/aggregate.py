@@ -148,7 +148,7 @@ class Aggregate(Grouped):
     @property
     def explain_line(self) -> str:
         """``Aggregate by [field] [call AS field]``, or ``Distinct by [field]``."""
-        group = "" if self.is_global else f" by [{', '.join(self.group)}]"
+        group = self._group_text("by")
         calls = ", ".join(map(str, self.calls))
         return f"Aggregate{group} [{calls}]" if calls else f"Distinct{group}"
 

@@ -228,6 +228,10 @@ class Grouped(Unary):
         """The group, and the rest of the child's key: what identifies a row within its group."""
         return tuple(dict.fromkeys((*self.group, *self.child.key)))
 
+    def _group_text(self, word: str) -> str:
+        """Return the group after a word, as EXPLAIN shows it; nothing for a global operator."""
+        return "" if self.is_global else f" {word} [{', '.join(self.group)}]"
+
     def check(self) -> None:
         """ValueError, too, if the group does not fit the input."""
         require(bool(self.group), f"{self.operator} has no group")

@@ -222,7 +222,7 @@ class GroupRecompute(KeyedRecompute):
     @property
     def explain_line(self) -> str:
         """``Aggregate by [field] [call AS field] by keyed recompute, a change costs its group``."""
-        group = "" if self.is_global else f" by [{', '.join(self.group)}]"
+        group = self._group_text("by")
         return f"Aggregate{group} [{', '.join(map(str, self.calls))}] {self._cost('its group')}"
 
     def check(self) -> None:
@@ -327,7 +327,7 @@ class WindowRecompute(KeyedRecompute):
     @property
     def explain_line(self) -> str:
         """``Window of each [field] [function OVER (…) AS field] by keyed recompute, …``."""
-        group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
+        group = self._group_text("of each")
         return f"Window{group} [{', '.join(map(str, self.calls))}] {self._cost('its partition')}"
 
     def check(self) -> None:

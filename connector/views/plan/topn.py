@@ -75,7 +75,7 @@ class TopN(Grouped):
     @property
     def explain_line(self) -> str:
         """``TopN limit after offset of each [group] by [order] place as rank``."""
-        group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
+        group = self._group_text("of each")
         offset = f" after {self.offset}" if self.offset else ""
         rank = f" place as {self.rank.name}" if self.rank else ""
         return f"TopN {self.limit}{offset}{group} by [{', '.join(map(str, self.order))}]{rank}"
