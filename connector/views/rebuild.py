@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from relstate.storage import CatalogView, ReadPlan, StoreState, without_expiry
 
 from .backfill import backfill_parts
+from .executor.changes import Mask
 from .job import JobOutput, ViewJob
 from .runner import LASTING_ERRORS, JobRunner
 
@@ -103,47 +105,84 @@ def _rows(plan: ReadPlan, vnodes: range) -> pa.Table:
 def differing_rows(left: pa.Table, right: pa.Table) -> NDArray[np.int64]:
     """Return the rows, int64, in which two tables of as many rows differ.
 
-    Floats differ if they do by more than `TOLERANCE` of the greatest magnitude in the tables.
+    Floats, those within other values too, differ if they do by more than `TOLERANCE` of the
+    greatest magnitude in the tables.
     """
-    schema = left.schema
-    floats = [name for name in schema.names if pa.types.is_floating(schema.field(name).type)]
-    magnitude = max(
-        [1.0, *(_magnitude(table.column(name)) for table in (left, right) for name in floats)]
-    )
-    differ = np.zeros(left.num_rows, bool)
-    for name in schema.names:
-        columns = left.column(name), right.column(name)
-        if name in floats:
-            differ |= _floats_differ(*columns, magnitude * TOLERANCE)
-        else:
-            differ |= _values_differ(*columns)
+    pairs = [
+        (left.column(name).combine_chunks(), right.column(name).combine_chunks())
+        for name in left.schema.names
+    ]
+    magnitude = max((_magnitude(column) for pair in pairs for column in pair), default=0.0)
+    differ = np.zeros(left.num_rows, np.bool_)
+    for pair in pairs:
+        differ |= _differ(*pair, TOLERANCE * max(magnitude, 1.0))
     return np.flatnonzero(differ)
 
 
-def _magnitude(column: pa.ChunkedArray) -> float:
-    values = np.abs(np.asarray(column.drop_null().cast(pa.float64()), np.float64))
-    finite = values[np.isfinite(values)]
-    return float(finite.max(initial=0.0))
+def _magnitude(values: pa.Array) -> float:
+    """Return the greatest finite magnitude of the floats in an array; 0 if it has none."""
+    if pa.types.is_floating(values.type):
+        numbers = np.abs(_doubles(values.drop_null()))
+        return float(numbers[np.isfinite(numbers)].max(initial=0.0))
+    if pa.types.is_struct(values.type):
+        return max(map(_magnitude, values.flatten()), default=0.0)
+    return _magnitude(_as_lists(values).flatten()) if pa.types.is_nested(values.type) else 0.0
 
 
-def _floats_differ(
-    left: pa.ChunkedArray, right: pa.ChunkedArray, tolerance: float
-) -> NDArray[np.bool_]:
-    nulls = np.asarray(left.is_null()) != np.asarray(right.is_null())
-    lefts, rights = (np.asarray(side.fill_null(0).cast(pa.float64())) for side in (left, right))
-    same = (lefts == rights) | (np.isnan(lefts) & np.isnan(rights))
+def _differ(left: pa.Array, right: pa.Array, tolerance: float) -> Mask:
+    """Return which of the values of two arrays differ."""
+    is_valid = np.asarray(left.is_valid())
+    differ: Mask = is_valid != np.asarray(right.is_valid())
+    both = np.flatnonzero(is_valid & ~differ)
+    if len(both):
+        differ[both] = _valid_differ(left.take(both), right.take(both), tolerance)
+    return differ
+
+
+def _valid_differ(left: pa.Array, right: pa.Array, tolerance: float) -> Mask:
+    """Return what `_differ` does, of arrays without NULLs."""
+    data_type = left.type
+    if pa.types.is_floating(data_type):
+        return _doubles_differ(_doubles(left), _doubles(right), tolerance)
+    if pa.types.is_struct(data_type):
+        parts = zip(left.flatten(), right.flatten(), strict=True)
+        differences = (_differ(*part, tolerance) for part in parts)
+        return reduce(np.logical_or, differences, np.zeros(len(left), np.bool_))
+    if pa.types.is_nested(data_type):
+        return _lists_differ(_as_lists(left), _as_lists(right), tolerance)
+    if data_type == pa.month_day_nano_interval():  # Arrow does not compare them
+        left, right = (side.view(pa.binary(16)) for side in (left, right))
+    differ: Mask = np.asarray(pc.not_equal(left, right))
+    return differ
+
+
+def _lists_differ(left: pa.ListArray, right: pa.ListArray, tolerance: float) -> Mask:
+    lengths = np.asarray(left.value_lengths())
+    differ: Mask = lengths != np.asarray(right.value_lengths())
+    same = np.flatnonzero(~differ)
+    elements, other_elements = (side.take(same).flatten() for side in (left, right))
+    owners = np.repeat(same, lengths[same])
+    differ[owners[_differ(elements, other_elements, tolerance)]] = True
+    return differ
+
+
+def _as_lists(values: pa.Array) -> pa.ListArray:
+    """Return lists as they are, and maps as lists of their entries."""
+    if not pa.types.is_map(values.type):
+        return values
+    values = values.take(np.arange(len(values)))  # without an offset
+    entries = pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
+    return pa.ListArray.from_arrays(values.offsets, entries, mask=values.is_null())
+
+
+def _doubles(values: pa.Array) -> NDArray[np.float64]:
+    return np.asarray(values.cast(pa.float64()), np.float64)
+
+
+def _doubles_differ(
+    left: NDArray[np.float64], right: NDArray[np.float64], tolerance: float
+) -> Mask:
+    same: Mask = (left == right) | (np.isnan(left) & np.isnan(right))
     with np.errstate(invalid="ignore"):
-        same |= np.abs(lefts - rights) <= tolerance
-    differ: NDArray[np.bool_] = nulls | ~same
-    return differ
-
-
-def _values_differ(left: pa.ChunkedArray, right: pa.ChunkedArray) -> NDArray[np.bool_]:
-    try:
-        unequal = pc.fill_null(pc.not_equal(left, right), False)
-    except pa.ArrowNotImplementedError:
-        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        return np.array([a != b for a, b in pairs], bool)
-    nulls = np.asarray(left.is_null()) != np.asarray(right.is_null())
-    differ: NDArray[np.bool_] = np.asarray(unequal) | nulls
-    return differ
+        same |= np.abs(left - right) <= tolerance
+    return ~same

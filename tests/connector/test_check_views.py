@@ -206,6 +206,16 @@ def test_checking_leaves_nothing_behind(db: Database) -> None:
     assert db.store.check().problems == ()
 
 
+def test_nan_within_other_values_is_no_difference(db: Database) -> None:
+    """In an array and in a map, as in a column of its own."""
+    db.store.create_table("f", "k INT, l ARRAY<DOUBLE>, m MAP<STRING, DOUBLE>", primary_key=["k"])
+    rows = [{"k": 1, "l": [float("nan"), 1.5], "m": [("a", float("nan"))]}, {"k": 2}]
+    db.store.write("f", pa.Table.from_pylist(rows, db.store.table("f").schema.arrow_schema))
+    db.sql("CREATE MATERIALIZED VIEW nested AS SELECT k, l, m FROM f")
+
+    assert problems(db, "nested") == {}
+
+
 def test_inputs_whose_rows_expire_are_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows with a TTL in an input are a problem until they are written again without one."""
     row = db.store.table("t").to_arrow().slice(0, 1)
