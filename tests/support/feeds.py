@@ -14,8 +14,6 @@ from .model import Table
 from .shapes import Shape
 from .stores import rows_of
 
-FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
-
 
 @dataclass(frozen=True)
 class Change:
