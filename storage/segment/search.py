@@ -1,8 +1,8 @@
-"""The search for many key prefixes, or ranges of keys, in the pages of one file at once.
+"""The search for many ranges of keys in the pages of one file at once.
 
-A cursor finds one key per call, which costs some microseconds of Python. Here all prefixes are
-searched together: first among the first keys of the leaf pages, then by binary search inside their
-pages, with one numpy operation for all of them.
+A cursor finds one key per call, which costs some microseconds of Python. Here the ends of all
+ranges are searched together: first among the first keys of the leaf pages, then by binary search
+inside their pages, with one numpy operation for all of them.
 
 Promises: only leaf pages with matching entries are read, and the branch pages above them once per
 file. Does not know: rows.
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import (
@@ -33,10 +34,49 @@ _ENTRIES_PER_LEAF, _SPARE_LEAVES = 8, 2
 
 
 @dataclass(frozen=True, slots=True)
-class PrefixMatches:
-    """Entries whose keys begin with some prefixes: prefix by prefix, in key order.
+class KeyRanges:
+    """Ranges of keys that ascend and do not overlap.
 
-    ``owners``: the prefix of each entry, int64, ascending. ``is_cut``: for each prefix, whether
+    Range i has the keys from ``lows[i]`` to those that begin with ``highs[i]``; where ``is_open``
+    is set, to those below ``highs[i]``. No key may be a proper prefix of an end, as is true of full
+    keys. ``is_open`` None: no range is open.
+    """
+
+    lows: Bytes
+    highs: Bytes
+    is_open: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of_prefixes(cls, prefixes: Bytes) -> KeyRanges:
+        """Return the ranges of the keys that begin with some prefixes."""
+        return cls(prefixes, prefixes)
+
+    def __len__(self) -> int:
+        return len(self.lows)
+
+    def take(self, indices: Positions) -> KeyRanges:
+        """Return the ranges at some indices."""
+        rows = pa.array(indices)
+        lows = self.lows.take(rows)
+        if self.highs is self.lows:
+            return KeyRanges(lows, lows)
+        is_open = None if self.is_open is None else self.is_open[indices]
+        return KeyRanges(lows, self.highs.take(rows), is_open)
+
+    def slice(self, start: int, stop: int) -> KeyRanges:
+        """Return the ranges from ``start`` up to, not including, ``stop``."""
+        lows = self.lows.slice(start, stop - start)
+        if self.highs is self.lows:
+            return KeyRanges(lows, lows)
+        is_open = None if self.is_open is None else self.is_open[start:stop]
+        return KeyRanges(lows, self.highs.slice(start, stop - start), is_open)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMatches:
+    """Entries in some ranges of keys: range by range, in key order.
+
+    ``owners``: the range of each entry, int64, ascending. ``is_cut``: for each range, whether
     it has more entries than these.
     """
 
@@ -45,25 +85,44 @@ class PrefixMatches:
     is_cut: NDArray[np.bool_]
 
 
-def find_prefixes(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
-    """Return the entries with some key prefixes; the search is fastest if these ascend.
+def find_ranges(
+    pages: Pages, ranges: KeyRanges, most: Positions | None = None, *, from_end: bool = False
+) -> RangeMatches:
+    """Return the entries in some ranges of keys.
 
-    Of prefix i the first ``most[i]`` entries, at least one; None: all. Requires that no key is a
-    proper prefix of one of ``prefixes``, as is true of full keys. ValueError or IndexError if a
-    page is damaged.
+    Of range i the first ``most[i]`` entries, at least one, or the last with ``from_end``; None:
+    all. ValueError or IndexError if a page is damaged.
     """
     count = len(pages.first_keys)
-    if not count or not len(prefixes):
+    if not count or not len(ranges):
         empty = np.empty(0, np.int64)
-        return PrefixMatches(empty, pages.entries(empty), np.zeros(len(prefixes), np.bool_))
-    first, last = _leaves_of(pages, prefixes)
-    padded_prefixes = _PaddedPrefixes.of(prefixes)
-    begins = _begins(pages, first, padded_prefixes)
-    ends = _ends(pages, (first, begins), last, padded_prefixes)
+        return RangeMatches(empty, pages.entries(empty), np.zeros(len(ranges), np.bool_))
+    first, last, begins, ends = _find_ends(pages, ranges)
     counts = last - first + 1
     if most is not None:
         counts = np.minimum(counts, most // _ENTRIES_PER_LEAF + _SPARE_LEAVES)
-    return _read(pages, (first, begins), (last, ends), counts, most)
+    return _read(pages, (first, begins), (last, ends), counts, most, from_end=from_end)
+
+
+def _find_ends(
+    pages: Pages, ranges: KeyRanges
+) -> tuple[Positions, Positions, Positions, Positions]:
+    """Return of each range (first leaf, last leaf, slot of its first key, slot after its last)."""
+    if ranges.highs is ranges.lows:
+        first, last = _leaves_of(pages, ranges.lows)
+        prefixes = _PaddedPrefixes.of(ranges.lows)
+        begins = _begins(pages, first, prefixes)
+        return first, last, begins, _ends(pages, (first, begins), last, prefixes)
+    first, _ = _leaves_of(pages, ranges.lows)
+    before, last = _leaves_of(pages, ranges.highs)
+    begins = _begins(pages, first, _PaddedPrefixes.of(ranges.lows))
+    highs = _PaddedPrefixes.of(ranges.highs)
+    ends = _ends(pages, (first, begins), last, highs)
+    if ranges.is_open is not None and ranges.is_open.any():
+        is_open = np.flatnonzero(ranges.is_open)
+        last[is_open] = before[is_open]
+        ends[is_open] = _begins(pages, last[is_open], highs.take(is_open))
+    return first, last, begins, ends
 
 
 def has_entries_between(pages: Pages, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
@@ -73,9 +132,7 @@ def has_entries_between(pages: Pages, lows: Bytes, highs: Bytes) -> NDArray[np.b
     """
     if not len(pages.first_keys) or not len(lows):
         return np.zeros(len(lows), np.bool_)
-    (first, _), (_, last) = _leaves_of(pages, lows), _leaves_of(pages, highs)
-    begins = _begins(pages, first, _PaddedPrefixes.of(lows))
-    ends = _ends(pages, (first, begins), last, _PaddedPrefixes.of(highs))
+    first, last, begins, ends = _find_ends(pages, KeyRanges(lows, highs))
     # A later leaf is reached only if its first key is not above the high end.
     reached: NDArray[np.bool_] = (first < last) | (begins < ends)
     return reached
@@ -87,11 +144,16 @@ def _read(
     end: tuple[Positions, Positions],
     counts: Positions,
     most: Positions | None,
-) -> PrefixMatches:
-    """Return the entries from ``begin`` to ``end``, each (leaves, slots), in ``counts`` leaves."""
+    *,
+    from_end: bool,
+) -> RangeMatches:
+    """Return the entries from ``begin`` to ``end``, each (leaves, slots), in ``counts`` leaves.
+
+    These are the first leaves of a range; with ``from_end`` the last ones.
+    """
     (first, begins), (last, ends) = begin, end
     owners = np.repeat(np.arange(len(first)), counts)
-    leaves = expand(first, counts)
+    leaves = expand(last - counts + 1 if from_end else first, counts)
     starts, sizes = pages.leaves(leaves)
     slots = np.where(leaves == first[owners], begins[owners], 0)
     sizes = np.where(leaves == last[owners], ends[owners], sizes) - slots
@@ -101,11 +163,15 @@ def _read(
         totals = np.cumsum(sizes)
         before = totals - sizes
         before -= before[np.cumsum(counts) - counts][owners]
+        if from_end:
+            before = (before + sizes)[np.cumsum(counts) - 1][owners] - before - sizes
         limited = np.clip(most[owners] - before, 0, sizes)
         is_cut |= np.bincount(owners[limited < sizes], minlength=len(first)) > 0
+        if from_end:
+            slots = slots + sizes - limited
         sizes = limited
     nodes = pages.nodes(np.repeat(starts, sizes), expand(slots, sizes))
-    return PrefixMatches(np.repeat(owners, sizes), pages.entries(nodes), is_cut)
+    return RangeMatches(np.repeat(owners, sizes), pages.entries(nodes), is_cut)
 
 
 def _leaves_of(pages: Pages, prefixes: Bytes) -> tuple[Positions, Positions]:

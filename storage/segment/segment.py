@@ -31,7 +31,7 @@ from ..paths import segment_path
 from .block import Block
 from .key import successor
 from .page import LayoutError, Pages
-from .search import PrefixMatches, find_prefixes, has_entries_between
+from .search import KeyRanges, RangeMatches, find_ranges, has_entries_between
 
 _ROWS_A_CALL = 65_536
 _BYTES_A_CALL = 8 << 20
@@ -330,16 +330,18 @@ class SegmentFile:
         with self._reporting_damage():
             yield from pages.blocks(low, high, leaves, descending=descending)
 
-    def find_prefixes(self, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
-        """Return the entries whose keys begin with some prefixes: see `search.find_prefixes`.
+    def find_ranges(
+        self, ranges: KeyRanges, most: Positions | None = None, *, from_end: bool = False
+    ) -> RangeMatches:
+        """Return the entries in some ranges of keys: see `search.find_ranges`.
 
         CorruptionError, naming the file, if a page is damaged.
         """
         pages = self._paged()
         if pages is None:
-            return self._find_prefixes_by_cursor(prefixes)
+            return self._find_ranges_by_cursor(ranges)
         with self._reporting_damage():
-            return find_prefixes(pages, prefixes, most)
+            return find_ranges(pages, ranges, most, from_end=from_end)
 
     def has_entries_between(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
         """Return for each pair of keys whether there may be an entry between them: see `search`.
@@ -352,16 +354,19 @@ class SegmentFile:
         with self._reporting_damage():
             return has_entries_between(pages, lows, highs)
 
-    def _find_prefixes_by_cursor(self, prefixes: Bytes) -> PrefixMatches:
-        """Return what `find_prefixes` does, all entries, through LMDB's own cursor."""
-        blocks_per_prefix = [
-            [*self._cursor_blocks(prefix, successor(prefix), False)]
-            for prefix in prefixes.to_pylist()
+    def _find_ranges_by_cursor(self, ranges: KeyRanges) -> RangeMatches:
+        """Return what `find_ranges` does, all entries, through LMDB's own cursor."""
+        is_open = np.zeros(len(ranges), np.bool_) if ranges.is_open is None else ranges.is_open
+        blocks_per_range = [
+            [*self._cursor_blocks(low, high if excludes else successor(high), False)]
+            for low, high, excludes in zip(
+                ranges.lows.to_pylist(), ranges.highs.to_pylist(), is_open, strict=True
+            )
         ]
-        sizes = [sum(map(len, blocks)) for blocks in blocks_per_prefix]
-        joined = [block for blocks in blocks_per_prefix for block in blocks]
+        sizes = [sum(map(len, blocks)) for blocks in blocks_per_range]
+        joined = [block for blocks in blocks_per_range for block in blocks]
         owners = np.repeat(np.arange(len(sizes)), np.array(sizes, np.int64))
-        return PrefixMatches(
+        return RangeMatches(
             owners,
             Block.joined(joined or [Block.of_pairs([])]),
             np.zeros(len(sizes), np.bool_),

@@ -1,13 +1,15 @@
-"""The visible rows with many key prefixes at once: all of them, or the first few per prefix.
+"""The visible rows in many ranges of keys at once: all of them, or the first or last few of each.
 
-1. Every file is searched for the prefixes that its span can hold (segment/search.py).
+A key prefix is the range of the keys that begin with it.
+
+1. Every file is searched for the ranges that its span can hold (segment/search.py).
 2. The entries are put in key order, and the resolver makes one version of each key.
-3. For the first few rows, a file returns a bounded number of entries per prefix. Rows after the
-   last entry of a file that holds more are not known yet: their prefixes are read again, with
-   twice the bound.
+3. For the first few rows, a file returns a bounded number of entries per range. Rows after the
+   last entry of a file that holds more are not known yet: their ranges are read again, with
+   twice the bound. The last few rows are read in the same way, from the end.
 
-Promises: no Python loop over rows or prefixes.
-Does not know: columns, vnodes, or what a prefix means.
+Promises: no Python loop over rows or ranges.
+Does not know: columns, vnodes, or what a range means.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..codec.ragged import (
@@ -33,7 +36,7 @@ from ..errors import CorruptionError
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES
-from ..segment.search import PrefixMatches
+from ..segment.search import KeyRanges, RangeMatches
 from ..segment.segment import SegmentFile
 from .resolve import Resolver, row_keys
 from .tablefiles import Span
@@ -46,7 +49,7 @@ _EVERYTHING = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Visible rows in key order, the prefix of each row, and which prefixes are complete."""
+    """Visible rows in key order, the range of each row, and which ranges are complete."""
 
     owners: Positions
     rows: Block
@@ -66,38 +69,75 @@ class PrefixReader:
         All prefixes are the first bytes of full keys, up to the same column.
         """
         order = sort_order(prefixes)
-        read = self._read(prefixes.take(pa.array(order)), None)
-        return _sort_by_prefix(order[read.owners], read.rows)
+        ranges = KeyRanges.of_prefixes(prefixes.take(pa.array(order)))
+        read = self._read(ranges, None, from_end=False)
+        return _sort_by_range(order[read.owners], read.rows)
 
     def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
         order = sort_order(prefixes)
-        unsettled = order[counts[order] > 0]
-        limits = np.minimum(counts, _EVERYTHING)
+        ranges = KeyRanges.of_prefixes(prefixes.take(pa.array(order)))
+        return self._first_per_range(ranges, order, counts, from_end=False)
+
+    def rows_from(self, starts: Bytes, groups: Bytes, counts: Positions) -> tuple[Positions, Block]:
+        """Return (indices, rows): the first ``counts[i]`` visible rows from start i on.
+
+        They are before the next greater start, and begin with ``groups[i]``, with which start i
+        begins. Starts are distinct; rows come start by start.
+        """
+        order = sort_order(starts)
+        starts, groups = starts.take(pa.array(order)), groups.take(pa.array(order))
+        is_last = np.append(~equal_neighbours(groups), np.ones(min(len(starts), 1), np.bool_))
+        nexts = pa.concat_arrays([starts.slice(1), starts.slice(0, min(len(starts), 1))])
+        highs = pc.if_else(pa.array(is_last), groups, nexts)
+        ranges = KeyRanges(starts, highs, ~is_last)
+        return self._first_per_range(ranges, order, counts, from_end=False)
+
+    def rows_before(self, ends: Bytes, groups: Bytes, counts: Positions) -> tuple[Positions, Block]:
+        """Return (indices, rows): the last ``counts[i]`` visible rows before end i.
+
+        They are not before the next lesser end, and begin with ``groups[i]``, with which end i
+        begins. Ends are distinct; rows come end by end, each in key order.
+        """
+        order = sort_order(ends)
+        ends, groups = ends.take(pa.array(order)), groups.take(pa.array(order))
+        is_first = np.append(np.ones(min(len(ends), 1), np.bool_), ~equal_neighbours(groups))
+        before = pa.concat_arrays([ends.slice(0, min(len(ends), 1)), ends.slice(0, len(ends) - 1)])
+        lows = pc.if_else(pa.array(is_first), groups, before) if len(ends) else ends
+        ranges = KeyRanges(lows, ends, np.ones(len(ends), np.bool_))
+        return self._first_per_range(ranges, order, counts, from_end=True)
+
+    def _first_per_range(
+        self, ranges: KeyRanges, order: Positions, counts: Positions, *, from_end: bool
+    ) -> tuple[Positions, Block]:
+        """Return the first rows of each range, or the last ones.
+
+        ``order``: the number of each range, by which ``counts`` and the result name it.
+        """
+        limits = np.minimum(counts[order], _EVERYTHING)
         depths = limits.copy()
+        unsettled = np.flatnonzero(limits > 0)
         owners: list[Positions] = []
         blocks: list[Block] = []
         while len(unsettled):
-            read = self._read(prefixes.take(pa.array(unsettled)), depths[unsettled])
-            read = _first_per_prefix(read, limits[unsettled])
-            owners.append(unsettled[read.owners])
+            read = self._read(ranges.take(unsettled), depths[unsettled], from_end=from_end)
+            read = _first_of_settled(read, limits[unsettled], from_end=from_end)
+            owners.append(order[unsettled[read.owners]])
             blocks.append(read.rows)
             unsettled = unsettled[~read.is_settled]
             depths[unsettled] = np.minimum(2 * depths[unsettled], _EVERYTHING)
         if not owners:
             return np.empty(0, np.int64), Block.of_pairs([])
-        return _sort_by_prefix(np.concatenate(owners), Block.joined(blocks))
+        return _sort_by_range(np.concatenate(owners), Block.joined(blocks))
 
-    def _read(self, prefixes: Bytes, most: Positions | None) -> _Read:
-        """Return the visible rows with ascending prefixes; ``most``: entries per prefix and file.
+    def _read(self, ranges: KeyRanges, most: Positions | None, *, from_end: bool) -> _Read:
+        """Return the visible rows in ascending ranges; ``most``: entries per range and file.
 
         Rows that may be hidden by an entry that was not read are omitted.
         """
-        parts = list(self._parts(prefixes, most))
+        parts = list(self._parts(ranges, most, from_end=from_end))
         if not parts:
-            return _Read(
-                np.empty(0, np.int64), Block.of_pairs([]), np.ones(len(prefixes), np.bool_)
-            )
+            return _Read(np.empty(0, np.int64), Block.of_pairs([]), np.ones(len(ranges), np.bool_))
         entries = Block.joined([part.entries for part in parts])
         owners = np.concatenate([part.owners for part in parts])
         order, firsts = _versions(parts, entries)
@@ -107,49 +147,72 @@ class PrefixReader:
             owners = owners[winners]
             rows = entries.take(winners) if fold is None else fold(entries.take(order), firsts)
         is_visible = self.resolver.keep(rows)
-        is_settled = np.ones(len(prefixes), np.bool_)
+        is_settled = np.ones(len(ranges), np.bool_)
         if most is not None:
-            limits = _limits(parts, order, firsts, len(prefixes))
+            key_indices = _key_indices(parts, order, firsts)
+            indices = np.arange(len(rows))
+            if from_end:
+                is_visible = is_visible & (
+                    indices >= _first_known(parts, key_indices, len(ranges))[owners]
+                )
+            else:
+                is_visible = is_visible & (
+                    indices < _limits(parts, key_indices, len(ranges))[owners]
+                )
             is_settled = ~np.logical_or.reduce([part.is_cut for part in parts])
-            is_visible = is_visible & (np.arange(len(rows)) < limits[owners])
         visible = np.flatnonzero(is_visible)
         return _Read(owners[visible], rows.take(visible), is_settled)
 
-    def _parts(self, prefixes: Bytes, most: Positions | None) -> Iterator[PrefixMatches]:
-        """Yield the rows with the prefixes in each file that has any."""
-        entry_prefixes, is_long = longkey.entry_prefixes(prefixes)
+    def _parts(
+        self, ranges: KeyRanges, most: Positions | None, *, from_end: bool
+    ) -> Iterator[RangeMatches]:
+        """Yield the rows in the ranges in each file that has any."""
+        entry_ranges, is_long = _entry_ranges(ranges)
         for file, span in self.files:
-            start, stop = _prefixes_within(prefixes, span)
+            start, stop = _ranges_within(ranges, span)
             if start == stop:
                 continue
             depth = None if most is None else most[start:stop]
-            matches = file.find_prefixes(entry_prefixes.slice(start, stop - start), depth)
+            matches = file.find_ranges(entry_ranges.slice(start, stop), depth, from_end=from_end)
             matches = _rows_of(file.path, matches)
             if is_long[start:stop].any():
-                matches = _with_whole_prefixes(matches, prefixes.slice(start, stop - start))
-            is_cut = np.zeros(len(prefixes), np.bool_)
+                matches = _inside(matches, ranges.slice(start, stop))
+            is_cut = np.zeros(len(ranges), np.bool_)
             is_cut[start:stop] = matches.is_cut
             if len(matches.owners) or is_cut.any():
-                yield PrefixMatches(matches.owners + start, matches.entries, is_cut)
+                yield RangeMatches(matches.owners + start, matches.entries, is_cut)
 
 
-def _prefixes_within(prefixes: Bytes, span: Span) -> tuple[int, int]:
-    """Return (start, stop): the ascending prefixes that keys of a span can have."""
+def _entry_ranges(ranges: KeyRanges) -> tuple[KeyRanges, Flags]:
+    """Return (ranges of entries, flags): the entries that hold all rows of some ranges.
+
+    Where the flag is set an end was cut off: the entries may hold other rows too.
+    """
+    lows, is_long = longkey.entry_prefixes(ranges.lows)
+    if ranges.highs is ranges.lows:
+        return KeyRanges.of_prefixes(lows), is_long
+    highs, is_cut = longkey.entry_prefixes(ranges.highs)
+    is_open = None if ranges.is_open is None else ranges.is_open & ~is_cut
+    return KeyRanges(lows, highs, is_open), is_long | is_cut
+
+
+def _ranges_within(ranges: KeyRanges, span: Span) -> tuple[int, int]:
+    """Return (start, stop): the ascending ranges that keys of a span can be in."""
     first, last = span
-    indices = range(len(prefixes))
+    indices = range(len(ranges))
 
     def is_not_below(index: int) -> bool:
-        prefix: bytes = prefixes[index].as_py()
-        return prefix >= first[: len(prefix)]
+        high: bytes = ranges.highs[index].as_py()
+        return high >= first[: len(high)]
 
     def is_above(index: int) -> bool:
-        return bool(prefixes[index].as_py() > last)
+        return bool(ranges.lows[index].as_py() > last)
 
     start = bisect_left(indices, True, key=is_not_below)
     return start, bisect_left(indices, True, start, key=is_above)
 
 
-def _rows_of(path: str, matches: PrefixMatches) -> PrefixMatches:
+def _rows_of(path: str, matches: RangeMatches) -> RangeMatches:
     """Return the rows of entries: a group of long keys is replaced by its rows."""
     try:
         sizes = longkey.row_counts(matches.entries)
@@ -159,26 +222,26 @@ def _rows_of(path: str, matches: PrefixMatches) -> PrefixMatches:
     except (ValueError, IndexError) as error:
         raise CorruptionError(f"{path}: {error}") from error
     owners = matches.owners if sizes is None else np.repeat(matches.owners, sizes)
-    return PrefixMatches(owners, rows, matches.is_cut)
+    return RangeMatches(owners, rows, matches.is_cut)
 
 
-def _with_whole_prefixes(matches: PrefixMatches, prefixes: Bytes) -> PrefixMatches:
-    """Return the rows whose keys begin with the whole of their prefix."""
-    rows = matches.entries
-    lengths = lengths_of(prefixes)[matches.owners]
-    indices = np.flatnonzero(rows.key_lengths >= lengths)
-    first_bytes = gather(rows.keys, rows.key_starts[indices], lengths[indices])
-    expected = prefixes.take(pa.array(matches.owners[indices]))
-    # The two arrays are interleaved, so that each row is compared with its neighbour.
-    pairs = np.arange(2 * len(indices)).reshape(2, -1).T.reshape(-1)
-    is_equal = equal_neighbours(pa.concat_arrays([first_bytes, expected]).take(pa.array(pairs)))[
-        ::2
-    ]
-    indices = indices[is_equal]
-    return PrefixMatches(matches.owners[indices], rows.take(indices), matches.is_cut)
+def _inside(matches: RangeMatches, ranges: KeyRanges) -> RangeMatches:
+    """Return the rows whose keys are in their ranges."""
+    rows, owners = matches.entries, matches.owners
+    keys = rows.key_bytes()
+    highs = ranges.highs.take(pa.array(owners))
+    first_bytes = gather(
+        rows.keys, rows.key_starts, np.minimum(rows.key_lengths, lengths_of(highs))
+    )
+    is_inside = np.asarray(pc.greater_equal(keys, ranges.lows.take(pa.array(owners))))
+    is_inside = is_inside & np.asarray(pc.less_equal(first_bytes, highs))
+    if ranges.is_open is not None:
+        is_inside &= ~ranges.is_open[owners] | np.asarray(pc.less(keys, highs))
+    indices = np.flatnonzero(is_inside)
+    return RangeMatches(owners[indices], rows.take(indices), matches.is_cut)
 
 
-def _versions(parts: Sequence[PrefixMatches], entries: Block) -> tuple[Positions | None, Positions]:
+def _versions(parts: Sequence[RangeMatches], entries: Block) -> tuple[Positions | None, Positions]:
     """Return (order, firsts): the key order of entries, and the first entry of each key in it.
 
     The newest version of a key comes first. An order of None: they are in order, each key once.
@@ -192,42 +255,67 @@ def _versions(parts: Sequence[PrefixMatches], entries: Block) -> tuple[Positions
     return order, np.flatnonzero(~repeats)
 
 
+def _key_indices(
+    parts: Sequence[RangeMatches], order: Positions | None, firsts: Positions
+) -> list[Positions]:
+    """Return the number of the key, in key order, of each entry of each part."""
+    sizes = [len(part.owners) for part in parts]
+    key_indices = np.arange(sum(sizes))
+    if order is not None:
+        starts = np.zeros(sum(sizes), np.int64)
+        starts[firsts] = 1
+        key_indices[order] = np.cumsum(starts) - 1
+    return np.split(key_indices, np.cumsum(sizes)[:-1])
+
+
 def _limits(
-    parts: Sequence[PrefixMatches], order: Positions | None, firsts: Positions, count: int
+    parts: Sequence[RangeMatches], key_indices: Sequence[Positions], count: int
 ) -> Positions:
-    """Return for each prefix how many keys, in key order, are known; the number of keys if all are.
+    """Return for each range how many keys, in key order, are known; more than all if all are.
 
     A file whose entries were cut is known up to its last entry.
     """
-    size = sum(len(part.owners) for part in parts)
-    key_indices = np.arange(size)
-    if order is not None:
-        starts = np.zeros(size, np.int64)
-        starts[firsts] = 1
-        key_indices = np.empty(size, np.int64)
-        key_indices[order] = np.cumsum(starts) - 1
-    limits = np.full(count, len(firsts))
-    start = 0
-    for part in parts:
+    limits = np.full(count, _EVERYTHING)
+    for part, indices in zip(parts, key_indices, strict=True):
         known = np.zeros(count, np.int64)
-        # Of several entries of a prefix the last assignment, which is the greatest, remains.
-        known[part.owners] = key_indices[start : start + len(part.owners)] + 1
+        # Of several entries of a range the last assignment, which is the greatest, remains.
+        known[part.owners] = indices + 1
         limits = np.where(part.is_cut, np.minimum(limits, known), limits)
-        start += len(part.owners)
     return limits
 
 
-def _first_per_prefix(read: _Read, counts: Positions) -> _Read:
-    """Return the first rows of each settled prefix; one with enough rows is settled too."""
+def _first_known(
+    parts: Sequence[RangeMatches], key_indices: Sequence[Positions], count: int
+) -> Positions:
+    """Return for each range from which key on, in key order, its keys are known; 0 if all are.
+
+    A file whose entries were cut is known from its first entry on.
+    """
+    firsts = np.zeros(count, np.int64)
+    for part, indices in zip(parts, key_indices, strict=True):
+        known = np.full(count, _EVERYTHING)
+        known[part.owners[::-1]] = indices[::-1]
+        firsts = np.where(part.is_cut, np.maximum(firsts, known), firsts)
+    return firsts
+
+
+def _first_of_settled(read: _Read, counts: Positions, *, from_end: bool) -> _Read:
+    """Return the first rows of each settled range, or the last ones.
+
+    One with enough rows is settled too.
+    """
     totals = np.bincount(read.owners, minlength=len(counts))
     is_settled = read.is_settled | (totals >= counts)
-    ranks = np.arange(len(read.owners)) - (np.cumsum(totals) - totals)[read.owners]
-    indices = np.flatnonzero(is_settled[read.owners] & (ranks < counts[read.owners]))
-    return _Read(read.owners[indices], read.rows.take(indices), is_settled)
+    ends = np.cumsum(totals)
+    indices = np.arange(len(read.owners))
+    starts = ends - totals
+    ranks = ends[read.owners] - indices - 1 if from_end else indices - starts[read.owners]
+    chosen = np.flatnonzero(is_settled[read.owners] & (ranks < counts[read.owners]))
+    return _Read(read.owners[chosen], read.rows.take(chosen), is_settled)
 
 
-def _sort_by_prefix(owners: Positions, rows: Block) -> tuple[Positions, Block]:
-    """Return rows and their prefixes in the order of the prefixes."""
+def _sort_by_range(owners: Positions, rows: Block) -> tuple[Positions, Block]:
+    """Return rows and the numbers of their ranges in the order of these numbers."""
     if (owners[1:] >= owners[:-1]).all():
         return owners, rows
     order = np.argsort(owners, kind="stable")

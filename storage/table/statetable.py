@@ -154,6 +154,35 @@ class StateTable:
         self._check_no_changes("first_per_prefix")
         return self._committed.first_per_prefix(prefixes, counts, columns)
 
+    def rows_from(
+        self,
+        starts: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the first ``counts[i]`` rows whose keys are at or after start i.
+
+        ``starts`` are as the prefixes of `prefix_scan`. The rows of start i have its first
+        ``group`` values, the distribution key among them, and are before every greater start.
+        """
+        self._check_no_changes("rows_from")
+        return self._committed.rows_from(starts, group, counts, columns)
+
+    def rows_before(
+        self,
+        ends: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the last ``counts[i]`` rows whose keys are before end i.
+
+        They have the first ``group`` values of end i, and are not before any lesser end.
+        """
+        self._check_no_changes("rows_before")
+        return self._committed.rows_before(ends, group, counts, columns)
+
     def scan(
         self,
         columns: Sequence[str] | None = None,

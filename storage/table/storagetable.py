@@ -182,6 +182,47 @@ class StorageTable:
         indices, rows = self._prefix_reader.first_per_prefix(full_prefixes, counts)
         return indices, self._decode(Piece((rows,), None), read_columns)
 
+    def rows_from(
+        self,
+        starts: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the first ``counts[i]`` rows whose keys are at or after start i.
+
+        ``starts`` are as the prefixes of `prefix_scan`. The rows of start i have its first
+        ``group`` values, the distribution key among them, and are before every greater start;
+        they come start by start, in key order.
+        """
+        read_columns = self.columns(columns)
+        indices, rows = self._prefix_reader.rows_from(*self._bounds(starts, group), counts)
+        return indices, self._decode(Piece((rows,), None), read_columns)
+
+    def rows_before(
+        self,
+        ends: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the last ``counts[i]`` rows whose keys are before end i.
+
+        Otherwise as `rows_from`: they have the first ``group`` values of end i, and are not before
+        any lesser end.
+        """
+        read_columns = self.columns(columns)
+        indices, rows = self._prefix_reader.rows_before(*self._bounds(ends, group), counts)
+        return indices, self._decode(Piece((rows,), None), read_columns)
+
+    def _bounds(self, bounds: pa.RecordBatch, group: int) -> tuple[Bytes, Bytes]:
+        """Return what the full keys at some bounds begin with, and those of their groups."""
+        names = self.encoding.key_names[:group]
+        return (
+            self.encoding.encode_prefixes(bounds),
+            self.encoding.encode_prefixes(bounds.select(names)),
+        )
+
     @property
     def _prefix_reader(self) -> PrefixReader:
         return PrefixReader(self._files.with_spans, self._resolver)

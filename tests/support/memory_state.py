@@ -71,6 +71,58 @@ class MemoryState:
                 position += 1
         return self._rows_at(indices, positions, columns)
 
+    def rows_from(
+        self,
+        starts: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of the first rows from each start on, before the next."""
+        return self._next_to(starts, group, counts, columns, is_after=True)
+
+    def rows_before(
+        self,
+        ends: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of the last rows before each end, from the one before it on."""
+        return self._next_to(ends, group, counts, columns, is_after=False)
+
+    def _next_to(
+        self,
+        bounds: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None,
+        *,
+        is_after: bool,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        encoded = self._encode(bounds, bounds.num_columns).to_pylist()
+        groups = self._encode(bounds, group).to_pylist()
+        assert len(set(encoded)) == len(encoded), "a bound is given twice"
+        indices: list[int] = []
+        positions: list[int | None] = []
+        for index, (bound, prefix, count) in enumerate(zip(encoded, groups, counts, strict=True)):
+            if is_after:
+                nearest = min((end for end in encoded if end > bound), default=None)
+                low, high = bound, nearest
+            else:
+                low, high = max((start for start in encoded if start < bound), default=b""), bound
+            inside = [
+                position
+                for position, key in enumerate(self._keys)
+                if key.startswith(prefix) and low <= key and (high is None or key < high)
+            ]
+            chosen = (
+                inside[: int(count)] if is_after else inside[max(len(inside) - int(count), 0) :]
+            )
+            indices += [index] * len(chosen)
+            positions += chosen
+        return self._rows_at(indices, positions, columns)
+
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put or delete rows, visible from `commit` on. A column that is missing is NULL."""
         keys = self._encode(rows, len(self.spec.primary_key))

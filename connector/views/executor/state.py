@@ -47,6 +47,33 @@ class State(Protocol):
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
 
+    def rows_from(
+        self,
+        starts: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the first ``counts[i]`` rows whose keys are at or after start i.
+
+        ``starts`` are as the prefixes of `prefix_scan`. The rows of start i have its first
+        ``group`` values, the distribution key among them, and are before every greater start;
+        they come start by start, in key order.
+        """
+
+    def rows_before(
+        self,
+        ends: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the last ``counts[i]`` rows whose keys are before end i.
+
+        Otherwise as `rows_from`: they have the first ``group`` values of end i, and are not before
+        any lesser end.
+        """
+
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put rows; delete those that ``deleted`` marks, of which only the key is used.
 

@@ -1,4 +1,4 @@
-"""Laws of the search for many prefixes at once: it finds what a look at every key finds."""
+"""Laws of the search for many ranges at once: it finds what a look at every key finds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from relstate.storage.codec.ragged import Positions
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.page import Pages
-from relstate.storage.segment.search import PrefixMatches, find_prefixes
+from relstate.storage.segment.search import KeyRanges, RangeMatches, find_ranges
 from support.examples import examples
 from support.segments import Pair, folder_for_segments, pairs_of, write_pairs
 
@@ -31,7 +31,7 @@ def _key(draw: random.Random) -> bytes:
     return bytes(letters) + b"k" * draw.choice([0, 0, 1, 300, 470]) + b"\xff"
 
 
-def _pairs(matches: PrefixMatches) -> list[tuple[int, Pair]]:
+def _pairs(matches: RangeMatches) -> list[tuple[int, Pair]]:
     return list(zip(matches.owners.tolist(), pairs_of([matches.entries])[0], strict=True))
 
 
@@ -48,20 +48,58 @@ def test_the_entries_with_prefixes_are_found(tmp_path: Path, size: int, seed: in
     }
     prefixes = sorted(drawn - {b""})
     expected = [[pair for pair in pairs if pair[0].startswith(prefix)] for prefix in prefixes]
-    asked = pa.array(prefixes, pa.large_binary())
+    ranges = KeyRanges.of_prefixes(pa.array(prefixes, pa.large_binary()))
 
-    matches = find_prefixes(pages, asked)
+    matches = find_ranges(pages, ranges)
     assert _pairs(matches) == [(at, pair) for at, group in enumerate(expected) for pair in group]
     assert not matches.is_cut.any()
 
     most = np.array([draw.choice([1, 2, 3, 10, 100, 1 << 40]) for _ in prefixes], np.int64)
-    matches = find_prefixes(pages, asked, most)
+    matches = find_ranges(pages, ranges, most)
     counts = np.bincount(matches.owners, minlength=len(prefixes)).tolist()
     first_pairs = [group[:count] for group, count in zip(expected, counts, strict=True)]
     assert _pairs(matches) == [(at, pair) for at, group in enumerate(first_pairs) for pair in group]
     for group, count, limit, is_cut in zip(expected, counts, most, matches.is_cut, strict=True):
         assert min(len(group), 1) <= count <= limit
         assert is_cut == (count < len(group))
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 400, 3000])
+@pytest.mark.parametrize("seed", range(examples(10)))
+def test_the_entries_between_keys_are_found(tmp_path: Path, size: int, seed: int) -> None:
+    """Of ranges that follow each other, with open ends; all entries, or those at an end."""
+    draw = random.Random(f"{size} {seed}")
+    pairs = sorted({_key(draw): b"v" * draw.choice(_SIZES) for _ in range(size)}.items())
+    pages = _pages(tmp_path, pairs)
+    keys = {_key(draw) for _ in range(40)} | {
+        key for key, _ in draw.sample(pairs, min(40, len(pairs)))
+    }
+    lows = sorted(keys)
+    highs = [*lows[1:], lows[-1]]
+    is_open = np.arange(len(lows)) < len(lows) - 1
+    arrays = (pa.array(ends, pa.large_binary()) for ends in (lows, highs))
+    ranges = KeyRanges(*arrays, is_open)
+    expected = [
+        [pair for pair in pairs if low <= pair[0] and (pair[0] < high or low == high == pair[0])]
+        for low, high in zip(lows, highs, strict=True)
+    ]
+
+    matches = find_ranges(pages, ranges)
+    assert _pairs(matches) == [(at, pair) for at, group in enumerate(expected) for pair in group]
+    assert not matches.is_cut.any()
+
+    most = np.array([draw.choice([1, 2, 3, 10, 100, 1 << 40]) for _ in lows], np.int64)
+    for from_end in (False, True):
+        matches = find_ranges(pages, ranges, most, from_end=from_end)
+        counts = np.bincount(matches.owners, minlength=len(lows)).tolist()
+        chosen = [
+            group[len(group) - count :] if from_end else group[:count]
+            for group, count in zip(expected, counts, strict=True)
+        ]
+        assert _pairs(matches) == [(at, pair) for at, group in enumerate(chosen) for pair in group]
+        for group, count, limit, is_cut in zip(expected, counts, most, matches.is_cut, strict=True):
+            assert count <= min(len(group), limit)
+            assert is_cut or count == len(group)
 
 
 def test_few_pages_are_read_for_the_first_entries(
@@ -79,10 +117,15 @@ def test_few_pages_are_read_for_the_first_entries(
         return leaves(self, indices)
 
     monkeypatch.setattr(Pages, "leaves", counted)
-    matches = find_prefixes(pages, pa.array([b"a"], pa.large_binary()), np.array([3]))
+    ranges = KeyRanges.of_prefixes(pa.array([b"a"], pa.large_binary()))
+    matches = find_ranges(pages, ranges, np.array([3]))
 
     assert [pair[0] for _, pair in _pairs(matches)] == [
         b"a%06d\xff" % number for number in range(3)
     ]
     assert matches.is_cut.tolist() == [True]
-    assert sum(read) < 10
+    matches = find_ranges(pages, ranges, np.array([3]), from_end=True)
+    assert [pair[0] for _, pair in _pairs(matches)] == [
+        b"a%06d\xff" % number for number in range(19_997, 20_000)
+    ]
+    assert sum(read) < 20

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import StorageTable, Store
-from relstate.storage.codec.ragged import Bytes, Positions
+from relstate.storage.codec.ragged import Positions
 from relstate.storage.errors import CorruptionError, SchemaMismatchError
 from relstate.storage.segment import search as search_module
 from relstate.storage.segment import segment as segment_module
 from relstate.storage.segment.page import LayoutError, Pages
-from relstate.storage.segment.search import PrefixMatches
+from relstate.storage.segment.search import KeyRanges, RangeMatches
 from support.examples import examples
 from support.prefixed import Prefixed, Values
 from support.stores import StoreMaker, committed, contents, rows_of
@@ -107,10 +107,54 @@ def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Ran
         heads = [group[:limit] for group, limit in zip(expected, most, strict=True)]
         assert indices.tolist() == [i for i, group in enumerate(heads) for _ in group]
         assert rows_of(rows_read) == [row[-1:] for group in heads for row in group]
+    for group in range(table.least, width + 1):
+        for count in range(group, width + 1):
+            _compare_neighbours(reader, table, rows, draw, group, count)
     keys = list({table.key(draw) for _ in range(30)} | set(rows))
     indices, rows_read = reader.get_rows(table.batch(keys, width))
     assert indices.tolist() == [i for i, key in enumerate(keys) if key in rows]
     assert rows_of(rows_read) == [rows[key] for key in keys if key in rows]
+
+
+def _compare_neighbours(
+    reader: StorageTable,
+    table: Prefixed,
+    rows: Rows,
+    draw: random.Random,
+    group: int,
+    count: int,
+) -> None:
+    """Read the rows after and before random bounds and compare with the rows.
+
+    Those of a bound share its first ``group`` values; it has ``count`` values.
+    """
+    drawn = {table.key(draw)[:count] for _ in range(draw.choice([1, 5, 40]))}
+    bounds = list(drawn | {key[:count] for key in rows if draw.random() < 0.2})
+    draw.shuffle(bounds)
+    width = len(table.draws)
+
+    def encoded(keys: list[Values], columns: int) -> list[bytes]:
+        full: list[bytes] = reader.encoding.encode_prefixes(table.batch(keys, columns)).to_pylist()
+        return full
+
+    own = dict(zip(encoded(list(rows), width), rows, strict=True)) if rows else {}
+    in_order = sorted(own)
+    starts = encoded(bounds, count)
+    groups = encoded([bound[:group] for bound in bounds], group)
+    limits = [draw.choice([0, 1, 1, 2, 3, 10, 1 << 62]) for _ in bounds]
+    after, before = [], []
+    for start, prefix, limit in zip(starts, groups, limits, strict=True):
+        inside = [key for key in in_order if key.startswith(prefix)]
+        later = min((end for end in starts if end > start), default=None)
+        earlier = max((end for end in starts if end < start), default=b"")
+        after.append([k for k in inside if start <= k and (later is None or k < later)][:limit])
+        lasts = [k for k in inside if earlier <= k < start]
+        before.append(lasts[max(len(lasts) - limit, 0) :])
+    asked, counts = table.batch(bounds, count), np.array(limits, np.int64)
+    reads = (reader.rows_from(asked, group, counts), reader.rows_before(asked, group, counts))
+    for (indices, read), expected in zip(reads, (after, before), strict=True):
+        assert indices.tolist() == [i for i, keys in enumerate(expected) for _ in keys]
+        assert rows_of(read) == [rows[own[key]] for keys in expected for key in keys]
 
 
 @pytest.mark.parametrize("seed", range(examples(4)))
@@ -175,14 +219,16 @@ def grouped(make_store: StoreMaker) -> Store:
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the number of entries that each search gives."""
     sizes: list[int] = []
-    find_prefixes = search_module.find_prefixes
+    find_ranges = search_module.find_ranges
 
-    def count(pages: Pages, prefixes: Bytes, most: Positions | None = None) -> PrefixMatches:
-        result = find_prefixes(pages, prefixes, most)
+    def count(
+        pages: Pages, ranges: KeyRanges, most: Positions | None = None, *, from_end: bool = False
+    ) -> RangeMatches:
+        result = find_ranges(pages, ranges, most, from_end=from_end)
         sizes.append(len(result.owners))
         return result
 
-    monkeypatch.setattr(segment_module, "find_prefixes", count)
+    monkeypatch.setattr(segment_module, "find_ranges", count)
     return sizes
 
 
@@ -201,6 +247,24 @@ def test_first_per_prefix_reads_little_of_a_large_group(
     indices, rows = grouped.read_plan("t").open().first_per_prefix(prefixes, np.array([3, 0, 5]))
     assert (indices.tolist(), rows["n"].to_pylist()) == ([0, 0, 0], [1000, 1001, 1002])
     assert sum(sizes) == 3
+
+
+def test_the_neighbours_of_a_row_are_read_without_the_rest(
+    grouped: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows before and after rows of large groups, up to the next bound."""
+    sizes = _counted(monkeypatch)
+    bounds = pa.record_batch(
+        {"g": pa.array([2, 0, 2], pa.int32()), "n": pa.array([20_000, 1_001, 20_002], pa.int32())}
+    )
+    reader = grouped.read_plan("t").open()
+    indices, rows = reader.rows_from(bounds, 1, np.array([3, 2, 3]), ["n"])
+    assert indices.tolist() == [0, 0, 1, 1, 2, 2, 2]
+    assert rows["n"].to_pylist() == [20_000, 20_001, 1_001, 1_002, 20_002, 20_003, 20_004]
+    indices, rows = reader.rows_before(bounds, 1, np.array([2, 2, 5]), ["n"])
+    assert indices.tolist() == [0, 0, 1, 2, 2]
+    assert rows["n"].to_pylist() == [19_998, 19_999, 1_000, 20_000, 20_001]
+    assert sum(sizes) < 6_000
 
 
 def test_all_of_large_groups(grouped: Store) -> None:
