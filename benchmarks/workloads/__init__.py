@@ -19,7 +19,7 @@ from .spark_write import spark_write
 from .sql_lookup import sql_lookup
 from .table_scan import table_scan
 from .upsert import upsert
-from .views import append_only, backfill, latency, refresh
+from .views import append_only, backfill, latency, refresh, windows
 from .views import epochs as view_epochs
 
 Workload = Callable[[Workbench], Iterator[Figure]]
@@ -44,4 +44,5 @@ WORKLOADS: Mapping[str, Workload] = {
     "view-backfill": backfill,
     "view-append-only": append_only,
     "view-epochs": view_epochs,
+    "view-windows": windows,
 }

@@ -26,7 +26,8 @@ from relstate.connector.views.lineage import view_ids
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node, Order, Unary, walk
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
-from relstate.connector.views.plan.topn import TopN
+from relstate.connector.views.plan.topn import Ranking, TopN
+from relstate.connector.views.plan.window import OrderedWindow
 from relstate.connector.views.planner.calls import depends_on_order, is_same_for_peers
 from relstate.connector.views.rebuild import TOLERANCE, find_differences
 from relstate.connector.views.runner import JobRunner
@@ -123,9 +124,13 @@ def has_ties(plan: Materialize) -> bool:
 def _depends_on_ties(node: Node) -> bool:
     match node:
         case TopN():
-            return not _is_ordered(node, node.group, node.order)
+            is_by_row = node.ranking is Ranking.ROW_NUMBER
+            return is_by_row and not _is_ordered(node, node.group, node.order)
         case GroupRecompute():
             return any(depends_on_order(parse_expression(call.text)) for call in node.calls)
+        case OrderedWindow():
+            has_choice = any(call.depends_on_ties for call in node.calls)
+            return has_choice and not _is_ordered(node, node.group, node.order)
         case WindowRecompute():
             return any(
                 not is_same_for_peers(parse_expression(call.text), call.frame)

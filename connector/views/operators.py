@@ -23,6 +23,7 @@ from .executor.join import JoinExecutor
 from .executor.keyed_rows import KeyedRowsExecutor
 from .executor.materialize import MaterializeExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
+from .executor.window import WindowExecutor
 from .plan.aggregate import Aggregate
 from .plan.generate import Generate, OneRow
 from .plan.join import Join
@@ -31,6 +32,7 @@ from .plan.node import Json, Node, require, shown
 from .plan.recompute import GroupRecompute, WindowRecompute
 from .plan.stateless import Filter, Project, Scan, Union
 from .plan.topn import TopN
+from .plan.window import OrderedWindow
 
 ExecutorType: TypeAlias = type[Executor[Any]]
 
@@ -40,6 +42,7 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
     TopN: (TopNExecutor, GroupTopNExecutor),
     GroupRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     WindowRecompute: (KeyedRowsExecutor, DifferenceExecutor),
+    OrderedWindow: (WindowExecutor,),
     Materialize: (MaterializeExecutor,),
 }
 """The stateful operators, and their executors in the order in which rows pass them."""

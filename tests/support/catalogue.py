@@ -60,6 +60,25 @@ SHAPES: dict[str, str] = {
         FROM t GROUP BY window(ts, '2 hours', '45 minutes', '5 minutes'), g""",
     "inlined": "SELECT k, inline(array(struct(g, n), struct('x' AS g, 7 AS n))) FROM t",
     "stacked": "SELECT k, stack(2, 'v', v, 'n', CAST(n AS BIGINT)) AS (name, value) FROM t",
+    # Windows from the first changed row on, and ranks with ties
+    "around": """SELECT k, lag(v) OVER w AS a, lead(m, 2, 0) OVER w AS b,
+        lag(g, 1, 'none') OVER w AS c,
+        sum(v) OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s,
+        avg(m) OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS e,
+        min(x) OVER (PARTITION BY g ORDER BY x, k ROWS 2 PRECEDING) AS l,
+        last_value(ts) OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING)
+        AS o FROM t WINDOW w AS (PARTITION BY g ORDER BY d DESC, k)""",
+    "running": """SELECT k, sum(v) OVER w AS s, count(n) OVER w AS c, avg(n) OVER w AS a,
+        avg(m) OVER w AS am, max(g) OVER w AS h, first_value(ts) OVER w AS f,
+        sum(m) OVER (PARTITION BY n ORDER BY v) AS p, rank() OVER (PARTITION BY n ORDER BY v) AS r,
+        dense_rank() OVER (PARTITION BY n ORDER BY v DESC NULLS FIRST) AS e
+        FROM t WINDOW w AS (PARTITION BY n ORDER BY k ROWS UNBOUNDED PRECEDING)""",
+    "runningall": """SELECT k, row_number() OVER (ORDER BY x DESC, k) AS p,
+        max(m) OVER (ORDER BY d) AS h,
+        count(*) OVER (ORDER BY d RANGE BETWEEN CURRENT ROW AND CURRENT ROW) AS c FROM t""",
+    "rankedtop": """SELECT k, g, v, r FROM
+        (SELECT *, rank() OVER (PARTITION BY g ORDER BY v DESC) AS r FROM t) WHERE r <= 2""",
+    "rankedall": "SELECT k, n FROM t QUALIFY dense_rank() OVER (ORDER BY n DESC NULLS LAST) < 3",
 }
 """Shapes of queries beyond the plain ones; a part of the catalogue."""
 
@@ -196,7 +215,7 @@ RECOMPUTED: dict[str, str] = {
     "cube": """SELECT n % 2 AS p, d, max(g) AS g, sort_array(collect_list(v)) AS l, grouping(d) AS i
         FROM t GROUP BY CUBE (n % 2, d) HAVING count(*) > 1""",
     "sets": "SELECT g, n, min(v) AS v FROM t GROUP BY GROUPING SETS ((g, n), n, ())",
-    # Windows by keyed recompute
+    # Windows
     "windows": """SELECT k, lag(v) OVER w AS a, lead(v, 2, 0) OVER w AS b,
         sum(v) OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c,
         count(*) OVER (PARTITION BY g) AS d, last_value(n) IGNORE NULLS OVER w AS e,

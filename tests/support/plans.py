@@ -13,7 +13,8 @@ from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
-from relstate.connector.views.plan.topn import TopN
+from relstate.connector.views.plan.topn import Ranking, TopN
+from relstate.connector.views.plan.window import OrderedWindow
 from relstate.connector.views.planner.analysis import Table
 from relstate.storage import types
 from relstate.storage.schema.ddl import parse_columns
@@ -65,6 +66,11 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             return _recomputed(node, inputs[0])
         case WindowRecompute():
             calls = [f"{c.sql(node.group)} AS {quoted(c.output.name)}" for c in node.calls]
+            return inputs[0].selectExpr("*", *calls)
+        case OrderedWindow():
+            calls = [
+                f"{c.sql(node.group, node.order)} AS {quoted(c.output.name)}" for c in node.calls
+            ]
             return inputs[0].selectExpr("*", *calls)
         case Union():
             return reduce(lambda left, right: left.unionByName(right), inputs)
@@ -155,9 +161,10 @@ def _generated(node: Generate, rows: DataFrame) -> DataFrame:
 
 
 def _first(node: TopN, rows: DataFrame) -> DataFrame:
-    order = ", ".join([*(order.sql for order in node.order), *map(quoted, node.child.key)])
+    ties = map(quoted, node.child.key if node.ranking is Ranking.ROW_NUMBER else ())
+    order = ", ".join([*(order.sql for order in node.order), *ties])
     group = ", ".join(map(quoted, node.group))
-    rank_column = f"row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS _place"
+    rank_column = f"{node.ranking}() OVER (PARTITION BY {group} ORDER BY {order}) AS _place"
     result = rows.selectExpr("*", rank_column)
     result = result.where(f"_place > {node.offset} AND _place <= {node.offset + node.limit}")
     rank = [] if node.rank is None else [f"_place AS {quoted(node.rank.name)}"]

@@ -66,6 +66,9 @@ LITERALS: Mapping[str, Sequence[str]] = {
 _FRAMES = (
     " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
     " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    " ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING",
+    " ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+    " ROWS UNBOUNDED PRECEDING",
     " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
     " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
 )
@@ -197,6 +200,7 @@ class ExpressionMaker:
         total: list[Typed] = [
             ("row_number()", "i"), ("ntile(2)", "i"), (f"lag({text})", kind),
             (f"lead({text}, 2)", kind), (f"first_value({text})", kind),
+            (f"lag({text}, 1, {self._value(chosen, kind)[0]})", kind),
             (f"nth_value({text}, 2)", kind), (f"last_value({text}) IGNORE NULLS", kind),
         ]  # fmt: skip
         if self._flip(0.5):
@@ -205,6 +209,7 @@ class ExpressionMaker:
         frame = random.choice(_FRAMES)
         calls: list[Typed] = [("count(*)", "i"), (f"max({text})", kind), (f"min({text})", kind)]
         calls += [(f"sum({text})", kind)] * 2 if kind in _NUMBERS else []
+        calls += [(f"avg({text})", INEXACT)] if kind == "i" else []
         calls += [(f"sort_array(collect_list({text}))", "a")] if kind == "i" else []
         chance = random.random()
         form, result = random.choice(calls)

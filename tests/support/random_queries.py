@@ -440,11 +440,16 @@ class QueryMaker(ExpressionMaker):
         rank = self._name()
         outputs, columns = self._outputs(chosen)
         count = self._random.choice([1, 2, 4])
+        call = f"row_number() OVER {window}"
+        if self._flip(0.4):
+            # Rows that tie have one rank: the order need not tell them apart.
+            by, order = window.split("ORDER BY")[0], self._random.choice(list(chosen))[0]
+            call = f"{self._random.choice(['rank', 'dense_rank'])}() OVER {by}ORDER BY {order})"
         if self._flip(0.5):
             text = f"SELECT {outputs} FROM {source.sql}{where}"
-            return Query(f"{text} QUALIFY row_number() OVER {window} <= {count}", columns)
+            return Query(f"{text} QUALIFY {call} <= {count}", columns)
         names = ", ".join(name for name, _ in columns)
-        inner = f"SELECT {outputs}, row_number() OVER {window} AS {rank} FROM {source.sql}{where}"
+        inner = f"SELECT {outputs}, {call} AS {rank} FROM {source.sql}{where}"
         if self._flip(0.5):
             return Query(f"SELECT {names} FROM ({inner}) WHERE {rank} <= {count}", columns)
         text = f"SELECT {names}, {rank} FROM ({inner}) WHERE {rank} <= {count}"

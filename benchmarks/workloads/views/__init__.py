@@ -5,5 +5,6 @@ from .backfill import backfill
 from .epochs import epochs
 from .latency import latency
 from .refresh import refresh
+from .windows import windows
 
-__all__ = ["append_only", "backfill", "epochs", "latency", "refresh"]
+__all__ = ["append_only", "backfill", "epochs", "latency", "refresh", "windows"]

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from relstate.storage import errors, types
 
 from ..plan.node import Names, Node, Order
-from .changes import Step
+from .changes import Changes, Mask, Step
+from .rowkeys import Codes, RowKeys
 from .state import State
 
 NodeT = TypeVar("NodeT", bound=Node)
@@ -104,3 +106,22 @@ def state_mismatch_error(problem: str) -> errors.ConsistencyError:
     return errors.ConsistencyError(
         f"{problem}; the state does not fit the view's inputs: drop the view and create it again"
     )
+
+
+def check_fits_state(
+    label: str, changes: Changes, row_keys: RowKeys, codes: Codes, is_stored: Mask
+) -> None:
+    """ConsistencyError if a deleted row does not exist, or an inserted one already exists.
+
+    ``codes``: numbers of the keys of the changes; ``is_stored``: by number, whether there is a row.
+    """
+    remains = is_stored.copy()
+    remains[codes[~changes.inserts]] = False
+    missing = ~changes.inserts & ~is_stored[codes]
+    is_invalid = missing | (changes.inserts & remains[codes])
+    if is_invalid.any():
+        row = int(np.flatnonzero(is_invalid)[0])
+        problem = "deleted but does not exist" if missing[row] else "inserted but already exists"
+        raise state_mismatch_error(
+            f"{label}: the row with {row_keys.describe(changes.rows, row)} is {problem}"
+        )

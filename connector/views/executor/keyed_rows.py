@@ -20,7 +20,7 @@ from ..plan.node import Names, Order
 from ..plan.recompute import DistinctSet, KeyedRecompute
 from .changes import Changes, Mask, chunk_schema, empty_chunk, insert_mask, with_schema
 from .deltas import group_rows
-from .executor import Executor, StateTableSpec, state_mismatch_error
+from .executor import Executor, StateTableSpec, check_fits_state
 from .rowkeys import (
     Codes,
     RowKeys,
@@ -88,7 +88,7 @@ class KeyedRowsExecutor(Executor[KeyedRecompute]):
         )
         stored, stored_groups = self._stored_rows(groups, changes)
         (stored_codes, codes), count = number_keys([self._keys.encode(stored), changes.keys])
-        self._check(changes, codes, mark_codes(stored_codes, count))
+        check_fits_state(self.label, changes, self._keys, codes, mark_codes(stored_codes, count))
         deleted = mark_codes(codes[~changes.inserts], count)
         remaining = np.flatnonzero(~deleted[stored_codes])
         inserted = np.flatnonzero(changes.inserts)
@@ -130,22 +130,6 @@ class KeyedRowsExecutor(Executor[KeyedRecompute]):
         schema = changes.rows.schema
         indices, rows = state.prefix_scan(groups, schema.names)
         return with_schema(rows, schema), indices
-
-    def _check(self, changes: Changes, codes: Codes, is_stored: Mask) -> None:
-        remains = is_stored.copy()
-        remains[codes[~changes.inserts]] = False
-        missing = ~changes.inserts & ~is_stored[codes]
-        is_invalid = missing | (changes.inserts & remains[codes])
-        if is_invalid.any():
-            row = int(np.flatnonzero(is_invalid)[0])
-            problem = (
-                "is deleted but does not exist"
-                if missing[row]
-                else "is inserted but already exists"
-            )
-            raise state_mismatch_error(
-                f"{self.label}: the row with {self._keys.describe(changes.rows, row)} {problem}"
-            )
 
     def _output(self, keyed: _KeyedRows, groups: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows, and a marker for each of the groups without rows."""

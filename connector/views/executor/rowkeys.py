@@ -112,6 +112,18 @@ def first_positions(codes: Codes) -> Rows:
     return np.append(np.zeros(min(len(codes), 1), np.int64), later_firsts)
 
 
+def number_runs(codes: Codes) -> Codes:
+    """Return for each of ascending codes its number among the different ones, from 0."""
+    numbers = np.zeros(len(codes), np.int64)
+    np.cumsum(codes[1:] != codes[:-1], out=numbers[1:])
+    return numbers
+
+
+def offsets_in_runs(codes: Codes) -> Rows:
+    """Return for each of ascending codes how many equal ones are before it."""
+    return np.arange(len(codes)) - first_positions(codes)[number_runs(codes)]
+
+
 def mark_codes(codes: Codes, count: int) -> NDArray[np.bool_]:
     """Return for each of ``count`` codes whether ``codes`` has it."""
     is_marked = np.zeros(count, np.bool_)

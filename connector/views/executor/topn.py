@@ -1,8 +1,8 @@
-"""Top n: the rows of each group at a range of positions in an order.
+"""Top n: the rows of each group at a range of ranks in an order.
 
-Promises: of a changed group only the first rows are read, those that can be in the window. A row
-that keeps its position is not emitted. If rows are only inserted, the state holds only the window
-and the rows before it.
+Promises: of a changed group only the first rows are read, those that can be in the window, and the
+rows that tie with the last of them. A row that keeps its rank is not emitted. If rows are only
+inserted, the state holds only the window and the rows before it.
 Does not know: what the rows mean.
 """
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from relstate.storage import arrow
 
-from ..plan.node import Order
-from ..plan.topn import TopN
+from ..plan.node import sorted_key
+from ..plan.topn import Ranking, TopN
 from .changes import (
     Changes,
     Mask,
@@ -36,7 +36,9 @@ from .rowkeys import (
     first_positions,
     mark_codes,
     number_keys,
+    number_runs,
     number_sorted_keys,
+    offsets_in_runs,
 )
 from .state import State
 
@@ -49,9 +51,11 @@ class TopNExecutor(Executor[TopN]):
     def __init__(self, node: TopN, states: Sequence[State], is_ansi: bool = True) -> None:
         super().__init__(node, states, is_ansi)
         self._end = node.offset + node.limit
-        order = _state_order(node)
+        order = sorted_key(node.group, node.order, node.child.key)
         self._keys = RowKeys(node.child.fields, order)
         self._groups = RowKeys(node.child.fields, order[: len(node.group)])
+        names = {*node.group, *(column.name for column in node.order)}
+        self._places = RowKeys(node.child.fields, order[: len(names)])
         self._values = [field for field in node.child.fields if field.name not in self._keys.names]
         self._schema = chunk_schema(node.fields)
 
@@ -63,8 +67,9 @@ class TopNExecutor(Executor[TopN]):
     @classmethod
     def tables(cls, node: TopN) -> tuple[StateTableSpec, ...]:
         """The child's rows, by their groups and in order."""
+        order = sorted_key(node.group, node.order, node.child.key)
         fields, distribution = node.child.fields, node.distribution or ()
-        return (StateTableSpec.of_rows("rows", fields, _state_order(node), distribution),)
+        return (StateTableSpec.of_rows("rows", fields, order, distribution),)
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return the changes of the windows.
@@ -82,7 +87,7 @@ class TopNExecutor(Executor[TopN]):
         changed = _ChangedGroups(changes, codes, ranks, first_codes, first_groups, is_whole, count)
         self._check(changed)
         rows = pa.concat_batches([first_rows, changes.rows])
-        old, new = changed.before(), changed.after()
+        old, new = (self._ranked(members, rows) for members in (changed.before(), changed.after()))
         self._write(changed, new, rows)
         return self._difference(old, new, rows)
 
@@ -96,14 +101,43 @@ class TopNExecutor(Executor[TopN]):
             whole = np.ones(len(firsts), np.bool_)
             return changes.rows.slice(0, 0), np.empty(0, np.int64), whole
         groups = changes.rows.take(pa.array(firsts)).select(list(self._groups.names))
-        counts = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
+        # After the deletes there are still as many rows or places as the window has.
+        needed = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
         schema = changes.rows.schema
-        indices, first_rows = state.first_per_prefix(groups, counts, schema.names)
-        return (
-            with_schema(first_rows, schema),
-            indices,
-            np.bincount(indices, minlength=len(firsts)) < counts,
-        )
+        indices, rows, is_whole = self._read_ranked(state, groups, needed, schema.names)
+        return with_schema(rows, schema), indices, is_whole
+
+    def _read_ranked(
+        self, state: State, groups: pa.RecordBatch, needed: Rows, names: Sequence[str]
+    ) -> tuple[Codes, pa.RecordBatch, Mask]:
+        """Return the groups' first rows, up to all with the rank ``needed``, as the caller does."""
+        if self.node.ranking is Ranking.ROW_NUMBER:
+            indices, rows = state.first_per_prefix(groups, needed, names)
+            return indices, rows, np.bincount(indices, minlength=len(needed)) < needed
+        counts = needed + 1
+        while True:
+            indices, rows = state.first_per_prefix(groups, counts, names)
+            is_whole = np.bincount(indices, minlength=len(needed)) < counts
+            highest = np.zeros(len(needed), np.int64)
+            highest[indices] = self._ranks(rows, indices)  # they ascend: the last of a group wins
+            is_short = ~is_whole & (highest < needed)
+            if not is_short.any():
+                return indices, rows, is_whole
+            counts = np.where(is_short, 2 * counts, counts)
+
+    def _ranked(self, members: _Members, rows: pa.RecordBatch) -> _Ranked:
+        """Return the ranks of the first rows of groups, which are numbers of ``rows``."""
+        if self.node.ranking is Ranking.ROW_NUMBER:
+            return _Ranked(members.rows, members.codes, offsets_in_runs(members.groups))
+        ranks = self._ranks(rows.take(pa.array(members.rows)), members.groups)
+        return _Ranked(members.rows, members.codes, ranks)
+
+    def _ranks(self, rows: pa.RecordBatch, groups: Codes) -> Rows:
+        """Return the rank, from 0, of each of the sorted first rows of groups."""
+        places = number_sorted_keys(self._places.encode(rows))
+        if self.node.ranking is Ranking.DENSE_RANK:
+            return places - places[first_positions(groups)][number_runs(groups)]
+        return offsets_in_runs(groups) - offsets_in_runs(places)
 
     def _check(self, changed: _ChangedGroups) -> None:
         # Rows after the first ones are unknown; if rows are only inserted, they are not stored.
@@ -117,14 +151,14 @@ class TopNExecutor(Executor[TopN]):
                 f"is {change} but {fact}"
             )
 
-    def _write(self, changed: _ChangedGroups, new: _Positions, rows: pa.RecordBatch) -> None:
+    def _write(self, changed: _ChangedGroups, new: _Ranked, rows: pa.RecordBatch) -> None:
         names = [*self._keys.names, *(field.name for field in self._values)]
         if not self.node.child.is_append_only:
             changed.changes.write_to(self.states[0], names)
             return
         # If rows are only inserted, a row after the window never enters it.
         first_count = len(changed.first_codes)
-        is_inside = new.positions < self._end
+        is_inside = new.ranks < self._end
         entering, leaving = (
             new.rows[is_inside & (new.rows >= first_count)],
             new.rows[~is_inside & (new.rows < first_count)],
@@ -133,7 +167,7 @@ class TopNExecutor(Executor[TopN]):
             rows = rows.take(pa.array(np.concatenate([entering, leaving])))
             self.states[0].write(rows.select(names), np.arange(rows.num_rows) >= len(entering))
 
-    def _difference(self, old: _Positions, new: _Positions, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _difference(self, old: _Ranked, new: _Ranked, rows: pa.RecordBatch) -> pa.RecordBatch:
         old, new = (
             old.between(self.node.offset, self._end),
             new.between(self.node.offset, self._end),
@@ -143,16 +177,14 @@ class TopNExecutor(Executor[TopN]):
         )
         is_unchanged = self._equal(rows, old.rows[old_positions], new.rows[new_positions])
         if self.node.rank is not None:
-            is_unchanged &= old.positions[old_positions] == new.positions[new_positions]
+            is_unchanged &= old.ranks[old_positions] == new.ranks[new_positions]
         is_deleted, is_inserted = np.ones(len(old.rows), np.bool_), np.ones(len(new.rows), np.bool_)
         is_deleted[old_positions[is_unchanged]] = is_inserted[new_positions[is_unchanged]] = False
         changed_rows = rows.take(
             pa.array(np.concatenate([old.rows[is_deleted], new.rows[is_inserted]]))
         )
         if self.node.rank is not None:
-            ranks = pa.array(
-                np.concatenate([old.positions[is_deleted], new.positions[is_inserted]]) + 1
-            )
+            ranks = pa.array(np.concatenate([old.ranks[is_deleted], new.ranks[is_inserted]]) + 1)
             rank_type = arrow.arrow_type(self.node.rank.type)
             changed_rows = changed_rows.append_column(self.node.rank.name, ranks.cast(rank_type))
         return make_chunk(
@@ -179,24 +211,26 @@ class GroupTopNExecutor(TopNExecutor):
 
 
 @dataclass(frozen=True, slots=True)
-class _Positions:
-    """Rows by number, the codes of their keys, and their positions in their groups, from 0."""
+class _Members:
+    """Sorted rows by number, the codes of their keys, and their groups."""
 
     rows: Rows
     codes: Codes
-    positions: Rows
+    groups: Codes
 
-    @classmethod
-    def of(cls, rows: Rows, codes: Codes, groups: Codes) -> _Positions:
-        """Return the positions of sorted rows."""
-        firsts = first_positions(groups)
-        sizes = np.diff(np.append(firsts, len(rows)))
-        return cls(rows, codes, np.arange(len(rows)) - np.repeat(firsts, sizes))
 
-    def between(self, start: int, stop: int) -> _Positions:
-        """Return the rows at the positions from ``start`` to ``stop``."""
-        inside = (self.positions >= start) & (self.positions < stop)
-        return _Positions(self.rows[inside], self.codes[inside], self.positions[inside])
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Rows by number, the codes of their keys, and their ranks in their groups, from 0."""
+
+    rows: Rows
+    codes: Codes
+    ranks: Rows
+
+    def between(self, start: int, stop: int) -> _Ranked:
+        """Return the rows with the ranks from ``start`` to ``stop``."""
+        inside = (self.ranks >= start) & (self.ranks < stop)
+        return _Ranked(self.rows[inside], self.codes[inside], self.ranks[inside])
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +270,11 @@ class _ChangedGroups:
         remains[self.codes[~self.inserts]] = False
         return self.inserts & remains[self.codes]
 
-    def before(self) -> _Positions:
+    def before(self) -> _Members:
         """Return the first rows before the epoch."""
-        return _Positions.of(np.arange(len(self.first_codes)), self.first_codes, self.first_groups)
+        return _Members(np.arange(len(self.first_codes)), self.first_codes, self.first_groups)
 
-    def after(self) -> _Positions:
+    def after(self) -> _Members:
         """Return the first rows after the epoch, with all inserted rows."""
         deleted = mark_codes(self.codes[~self.inserts], self.count)
         remaining = np.flatnonzero(~deleted[self.first_codes])
@@ -249,12 +283,4 @@ class _ChangedGroups:
         codes = np.concatenate([self.first_codes[remaining], self.codes[inserted]])
         groups = np.concatenate([self.first_groups[remaining], self.groups[inserted]])
         order = np.argsort(codes, kind="stable")
-        return _Positions.of(rows[order], codes[order], groups[order])
-
-
-def _state_order(node: TopN) -> tuple[Order, ...]:
-    """Return the primary key of the rows: the group, the order, the rest of the child's key."""
-    orders = {name: Order(name) for name in node.group}
-    for order in (*node.order, *map(Order, node.child.key)):
-        orders.setdefault(order.name, order)
-    return tuple(orders.values())
+        return _Members(rows[order], codes[order], groups[order])

@@ -4,6 +4,7 @@
     Project, Filter, Union      stateless: Spark evaluates their expressions (stateless)
     OneRow, Generate            stateless: a constant row, the rows of a function (generate)
     Aggregate, Join, TopN       stateful: executors maintain them (aggregate, join, topn)
+    OrderedWindow               stateful: window functions, from the first changed row on (window)
     GroupRecompute,
     WindowRecompute             stateful: Spark evaluates them again for changed groups (recompute)
     Materialize                 the root: the view's own table (materialize)
@@ -274,6 +275,14 @@ class Order:
         """Return the order that `to_json` described."""
         name, descending, nulls_first = value
         return cls(read_text(name), read_flag(descending), read_flag(nulls_first))
+
+
+def sorted_key(group: Names, order: Sequence[Order], key: Names) -> tuple[Order, ...]:
+    """Return the key of a table of rows sorted by their group, an order, and their own key."""
+    orders = {name: Order(name) for name in group}
+    for field in (*order, *map(Order, key)):
+        orders.setdefault(field.name, field)
+    return tuple(orders.values())
 
 
 def walk(node: Node) -> Sequence[Node]:

@@ -1,4 +1,4 @@
-"""The top n operator: the rows of each group at a range of positions in an order.
+"""The top n operator: the rows of each group at a range of ranks in an order.
 
 Does not know: how it is maintained (executor).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -31,16 +32,34 @@ from .node import (
     require,
 )
 
+
+class Ranking(StrEnum):
+    """How rows are numbered, from 1, by a window function of this name. On disk: never change."""
+
+    ROW_NUMBER = "row_number"
+    """Each row has a number of its own; those that tie are numbered in the order of their keys."""
+    RANK = "rank"
+    """One more than the number of rows before the first that ties."""
+    DENSE_RANK = "dense_rank"
+    """One more than the number of different places before."""
+
+
 UNBOUNDED = 1 << 62
 """The limit of a `TopN` whose rank no condition above it bounds yet."""
 
 
+_TIES = {
+    Ranking.ROW_NUMBER: "",
+    Ranking.RANK: " with ties",
+    Ranking.DENSE_RANK: " with ties, counted once",
+}
+
+
 @dataclass(frozen=True)
 class TopN(Grouped):
-    """The rows of every group at the positions ``offset`` to ``offset + limit`` of an order.
+    """The rows of every group with the ranks ``offset`` + 1 to ``offset + limit`` in an order.
 
-    Rows that are equal in the order are sorted by their keys. ``rank``: a further field with a
-    row's position in its group, from 1; None if nothing reads it.
+    ``rank``: a further field with a row's rank in its group; None if nothing reads it.
     """
 
     operator = "top_n"
@@ -49,6 +68,7 @@ class TopN(Grouped):
     limit: int
     offset: int = 0
     rank: types.Field | None = None
+    ranking: Ranking = Ranking.ROW_NUMBER
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
@@ -74,15 +94,16 @@ class TopN(Grouped):
 
     @property
     def explain_line(self) -> str:
-        """``TopN limit after offset of each [group] by [order] place as rank``."""
+        """``TopN limit after offset of each [group] by [order] with ties place as rank``."""
         group = self._group_text("of each")
         offset = f" after {self.offset}" if self.offset else ""
         rank = f" place as {self.rank.name}" if self.rank else ""
-        return f"TopN {self.limit}{offset}{group} by [{', '.join(map(str, self.order))}]{rank}"
+        order = ", ".join(map(str, self.order))
+        return f"TopN {self.limit}{offset}{group} by [{order}]{_TIES[self.ranking]}{rank}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan from here down as JSON values."""
-        return {
+        value = {
             "operator": self.operator,
             "child": self.child.to_json(),
             "group": list(self.group),
@@ -92,6 +113,9 @@ class TopN(Grouped):
             "rank": None if self.rank is None else field_json(self.rank),
             "is_global": self.is_global,
         }
+        if self.ranking is not Ranking.ROW_NUMBER:
+            value["ranking"] = str(self.ranking)
+        return value
 
     @classmethod
     def from_json(cls, value: Json, read: ReadNode) -> Node:
@@ -103,6 +127,7 @@ class TopN(Grouped):
             read_number(value["limit"], UNBOUNDED),
             read_number(value["offset"], UNBOUNDED),
             read_optional(value["rank"], read_field),
+            Ranking(value.get("ranking", Ranking.ROW_NUMBER)),
             is_global=read_flag(value["is_global"]),
         )
 

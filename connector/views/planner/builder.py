@@ -255,19 +255,20 @@ def field_title(tree: Tree) -> str:
 
 def check_keyable(data_type: types.DataType, clause: str) -> None:
     """Raise UnsupportedStatementError if a type cannot be in the key of a state table."""
-    if not _is_keyable(data_type):
+    if not is_keyable(data_type):
         raise unsupported_error(
             f"a {data_type} in {clause}",
             "maps, variants, collated strings and some intervals have no order among keys; cast it",
         )
 
 
-def _is_keyable(data_type: types.DataType) -> bool:
+def is_keyable(data_type: types.DataType) -> bool:
+    """Return whether a type can be in the key of a state table."""
     match data_type:
         case types.Array(element, _):
-            return _is_keyable(element)
+            return is_keyable(element)
         case types.Struct(fields):
-            return all(_is_keyable(member.type) for member in fields)
+            return all(is_keyable(member.type) for member in fields)
         case types.String():
             return not data_type.is_collated
     return not isinstance(data_type, _ORDERLESS)

@@ -23,6 +23,7 @@ from ..plan.join import Join, JoinKind
 from ..plan.node import Node
 from ..plan.stateless import Filter, Project, Scan, Union
 from ..plan.topn import TopN
+from ..plan.window import OrderedWindow
 
 
 def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
@@ -35,7 +36,9 @@ def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
             return source is not None and is_never_null(child, source, scanned)
         case Filter(child, condition) if _excludes_null(condition, name):
             return True
-        case Filter(child) | TopN(child) | Aggregate(child) | Generate(child):
+        case (
+            Filter(child) | TopN(child) | Aggregate(child) | Generate(child) | OrderedWindow(child)
+        ):
             return name in child.names and is_never_null(child, name, scanned)
         case Union():
             return all(is_never_null(child, name, scanned) for child in node.inputs)

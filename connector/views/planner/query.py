@@ -57,7 +57,7 @@ from .simplify import simplify_plan
 from .subqueries import Subqueries
 from .subquery_joins import PlannedSubquery
 from .time_windows import plan_time_window
-from .windows import find_windows, plan_windows, recompute_unbounded_ranks, with_named_windows
+from .windows import find_windows, plan_unbounded_ranks, plan_windows, with_named_windows
 
 
 def plan_view(
@@ -80,7 +80,7 @@ def plan_view(
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
     relation = QueryPlanner(Builder(analysis), tables, parsed).plan(tree, {})
-    relation = replace(relation, node=recompute_unbounded_ranks(relation.node))
+    relation = replace(relation, node=plan_unbounded_ranks(relation.node))
     plan = simplify_plan(_materialize(relation, columns, names))
     check_time_independent(plan, analysis)
     return plan

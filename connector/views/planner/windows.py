@@ -1,8 +1,8 @@
-"""Windows: ROW_NUMBER as a rank, and every function as a keyed recompute.
+"""Windows: ROW_NUMBER, RANK and DENSE_RANK as ranks, and every function over its partition.
 
-A single ROW_NUMBER becomes a rank, which a condition in an outer query may bound; what is not
-bounded in the end is a keyed recompute, as all other windows are. Windows with the same PARTITION
-BY share one.
+A single one of the three becomes a rank, which a condition in an outer query may bound. All other
+windows are maintained from the first changed row on if they can be (ordered_windows), else by keyed
+recompute. Windows with the same PARTITION BY share an operator.
 
 Does not know: conditions on ranks (rank_bound).
 """
@@ -20,10 +20,22 @@ from relstate.storage import types
 from ..plan.node import Names, Node, Order
 from ..plan.recompute import WindowCall, WindowRecompute
 from ..plan.stateless import Filter
-from ..plan.topn import UNBOUNDED, TopN
+from ..plan.topn import UNBOUNDED, Ranking, TopN
 from .builder import Builder, field_title
 from .calls import function_of, name_of, values_of, with_fields_for_values
 from .expressions import unsupported_error
+from .ordered_windows import (
+    OrderedCallTree,
+    parse_ordered_call,
+    plan_ordered_rank,
+    plan_ordered_windows,
+)
+
+_RANKINGS: dict[type[Tree], Ranking] = {
+    exp.RowNumber: Ranking.ROW_NUMBER,
+    exp.Rank: Ranking.RANK,
+    exp.DenseRank: Ranking.DENSE_RANK,
+}
 
 
 def find_windows(expressions: Sequence[Tree]) -> list[Tree]:
@@ -72,8 +84,9 @@ def plan_windows(
 
     ``titles``: the names of the columns that the windows are.
     """
-    if len(windows) == 1 and _is_row_number(windows[0]):
-        node, name = _plan_rank(builder, node, windows[0], titles[0] or "place")
+    ranking = _ranking_of(windows[0]) if len(windows) == 1 else None
+    if ranking is not None:
+        node, name = _plan_rank(builder, node, windows[0], ranking, titles[0] or "place")
         return node, [name]
     names: dict[int, str] = {}
     for partition, members in _by_partition(windows):
@@ -91,30 +104,34 @@ def sort_keys(order: Tree) -> list[tuple[Tree, bool, bool]]:
     ]
 
 
-def recompute_unbounded_ranks(node: Node) -> Node:
-    """Return a plan in which keyed recompute maintains the ranks that have no upper bound."""
-    node = node.with_children([recompute_unbounded_ranks(child) for child in node.children])
+def plan_unbounded_ranks(node: Node) -> Node:
+    """Return a plan in which windows maintain the ranks that have no upper bound."""
+    node = node.with_children([plan_unbounded_ranks(child) for child in node.children])
     if not isinstance(node, TopN) or node.offset + node.limit < UNBOUNDED:
         return node
-    assert node.rank is not None, "only ROW_NUMBER has no bound"
-    call = WindowCall("ROW_NUMBER()", node.rank, node.order)
-    ranked = WindowRecompute(node.child, node.group, (call,), is_global=node.is_global)
+    ranked = plan_ordered_rank(node)
+    assert node.rank is not None
     if not node.offset:
         return ranked
     return Filter(ranked, f"{types.quoted(node.rank.name)} > {node.offset}")
 
 
-def _is_row_number(window: Tree) -> bool:
-    is_ordered = window.args.get("order") is not None
-    return isinstance(window.this, exp.RowNumber) and is_ordered and not window.args.get("spec")
+def _ranking_of(window: Tree) -> Ranking | None:
+    """Return how a window numbers the rows of a partition; None if that is not what it does."""
+    if window.args.get("order") is None or window.args.get("spec"):
+        return None
+    return _RANKINGS.get(type(window.this))
 
 
-def _plan_rank(builder: Builder, node: Node, window: Tree, title: str) -> tuple[Node, str]:
-    """Return the rows with their position in the partition as one more field, and its name."""
+def _plan_rank(
+    builder: Builder, node: Node, window: Tree, ranking: Ranking, title: str
+) -> tuple[Node, str]:
+    """Return the rows with their rank in the partition as one more field, and its name."""
     node, keys = builder.compute_order(node, sort_keys(window.args["order"]), "ORDER BY")
     rank = types.Field(builder.namer.unique_name(title), types.Int())
     node, group, is_global = _compute_partition(builder, node, _partition_of(window))
-    return TopN(node, group, keys, UNBOUNDED, rank=rank, is_global=is_global), rank.name
+    ranked = TopN(node, group, keys, UNBOUNDED, rank=rank, ranking=ranking, is_global=is_global)
+    return ranked, rank.name
 
 
 def _partition_of(window: Tree) -> list[Tree]:
@@ -152,6 +169,9 @@ def _plan_partition(
 ) -> tuple[Node, Names]:
     """Return the rows with the values of windows over one partition, and their fields."""
     node, group, is_global = _compute_partition(builder, node, partition)
+    ordered = _plan_ordered(builder, node, group, windows, is_global=is_global)
+    if ordered is not None:
+        return ordered
     texts: list[tuple[str, tuple[Order, ...], str | None]] = []
     for window, _ in windows:
         node, text = _compute_function(builder, node, window.this)
@@ -168,6 +188,25 @@ def _plan_partition(
     ]
     names = tuple(call.output.name for call in calls)
     return WindowRecompute(node, group, tuple(calls), is_global=is_global), names
+
+
+def _plan_ordered(
+    builder: Builder,
+    node: Node,
+    group: Names,
+    windows: Sequence[tuple[Tree, str | None]],
+    *,
+    is_global: bool,
+) -> tuple[Node, Names] | None:
+    """Return the rows with the values of windows, and their fields; None if one is recomputed."""
+    calls: list[tuple[OrderedCallTree, str]] = []
+    for window, title in windows:
+        clause = window.args.get("order")
+        call = parse_ordered_call(window, [] if clause is None else sort_keys(clause))
+        if call is None:
+            return None
+        calls.append((call, title or name_of(function_of(window.this))))
+    return plan_ordered_windows(builder, node, group, calls, is_global=is_global)
 
 
 def _title(builder: Builder, window: Tree, title: str | None) -> str:

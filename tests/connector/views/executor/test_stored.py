@@ -14,7 +14,13 @@ from relstate.connector.views.operators import executors_of
 from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.topn import TopN
+from relstate.connector.views.plan.topn import Ranking, TopN
+from relstate.connector.views.plan.window import (
+    Frame,
+    OrderedCall,
+    OrderedWindow,
+    WindowFunction,
+)
 from relstate.storage import NewTable, Proposal, StateTable, Store, TableSchema, types
 from support.bench import Bench
 from support.changes import (
@@ -40,6 +46,19 @@ LEFTS, RIGHTS = scan(LEFT, ["id"]), scan(RIGHT, ["r_id"])
 KEY = JoinKey("a", "r_a", types.Field("k", types.String()), is_null_safe=True)
 SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
 JOIN_FIELDS = (SIDE, KEY.field, *LEFT, *RIGHT)
+RANKED = TopN(LEFTS, ("a",), (Order("v", True, False),), 2, ranking=Ranking.RANK)
+WINDOW = OrderedWindow(
+    LEFTS,
+    ("a",),
+    (Order("v", True, False),),
+    (
+        OrderedCall(WindowFunction.RANK, None, types.Field("r", types.Int())),
+        OrderedCall(WindowFunction.LAG, "id", types.Field("l", types.BigInt()), None, 2),
+        OrderedCall(
+            WindowFunction.SUM, "id", types.Field("s", types.BigInt()), Frame(False, None, 0)
+        ),
+    ),
+)
 TOP = TopN(LEFTS, ("a",), (Order("v", True, False),), 2, 1, types.Field("rn", types.Int()))
 
 
@@ -144,12 +163,35 @@ def test_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
     assert stored == memory
 
 
-@pytest.mark.parametrize("node", [TOP, Materialize(LEFTS, (("x", "v"),), (Order("v", True),))])
+@pytest.mark.parametrize(
+    "node", [TOP, RANKED, WINDOW, Materialize(LEFTS, (("x", "v"),), (Order("v", True),))]
+)
 def test_other_executors_over_a_store(any_store: Store, node: Any) -> None:
     """The first rows of a group are read in order; the view's table has the root's rows."""
     bench = StoredBench(any_store, node)
     for _, changes in epochs(random.Random(7), 10, range(20), row_of):
         over_memory, over_store = bench.run(chunk_of(LEFT, changes))
+
+        assert over_store == over_memory
+    memory, stored = bench.contents()
+    assert stored == memory
+
+
+def test_a_window_over_a_store_reads_around_changes(
+    any_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows before and after each changed row, in partitions with many rows."""
+    monkeypatch.setattr("relstate.connector.views.executor.window._LEAST_ROWS", 2)
+    bench, chance = StoredBench(any_store, WINDOW), random.Random(3)
+    rows: dict[Any, Row] = {}
+    for size in (80, *[3] * 12):
+        old, rows = rows, dict(rows)
+        for key in chance.sample(range(90), size):
+            if key in rows and chance.random() < 0.4:
+                del rows[key]
+            else:
+                rows[key] = row_of(chance, key)
+        over_memory, over_store = bench.run(chunk_of(LEFT, net_changes(old, rows)))
 
         assert over_store == over_memory
     memory, stored = bench.contents()

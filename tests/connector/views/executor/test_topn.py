@@ -12,7 +12,7 @@ import pytest
 
 from relstate.connector.views.executor.topn import TopNExecutor
 from relstate.connector.views.plan.node import Order
-from relstate.connector.views.plan.topn import TopN
+from relstate.connector.views.plan.topn import Ranking, TopN
 from relstate.storage import Op, errors, types
 from support.bench import Bench
 from support.changes import (
@@ -54,6 +54,24 @@ CASES = {
     ),
     "the key holds the group": TopN(scan(FIELDS, ["g", "id"]), ("g",), (Order("o"),), 1),
     "two group fields": TopN(scan(FIELDS, ["id"]), ("g", "p"), (Order("o"),), 1, 1),
+    "with ties": TopN(
+        scan(FIELDS, ["id"]), ("g",), (Order("o"),), 3, 0, RANK, ranking=Ranking.RANK
+    ),
+    "ties after an offset": TopN(
+        scan(FIELDS, ["id"]), ("g",), (Order("p", True, False),), 2, 2, ranking=Ranking.RANK
+    ),
+    "ties counted once": TopN(
+        scan(FIELDS, ["id"]),
+        ("g",),
+        (Order("o"), Order("p")),
+        2,
+        1,
+        RANK,
+        ranking=Ranking.DENSE_RANK,
+    ),
+    "ties of descending places": TopN(
+        scan(FIELDS, ["id"]), ("g",), (Order("p", True),), 1, ranking=Ranking.DENSE_RANK
+    ),
     "nothing": TopN(scan(FIELDS, ["id"]), ("g",), (Order("o"),), 0),
     "everything": TopN(scan(FIELDS, ["id"]), ("g",), (Order("o"),), 1_000, 0, RANK),
 }
@@ -78,11 +96,23 @@ def model(node: TopN, rows: Rows) -> list[Row]:
     windows = []
     for members in groups.values():
         members.sort(key=cmp_to_key(lambda left, right: compared(node, left, right)))
-        for position, row in enumerate(members):
+        for position, row in zip(ranks_of(node, members), members, strict=True):
             if node.offset <= position < node.offset + node.limit:
                 rank = {} if node.rank is None else {node.rank.name: position + 1}
                 windows.append({**row, **rank})
     return windows
+
+
+def ranks_of(node: TopN, members: list[Row]) -> list[int]:
+    """Return the ranks of the sorted rows of one group, from 0."""
+    places = [str([sortable(row[order.name]) for order in node.order]) for row in members]
+    match node.ranking:
+        case Ranking.ROW_NUMBER:
+            return list(range(len(members)))
+        case Ranking.RANK:
+            return [places.index(place) for place in places]
+        case Ranking.DENSE_RANK:
+            return [list(dict.fromkeys(places)).index(place) for place in places]
 
 
 def compared(node: TopN, left: Row, right: Row) -> int:
@@ -189,6 +219,20 @@ def test_only_first_rows_are_read() -> None:
     bench.run(chunk([(Op.DELETE, rows[1]), (Op.DELETE, rows[100])]))
 
     assert bench.state.reads == 3 + 2
+
+
+def test_ties_are_read_to_their_end_and_no_further() -> None:
+    """If more rows tie with the last one than were read first, more are read."""
+    node = replace(CASES["with ties"], limit=2)
+    bench = TopBench(node)
+    rows = {i: {"id": i, "g": "x", "o": float(i // 50), "p": 0, "v": None} for i in range(300)}
+    bench.step(chunk(net_changes({}, rows)))
+    assert len(bench.mirror.rows) == 50
+
+    changed = bench.run(chunk([(Op.DELETE, rows[0]), (Op.INSERT, {**rows[0], "o": 9.0})]))
+
+    assert [row["id"] for row in changed.to_pylist()] == [0]
+    assert bench.state.reads < 250
 
 
 def test_the_order_of_changes_does_not_matter() -> None:

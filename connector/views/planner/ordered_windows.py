@@ -1,0 +1,219 @@
+"""Windows that the window executor maintains, and the rule that chooses it.
+
+It maintains the numberings, lag and lead, and ``first_value``, ``last_value``, ``count``, ``sum``,
+``avg``, ``min`` and ``max`` over frames of ROWS that are bounded, and over those from the first row
+of the partition to the current row, of ROWS or RANGE. If one window of a PARTITION BY is another
+one, all windows of that PARTITION BY are recomputed: they need the whole partition anyway.
+
+Does not know: windows that are recomputed (windows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from relstate.connector.syntax.tree import Tree, columns_of, whole_number
+from relstate.storage import types
+
+from ..plan.node import Names, Node, Order
+from ..plan.topn import TopN
+from ..plan.window import (
+    NUMBERINGS,
+    SHIFTS,
+    WIDEST_FRAME,
+    Frame,
+    OrderedCall,
+    OrderedWindow,
+    WindowFunction,
+)
+from .builder import Builder, field_title, is_keyable
+from .calls import function_of, name_of, values_of
+
+_FUNCTIONS = {
+    **{str(function): function for function in WindowFunction},
+    "first": WindowFunction.FIRST_VALUE,
+    "last": WindowFunction.LAST_VALUE,
+}
+_WHOLE = types.TinyInt, types.SmallInt, types.Int, types.BigInt
+_FLOATS = types.Float, types.Double
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedCallTree:
+    """A window function over expressions; for the parts see `OrderedCall`.
+
+    ``order``: the sort keys (expression, descending, NULLs first).
+    """
+
+    function: WindowFunction
+    argument: Tree | None
+    order: tuple[tuple[Tree, bool, bool], ...]
+    frame: Frame | None
+    offset: int = 0
+    default: Tree | None = None
+
+
+def parse_ordered_call(
+    window: Tree, order: Sequence[tuple[Tree, bool, bool]]
+) -> OrderedCallTree | None:
+    """Return the parts of a window; None if the executor does not maintain it."""
+    tree = window.this
+    function = _FUNCTIONS.get(name_of(tree))
+    spec = window.args.get("spec")
+    is_plain = function_of(tree) is tree and tree.find(exp.Distinct) is None
+    if function is None or not order or not is_plain:
+        return None
+    arguments = list(values_of(tree))
+    if function in NUMBERINGS:
+        return None if spec else OrderedCallTree(function, None, tuple(order), None)
+    if function in SHIFTS:
+        return None if spec else _parse_shift(function, arguments, tuple(order))
+    frame = Frame(True, None, 0) if spec is None else _parse_frame(spec)
+    if frame is None or not frame.is_supported or len(arguments) != 1:
+        return None
+    argument: Tree | None = arguments[0]
+    if function is WindowFunction.COUNT and not columns_of(arguments[0]):
+        if not isinstance(argument, exp.Star) and whole_number(arguments[0]) is None:
+            return None
+        argument = None
+    return OrderedCallTree(function, argument, tuple(order), frame)
+
+
+def _parse_shift(
+    function: WindowFunction,
+    arguments: Sequence[Tree],
+    order: tuple[tuple[Tree, bool, bool], ...],
+) -> OrderedCallTree | None:
+    offset = 1 if len(arguments) < 2 else _signed_number(arguments[1])
+    if offset is None or abs(offset) > WIDEST_FRAME or len(arguments) > 3:
+        return None
+    if offset < 0:
+        is_lag = function is WindowFunction.LAG
+        function = WindowFunction.LEAD if is_lag else WindowFunction.LAG
+    default = arguments[2] if len(arguments) > 2 else None
+    if isinstance(default, exp.Null):
+        default = None
+    return OrderedCallTree(function, arguments[0], order, None, abs(offset), default)
+
+
+def _signed_number(tree: Tree) -> int | None:
+    if isinstance(tree, exp.Neg):
+        number = whole_number(tree.this)
+        return None if number is None else -number
+    return whole_number(tree)
+
+
+def _parse_frame(spec: Tree) -> Frame | None:
+    """Return the frame of a window; None if the executor does not maintain it."""
+    if spec.args.get("exclude"):
+        return None
+    is_range = str(spec.args["kind"]).upper() == "RANGE"
+    start = _parse_bound(spec.args.get("start"), spec.args.get("start_side"))
+    end = _parse_bound(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
+    if start is None or isinstance(end, str) or end is None:
+        return None
+    if start == "PRECEDING":
+        return Frame(is_range, None, end)
+    return None if isinstance(start, str) else Frame(is_range, start, end)
+
+
+def _parse_bound(bound: Tree | str | None, side: str | None) -> int | str | None:
+    """Return how many rows after the row a bound is, or the side of one that is unbounded.
+
+    None for any other.
+    """
+    direction = str(side or "").upper()
+    if isinstance(bound, str):
+        return 0 if bound.upper() == "CURRENT ROW" else direction
+    number = None if bound is None else whole_number(bound)
+    if number is None:
+        return None
+    return -number if direction == "PRECEDING" else number
+
+
+def plan_ordered_windows(
+    builder: Builder,
+    node: Node,
+    group: Names,
+    windows: Sequence[tuple[OrderedCallTree, str]],
+    *,
+    is_global: bool,
+) -> tuple[Node, Names] | None:
+    """Return the rows with the values of windows over one partition, and their fields.
+
+    ``windows``: each with a title for its field. None if the executor does not maintain values of
+    these types.
+    """
+    placed: list[tuple[tuple[Order, ...], OrderedCall]] = []
+    for tree, title in windows:
+        node, order = _compute_order(builder, node, tree)
+        if not all(is_keyable(node.type_of(field.name)) for field in order):
+            return None
+        computed = _compute_call(builder, node, tree, title)
+        if computed is None:
+            return None
+        node, call = computed
+        placed.append((order, call))
+    texts = [call.sql(group, order) for order, call in placed]
+    data_types = builder.analysis.types_of(node.fields, texts)
+    typed: list[tuple[tuple[Order, ...], OrderedCall]] = []
+    for (order, call), data_type in zip(placed, data_types, strict=True):
+        default = call.default
+        if default is not None:
+            node, default = builder.cast(node, default, data_type)
+        output = types.Field(builder.namer.unique_name(call.output.name), data_type)
+        typed.append((order, replace(call, output=output, default=default)))
+    for order in dict.fromkeys(order for order, _ in typed):
+        calls = tuple(call for own_order, call in typed if own_order == order)
+        node = OrderedWindow(node, group, order, calls, is_global=is_global)
+    return node, tuple(call.output.name for _, call in typed)
+
+
+def plan_ordered_rank(node: TopN) -> OrderedWindow:
+    """Return all rows of a top n without a bound, with their ranks."""
+    assert node.rank is not None, "only a rank has no bound"
+    call = OrderedCall(WindowFunction(node.ranking), None, node.rank)
+    return OrderedWindow(node.child, node.group, node.order, (call,), is_global=node.is_global)
+
+
+def _compute_order(
+    builder: Builder, node: Node, tree: OrderedCallTree
+) -> tuple[Node, tuple[Order, ...]]:
+    """Return an operator with the sort keys of a window as fields, and its order."""
+    node, names = builder.compute(node, [value for value, _, _ in tree.order])
+    orders: dict[str, Order] = {}
+    for name, (_, descending, nulls_first) in zip(names, tree.order, strict=True):
+        orders.setdefault(name, Order(name, descending, nulls_first))
+    return node, tuple(orders.values())
+
+
+def _compute_call(
+    builder: Builder, node: Node, tree: OrderedCallTree, title: str
+) -> tuple[Node, OrderedCall] | None:
+    """Return an operator with the arguments of a function as fields, and the function.
+
+    The output has no type yet. None if the argument is of a type that is not maintained.
+    """
+    values = [value for value in (tree.argument, tree.default) if value is not None]
+    node, names = builder.compute(node, values, [field_title(value) for value in values])
+    argument = names[0] if tree.argument is not None else None
+    if argument is not None and not _is_maintained(builder, tree.function, node.type_of(argument)):
+        return None
+    default = names[-1] if tree.default is not None else None
+    output = types.Field(title, types.Void())
+    return node, OrderedCall(tree.function, argument, output, tree.frame, tree.offset, default)
+
+
+def _is_maintained(builder: Builder, function: WindowFunction, data_type: types.DataType) -> bool:
+    match function:
+        case WindowFunction.SUM | WindowFunction.AVG:
+            if isinstance(data_type, types.Decimal):
+                # Without ANSI a running sum that overflowed once is NULL for the rest.
+                return builder.analysis.is_ansi
+            return isinstance(data_type, (*_WHOLE, *_FLOATS))
+        case WindowFunction.MIN | WindowFunction.MAX:
+            return is_keyable(data_type)
+    return True
