@@ -143,14 +143,20 @@ def _read_nested(value: dict[str, Any], path: str, collations: dict[str, str]) -
     match value["type"]:
         case "array":
             element = _read(value["elementType"], f"{path}.element", collations)
-            return t.Array(element, value["containsNull"])
+            return t.Array(element, _read_flag(value["containsNull"]))
         case "map":
             key = _read(value["keyType"], f"{path}.key", collations)
             item = _read(value["valueType"], f"{path}.value", collations)
-            return t.Map(key, item, value["valueContainsNull"])
+            return t.Map(key, item, _read_flag(value["valueContainsNull"]))
         case "struct":
             return t.Struct(tuple(field_from_json(field) for field in value["fields"]))
     raise UnsupportedTypeError(f"{value['type']!r} is not a data type that relstate stores")
+
+
+def _read_flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is not true or false")
+    return value
 
 
 def _read_name(name: str) -> t.DataType:

@@ -38,6 +38,7 @@ def test_spark_forms_that_are_never_written_are_read(text: str, expected: t.Data
     [
         {},
         {"type": "array"},
+        {"type": "array", "elementType": "integer", "containsNull": []},
         {"type": "map", "keyType": "integer"},
         {"type": "struct", "fields": [{"name": "a"}]},
         {"type": "struct", "fields": [5]},
