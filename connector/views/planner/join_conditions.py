@@ -36,7 +36,7 @@ from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
 from .expressions import unsupported_error
 from .generators import plan_elements
-from .memberships import is_negated_membership
+from .memberships import is_negated_membership, with_direct_negations
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,7 @@ def _attach_subqueries(
     attached = []
     for condition in conditions:
         if has_subquery_call(condition):
+            condition = with_direct_negations(condition)
             _check_negations(condition)
             if reads_only(left.names, condition):
                 left, (condition,) = builder.attach_values(left, [condition])

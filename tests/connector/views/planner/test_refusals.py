@@ -70,6 +70,10 @@ REFUSED = {
     "SELECT id FROM t WHERE (x, y) NOT IN (SELECT x, k FROM u) OR g = 'a'": "that may be NULL",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k AND t.x + u.x IN (SELECT id FROM w)": "in its ON",
     "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k AND t.x NOT IN (SELECT id FROM w)": "NOT EXISTS",
+    "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k "
+    "AND NOT (t.x IN (SELECT id FROM w) OR t.x > 9)": "in the ON of an outer join",
+    "SELECT t.id FROM t LEFT JOIN u ON t.id = u.k "
+    "AND (t.x IN (SELECT id FROM w)) = FALSE": "in the ON of an outer join",
     "SELECT id FROM t WHERE EXISTS "
     "(SELECT 1 FROM (SELECT k FROM u WHERE u.k = t.id))": "in its WHERE",
     "SELECT id FROM t WHERE window(ts, '1 hour').start > ts": "select it in a query around",
