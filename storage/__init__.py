@@ -11,7 +11,7 @@ environment.
 Promises: works without Spark. Does not know it.
 """
 
-from .alteration import is_wider
+from .alteration import descriptions_of, is_wider
 from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
@@ -33,7 +33,7 @@ from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
 from .log.state import StoreState, sequence_segments
 from .log.transaction import CommitResult
-from .log.view import CatalogView, ViewInput, ViewProgress
+from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport
 from .predicate.predicate import Predicate
@@ -97,6 +97,7 @@ __all__ = [
     "TableWriter",
     "Transaction",
     "VacuumReport",
+    "ViewDefinition",
     "ViewInput",
     "ViewProgress",
     "WriteTarget",
@@ -105,6 +106,7 @@ __all__ = [
     "cast",
     "check_table_name",
     "chunk_of",
+    "descriptions_of",
     "encoding_of",
     "environment_of",
     "feed_fields",

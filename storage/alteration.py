@@ -9,7 +9,7 @@ Does not know: the log, rows, or who else alters the table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .errors import SchemaError
@@ -126,6 +126,35 @@ def with_comment(definition: TableDefinition, name: str, comment: str | None) ->
     schema = definition.schema
     column = replace(_own_column(schema, name), comment=comment)
     return replace(definition, schema=replace(schema, columns=_with_column(definition, column)))
+
+
+def with_user_properties(
+    definition: TableDefinition, changes: Mapping[str, str | None]
+) -> TableDefinition:
+    """Return the definition with some of its user's properties changed; None removes one.
+
+    As in Spark, the comment of the table is the property ``comment``. SchemaError for a key or a
+    value that is not text.
+    """
+    properties = {"comment": definition.comment, **dict(definition.user_properties), **changes}
+    comment, user_properties = descriptions_of(properties)
+    return replace(definition, comment=comment, user_properties=user_properties)
+
+
+def descriptions_of(
+    properties: Mapping[str, str | None],
+) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+    """Return (comment, the other properties, sorted, without those that are None).
+
+    The comment is the property ``comment``. SchemaError for a key or a value that is not text.
+    """
+    for key, value in properties.items():
+        t.check_text("the key of a property", key)
+        if value is not None:
+            t.check_text(f"the property {key!r}", value)
+    texts = {key: text for key, text in properties.items() if text is not None}
+    comment = texts.pop("comment", None)
+    return comment, tuple(sorted(texts.items()))
 
 
 def with_ttl(definition: TableDefinition, ttl: int | None) -> TableDefinition:

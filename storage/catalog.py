@@ -7,14 +7,15 @@ Does not know: rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from relstate.vnode import VnodeMapping
 
+from .alteration import descriptions_of, with_user_properties
 from .epochs import Epochs
 from .errors import (
     ConflictError,
@@ -30,7 +31,7 @@ from .log.proposal import AlteredTable, AlteredView, NewTable, NewView, Proposal
 from .log.rules import check_alterable, check_droppable, check_not_internal, dependants
 from .log.state import StoreState
 from .log.transaction import CommitResult
-from .log.view import CatalogView
+from .log.view import CatalogView, ViewDefinition
 from .schema.arrow import fields_of
 from .schema.ddl import parse_columns
 from .schema.properties import Merge, TableProperties
@@ -40,6 +41,9 @@ from .table.encoding import encoding_of
 
 # A conflict means that somebody else changed the same table or view.
 _ATTEMPTS = 100
+
+# Returns the definition of a view that reads a renamed one, given the state before.
+FollowRename: TypeAlias = Callable[[StoreState, ViewDefinition], ViewDefinition]
 
 
 class Catalog:
@@ -92,6 +96,25 @@ class Catalog:
                 continue
         raise _contested(name)
 
+    def describe_table(
+        self, name: str, operation: str, describe: Callable[[TableDefinition], TableDefinition]
+    ) -> int:
+        """Commit what ``describe`` makes of the definition of a table or view.
+
+        Return the epoch. It changes comments and a user's properties, which a view may have as
+        well as a table.
+        InternalTableError for a state table, the errors of ``describe``, ConflictError.
+        """
+        for _ in range(_ATTEMPTS):
+            state = self._epochs.state
+            before = _described_table(state, name)
+            altered = AlteredTable(before, describe(before))
+            try:
+                return self._propose(operation, data_change=False, altered_tables=(altered,)).epoch
+            except ConflictError:
+                continue
+        raise _contested(name)
+
     # Views
 
     def create_view(self, view: NewView, requires: Sequence[Required] = ()) -> CatalogView:
@@ -127,6 +150,55 @@ class Catalog:
             altered = AlteredView(before, replace(before, mapping=mapping))
             try:
                 done = self._propose("alter view", data_change=False, altered_views=(altered,))
+                return done.epoch
+            except ConflictError:
+                continue
+        raise _contested(name)
+
+    def set_view_properties(
+        self, name: str, units: int | None, changes: Mapping[str, str | None]
+    ) -> int:
+        """Set properties of a view and return the epoch: see `Store.set_view_properties`."""
+        for _ in range(_ATTEMPTS):
+            state = self._epochs.state
+            view = state.view(name).definition
+            table = state.tables[view.view_id].definition
+            after = view
+            if units is not None and units != view.mapping.units:
+                after = replace(view, mapping=view.mapping.rescale(units))
+            altered = AlteredTable(table, with_user_properties(table, changes))
+            try:
+                done = self._propose(
+                    "set view properties",
+                    data_change=False,
+                    altered_views=(AlteredView(view, after),) if after != view else (),
+                    altered_tables=(altered,) if altered.after != table else (),
+                )
+                return done.epoch
+            except ConflictError:
+                continue
+        raise _contested(name)
+
+    def rename_view(self, name: str, new: str, follow: FollowRename) -> int:
+        """Give a view another name and return the epoch: see `Store.rename_view`."""
+        check_table_name(new)
+        for _ in range(_ATTEMPTS):
+            state = self._epochs.state
+            view = state.view(name)
+            tables = [state.tables[table_id].definition for table_id in view.definition.table_ids]
+            readers = [reader.definition for reader in state.views_reading(view.view_id)]
+            try:
+                done = self._propose(
+                    "rename view",
+                    data_change=False,
+                    altered_tables=tuple(
+                        AlteredTable(table, replace(table, name=_renamed(table.name, name, new)))
+                        for table in tables
+                    ),
+                    altered_views=tuple(
+                        AlteredView(reader, follow(state, reader)) for reader in readers
+                    ),
+                )
                 return done.epoch
             except ConflictError:
                 continue
@@ -171,6 +243,24 @@ class Catalog:
         return self._epochs.commit(Proposal(operation=operation, started=started, **parts))
 
 
+def _renamed(table: str, view: str, new: str) -> str:
+    """Return the name of a table of a view, or of its rows, after the view has got a new one."""
+    if table.lower() == view.lower():
+        return new
+    prefix = f"{RESERVED_PREFIX}{view}_".lower()
+    if not table.lower().startswith(prefix):
+        return table
+    return f"{RESERVED_PREFIX}{new}_{table[len(prefix) :]}"
+
+
+def _described_table(state: StoreState, name: str) -> TableDefinition:
+    """Return the definition of a table or view. InternalTableError for a state table."""
+    definition = state.table(name).definition
+    if definition.table_id not in state.views:
+        check_not_internal(state, definition.table_id, "described by users")
+    return definition
+
+
 def user_table(state: StoreState, name: str, action: str) -> TableDefinition:
     """Return the definition of a table that belongs to no view.
 
@@ -192,6 +282,7 @@ def new_table(
     ttl: int | None,
     append_only: bool,
     tombstone_retention: int,
+    user_properties: Mapping[str, str | None],
 ) -> NewTable:
     """Return a table to be created: see `Store.create_table`.
 
@@ -206,7 +297,7 @@ def new_table(
         schema = TableSchema.build(fields_from(columns), primary_key, distribution_key)
     version = None if version_column is None else schema.column(version_column).id
     properties = TableProperties(merge, version, ttl, append_only, tombstone_retention)
-    return NewTable(name, schema, properties)
+    return NewTable(name, schema, properties, *descriptions_of(user_properties))
 
 
 def _keyless_schema(

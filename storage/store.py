@@ -8,7 +8,7 @@ of Spark's driver and tasks are in jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from relstate.vnode import DEFAULT_VNODE_COUNT, VnodeMapping
 
 from . import alteration
-from .catalog import Catalog, fields_from, new_table
+from .catalog import Catalog, FollowRename, fields_from, new_table
 from .check import Report, check
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
@@ -156,6 +156,7 @@ class Store:
         ttl: int | None = None,
         append_only: bool = False,
         tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
+        user_properties: Mapping[str, str | None] | None = None,
         if_not_exists: bool = False,
     ) -> Table:
         """Create a table and return it.
@@ -166,6 +167,8 @@ class Store:
         ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
         ``merge``, ``version_column`` (a name), ``ttl`` (seconds), ``append_only`` and
         ``tombstone_retention`` (seconds): see `TableProperties`.
+        ``user_properties``: keys and values that mean nothing to relstate, and as ``comment`` the
+        comment of the table.
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
         """
         table = new_table(
@@ -178,6 +181,7 @@ class Store:
             ttl=ttl,
             append_only=append_only,
             tombstone_retention=tombstone_retention,
+            user_properties=user_properties or {},
         )
         self._catalog.create_table(table, if_not_exists=if_not_exists)
         return self.table(name)
@@ -227,9 +231,20 @@ class Store:
         return self._catalog.alter_table(table, "widen column", alter)
 
     def comment_column(self, table: str, name: str, comment: str | None) -> int:
-        """Set the comment of a column (None: remove it) and return the epoch."""
-        alter = partial(alteration.with_comment, name=name, comment=comment)
-        return self._catalog.alter_table(table, "comment column", alter)
+        """Set the comment of a column (None: remove it) and return the epoch.
+
+        The table may be a view.
+        """
+        describe = partial(alteration.with_comment, name=name, comment=comment)
+        return self._catalog.describe_table(table, "comment column", describe)
+
+    def set_user_properties(self, table: str, changes: Mapping[str, str | None]) -> int:
+        """Set properties that mean nothing to relstate, of a table or view; return the epoch.
+
+        None removes one. The property ``comment`` is the comment of the table.
+        """
+        describe = partial(alteration.with_user_properties, changes=changes)
+        return self._catalog.describe_table(table, "set properties", describe)
 
     def set_ttl(self, table: str, ttl: int | None) -> int:
         """Set after how many seconds rows written from now on expire (None: never).
@@ -277,6 +292,26 @@ class Store:
         number of vnodes than the store has.
         """
         return self._catalog.alter_view_mapping(name, mapping)
+
+    def set_view_properties(
+        self, name: str, units: int | None, changes: Mapping[str, str | None]
+    ) -> int:
+        """Set properties of a view as one epoch and return it.
+
+        ``units``: in how many parallel units it is maintained, None for as many as now; the fewest
+        vnodes move, and a refresh under way conflicts. ``changes``: as in `set_user_properties`.
+        ViewNotFoundError.
+        """
+        return self._catalog.set_view_properties(name, units, changes)
+
+    def rename_view(self, name: str, new: str, follow: FollowRename) -> int:
+        """Give a view and its state tables another name and return the epoch.
+
+        Older epochs have the old name. ``follow`` returns the next definition of a view that reads
+        it, as its query and its plan name what they read. ViewNotFoundError, TableExistsError,
+        TableNameError, the errors of ``follow``.
+        """
+        return self._catalog.rename_view(name, new, follow)
 
     # The past
 

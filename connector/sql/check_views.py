@@ -236,7 +236,9 @@ def select_frame(
     frames: dict[str, Any] = {}
     for number, reference in enumerate(references):
         table_id = state.table(reference.name).definition.table_id
-        plan = store.read_plan(reference.name, epoch=epochs[table_id])
+        # The table may have had another name then.
+        then = store.state_at(epochs[table_id]).name_of(table_id)
+        plan = store.read_plan(then, epoch=epochs[table_id])
         schema = _schema_at(store, plan, created)
         known = {column.name: column for column in schema.visible_columns}
         names = query.columns_read(list(known)) or tuple(known)[:1]

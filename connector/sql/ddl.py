@@ -2,12 +2,15 @@
 
     CREATE TABLE [IF NOT EXISTS] t
         (column type [NOT NULL], … [, PRIMARY KEY (a, b DESC NULLS LAST)])
+        [COMMENT 'text']
         [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
     DROP TABLE [IF EXISTS] t [CASCADE | RESTRICT]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
         | ALTER COLUMN c TYPE type | ALTER COLUMN c COMMENT 'text'
         | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
+    COMMENT ON [MATERIALIZED VIEW | VIEW | TABLE] t IS 'text' | NULL
     SHOW TABLES [LIKE 'pattern']
+    SHOW TBLPROPERTIES t [('key')]
     DESCRIBE [TABLE | MATERIALIZED VIEW] [EXTENDED] t
     DESCRIBE HISTORY t
 
@@ -27,6 +30,8 @@ from sqlglot import Token, TokenType
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
+
+from .properties import COMMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,14 @@ class CommentColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class CommentTable:
+    """Set the comment of a table or view; None removes it."""
+
+    table: str
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SetProperties:
     """Set properties of a table; None removes one."""
 
@@ -109,6 +122,14 @@ class ShowTables:
     """List the tables whose names match ``pattern``, in Spark's sense; None for all."""
 
     pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    """List the properties of a table or view; ``key``: only this one."""
+
+    table: str
+    key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +164,7 @@ def read_create_table(reader: TokenReader) -> CreateTable:
             keys.append(((reader.source(item[:1]),), None))
         else:
             columns.append(reader.source(item))
-    properties = read_properties(reader) if reader.accept("TBLPROPERTIES") else {}
+    properties = read_descriptions(reader)
     reader.finish()
     if len(keys) > 1:
         raise errors.UnsupportedStatementError(
@@ -206,7 +227,15 @@ def read_drop_table(reader: TokenReader) -> DropTable:
     return DropTable(name, if_exists, cascade)
 
 
-Alteration = AddColumns | DropColumns | RenameColumn | WidenColumn | CommentColumn | SetProperties
+Alteration = (
+    AddColumns
+    | DropColumns
+    | RenameColumn
+    | WidenColumn
+    | CommentColumn
+    | CommentTable
+    | SetProperties
+)
 
 
 def read_alter_table(reader: TokenReader) -> Alteration:
@@ -215,6 +244,28 @@ def read_alter_table(reader: TokenReader) -> Alteration:
     alteration = _alteration(table, reader)
     reader.finish()
     return alteration
+
+
+def read_comment(reader: TokenReader) -> CommentTable:
+    """Read what follows COMMENT ON."""
+    if not (reader.accept("MATERIALIZED", "VIEW") or reader.accept("VIEW")):
+        reader.accept("TABLE")
+    name = reader.name("the table's name")
+    reader.expect("IS")
+    comment = None if reader.accept("NULL") else reader.string("the comment, or NULL")
+    reader.finish()
+    return CommentTable(name, comment)
+
+
+def read_show_properties(reader: TokenReader) -> ShowProperties:
+    """Read what follows SHOW TBLPROPERTIES."""
+    name = reader.name("the table's name")
+    key = None
+    if reader.next_is("("):
+        items = reader.parenthesised()
+        key = _property_key([token for item in items for token in item])
+    reader.finish()
+    return ShowProperties(name, key)
 
 
 def read_show_tables(reader: TokenReader) -> ShowTables:
@@ -273,9 +324,7 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     if reader.accept("SET", "TBLPROPERTIES"):
         return SetProperties(table, {**read_properties(reader)})
     if reader.accept("UNSET", "TBLPROPERTIES"):
-        reader.accept("IF", "EXISTS")
-        keys = [_property_key(item) for item in reader.parenthesised()]
-        return SetProperties(table, dict.fromkeys(keys))
+        return SetProperties(table, read_unset_properties(reader))
     raise reader.unexpected(
         "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, ALTER COLUMN c TYPE t, ALTER COLUMN c "
         "COMMENT 'text', or [UN]SET TBLPROPERTIES"
@@ -288,8 +337,33 @@ def read_names(reader: TokenReader) -> tuple[str, ...]:
     return tuple(TokenReader(reader.text, item).name("a column's name") for item in items)
 
 
+def read_descriptions(reader: TokenReader) -> dict[str, str]:
+    """Return the properties of ``[COMMENT 'text'] [TBLPROPERTIES (…)]``, in any order.
+
+    The comment is the property ``comment``, as in Spark.
+    """
+    properties: dict[str, str] = {}
+    while reader.next_is("COMMENT") or reader.next_is("TBLPROPERTIES"):
+        if reader.accept("COMMENT"):
+            clause = {COMMENT: reader.string("the comment")}
+        else:
+            reader.expect("TBLPROPERTIES")
+            clause = read_properties(reader)
+        repeated = clause.keys() & properties.keys()
+        if repeated:
+            raise errors.UnsupportedStatementError(f"the property {min(repeated)!r} is given twice")
+        properties |= clause
+    return properties
+
+
+def read_unset_properties(reader: TokenReader) -> dict[str, str | None]:
+    """Return the keys of ``[IF EXISTS] ('key', …)`` with None."""
+    reader.accept("IF", "EXISTS")
+    return dict.fromkeys(map(_property_key, reader.parenthesised()))
+
+
 def read_properties(reader: TokenReader) -> dict[str, str]:
-    """Return the properties of ``('key' = 'value', …)``, keys in lower case."""
+    """Return the properties of ``('key' = 'value', …)``; keys without a dot in lower case."""
     properties: dict[str, str] = {}
     for item in reader.parenthesised():
         equals = next((i for i, token in enumerate(item) if token.text == "="), None)
@@ -305,7 +379,8 @@ def read_properties(reader: TokenReader) -> dict[str, str]:
 
 
 def _property_key(item: Sequence[Token]) -> str:
-    return "".join(token.text for token in item).strip().lower()
+    key = "".join(token.text for token in item).strip()
+    return key if "." in key else key.lower()
 
 
 def _read_key(text: str, tokens: Sequence[Token]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:

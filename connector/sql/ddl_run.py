@@ -1,26 +1,17 @@
 """Runs the statements that define tables and describe them.
 
-The properties of a table, as text in TBLPROPERTIES:
-
-    merge                 overwrite, ignore or partial
-    version_column        the column that decides which of two rows is the later
-    ttl                   after how long rows expire: seconds, or '7 days'
-    append_only           true or false
-    tombstone_retention   for how long deletes hide rows that arrive late
-
 Promises: a statement that changes anything is one epoch.
-Does not know: Spark, or how statements are written.
+Does not know: Spark, how statements are written, or what a property means (properties).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
-from relstate.connector.duration import positive_seconds, whole_seconds
 from relstate.storage import (
     Store,
     StoreState,
@@ -33,6 +24,7 @@ from .ddl import (
     AddColumns,
     Alteration,
     CommentColumn,
+    CommentTable,
     CreateTable,
     DescribeHistory,
     DescribeTable,
@@ -40,9 +32,11 @@ from .ddl import (
     DropTable,
     RenameColumn,
     SetProperties,
+    ShowProperties,
     ShowTables,
     WidenColumn,
 )
+from .properties import creation_arguments, new_ttl, property_texts, split_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +59,7 @@ class DdlRunner:
         | DropTable
         | Alteration
         | ShowTables
+        | ShowProperties
         | DescribeTable
         | DescribeHistory,
     ) -> Result:
@@ -78,12 +73,14 @@ class DdlRunner:
             case ShowTables(pattern):
                 rows = [(name,) for name in self._store.tables() if matches(name, pattern)]
                 return Result(rows, "tableName STRING NOT NULL")
+            case ShowProperties(name, key):
+                return self._show_properties(name, key)
             case DescribeTable(name, extended):
                 state = self._store.state
                 definition = state.table(name).definition
                 if not extended:
                     return _columns(definition)
-                return _with_details(definition, _view_details(state, definition.table_id))
+                return _with_details(state, definition)
             case DescribeHistory(name):
                 self._store.table(name)
                 return Result(commit_rows(self._store, name), COMMIT_SCHEMA)
@@ -97,7 +94,7 @@ class DdlRunner:
             primary_key=statement.primary_key,
             distribution_key=statement.distribution_key,
             if_not_exists=statement.if_not_exists,
-            **_creation_arguments(statement.properties),
+            **creation_arguments(statement.properties),
         )
         return self._store.epoch
 
@@ -113,8 +110,32 @@ class DdlRunner:
                 return self._store.widen_column(table, name, data_type)
             case CommentColumn(table, name, comment):
                 return self._store.comment_column(table, name, comment)
+            case CommentTable(table, comment):
+                return self._store.set_user_properties(table, {"comment": comment})
             case SetProperties(table, properties):
-                return self._store.set_ttl(table, _new_ttl(properties))
+                return self._set_properties(table, properties)
+
+    def _set_properties(self, table: str, properties: Mapping[str, str | None]) -> int:
+        own, users = split_properties(properties)
+        if own and users:
+            raise errors.OptionError(
+                f"{min(own)!r} and {min(users)!r} are altered by two statements: 'ttl' is a "
+                "property of relstate, the other one of yours"
+            )
+        if users:
+            return self._store.set_user_properties(table, users)
+        return self._store.set_ttl(table, new_ttl(own))
+
+    def _show_properties(self, name: str, key: str | None) -> Result:
+        state = self._store.state
+        definition = state.table(name).definition
+        texts = property_texts(definition, state.views.get(definition.table_id))
+        if key is not None and key not in texts:
+            raise errors.OptionError(
+                f"{definition.name!r} has no property {key!r}; it has {', '.join(texts)}"
+            )
+        rows = [(name, text) for name, text in texts.items() if key in (None, name)]
+        return Result(rows, "key STRING NOT NULL, value STRING NOT NULL")
 
 
 def epoch_result(epoch: int) -> Result:
@@ -159,13 +180,12 @@ def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
         ("Query", view.definition.query),
         ("Reads", inputs),
         ("Reflects epoch", str(view.progress.reflects)),
-        ("Parallelism", str(view.definition.mapping.units)),
         ("State tables", str(len(view.definition.internal))),
         *((name, value) for name, value in sorted(settings)),
     ]
 
 
-def _with_details(definition: TableDefinition, view: list[tuple[str, str]]) -> Result:
+def _with_details(state: StoreState, definition: TableDefinition) -> Result:
     """Return the columns, then rows with the properties and the earlier schemas.
 
     As in Spark's DESCRIBE EXTENDED, names and values are in the columns col_name and data_type.
@@ -175,7 +195,9 @@ def _with_details(definition: TableDefinition, view: list[tuple[str, str]]) -> R
     details += [("Name", definition.name), ("Created at epoch", str(definition.created_epoch))]
     details += [("Schema version", str(definition.schema.version))]
     details += [(f"Schema version {old.version}", _ddl(old)) for old in _older(definition)]
-    details += [("# Properties", ""), *_property_texts(definition).items(), *view]
+    properties = property_texts(definition, state.views.get(definition.table_id))
+    details += [("# Properties", ""), *properties.items()]
+    details += _view_details(state, definition.table_id)
     rows = [*columns, *((name, value, None, None, None, None, None) for name, value in details)]
     return Result(
         rows,
@@ -198,79 +220,3 @@ def matches(name: str, pattern: str | None) -> bool:
         return True
     choices = pattern.lower().replace("[", "[[]").replace("?", "[?]").split("|")
     return any(fnmatchcase(name.lower(), choice.strip()) for choice in choices)
-
-
-# Properties
-
-
-def _creation_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return properties as arguments of `Store.create_table`.
-
-    OptionError for one that is unknown or has a wrong value.
-    """
-    return {name: _value(name, text) for name, text in properties.items()}
-
-
-def _new_ttl(properties: Mapping[str, str | None]) -> int | None:
-    """Return the TTL, in seconds, that an ALTER TABLE sets; None if it removes it.
-
-    OptionError for another property: rows have been written under it.
-    """
-    for name in properties:
-        if name != "ttl":
-            raise errors.OptionError(
-                f"the property {name!r} cannot be altered, only 'ttl'; the others are given when "
-                "a table is created"
-                if name in _PARSERS
-                else _unknown(name)
-            )
-    text = properties.get("ttl")
-    return None if text is None else int(_value("ttl", text))
-
-
-def _property_texts(definition: TableDefinition) -> dict[str, str]:
-    """Return the properties of a table that are set, as text, by name."""
-    properties = definition.properties
-    columns = {column.id: column.name for column in definition.schema.columns}
-    texts = {"merge": str(properties.merge)}
-    if properties.version_column is not None:
-        texts["version_column"] = columns[properties.version_column]
-        texts["tombstone_retention"] = f"{properties.tombstone_retention} seconds"
-    if properties.ttl is not None:
-        texts["ttl"] = f"{properties.ttl} seconds"
-    if properties.append_only:
-        texts["append_only"] = "true"
-    return texts
-
-
-def _value(name: str, text: str) -> Any:
-    parse = _PARSERS.get(name)
-    if parse is None:
-        raise errors.OptionError(_unknown(name))
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise errors.OptionError(f"the property {name!r} is {text!r}: {error}") from None
-
-
-def _unknown(name: str) -> str:
-    return f"unknown property {name!r}; the properties are {', '.join(_PARSERS)}"
-
-
-def _boolean(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("it must be 'true' or 'false'")
-    return text.strip().lower() == "true"
-
-
-def _lower(text: str) -> str:
-    return text.strip().lower()
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "merge": _lower,
-    "version_column": str,
-    "ttl": positive_seconds,
-    "append_only": _boolean,
-    "tombstone_retention": whole_seconds,
-}

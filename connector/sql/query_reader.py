@@ -227,7 +227,9 @@ class QueryReader:
         if reference.as_of is not None:
             return self._store.read_plan(reference.name, epoch=state.epoch)
         if table_id in epochs:
-            return self._store.read_plan(reference.name, epoch=epochs[table_id])
+            epoch = epochs[table_id]
+            # A view may have had another name then.
+            return self._store.read_plan(self._store.state_at(epoch).name_of(table_id), epoch=epoch)
         return self._store.read_plan(reference.name, epoch=self.epoch, time=self._time)
 
     # Which rows

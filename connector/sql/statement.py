@@ -1,6 +1,7 @@
 """The statements of the SQL interface, as values: which one a text is.
 
-    ddl         CREATE TABLE, DROP TABLE, ALTER TABLE, SHOW TABLES, DESCRIBE
+    ddl         CREATE TABLE, DROP TABLE, ALTER TABLE, COMMENT ON, SHOW TABLES, SHOW TBLPROPERTIES,
+                DESCRIBE
     view_ddl    CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
     dml         INSERT, UPDATE, DELETE, TRUNCATE, MERGE
     here        SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one
@@ -24,6 +25,7 @@ from .ddl import (
     DescribeHistory,
     DescribeTable,
     DropTable,
+    ShowProperties,
     ShowTables,
 )
 from .dml import DmlStatement
@@ -49,6 +51,7 @@ Statement: TypeAlias = (
     CreateTable
     | DropTable
     | ShowTables
+    | ShowProperties
     | DescribeTable
     | DescribeHistory
     | Alteration
@@ -68,6 +71,7 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
     (("CREATE", "TABLE"), ddl.read_create_table),
     (("DROP", "TABLE"), ddl.read_drop_table),
     (("ALTER", "TABLE"), ddl.read_alter_table),
+    (("COMMENT", "ON"), ddl.read_comment),
     (("DESCRIBE", "HISTORY"), ddl.read_describe_history),
     (("DESC", "HISTORY"), ddl.read_describe_history),
     (("DESCRIBE",), ddl.read_describe),
@@ -127,8 +131,11 @@ def _read_show(rest: str) -> Statement:
         return view_ddl.read_show_internal_tables(reader)
     if reader.accept("TABLES"):
         return ddl.read_show_tables(reader)
+    if reader.accept("TBLPROPERTIES"):
+        return ddl.read_show_properties(reader)
     raise errors.UnsupportedStatementError(
-        f"relstate shows TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not {excerpt(rest)}; "
+        "relstate shows TABLES, MATERIALIZED VIEWS, INTERNAL TABLES and the TBLPROPERTIES of a "
+        f"table or view, not {excerpt(rest)}; "
         "DESCRIBE EXTENDED describes a table or view; statements about Spark alone go to spark.sql"
     )
 

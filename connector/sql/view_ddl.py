@@ -1,9 +1,11 @@
 """The statements about materialized views, as values.
 
-    CREATE MATERIALIZED VIEW [IF NOT EXISTS] v [(a, b)] [TBLPROPERTIES ('parallelism' = '4')]
-        AS SELECT …
+    CREATE MATERIALIZED VIEW [IF NOT EXISTS] v [(a [COMMENT 'text'], b)] [COMMENT 'text']
+        [TBLPROPERTIES ('parallelism' = '4', 'owner.team' = 'x')] AS SELECT …
     DROP MATERIALIZED VIEW [IF EXISTS] v [CASCADE]
-    ALTER MATERIALIZED VIEW v SET PARALLELISM n
+    ALTER MATERIALIZED VIEW v RENAME TO w | SET PARALLELISM n
+        | SET TBLPROPERTIES ('parallelism' = '4') | UNSET TBLPROPERTIES ('owner.team')
+        | ALTER COLUMN c COMMENT 'text'
     REFRESH MATERIALIZED VIEW v
     SHOW MATERIALIZED VIEWS [LIKE 'pattern']
     SHOW INTERNAL TABLES [FROM v]
@@ -15,12 +17,20 @@ Does not know: the store, Spark, or what a SELECT means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from relstate.connector.syntax.tokens import TokenReader
-from relstate.storage import errors
 
-from .ddl import read_names, read_new_name, read_pattern, read_properties
+from .ddl import (
+    CommentColumn,
+    read_descriptions,
+    read_new_name,
+    read_pattern,
+    read_properties,
+    read_unset_properties,
+)
+from .properties import parse_parallelism, view_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,7 @@ class CreateView:
     """``query``: the SELECT as written; ``parallelism``: None for the session's.
 
     ``columns``: the names of the view's columns; empty for those of the SELECT.
+    ``user_properties``: with the view's comment as ``comment``; ``column_comments`` by the columns.
     """
 
     name: str
@@ -35,6 +46,8 @@ class CreateView:
     parallelism: int | None
     if_not_exists: bool
     columns: tuple[str, ...] = ()
+    user_properties: Mapping[str, str | None] = field(default_factory=dict)
+    column_comments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +60,23 @@ class DropView:
 
 
 @dataclass(frozen=True, slots=True)
-class SetParallelism:
-    """Set the number of parallel units of a view."""
+class RenameView:
+    """Give a view another name."""
 
     name: str
-    parallelism: int
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetViewProperties:
+    """Set the number of parallel units of a view, unless it is None, and its user's properties.
+
+    ``user_properties``: with the comment as ``comment``; None removes one.
+    """
+
+    name: str
+    parallelism: int | None
+    user_properties: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +110,8 @@ class ExplainView:
 ViewStatement = (
     CreateView
     | DropView
-    | SetParallelism
+    | RenameView
+    | SetViewProperties
     | RefreshView
     | ShowViews
     | ShowInternalTables
@@ -97,20 +123,36 @@ def read_create_view(reader: TokenReader) -> CreateView:
     """Read what follows CREATE MATERIALIZED VIEW."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = read_new_name(reader, "the view's name")
-    columns = read_names(reader) if reader.next_is("(") else ()
-    properties = read_properties(reader) if reader.accept("TBLPROPERTIES") else {}
-    unknown = properties.keys() - {"parallelism"}
-    if unknown:
-        raise errors.OptionError(
-            f"unknown property {min(unknown)!r} of a materialized view; there is 'parallelism'"
-        )
+    columns = _read_columns(reader) if reader.next_is("(") else []
+    units, user_properties = view_properties({**read_descriptions(reader)})
     reader.expect("AS")
+    return CreateView(
+        name,
+        _read_query(reader),
+        units,
+        if_not_exists,
+        tuple(column for column, _ in columns),
+        user_properties,
+        {column: text for column, text in columns if text is not None},
+    )
+
+
+def _read_columns(reader: TokenReader) -> list[tuple[str, str | None]]:
+    """Return the names of ``(a [COMMENT 'text'], b)`` with their comments."""
+    columns: list[tuple[str, str | None]] = []
+    for item in reader.parenthesised():
+        column = TokenReader(reader.text, item)
+        name = column.name("a column's name")
+        comment = column.string("the comment") if column.accept("COMMENT") else None
+        column.finish()
+        columns.append((name, comment))
+    return columns
+
+
+def _read_query(reader: TokenReader) -> str:
     if reader.token is None:
         raise reader.unexpected("a query")
-    query = reader.source(reader.rest())
-    parallelism = properties.get("parallelism")
-    units = None if parallelism is None else _number(parallelism)
-    return CreateView(name, query, units, if_not_exists, columns)
+    return reader.source(reader.rest())
 
 
 def read_drop_view(reader: TokenReader) -> DropView:
@@ -124,17 +166,35 @@ def read_drop_view(reader: TokenReader) -> DropView:
     return DropView(name, if_exists, cascade)
 
 
-def read_alter_view(reader: TokenReader) -> SetParallelism:
+def read_alter_view(reader: TokenReader) -> RenameView | SetViewProperties | CommentColumn:
     """Read what follows ALTER MATERIALIZED VIEW."""
     name = reader.name("the view's name")
-    reader.expect("SET", "PARALLELISM")
-    reader.accept("=") or reader.accept("TO")
-    token = reader.token
-    if token is None:
-        raise reader.unexpected("a number")
-    reader.skip()
+    statement = _alteration(name, reader)
     reader.finish()
-    return SetParallelism(name, _number(token.text))
+    return statement
+
+
+def _alteration(name: str, reader: TokenReader) -> RenameView | SetViewProperties | CommentColumn:
+    if reader.accept("RENAME", "TO"):
+        return RenameView(name, read_new_name(reader, "the view's new name"))
+    if reader.accept("SET", "PARALLELISM"):
+        reader.accept("=") or reader.accept("TO")
+        token = reader.token
+        if token is None:
+            raise reader.unexpected("a number")
+        reader.skip()
+        return SetViewProperties(name, parse_parallelism(token.text))
+    if reader.accept("SET", "TBLPROPERTIES"):
+        return SetViewProperties(name, *view_properties({**read_properties(reader)}))
+    if reader.accept("UNSET", "TBLPROPERTIES"):
+        return SetViewProperties(name, *view_properties(read_unset_properties(reader)))
+    if reader.accept("ALTER", "COLUMN"):
+        column = reader.name("the column's name")
+        reader.expect("COMMENT")
+        return CommentColumn(name, column, reader.string("the comment"))
+    raise reader.unexpected(
+        "RENAME TO w, SET PARALLELISM n, [UN]SET TBLPROPERTIES, or ALTER COLUMN c COMMENT 'text'"
+    )
 
 
 def read_refresh_view(reader: TokenReader) -> RefreshView:
@@ -166,9 +226,3 @@ def read_explain_view(reader: TokenReader) -> ExplainView:
     name = reader.name("the view's name")
     reader.finish()
     return ExplainView(name)
-
-
-def _number(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise errors.OptionError(f"parallelism is a number of parallel units, not {text!r}")
-    return int(text)

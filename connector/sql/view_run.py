@@ -20,7 +20,8 @@ from .view_ddl import (
     DropView,
     ExplainView,
     RefreshView,
-    SetParallelism,
+    RenameView,
+    SetViewProperties,
     ShowInternalTables,
     ShowViews,
     ViewStatement,
@@ -52,8 +53,10 @@ class ViewRunner:
             case DropView(name, if_exists, cascade):
                 self._store.drop_view(name, if_exists=if_exists, cascade=cascade)
                 return epoch_result(self._store.epoch)
-            case SetParallelism(name, parallelism):
-                return epoch_result(self._views.set_parallelism(name, parallelism))
+            case RenameView(name, new):
+                return epoch_result(self._views.rename(name, new))
+            case SetViewProperties(name, parallelism, changes):
+                return epoch_result(self._views.set_properties(name, parallelism, changes))
             case RefreshView(name):
                 return epoch_result(self._views.refresh([name]).epoch)
             case ShowViews(pattern):
@@ -80,6 +83,8 @@ class ViewRunner:
                 statement.query,
                 statement.parallelism,
                 columns=statement.columns,
+                user_properties=statement.user_properties,
+                column_comments=statement.column_comments,
             )
         except errors.TableExistsError:
             if not statement.if_not_exists:

@@ -279,4 +279,6 @@ def _plan_source(store: Store, source: Source, start: _Start) -> ReadPlan | OneR
     if isinstance(source, OneRow):
         return OneRowPlan(store.settings.vnode_count)
     epoch = start.epochs[source.table_id]
-    return store.read_plan(source.table, epoch=epoch, columns=source.column_names)
+    # The table may have had another name then.
+    name = store.state_at(epoch).name_of(source.table_id)
+    return store.read_plan(name, epoch=epoch, columns=source.column_names)

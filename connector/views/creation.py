@@ -6,7 +6,8 @@ Does not know: how the view is populated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -15,8 +16,10 @@ from relstate.storage import (
     NewView,
     StoreState,
     TableProperties,
+    TableSchema,
     ViewInput,
     check_table_name,
+    descriptions_of,
     errors,
 )
 from relstate.vnode import VnodeMapping
@@ -38,11 +41,14 @@ def new_view(
     units: int | None = None,
     *,
     columns: Sequence[str] = (),
+    user_properties: Mapping[str, str | None] | None = None,
+    column_comments: Mapping[str, str] | None = None,
 ) -> NewView:
     """Return the definition of a view with the rows of a SELECT over the tables at a state.
 
     ``units``: in how many parallel units it is maintained, by default as many as the session
     runs at once. ``columns``: the names of its columns, by default those of the SELECT.
+    ``user_properties``: with its comment as ``comment``.
     TableNameError, TableExistsError, OptionError; UnsupportedStatementError where
     the SELECT cannot be maintained incrementally.
     """
@@ -58,7 +64,12 @@ def new_view(
     vnode_count = state.settings.vnode_count
     mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, units))
     return NewView(
-        NewTable(name, plan.table_schema, TableProperties(append_only=root.is_append_only)),
+        NewTable(
+            name,
+            _with_comments(plan.table_schema, column_comments or {}),
+            TableProperties(append_only=root.is_append_only),
+            *descriptions_of(user_properties or {}),
+        ),
         tuple(internal_tables(name, plan)),
         query,
         _inputs(state, plan),
@@ -66,6 +77,11 @@ def new_view(
         settings,
         root.to_json(),
     )
+
+
+def _with_comments(schema: TableSchema, comments: Mapping[str, str]) -> TableSchema:
+    columns = (replace(column, comment=comments.get(column.name)) for column in schema.columns)
+    return replace(schema, columns=tuple(columns))
 
 
 def _readable(root: Materialize) -> ViewPlan:

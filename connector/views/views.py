@@ -8,7 +8,8 @@ Does not know: statements.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from threading import Lock
 
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from .backfill import populate
 from .creation import check_parallelism, new_view
 from .lineage import inputs_of, levels, upstream, view_ids
 from .refresh import Refreshed, Round
+from .renaming import follow_rename
 from .runner import VIEW_CHANGED, JobRunner
 
 # A conflict means that another process refreshes the same views; so many, that it never stops.
@@ -58,16 +60,27 @@ class Views:
         parallelism: int | None = None,
         *,
         columns: Sequence[str] = (),
+        user_properties: Mapping[str, str | None] | None = None,
+        column_comments: Mapping[str, str] | None = None,
     ) -> int:
         """Create a view, populate it, and return the epoch at which it is populated.
 
-        ``parallelism``, ``columns``: as in `new_view`, whose errors are raised. If it cannot be
+        The arguments are those of `new_view`, whose errors are raised. If it cannot be
         computed over the rows of its inputs, there is no view. An interrupted CREATE leaves a view
         that the next refresh continues to populate.
         """
         with self._turn:
             state = self._store.state
-            view = new_view(self._spark, state, name, query, parallelism, columns=columns)
+            view = new_view(
+                self._spark,
+                state,
+                name,
+                query,
+                parallelism,
+                columns=columns,
+                user_properties=user_properties,
+                column_comments=column_comments,
+            )
             inputs = [state.tables[read.table_id].definition for read in view.inputs]
             created = self._store.create_view(view, inputs)
             self._runner.plans.trust(view.plan, view.settings)
@@ -98,16 +111,26 @@ class Views:
                 raise failures[0]
             return refreshed
 
-    def set_parallelism(self, name: str, parallelism: int) -> int:
-        """Keep a view in so many parallel units from the next epoch on; return the epoch.
+    def set_properties(
+        self, name: str, parallelism: int | None, changes: Mapping[str, str | None]
+    ) -> int:
+        """Set properties of a view and return the epoch: see `Store.set_view_properties`.
 
-        The fewest vnodes move, and no row of its state. ViewNotFoundError, OptionError.
+        Of another parallelism, the fewest vnodes move, and no row of its state. OptionError if it
+        is not possible.
         """
-        check_parallelism(self._store.settings.vnode_count, parallelism)
-        mapping = self._store.view(name).definition.mapping
-        if mapping.units == parallelism:
-            return self._store.epoch
-        return self._store.alter_view_mapping(name, mapping.rescale(parallelism))
+        if parallelism is not None:
+            check_parallelism(self._store.settings.vnode_count, parallelism)
+        return self._store.set_view_properties(name, parallelism, changes)
+
+    def rename(self, name: str, new: str) -> int:
+        """Give a view another name and return the epoch.
+
+        Views that read it continue, with the new name in their queries. ViewNotFoundError,
+        TableExistsError, TableNameError, DependentViewsError if the query of one means something
+        else by the new name.
+        """
+        return self._store.rename_view(name, new, partial(follow_rename, name, new))
 
     def _refresh(self, names: Sequence[str] | None, state: StoreState) -> Refreshed:
         """Refresh views from a state, the newest known, or from later ones if others did it too."""

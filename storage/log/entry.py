@@ -179,6 +179,7 @@ class TableDefinition:
     """A table in the catalog; its id is allocated once and never used again.
 
     ``older_schemas`` are those that its rows may still be encoded under, the oldest first.
+    ``user_properties``: keys and values that mean nothing to relstate, sorted by the keys.
     """
 
     table_id: int
@@ -187,10 +188,16 @@ class TableDefinition:
     created_epoch: int
     properties: TableProperties = PLAIN
     older_schemas: tuple[TableSchema, ...] = ()
+    comment: str | None = None
+    user_properties: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""
-        return {
+        # Only there where they were given.
+        comment = {} if self.comment is None else {"comment": self.comment}
+        user_properties = [list(item) for item in self.user_properties]
+        labels = comment | ({"user_properties": user_properties} if user_properties else {})
+        return labels | {
             "table_id": self.table_id,
             "name": self.name,
             "schema": self.schema.to_json(),
@@ -209,6 +216,8 @@ class TableDefinition:
             value["created_epoch"],
             TableProperties.from_json(value["properties"]),
             tuple(map(TableSchema.from_json, value["older_schemas"])),
+            value.get("comment"),
+            tuple((key, text) for key, text in value.get("user_properties", ())),
         )
 
 

@@ -20,11 +20,16 @@ from .view import CatalogView, ViewDefinition, ViewInput, ViewProgress
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be created; the commit assigns its id."""
+    """A table to be created; the commit assigns its id.
+
+    The fields are those of `TableDefinition`.
+    """
 
     name: str
     schema: TableSchema
     properties: TableProperties = PLAIN
+    comment: str | None = None
+    user_properties: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

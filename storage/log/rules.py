@@ -7,7 +7,8 @@ Does not know: the race for an epoch; the caller repeats the checks at every att
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from ..errors import (
     ConflictError,
@@ -68,14 +69,36 @@ def name_of(state: StoreState, table_id: int) -> str:
 
 
 def _check_names(state: StoreState, proposal: Proposal) -> None:
-    dropped = (state.name_of(table_id).lower() for table_id in proposal.dropped_tables)
-    taken = state.table_ids.keys() - set(dropped)
-    for table in proposal.new_tables:
-        if table.name.lower() in taken:
+    renamed = [
+        altered for altered in proposal.altered_tables if altered.after.name != altered.before.name
+    ]
+    freed = (*proposal.dropped_tables, *(altered.before.table_id for altered in renamed))
+    taken = state.table_ids.keys() - {state.name_of(table_id).lower() for table_id in freed}
+    new_names = (
+        *(altered.after.name for altered in renamed),
+        *(table.name for table in proposal.new_tables),
+    )
+    for name in new_names:
+        if name.lower() in taken:
             raise TableExistsError(
-                f"there is a table or view {table.name!r} already: drop it, or take another name"
+                f"there is a table or view {name!r} already: drop it, or take another name"
             )
-        taken.add(table.name.lower())
+        taken.add(name.lower())
+    altered_views = {altered.before.view_id for altered in proposal.altered_views}
+    for altered in renamed:
+        _check_readers_follow(state, altered, altered_views)
+
+
+def _check_readers_follow(
+    state: StoreState, renamed: AlteredTable, altered_views: Collection[int]
+) -> None:
+    """ConflictError if a view reads a table by a name that it loses, and is not altered with it."""
+    for reader in state.views_reading(renamed.before.table_id):
+        if reader.view_id not in altered_views:
+            raise ConflictError(
+                f"the view {state.name_of(reader.view_id)!r}, which reads "
+                f"{renamed.before.name!r}, was created meanwhile; nothing was committed: retry"
+            )
 
 
 # Tables that belong to views
@@ -142,11 +165,13 @@ def dependants(state: StoreState, table_ids: Iterable[int]) -> tuple[int, ...]:
 def check_alterable(state: StoreState, altered: AlteredTable) -> None:
     """Raise unless a table can be altered in this way.
 
-    InternalTableError for a view's table, DependentViewsError if a view reads a column that would
-    change, or would have to follow rows that expire.
+    InternalTableError if a view's table would change by more than its name and its descriptions,
+    DependentViewsError if a view reads a column that would change, or would have to follow rows
+    that expire.
     """
     table_id = altered.before.table_id
-    check_not_internal(state, table_id, "altered")
+    if _undescribed(altered.before) != _undescribed(altered.after):
+        check_not_internal(state, table_id, "altered")
     readers = state.views_reading(table_id)
     if altered.after.properties.ttl is not None:
         check_unread(state, table_id, "given a TTL")
@@ -156,6 +181,13 @@ def check_alterable(state: StoreState, altered: AlteredTable) -> None:
             column_readers = [view for view in readers if _uses(view, table_id, column.id)]
             action = f"altered in its column {column.name!r}"
             _check_no_readers(state, table_id, column_readers, action, "; drop them first")
+
+
+def _undescribed(definition: TableDefinition) -> TableDefinition:
+    """Return a definition without its name, its comments and its user's properties."""
+    columns = tuple(column.without_comment for column in definition.schema.columns)
+    schema = replace(definition.schema, columns=columns)
+    return replace(definition, name="", schema=schema, comment=None, user_properties=())
 
 
 def check_unread(state: StoreState, table_id: int, action: str) -> None:

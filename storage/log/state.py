@@ -343,13 +343,20 @@ class _Draft:
             self._tables[table_id] = CatalogTable(definition, entry.epoch, entry.epoch)
             self._table_ids[definition.name.lower()] = table_id
             self._next_table_id = max(self._next_table_id, table_id + 1)
-        for definition in entry.altered_tables:
-            table = self._tables[definition.table_id]
-            self._tables[definition.table_id] = replace(table, definition=definition)
+        self._alter_tables(entry.altered_tables)
         for table_id in entry.based_tables:
             self._tables[table_id] = replace(self._tables[table_id], base_epoch=entry.epoch)
         for table_id in (*entry.dropped_tables, *entry.based_tables):
             self._hide_rows(table_id)
+
+    def _alter_tables(self, definitions: Sequence[TableDefinition]) -> None:
+        # All names are removed before one is given: tables may exchange theirs.
+        for definition in definitions:
+            del self._table_ids[self._tables[definition.table_id].definition.name.lower()]
+        for definition in definitions:
+            table_id = definition.table_id
+            self._tables[table_id] = replace(self._tables[table_id], definition=definition)
+            self._table_ids[definition.name.lower()] = table_id
 
     def _apply_views(self, entry: Entry) -> None:
         for table_id in entry.dropped_tables:

@@ -258,7 +258,15 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
 
 
 def _definition(table: NewTable, table_id: int, epoch: int) -> TableDefinition:
-    return TableDefinition(table_id, table.name, table.schema, epoch, table.properties)
+    return TableDefinition(
+        table_id,
+        table.name,
+        table.schema,
+        epoch,
+        table.properties,
+        comment=table.comment,
+        user_properties=table.user_properties,
+    )
 
 
 def _view_definitions(

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relstate.connector.sql import Database
+from relstate.connector.sql.ddl import CommentColumn, CommentTable, ShowProperties
 from relstate.connector.sql.statement import parse_statement
 from relstate.connector.sql.view_ddl import (
     CreateView,
     DropView,
     ExplainView,
     RefreshView,
-    SetParallelism,
+    RenameView,
+    SetViewProperties,
     ShowInternalTables,
     ShowViews,
 )
@@ -46,9 +48,39 @@ if TYPE_CHECKING:
         ("DROP MATERIALIZED VIEW v", DropView("v", False, False)),
         ("DROP MATERIALIZED VIEW IF EXISTS v CASCADE", DropView("v", True, True)),
         ("DROP MATERIALIZED VIEW v RESTRICT;", DropView("v", False, False)),
-        ("ALTER MATERIALIZED VIEW v SET PARALLELISM 3", SetParallelism("v", 3)),
-        ("ALTER MATERIALIZED VIEW v SET PARALLELISM = 3", SetParallelism("v", 3)),
-        ("ALTER MATERIALIZED VIEW v SET PARALLELISM TO 12;", SetParallelism("v", 12)),
+        ("ALTER MATERIALIZED VIEW v SET PARALLELISM 3", SetViewProperties("v", 3)),
+        ("ALTER MATERIALIZED VIEW v SET PARALLELISM = 3", SetViewProperties("v", 3)),
+        ("ALTER MATERIALIZED VIEW v SET PARALLELISM TO 12;", SetViewProperties("v", 12)),
+        ("ALTER MATERIALIZED VIEW v RENAME TO `my w`", RenameView("v", "my w")),
+        (
+            "ALTER MATERIALIZED VIEW v SET TBLPROPERTIES ('Parallelism' = '3', 'owner.Team' = 'x')",
+            SetViewProperties("v", 3, {"owner.Team": "x"}),
+        ),
+        (
+            "ALTER MATERIALIZED VIEW v UNSET TBLPROPERTIES IF EXISTS ('owner.Team', 'comment')",
+            SetViewProperties("v", None, {"owner.Team": None, "comment": None}),
+        ),
+        (
+            "ALTER MATERIALIZED VIEW v ALTER COLUMN c COMMENT 'a count'",
+            CommentColumn("v", "c", "a count"),
+        ),
+        ("COMMENT ON MATERIALIZED VIEW v IS 'it''s'", CommentTable("v", "it's")),
+        ("COMMENT ON TABLE v IS NULL", CommentTable("v", None)),
+        ("SHOW TBLPROPERTIES v", ShowProperties("v", None)),
+        ("SHOW TBLPROPERTIES v ('owner.team')", ShowProperties("v", "owner.team")),
+        (
+            """CREATE MATERIALIZED VIEW v (a COMMENT 'first', b) TBLPROPERTIES ('my.key' = '1')
+            COMMENT 'two' AS SELECT 1, 2""",
+            CreateView(
+                "v",
+                "SELECT 1, 2",
+                None,
+                False,
+                ("a", "b"),
+                {"my.key": "1", "comment": "two"},
+                {"a": "first"},
+            ),
+        ),
         ("REFRESH MATERIALIZED VIEW v", RefreshView("v")),
         ("SHOW MATERIALIZED VIEWS", ShowViews(None)),
         ("SHOW MATERIALIZED VIEWS LIKE 'a*|b'", ShowViews("a*|b")),
@@ -83,6 +115,18 @@ def test_a_statement_says(text: str, statement: object) -> None:
         "ALTER MATERIALIZED VIEW v SET PARALLELISM many",
         "ALTER MATERIALIZED VIEW v SET PARALLELISM 3 4",
         "ALTER MATERIALIZED VIEW v ADD COLUMN c INT",
+        "ALTER MATERIALIZED VIEW v RENAME w",
+        "ALTER MATERIALIZED VIEW v RENAME TO w x",
+        "ALTER MATERIALIZED VIEW v SET TBLPROPERTIES ('size' = '4')",
+        "ALTER MATERIALIZED VIEW v SET TBLPROPERTIES ('parallelism' = 'all')",
+        "ALTER MATERIALIZED VIEW v UNSET TBLPROPERTIES ('parallelism')",
+        "ALTER MATERIALIZED VIEW v ALTER COLUMN c TYPE BIGINT",
+        "CREATE MATERIALIZED VIEW v COMMENT 'a' COMMENT 'b' AS SELECT 1",
+        "CREATE MATERIALIZED VIEW v COMMENT 'a' TBLPROPERTIES ('comment' = 'b') AS SELECT 1",
+        "CREATE MATERIALIZED VIEW v (a COMMENT b) AS SELECT 1",
+        "COMMENT ON v",
+        "COMMENT ON v IS text",
+        "SHOW TBLPROPERTIES",
         "REFRESH MATERIALIZED VIEW",
         "REFRESH MATERIALIZED VIEW v, w",
         "SHOW MATERIALIZED VIEWS LIKE v",

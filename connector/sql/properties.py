@@ -1,0 +1,146 @@
+"""The properties of tables and views, as text in TBLPROPERTIES.
+
+    merge                 overwrite, ignore or partial
+    version_column        the column that decides which of two rows is the later
+    ttl                   after how long rows expire: seconds, or '7 days'
+    append_only           true or false
+    tombstone_retention   for how long deletes hide rows that arrive late
+    parallelism           of a view: the number of its parallel units
+    comment               of a table or view, as COMMENT sets it
+    with a dot            a property of the user's own, of a table or view: 'owner.team'
+
+A name without a dot that is not in this list is refused, so that a typing error does not go unseen.
+
+Does not know: statements, or the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relstate.connector.duration import positive_seconds, whole_seconds
+from relstate.storage import CatalogView, TableDefinition, errors
+
+COMMENT = "comment"
+PARALLELISM = "parallelism"
+
+
+def split_properties(
+    properties: Mapping[str, str | None],
+) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """Return (the properties that mean something to relstate, comment and the user's own)."""
+    users = {key: text for key, text in properties.items() if key == COMMENT or "." in key}
+    return {key: text for key, text in properties.items() if key not in users}, users
+
+
+def creation_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return properties as arguments of `Store.create_table`.
+
+    OptionError for one that is unknown or has a wrong value.
+    """
+    own, users = split_properties(properties)
+    return {name: _value(name, str(text)) for name, text in own.items()} | {
+        "user_properties": users
+    }
+
+
+def new_ttl(properties: Mapping[str, str | None]) -> int | None:
+    """Return the TTL, in seconds, that an ALTER TABLE sets; None if it removes it.
+
+    OptionError for another property: rows have been written under it.
+    """
+    for name in properties:
+        if name != "ttl":
+            raise errors.OptionError(
+                f"the property {name!r} cannot be altered, only 'ttl', 'comment' and your own; the "
+                "others are given when a table is created"
+                if name in _PARSERS
+                else _unknown(name)
+            )
+    text = properties.get("ttl")
+    return None if text is None else int(_value("ttl", text))
+
+
+def view_properties(
+    properties: Mapping[str, str | None],
+) -> tuple[int | None, dict[str, str | None]]:
+    """Return (the number of parallel units of a view or None, comment and the user's own).
+
+    OptionError for one that is unknown or has a wrong value.
+    """
+    own, users = split_properties(properties)
+    unknown = own.keys() - {PARALLELISM}
+    if unknown:
+        raise errors.OptionError(
+            f"unknown property {min(unknown)!r} of a materialized view; there are 'parallelism', "
+            "'comment', and your own, which have a dot in their name ('owner.team')"
+        )
+    if PARALLELISM not in own:
+        return None, users
+    text = own[PARALLELISM]
+    if text is None:
+        raise errors.OptionError("'parallelism' cannot be unset: set another number")
+    return parse_parallelism(text), users
+
+
+def parse_parallelism(text: str) -> int:
+    """Return a number of parallel units. OptionError if the text is none."""
+    if not text.strip().isdecimal():
+        raise errors.OptionError(f"parallelism is a number of parallel units, not {text!r}")
+    return int(text)
+
+
+def property_texts(definition: TableDefinition, view: CatalogView | None) -> dict[str, str]:
+    """Return the properties of a table or view that are set, as text, by name."""
+    properties = definition.properties
+    columns = {column.id: column.name for column in definition.schema.columns}
+    texts = {"merge": str(properties.merge)} if view is None else {}
+    if view is not None:
+        texts[PARALLELISM] = str(view.definition.mapping.units)
+    if properties.version_column is not None:
+        texts["version_column"] = columns[properties.version_column]
+        texts["tombstone_retention"] = f"{properties.tombstone_retention} seconds"
+    if properties.ttl is not None:
+        texts["ttl"] = f"{properties.ttl} seconds"
+    if properties.append_only:
+        texts["append_only"] = "true"
+    if definition.comment is not None:
+        texts[COMMENT] = definition.comment
+    return texts | dict(definition.user_properties)
+
+
+def _value(name: str, text: str) -> Any:
+    parse = _PARSERS.get(name)
+    if parse is None:
+        raise errors.OptionError(_unknown(name))
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise errors.OptionError(f"the property {name!r} is {text!r}: {error}") from None
+
+
+def _unknown(name: str) -> str:
+    return (
+        f"unknown property {name!r}; the properties are {', '.join(_PARSERS)}, comment, and your "
+        "own, which have a dot in their name ('owner.team')"
+    )
+
+
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("it must be 'true' or 'false'")
+    return text.strip().lower() == "true"
+
+
+def _lower(text: str) -> str:
+    return text.strip().lower()
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "merge": _lower,
+    "version_column": str,
+    "ttl": positive_seconds,
+    "append_only": _boolean,
+    "tombstone_retention": whole_seconds,
+}
