@@ -31,6 +31,8 @@ from relstate.storage import DEDUPLICATIONS, errors, local_folder, parse_instant
 from .duration import positive_seconds
 
 MAX_PARTITIONS = 32_768
+# The epoch of a read is named, but only because it was the latest: `db.table` sets it.
+FOLLOWS_LATEST = "followsLatest"
 
 _Parse: TypeAlias = Callable[[str], Any]
 _Check: TypeAlias = Callable[[Mapping[str, Any]], str | None]
@@ -439,7 +441,7 @@ _READ = _TABLE | {
     "numPartitions": _whole_number(1, MAX_PARTITIONS),
 }
 # Options that relstate sets on its own reads; they are not documented.
-_INTERNAL: dict[str, _Parse] = {"boundCondition": _text}
+_INTERNAL: dict[str, _Parse] = {"boundCondition": _text, FOLLOWS_LATEST: _boolean}
 _STREAM = _TABLE | {
     "opColumn": _text,
     "clustered": _boolean,

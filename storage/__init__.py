@@ -23,6 +23,7 @@ from .feed.planning import DEDUPLICATIONS
 from .instant import iso_time, moment_of, parse_instant
 from .location import local_folder
 from .log.entry import (
+    RESERVED_PREFIX,
     Entry,
     SegmentRecord,
     TableDefinition,
@@ -38,6 +39,13 @@ from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport
 from .predicate.predicate import Predicate
 from .read_plan import ReadPlan
+from .replacement import (
+    Replacement,
+    check_replaceable,
+    next_definition,
+    renamed_table,
+    replacement_name,
+)
 from .schema import arrow, cast, type_json, types
 from .schema.properties import TableProperties
 from .schema.schema import Column, KeyColumn, TableSchema
@@ -59,6 +67,7 @@ __all__ = [
     "CHANGE_TYPE",
     "DEDUPLICATIONS",
     "OP_COLUMN",
+    "RESERVED_PREFIX",
     "UPSERTS",
     "CatalogView",
     "Column",
@@ -80,6 +89,7 @@ __all__ = [
     "Proposal",
     "ReadPlan",
     "Reads",
+    "Replacement",
     "Report",
     "Row",
     "RowCodec",
@@ -104,6 +114,7 @@ __all__ = [
     "adds_row",
     "arrow",
     "cast",
+    "check_replaceable",
     "check_table_name",
     "chunk_of",
     "descriptions_of",
@@ -114,9 +125,12 @@ __all__ = [
     "iso_time",
     "local_folder",
     "moment_of",
+    "next_definition",
     "no_key_error",
     "parse_instant",
     "ragged",
+    "renamed_table",
+    "replacement_name",
     "sequence_segments",
     "type_json",
     "types",

@@ -115,6 +115,41 @@ def with_column_widened(
     return _evolved(definition, _with_column(definition, replace(column, type=data_type)))
 
 
+def with_columns_of(definition: TableDefinition, schema: TableSchema) -> TableDefinition | None:
+    """Return the definition with the columns of another schema; None if its key is another one.
+
+    A column that has its name and type keeps its id, all others get new ones.
+    """
+    own = definition.schema
+    if _key_of(own) != _key_of(schema):
+        return None
+    ids = {_shape_of(column): column.id for column in own.columns}
+    columns: list[Column] = []
+    next_id = own.next_column_id
+    for column in schema.columns:
+        column_id = ids.get(_shape_of(column), next_id)
+        next_id += column_id == next_id
+        columns.append(replace(column, id=column_id))
+    if [column.without_comment for column in columns] == [
+        column.without_comment for column in own.columns
+    ]:
+        return replace(definition, schema=replace(own, columns=tuple(columns)))
+    return _evolved(definition, tuple(columns), next_id)
+
+
+def _key_of(schema: TableSchema) -> object:
+    """Return what two schemas share whose keys have the same bytes in the same vnodes."""
+    parts = [
+        (_shape_of(column), key.descending, key.nulls_first)
+        for column, key in zip(schema.key_columns, schema.primary_key, strict=True)
+    ]
+    return parts, [column.name for column in schema.distribution_columns]
+
+
+def _shape_of(column: Column) -> tuple[str, t.DataType, bool, bool]:
+    return column.name, column.type, column.nullable, column.hidden
+
+
 def with_comment(definition: TableDefinition, name: str, comment: str | None) -> TableDefinition:
     """Return the definition with another comment on a column, None for no comment.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from .log.rules import check_alterable, check_droppable, check_not_internal, dep
 from .log.state import StoreState
 from .log.transaction import CommitResult
 from .log.view import CatalogView, ViewDefinition
+from .replacement import renamed_table
 from .schema.arrow import fields_of
 from .schema.ddl import parse_columns
 from .schema.properties import Merge, TableProperties
@@ -120,6 +122,26 @@ class Catalog:
     def create_view(self, view: NewView, requires: Sequence[Required] = ()) -> CatalogView:
         """Create a view and return it: see `Store.create_view`."""
         check_table_name(view.table.name)
+        return self._create_view(view, requires, ())
+
+    def create_replacement(
+        self, replaced: int, view: NewView, requires: Sequence[Required]
+    ) -> CatalogView:
+        """Create the replacement of a view and return it: see `Store.create_replacement`."""
+        for _ in range(_ATTEMPTS):
+            earlier = self._epochs.state.replacement_of(replaced)
+            dropped = () if earlier is None else earlier.definition.table_ids
+            try:
+                return self._create_view(view, requires, dropped)
+            except (TableExistsError, TableNotFoundError):
+                # Others began or ended a replacement of the same view.
+                if replaced not in self._epochs.state.views:
+                    raise
+        raise _contested(view.table.name)
+
+    def _create_view(
+        self, view: NewView, requires: Sequence[Required], dropped: Sequence[int]
+    ) -> CatalogView:
         for table in view.tables:
             _check_storable(table)
         for table in view.internal:
@@ -130,7 +152,11 @@ class Catalog:
                 )
         self._check_mapping(view.mapping)
         done = self._propose(
-            "create view", data_change=False, new_views=(view,), requires=tuple(requires)
+            "create view",
+            data_change=False,
+            new_views=(view,),
+            dropped_tables=tuple(dropped),
+            requires=tuple(requires),
         )
         return done.state.view(view.table.name)
 
@@ -138,9 +164,23 @@ class Catalog:
         """Drop a view with all its tables: see `Store.drop_view`."""
 
         def ids_of_view(state: StoreState) -> tuple[int, ...]:
-            return state.view(name).definition.table_ids
+            view = state.view(name)
+            replacement = state.replacement_of(view.view_id)
+            views = (view,) if replacement is None else (view, replacement)
+            return tuple(i for view in views for i in view.definition.table_ids)
 
         self._drop("drop view", ids_of_view, if_exists, cascade)
+
+    def drop_replacement(self, view_id: int) -> None:
+        """Drop a replacement if it is still there: see `Store.drop_replacement`."""
+
+        def ids_of_replacement(state: StoreState) -> tuple[int, ...]:
+            view = state.views.get(view_id)
+            if view is None or view.definition.replaces is None:
+                raise TableNotFoundError(f"there is no replacement with the id {view_id}")
+            return view.definition.table_ids
+
+        self._drop("drop view", ids_of_replacement, if_exists=True, cascade=False)
 
     def alter_view_mapping(self, name: str, mapping: VnodeMapping) -> int:
         """Give a view another mapping and return the epoch: see `Store.alter_view_mapping`."""
@@ -185,6 +225,7 @@ class Catalog:
         for _ in range(_ATTEMPTS):
             state = self._epochs.state
             view = state.view(name)
+            rename = partial(renamed_table, view=state.name_of(view.view_id), new=new)
             tables = [state.tables[table_id].definition for table_id in view.definition.table_ids]
             readers = [reader.definition for reader in state.views_reading(view.view_id)]
             try:
@@ -192,7 +233,7 @@ class Catalog:
                     "rename view",
                     data_change=False,
                     altered_tables=tuple(
-                        AlteredTable(table, replace(table, name=_renamed(table.name, name, new)))
+                        AlteredTable(table, replace(table, name=rename(table.name)))
                         for table in tables
                     ),
                     altered_views=tuple(
@@ -241,16 +282,6 @@ class Catalog:
     def _propose(self, operation: str, **parts: Any) -> CommitResult:
         started = self._epochs.environment.now()
         return self._epochs.commit(Proposal(operation=operation, started=started, **parts))
-
-
-def _renamed(table: str, view: str, new: str) -> str:
-    """Return the name of a table of a view, or of its rows, after the view has got a new one."""
-    if table.lower() == view.lower():
-        return new
-    prefix = f"{RESERVED_PREFIX}{view}_".lower()
-    if not table.lower().startswith(prefix):
-        return table
-    return f"{RESERVED_PREFIX}{new}_{table[len(prefix) :]}"
 
 
 def _described_table(state: StoreState, name: str) -> TableDefinition:

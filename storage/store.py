@@ -278,6 +278,20 @@ class Store:
         """
         return self._catalog.create_view(view, requires)
 
+    def create_replacement(
+        self, replaced: int, view: NewView, requires: Sequence[Required] = ()
+    ) -> CatalogView:
+        """Create a view that is to take the place of another one, and return it.
+
+        ``replaced``: the id of the other one, which the view names too. A replacement of it that
+        is there already is dropped. Errors as of `create_view`; see `Replacement`.
+        """
+        return self._catalog.create_replacement(replaced, view, requires)
+
+    def drop_replacement(self, view_id: int) -> None:
+        """Drop a replacement, by its id, unless it has taken its place or was dropped."""
+        self._catalog.drop_replacement(view_id)
+
     def drop_view(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a view with all its tables. ViewNotFoundError unless ``if_exists``.
 

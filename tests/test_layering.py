@@ -44,7 +44,7 @@ FLOORS = {
     "storage": (
         "errors", "paths", "location", "environment", "syntax", "instant", "schema", "codec",
         "predicate", "log", "segment", "table", "read_plan", "feed", "maintenance", "check",
-        "alteration", "epochs", "catalog", "snapshot", "writing", "jobs", "store",
+        "alteration", "replacement", "epochs", "catalog", "snapshot", "writing", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

@@ -22,7 +22,7 @@ from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.syntax.tree import parse_expression
 from relstate.connector.types import struct_of
-from relstate.connector.views.lineage import view_ids
+from relstate.connector.views.lineage import is_replacement, view_ids
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node, Order, Unary, walk
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
@@ -74,6 +74,7 @@ def check_views(
         return tuple(
             _report(sessions, runner, state, state.views[view_id])
             for view_id in view_ids(state, names)
+            if not is_replacement(state, view_id)
         )
 
 
@@ -230,7 +231,7 @@ def select_frame(
 ) -> DataFrame:
     """Return the rows of a view's SELECT at the epochs of its progress."""
     epochs = dict(view.progress.inputs)
-    created = state.tables[view.view_id].definition.created_epoch
+    created = view.definition.planned_epoch or state.tables[view.view_id].definition.created_epoch
     query, reader = ParsedQuery.parse(view.definition.query), QueryReader(spark, store)
     references = query.table_references(lambda name, as_of: True)
     frames: dict[str, Any] = {}

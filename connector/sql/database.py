@@ -33,10 +33,11 @@ from .ddl_run import DdlRunner
 from .debezium import UNAVAILABLE, debezium
 from .dml import DmlStatement
 from .dml_run import DmlRunner
+from .frame_query import query_of
 from .maintenance import maintain
 from .query_reader import EXPLAIN_SCHEMA, QueryReader, explain_rows
 from .statement import Explain, Query, parse_statement
-from .view_ddl import ViewStatement
+from .view_ddl import CreateView, ViewStatement
 from .view_run import ViewRunner
 
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -116,6 +117,30 @@ class Database:
                 result = self._ddl.run(ddl_statement)
                 return self._rows(result.rows, result.schema)
 
+    def create_view(
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        or_replace: bool = False,
+        parallelism: int | None = None,
+        comment: str | None = None,
+    ) -> int:
+        """Create a materialized view with the rows of a DataFrame.
+
+        Return the epoch at which it is complete. The frame is made of `table`, for tables and views
+        of this store, and the DataFrame API; its SELECT becomes that of the view. ``or_replace``:
+        as in CREATE OR REPLACE. Errors as of CREATE MATERIALIZED VIEW; UnsupportedStatementError
+        for a frame that is not a SELECT, or one of Spark Connect.
+        """
+        query = query_of(frame, self._store.path)
+        properties = {} if comment is None else {"comment": comment}
+        statement = CreateView(
+            name, query, parallelism, False, user_properties=properties, or_replace=or_replace
+        )
+        ((epoch,),) = self._view_ddl.run(statement).rows
+        return int(epoch)
+
     def refresh(self, views: str | Sequence[str] | None = None) -> Refreshed:
         """Bring views, by default all, and those they read to the latest epoch of their tables.
 
@@ -171,7 +196,7 @@ class Database:
         epoch = reader.epoch if version is None else version
         plan = self._store.read_plan(name, epoch=epoch)
         self._store.state_at(epoch).check_populated(plan.definition.table_id)
-        return reader.relation(plan)
+        return reader.latest_relation(plan) if version is None else reader.relation(plan)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
         """Return the commits, the newest first; of one table only those that touched it.

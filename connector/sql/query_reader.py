@@ -16,11 +16,12 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from sqlglot import exp
 
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
+from relstate.connector.options import FOLLOWS_LATEST
 from relstate.connector.source.read import default_read_partitions
 from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree, conjunction, text_of
@@ -176,24 +177,33 @@ class QueryReader:
         references = [relation.reference for relation in planned.relations]
         return self._spark.sql(planned.query.replaced(references, list(frames)), **frames)
 
+    def latest_relation(self, plan: ReadPlan) -> DataFrame:
+        """Return a table at the latest epoch as a relation that says so, for a view made of it."""
+        with unwrap_errors():
+            return self._reader(plan).option(FOLLOWS_LATEST, "true").load(self._store.path)
+
     def relation(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
         """Return a table as a relation.
 
         Its schema is given, so that Spark starts no worker for it. If only a few keys can match,
         their rows are looked up here and now, which takes less time than a task.
         """
-        schema = struct_type(named_columns(plan.definition.schema, plan.columns))
         if where is not None and _is_lookup(plan, where):
+            schema = struct_type(named_columns(plan.definition.schema, plan.columns))
             return self._spark.createDataFrame(_looked_up(plan, where), schema)
-        reader = self._spark.read.format("relstate").schema(schema)
-        reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
-        # The latest epoch is named too, so that all references read the same one. The time for
-        # expiry is given because its default for a named epoch is the time of the commit.
-        reader = reader.option("expiresBy", iso_time(plan.time))
+        reader = self._reader(plan)
         if where is not None:
             reader = reader.option("boundCondition", where.json)
         with unwrap_errors():
             return reader.load(self._store.path)
+
+    def _reader(self, plan: ReadPlan) -> DataFrameReader:
+        schema = struct_type(named_columns(plan.definition.schema, plan.columns))
+        reader = self._spark.read.format("relstate").schema(schema)
+        reader = reader.options(table=plan.definition.name, versionAsOf=plan.epoch)
+        # The latest epoch is named too, so that all references read the same one. The time for
+        # expiry is given because its default for a named epoch is the time of the commit.
+        return reader.option("expiresBy", iso_time(plan.time))
 
     # Which tables, at which epoch
 

@@ -62,9 +62,11 @@ Statement: TypeAlias = (
 )
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "(")
+_EXPLAINED: tuple[tuple[str, ...], ...] = ((), ("CREATE",), ("CREATE", "OR", "REPLACE"), ("ALTER",))
 _MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
 _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...] = (
     (("CREATE", "MATERIALIZED", "VIEW"), view_ddl.read_create_view),
+    (("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"), view_ddl.read_replace_view),
     (("DROP", "MATERIALIZED", "VIEW"), view_ddl.read_drop_view),
     (("ALTER", "MATERIALIZED", "VIEW"), view_ddl.read_alter_view),
     (("REFRESH", "MATERIALIZED", "VIEW"), view_ddl.read_refresh_view),
@@ -87,7 +89,10 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
 _SPARK_VIEW = "a view of Spark's session goes to spark.sql"
 _HINTS = (
     (("CREATE", "VIEW"), f"a view of the store is a CREATE MATERIALIZED VIEW; {_SPARK_VIEW}"),
-    (("CREATE", "OR", "REPLACE"), f"nothing is replaced: DROP it and CREATE it; {_SPARK_VIEW}"),
+    (
+        ("CREATE", "OR", "REPLACE"),
+        f"nothing is replaced but a MATERIALIZED VIEW: DROP it and CREATE it; {_SPARK_VIEW}",
+    ),
     (("CREATE", "TEMPORARY", "VIEW"), _SPARK_VIEW),
     (("CREATE", "TEMP", "VIEW"), _SPARK_VIEW),
     (("DROP", "VIEW"), f"a view of the store is dropped by DROP MATERIALIZED VIEW; {_SPARK_VIEW}"),
@@ -134,8 +139,8 @@ def _read_show(rest: str) -> Statement:
     if reader.accept("TBLPROPERTIES"):
         return ddl.read_show_properties(reader)
     raise errors.UnsupportedStatementError(
-        "relstate shows TABLES, MATERIALIZED VIEWS, INTERNAL TABLES and the TBLPROPERTIES of a "
-        f"table or view, not {excerpt(rest)}; "
+        "relstate shows TBLPROPERTIES, TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not "
+        f"{excerpt(rest)}; "
         "DESCRIBE EXTENDED describes a table or view; statements about Spark alone go to spark.sql"
     )
 
@@ -144,7 +149,7 @@ def _read_explain(rest: str) -> Explain | ExplainView:
     # The tokenizer makes one string of all that follows EXPLAIN.
     tokens = tokens_of(rest)
     reader = TokenReader(rest, tokens)
-    if reader.next_is("MATERIALIZED", "VIEW") or reader.next_is("CREATE", "MATERIALIZED", "VIEW"):
+    if any(reader.next_is(*words, "MATERIALIZED", "VIEW") for words in _EXPLAINED):
         return view_ddl.read_explain_view(reader)
     mode = next((mode.lower() for mode in _MODES if reader.accept(mode)), "simple")
     query = reader.token

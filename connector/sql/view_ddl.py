@@ -1,16 +1,17 @@
 """The statements about materialized views, as values.
 
-    CREATE MATERIALIZED VIEW [IF NOT EXISTS] v [(a [COMMENT 'text'], b)] [COMMENT 'text']
-        [TBLPROPERTIES ('parallelism' = '4', 'owner.team' = 'x')] AS SELECT …
+    CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] v [(a [COMMENT 'text'], b)]
+        [COMMENT 'text'] [TBLPROPERTIES ('parallelism' = '4', 'owner.team' = 'x')] AS SELECT …
     DROP MATERIALIZED VIEW [IF EXISTS] v [CASCADE]
     ALTER MATERIALIZED VIEW v RENAME TO w | SET PARALLELISM n
         | SET TBLPROPERTIES ('parallelism' = '4') | UNSET TBLPROPERTIES ('owner.team')
-        | ALTER COLUMN c COMMENT 'text'
+        | ALTER COLUMN c COMMENT 'text' | AS SELECT …
     REFRESH MATERIALIZED VIEW v
     SHOW MATERIALIZED VIEWS [LIKE 'pattern']
     SHOW INTERNAL TABLES [FROM v]
     EXPLAIN MATERIALIZED VIEW v
-    EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT …
+    EXPLAIN CREATE [OR REPLACE] MATERIALIZED VIEW v AS SELECT …
+    EXPLAIN ALTER MATERIALIZED VIEW v AS SELECT …
 
 Does not know: the store, Spark, or what a SELECT means.
 """
@@ -18,9 +19,10 @@ Does not know: the store, Spark, or what a SELECT means.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from relstate.connector.syntax.tokens import TokenReader
+from relstate.storage import errors
 
 from .ddl import (
     CommentColumn,
@@ -39,6 +41,7 @@ class CreateView:
 
     ``columns``: the names of the view's columns; empty for those of the SELECT.
     ``user_properties``: with the view's comment as ``comment``; ``column_comments`` by the columns.
+    ``or_replace``: a view of this name gets the SELECT and all the rest.
     """
 
     name: str
@@ -48,6 +51,7 @@ class CreateView:
     columns: tuple[str, ...] = ()
     user_properties: Mapping[str, str | None] = field(default_factory=dict)
     column_comments: Mapping[str, str] = field(default_factory=dict)
+    or_replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,14 @@ class DropView:
     name: str
     if_exists: bool
     cascade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterQuery:
+    """Give a view another SELECT; it keeps the rest."""
+
+    name: str
+    query: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +114,15 @@ class ShowInternalTables:
 
 @dataclass(frozen=True, slots=True)
 class ExplainView:
-    """Describe how a view is maintained: an existing one, or one that a statement would create."""
+    """Describe how a view is maintained: an existing one, or as a statement would make it."""
 
-    view: str | CreateView
+    view: str | CreateView | AlterQuery
 
 
 ViewStatement = (
     CreateView
     | DropView
+    | AlterQuery
     | RenameView
     | SetViewProperties
     | RefreshView
@@ -121,10 +134,27 @@ ViewStatement = (
 
 def read_create_view(reader: TokenReader) -> CreateView:
     """Read what follows CREATE MATERIALIZED VIEW."""
-    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    return _read_create(reader, if_not_exists=reader.accept("IF", "NOT", "EXISTS"))
+
+
+def read_replace_view(reader: TokenReader) -> CreateView:
+    """Read what follows CREATE OR REPLACE MATERIALIZED VIEW."""
+    if reader.next_is("IF", "NOT", "EXISTS"):
+        raise errors.UnsupportedStatementError(
+            "CREATE OR REPLACE and IF NOT EXISTS exclude each other; write one of them"
+        )
+    return replace(_read_create(reader, if_not_exists=False), or_replace=True)
+
+
+def _read_create(reader: TokenReader, *, if_not_exists: bool) -> CreateView:
     name = read_new_name(reader, "the view's name")
     columns = _read_columns(reader) if reader.next_is("(") else []
     units, user_properties = view_properties({**read_descriptions(reader)})
+    if any(reader.next_is(*words) for words in _KEY_CLAUSES):
+        raise errors.UnsupportedStatementError(
+            "the key of a view follows from its SELECT: end that in ORDER BY, and the rows are "
+            "stored in this order"
+        )
     reader.expect("AS")
     return CreateView(
         name,
@@ -135,6 +165,9 @@ def read_create_view(reader: TokenReader) -> CreateView:
         user_properties,
         {column: text for column, text in columns if text is not None},
     )
+
+
+_KEY_CLAUSES = (("CLUSTER", "BY"), ("CLUSTERED", "BY"), ("PARTITIONED", "BY"), ("PRIMARY", "KEY"))
 
 
 def _read_columns(reader: TokenReader) -> list[tuple[str, str | None]]:
@@ -166,7 +199,10 @@ def read_drop_view(reader: TokenReader) -> DropView:
     return DropView(name, if_exists, cascade)
 
 
-def read_alter_view(reader: TokenReader) -> RenameView | SetViewProperties | CommentColumn:
+ViewAlteration = AlterQuery | RenameView | SetViewProperties | CommentColumn
+
+
+def read_alter_view(reader: TokenReader) -> ViewAlteration:
     """Read what follows ALTER MATERIALIZED VIEW."""
     name = reader.name("the view's name")
     statement = _alteration(name, reader)
@@ -174,7 +210,9 @@ def read_alter_view(reader: TokenReader) -> RenameView | SetViewProperties | Com
     return statement
 
 
-def _alteration(name: str, reader: TokenReader) -> RenameView | SetViewProperties | CommentColumn:
+def _alteration(name: str, reader: TokenReader) -> ViewAlteration:
+    if reader.accept("AS"):
+        return AlterQuery(name, _read_query(reader))
     if reader.accept("RENAME", "TO"):
         return RenameView(name, read_new_name(reader, "the view's new name"))
     if reader.accept("SET", "PARALLELISM"):
@@ -193,7 +231,8 @@ def _alteration(name: str, reader: TokenReader) -> RenameView | SetViewPropertie
         reader.expect("COMMENT")
         return CommentColumn(name, column, reader.string("the comment"))
     raise reader.unexpected(
-        "RENAME TO w, SET PARALLELISM n, [UN]SET TBLPROPERTIES, or ALTER COLUMN c COMMENT 'text'"
+        "AS SELECT …, RENAME TO w, SET PARALLELISM n, [UN]SET TBLPROPERTIES, or ALTER COLUMN c "
+        "COMMENT 'text'"
     )
 
 
@@ -219,9 +258,15 @@ def read_show_internal_tables(reader: TokenReader) -> ShowInternalTables:
 
 
 def read_explain_view(reader: TokenReader) -> ExplainView:
-    """Read what follows EXPLAIN MATERIALIZED VIEW, or EXPLAIN up to a CREATE of one."""
+    """Read what follows EXPLAIN, up to MATERIALIZED VIEW or a CREATE or ALTER of one."""
     if reader.accept("CREATE", "MATERIALIZED", "VIEW"):
         return ExplainView(read_create_view(reader))
+    if reader.accept("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"):
+        return ExplainView(read_replace_view(reader))
+    if reader.accept("ALTER", "MATERIALIZED", "VIEW"):
+        name = reader.name("the view's name")
+        reader.expect("AS")
+        return ExplainView(AlterQuery(name, _read_query(reader)))
     reader.expect("MATERIALIZED", "VIEW")
     name = reader.name("the view's name")
     reader.finish()

@@ -8,14 +8,24 @@ from __future__ import annotations
 from typing import Any
 
 from relstate.connector.views.backfill import Position
-from relstate.connector.views.creation import new_view
-from relstate.connector.views.explanation import explain_new_view, explain_view
+from relstate.connector.views.creation import (
+    ViewOptions,
+    new_view,
+    options_of,
+    replacement_view,
+)
+from relstate.connector.views.explanation import (
+    explain_new_view,
+    explain_replacement,
+    explain_view,
+)
 from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
 from relstate.storage import CatalogView, ReadPlan, StoreState, errors
 
 from .ddl_run import Result, epoch_result, matches
 from .view_ddl import (
+    AlterQuery,
     CreateView,
     DropView,
     ExplainView,
@@ -53,6 +63,8 @@ class ViewRunner:
             case DropView(name, if_exists, cascade):
                 self._store.drop_view(name, if_exists=if_exists, cascade=cascade)
                 return epoch_result(self._store.epoch)
+            case AlterQuery(name, query):
+                return epoch_result(self._views.alter_query(name, query))
             case RenameView(name, new):
                 return epoch_result(self._views.rename(name, new))
             case SetViewProperties(name, parallelism, changes):
@@ -66,26 +78,28 @@ class ViewRunner:
             case ExplainView(view):
                 return Result([("\n".join(self._explained(view)),)], "plan STRING NOT NULL")
 
-    def _explained(self, view: str | CreateView) -> list[str]:
-        state = self._store.state
-        if isinstance(view, str):
-            return explain_view(state, state.view(view))
-        spark = self._views.spark
-        planned = new_view(
-            spark, state, view.name, view.query, view.parallelism, columns=view.columns
-        )
-        return explain_new_view(planned)
+    def _explained(self, view: str | CreateView | AlterQuery) -> list[str]:
+        state, spark = self._store.state, self._views.spark
+        match view:
+            case AlterQuery(name, query):
+                replaced = state.view(name)
+                options = options_of(state, replaced)
+                planned = replacement_view(spark, state, replaced, query, options)
+                return explain_replacement(state, planned)
+            case CreateView() if view.or_replace and view.name.lower() in state.table_ids:
+                replaced = state.view(view.name)
+                planned = replacement_view(spark, state, replaced, view.query, _options(view))
+                return explain_replacement(state, planned)
+            case CreateView():
+                planned = new_view(spark, state, view.name, view.query, _options(view))
+                return explain_new_view(planned)
+        return explain_view(state, state.view(view))
 
     def _create(self, statement: CreateView) -> int:
+        if statement.or_replace and statement.name.lower() in self._store.state.table_ids:
+            return self._views.replace(statement.name, statement.query, _options(statement))
         try:
-            return self._views.create(
-                statement.name,
-                statement.query,
-                statement.parallelism,
-                columns=statement.columns,
-                user_properties=statement.user_properties,
-                column_comments=statement.column_comments,
-            )
+            return self._views.create(statement.name, statement.query, _options(statement))
         except errors.TableExistsError:
             if not statement.if_not_exists:
                 raise
@@ -108,10 +122,21 @@ class ViewRunner:
         return Result(rows, _INTERNAL)
 
 
+def _options(statement: CreateView) -> ViewOptions:
+    return ViewOptions(
+        statement.parallelism,
+        statement.columns,
+        statement.user_properties,
+        statement.column_comments,
+    )
+
+
 def _view_row(state: StoreState, name: str) -> tuple[Any, ...]:
     view = state.view(name)
     definition, progress = view.definition, view.progress
-    share = None if progress.backfill is None else Position.from_json(progress.backfill).share
+    replacement = state.replacement_of(view.view_id)
+    filled = progress if replacement is None else replacement.progress
+    share = None if filled.backfill is None else Position.from_json(filled.backfill).share
     return (
         name,
         progress.reflects,
@@ -127,7 +152,7 @@ def _table_row(path: str, state: StoreState, view: CatalogView, table_id: int) -
     plan = ReadPlan.of(path, state, state.name_of(table_id))
     return (
         plan.definition.name,
-        state.name_of(view.view_id),
+        state.name_of(view.definition.replaces or view.view_id),
         table_id,
         [column.name for column in plan.definition.schema.key_columns],
         plan.stored_rows,

@@ -117,7 +117,7 @@ def populate(runner: JobRunner, view_id: int) -> None:
             state = runner.store.state
             if view_id not in state.views:
                 raise
-            raise view_failure(state.name_of(view_id), error) from None
+            raise view_failure(state.title_of(state.views[view_id]), error) from None
     raise errors.ConflictError(
         f"{runner.store.path}: others altered the same view {_ATTEMPTS} times; let one process "
         "refresh it at a time"

@@ -6,25 +6,30 @@ Does not know: how the view is populated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
 from relstate.storage import (
+    RESERVED_PREFIX,
+    CatalogView,
     NewTable,
     NewView,
     StoreState,
     TableProperties,
     TableSchema,
     ViewInput,
+    check_replaceable,
     check_table_name,
     descriptions_of,
     errors,
+    replacement_name,
 )
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
+from .lineage import upstream
 from .operators import PlanError
 from .plan.materialize import Materialize
 from .planner.analysis import StoreTables
@@ -33,22 +38,33 @@ from .sessions import Sessions, keep_active_session, parallelism, stored_setting
 from .viewplan import Operator, ViewPlan, schema_of
 
 
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """What a user says of a view besides its name and its SELECT.
+
+    ``parallelism``: in how many parallel units it is maintained, None for as many as the session
+    runs at once. ``columns``: the names of its columns, empty for those of the SELECT.
+    ``user_properties``: with its comment as ``comment``. ``column_comments``: by the columns.
+    """
+
+    parallelism: int | None = None
+    columns: tuple[str, ...] = ()
+    user_properties: Mapping[str, str | None] = field(default_factory=dict)
+    column_comments: Mapping[str, str] = field(default_factory=dict)
+
+
+PLAIN_VIEW = ViewOptions()
+
+
 def new_view(
     spark: SparkSession,
     state: StoreState,
     name: str,
     query: str,
-    units: int | None = None,
-    *,
-    columns: Sequence[str] = (),
-    user_properties: Mapping[str, str | None] | None = None,
-    column_comments: Mapping[str, str] | None = None,
+    options: ViewOptions = PLAIN_VIEW,
 ) -> NewView:
     """Return the definition of a view with the rows of a SELECT over the tables at a state.
 
-    ``units``: in how many parallel units it is maintained, by default as many as the session
-    runs at once. ``columns``: the names of its columns, by default those of the SELECT.
-    ``user_properties``: with its comment as ``comment``.
     TableNameError, TableExistsError, OptionError; UnsupportedStatementError where
     the SELECT cannot be maintained incrementally.
     """
@@ -57,18 +73,61 @@ def new_view(
         raise errors.TableExistsError(
             f"there is a table or view {name!r} already: drop it, or take another name"
         )
+    return _planned_view(spark, state, name, query, options)
+
+
+def replacement_view(
+    spark: SparkSession,
+    state: StoreState,
+    replaced: CatalogView,
+    query: str,
+    options: ViewOptions = PLAIN_VIEW,
+) -> NewView:
+    """Return the definition of a view that is to take the place of another one.
+
+    The other arguments and errors are those of `new_view`. DependentViewsError if views read what
+    it does not have; UnsupportedStatementError if it would read the view that it replaces.
+    """
+    name = replacement_name(replaced.view_id)
+    view = _planned_view(spark, state, name, query, options)
+    view = replace(view, replaces=replaced.view_id)
+    views = [table.table_id for table in view.inputs if table.table_id in state.views]
+    if replaced.view_id in upstream(state, views):
+        raise errors.UnsupportedStatementError(
+            f"the view {state.name_of(replaced.view_id)!r} would read itself: read its inputs "
+            "instead, or create a view of another name"
+        )
+    check_replaceable(state, replaced, view.table)
+    return view
+
+
+def options_of(state: StoreState, view: CatalogView) -> ViewOptions:
+    """Return the options of a view, without the names of its columns."""
+    definition = state.tables[view.view_id].definition
+    columns = definition.schema.columns
+    return ViewOptions(
+        view.definition.mapping.units,
+        (),
+        {"comment": definition.comment, **dict(definition.user_properties)},
+        {column.name: column.comment for column in columns if column.comment is not None},
+    )
+
+
+def _planned_view(
+    spark: SparkSession, state: StoreState, name: str, query: str, options: ViewOptions
+) -> NewView:
     settings = stored_settings(spark)
     with keep_active_session(spark):
-        root = plan_view(Sessions(spark).of(settings), StoreTables(state), query, columns)
+        root = plan_view(Sessions(spark).of(settings), StoreTables(state), query, options.columns)
     plan = _readable(root)
     vnode_count = state.settings.vnode_count
-    mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, units))
+    mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, options.parallelism))
     return NewView(
         NewTable(
             name,
-            _with_comments(plan.table_schema, column_comments or {}),
+            _with_comments(plan.table_schema, options.column_comments),
             TableProperties(append_only=root.is_append_only),
-            *descriptions_of(user_properties or {}),
+            *descriptions_of(options.user_properties),
         ),
         tuple(internal_tables(name, plan)),
         query,
@@ -110,7 +169,8 @@ def internal_tables(view: str, plan: ViewPlan) -> list[NewTable]:
 
 def _table(view: str, fragment: int, operator: Operator, spec: StateTableSpec) -> NewTable:
     role = spec.role.replace(" ", "_")
-    name = f"__internal_{view}_{fragment}_{operator.executor.label}_{operator.number}_{role}"
+    view = view.removeprefix(RESERVED_PREFIX)
+    name = f"{RESERVED_PREFIX}{view}_{fragment}_{operator.executor.label}_{operator.number}_{role}"
     return NewTable(name, schema_of(spec))
 
 

@@ -6,9 +6,16 @@ Does not know: where the text goes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from relstate.storage import CatalogView, NewView, StoreState, types
+from relstate.storage import (
+    CatalogView,
+    NewView,
+    StoreState,
+    next_definition,
+    renamed_table,
+    types,
+)
 from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
@@ -47,6 +54,22 @@ def explain_new_view(view: NewView) -> list[str]:
     names = [table.name for table in (*view.internal, view.table)]
     tables = _Tables(names, [None] * len(names))
     return _lines(ViewPlan.from_json(view.plan), view.mapping, tables)
+
+
+def explain_replacement(state: StoreState, view: NewView) -> list[str]:
+    """Return lines that show how a view would be maintained, and what becomes of its readers."""
+    assert view.replaces is not None
+    name = state.name_of(view.replaces)
+    names = [renamed_table(table.name, view.table.name, name) for table in view.tables]
+    tables = [replace(table, name=new) for table, new in zip(view.tables, names, strict=True)]
+    lines = explain_new_view(replace(view, table=tables[0], internal=tuple(tables[1:])))
+    if next_definition(state.tables[view.replaces].definition, view.table) is None:
+        what = f"a new table takes the name {name}: its change feed begins with its rows"
+    else:
+        readers = sorted(map(state.title_of, state.views_reading(view.replaces)))
+        what = f"{name} stays the same table: its change feed has the difference"
+        what += f"; views that take it in: {', '.join(readers)}" if readers else ""
+    return [*lines, "", "== Replacement ==", what]
 
 
 def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: _Tables) -> list[str]:

@@ -12,10 +12,20 @@ from relstate.storage import StoreState
 
 
 def view_ids(state: StoreState, names: Iterable[str] | None = None) -> tuple[int, ...]:
-    """Return the ids of views by their names, by default of all. ViewNotFoundError."""
+    """Return the ids of views by their names, by default of all, and of their replacements.
+
+    ViewNotFoundError.
+    """
     if names is None:
         return tuple(sorted(state.views))
-    return tuple(state.view(name).view_id for name in names)
+    views = [state.view(name) for name in names]
+    replacements = [state.replacement_of(view.view_id) for view in views]
+    return tuple(view.view_id for view in (*views, *filter(None, replacements)))
+
+
+def is_replacement(state: StoreState, view_id: int) -> bool:
+    """Return whether a view is to take the place of another one."""
+    return state.views[view_id].definition.replaces is not None
 
 
 def inputs_of(state: StoreState, view_id: int) -> tuple[int, ...]:
@@ -54,9 +64,14 @@ def _depth(state: StoreState, view_id: int, views: Collection[int], depths: dict
 
 
 def has_pending_changes(state: StoreState, view_id: int) -> bool:
-    """Return whether a view is not populated, or has changes of its inputs to take in."""
+    """Return whether a view is not populated, or has changes of its inputs to take in.
+
+    A replacement always has: to take the place of its view.
+    """
     progress = state.views[view_id].progress
-    return not progress.is_populated or any(state.has_changed(*read) for read in progress.inputs)
+    if not progress.is_populated or is_replacement(state, view_id):
+        return True
+    return any(state.has_changed(*read) for read in progress.inputs)
 
 
 def is_behind(state: StoreState, view_id: int) -> bool:

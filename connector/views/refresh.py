@@ -26,7 +26,7 @@ from relstate.storage import (
 )
 
 from .job import JobOutput, ViewJob
-from .lineage import inputs_of, levels
+from .lineage import inputs_of, is_replacement, levels
 from .plan.generate import OneRow, Source
 from .runner import LASTING_ERRORS, VIEW_CHANGED, JobRunner
 from .scans import SourceRead
@@ -75,13 +75,14 @@ class Round:
         epoch = self._commit()
         if self._failures:
             raise self._failures[0]
-        names = tuple(sorted(map(self._state.name_of, self._outputs)))
+        visible = (i for i in self._outputs if not is_replacement(self._state, i))
+        names = tuple(sorted(map(self._state.name_of, visible)))
         rows = sum(output.rows for output in self._outputs.values())
         return Refreshed(epoch, self._state.epoch, names, rows)
 
     def _fail(self, view_id: int, error: Exception) -> None:
         self._failed.add(view_id)
-        self._failures.append(view_failure(self._state.name_of(view_id), error))
+        self._failures.append(view_failure(self._state.title_of(self._state.views[view_id]), error))
 
     def _commit(self) -> int:
         if not self._outputs:

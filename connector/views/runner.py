@@ -59,6 +59,11 @@ class JobRunner:
         return self._store
 
     @property
+    def spark(self) -> SparkSession:
+        """The session that was given."""
+        return self._sessions.spark
+
+    @property
     def plans(self) -> StoredPlans:
         """The plans of the store's views."""
         return self._plans

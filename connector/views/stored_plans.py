@@ -121,8 +121,11 @@ def _check_scan(scan: Scan, table: TableDefinition) -> None:
 
 
 def _layout(schema: TableSchema) -> object:
-    columns = [(c.id, c.name, c.type, c.nullable, c.hidden) for c in schema.columns]
-    return columns, schema.primary_key, schema.distribution_key
+    """Return what a table's schema shares with its plan's; the ids depend on what it replaced."""
+    columns = [(c.name, c.type, c.nullable, c.hidden) for c in schema.columns]
+    orders = [(key.descending, key.nulls_first) for key in schema.primary_key]
+    keys = [column.name for column in (*schema.key_columns, *schema.distribution_columns)]
+    return columns, orders, keys
 
 
 def _fingerprint(plan: Any, settings: Mapping[str, str]) -> str:

@@ -14,13 +14,21 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from relstate.storage import Store, StoreState, errors
+from relstate.storage import CatalogView, NewView, Store, StoreState, TableDefinition, errors
 
 from .backfill import populate
-from .creation import check_parallelism, new_view
-from .lineage import inputs_of, levels, upstream, view_ids
+from .creation import (
+    PLAIN_VIEW,
+    ViewOptions,
+    check_parallelism,
+    new_view,
+    options_of,
+    replacement_view,
+)
+from .lineage import inputs_of, is_replacement, levels, upstream, view_ids
 from .refresh import Refreshed, Round
 from .renaming import follow_rename
+from .replacement import finish_replacement
 from .runner import VIEW_CHANGED, JobRunner
 
 # A conflict means that another process refreshes the same views; so many, that it never stops.
@@ -53,36 +61,16 @@ class Views:
         """The runner of their jobs."""
         return self._runner
 
-    def create(
-        self,
-        name: str,
-        query: str,
-        parallelism: int | None = None,
-        *,
-        columns: Sequence[str] = (),
-        user_properties: Mapping[str, str | None] | None = None,
-        column_comments: Mapping[str, str] | None = None,
-    ) -> int:
+    def create(self, name: str, query: str, options: ViewOptions = PLAIN_VIEW) -> int:
         """Create a view, populate it, and return the epoch at which it is populated.
 
-        The arguments are those of `new_view`, whose errors are raised. If it cannot be
-        computed over the rows of its inputs, there is no view. An interrupted CREATE leaves a view
-        that the next refresh continues to populate.
+        Errors of `new_view` are raised. If it cannot be computed over the rows of its inputs, there
+        is no view. An interrupted CREATE leaves a view that the next refresh continues to populate.
         """
         with self._turn:
             state = self._store.state
-            view = new_view(
-                self._spark,
-                state,
-                name,
-                query,
-                parallelism,
-                columns=columns,
-                user_properties=user_properties,
-                column_comments=column_comments,
-            )
-            inputs = [state.tables[read.table_id].definition for read in view.inputs]
-            created = self._store.create_view(view, inputs)
+            view = new_view(self._spark, state, name, query, options)
+            created = self._store.create_view(view, _inputs_of(state, view))
             self._runner.plans.trust(view.plan, view.settings)
             try:
                 populate(self._runner, created.view_id)
@@ -94,6 +82,46 @@ class Views:
                 raise
             return self._store.epoch
 
+    def replace(self, name: str, query: str, options: ViewOptions) -> int:
+        """Give a view another SELECT and options, and return the epoch at which it has them.
+
+        The new rows are computed beside the old ones, which stay readable; one commit exchanges
+        them. If they cannot be computed, the view stays as it is. An interrupted replacement is
+        continued by the next refresh of the view. ViewNotFoundError, the errors of
+        `replacement_view` and of `finish_replacement`.
+        """
+        with self._turn:
+            state = self._store.state
+            return self._replace(state, state.view(name), query, options)
+
+    def alter_query(self, name: str, query: str) -> int:
+        """Give a view another SELECT as `replace` does; its options stay as they are."""
+        with self._turn:
+            state = self._store.state
+            view = state.view(name)
+            return self._replace(state, view, query, options_of(state, view))
+
+    def _replace(
+        self, state: StoreState, replaced: CatalogView, query: str, options: ViewOptions
+    ) -> int:
+        view = replacement_view(self._spark, state, replaced, query, options)
+        required = [*_inputs_of(state, view), state.tables[replaced.view_id].definition]
+        created = self._store.create_replacement(replaced.view_id, view, required)
+        self._runner.plans.trust(view.plan, view.settings)
+        try:
+            populate(self._runner, created.view_id)
+            finish_replacement(self._runner, created.view_id)
+        except Exception:
+            self._drop_replacement(created.view_id)
+            raise
+        return self._store.epoch
+
+    def _drop_replacement(self, view_id: int) -> None:
+        try:
+            self._store.drop_replacement(view_id)
+        except errors.RelstateError as error:
+            _logger.warning("the replacement of a view, which failed, was not dropped: %s", error)
+
     def refresh(self, names: Sequence[str] | None = None) -> Refreshed:
         """Bring views, by default all, and what they read to the latest epoch of their tables.
 
@@ -104,9 +132,11 @@ class Views:
         with self._turn:
             state = self._store.state
             views = upstream(state, view_ids(state, names))
-            is_populated = all(state.views[view_id].progress.is_populated for view_id in views)
             failures = self._populate(state, views)
-            refreshed = self._refresh(names, state if is_populated else self._store.state)
+            is_replaced = self._finish_replacements(state, views, failures)
+            is_populated = all(state.views[view_id].progress.is_populated for view_id in views)
+            is_current = is_populated and not is_replaced
+            refreshed = self._refresh(names, state if is_current else self._store.state)
             if failures:
                 raise failures[0]
             return refreshed
@@ -157,4 +187,33 @@ class Views:
                     populate(self._runner, view_id)
                 except Exception as error:
                     failures[view_id] = error
+                    self._give_up(state, view_id, error)
         return list(failures.values())
+
+    def _finish_replacements(
+        self, state: StoreState, views: Collection[int], failures: list[Exception]
+    ) -> bool:
+        """Let replacements take the place of their views; add errors, and return if there are any.
+
+        A replacement that is not populated now has failed before.
+        """
+        replacements = [view_id for view_id in views if is_replacement(state, view_id)]
+        for view_id in replacements:
+            view = self._store.state.views.get(view_id)
+            if view is not None and view.progress.is_populated:
+                try:
+                    finish_replacement(self._runner, view_id)
+                except Exception as error:
+                    failures.append(error)
+                    self._give_up(state, view_id, error)
+        return bool(replacements)
+
+    def _give_up(self, state: StoreState, view_id: int, error: Exception) -> None:
+        """Drop a replacement whose SELECT fails, or which lacks what a view reads by now."""
+        is_lasting = isinstance(error, (errors.ViewFailedError, errors.DependentViewsError))
+        if is_lasting and is_replacement(state, view_id):
+            self._drop_replacement(view_id)
+
+
+def _inputs_of(state: StoreState, view: NewView) -> list[TableDefinition]:
+    return [state.tables[read.table_id].definition for read in view.inputs]

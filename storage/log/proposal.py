@@ -54,6 +54,7 @@ class NewView:
     mapping: VnodeMapping
     settings: Mapping[str, str]
     plan: Any
+    replaces: int | None = None
 
     @property
     def tables(self) -> tuple[NewTable, ...]:
@@ -166,6 +167,7 @@ class Proposal:
                 *(altered.before.view_id for altered in self.altered_views),
                 *(progress.view_id for progress in self.progress),
                 *(table.table_id for view in self.new_views for table in view.inputs),
+                *(view.replaces for view in self.new_views if view.replaces is not None),
             )
         )
 

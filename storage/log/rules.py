@@ -7,7 +7,7 @@ Does not know: the race for an epoch; the caller repeats the checks at every att
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import (
@@ -23,7 +23,7 @@ from ..schema.types import quoted
 from .entry import TableDefinition
 from .proposal import AlteredTable, NewProgress, NewView, Proposal, Required
 from .state import StoreState
-from .view import CatalogView
+from .view import CatalogView, ViewDefinition
 
 
 def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> None:
@@ -40,17 +40,48 @@ def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> N
     for required in proposal.requires:
         _check_required(known, state, required)
     for altered in proposal.altered_tables:
-        check_alterable(state, altered)
+        check_alterable(state, altered, is_emptied=altered.before.table_id in proposal.based_tables)
         _check_same(altered.before, state.tables[altered.before.table_id].definition)
-    check_droppable(state, proposal.dropped_tables)
-    for view in proposal.new_views:
-        _check_view(state, view)
     for change in proposal.altered_views:
         if state.views[change.before.view_id].definition != change.before:
             raise _altered("view", state.name_of(change.before.view_id))
+    views = _definitions_after(state, proposal)
+    check_droppable(state, proposal.dropped_tables, views)
+    for view in proposal.new_views:
+        _check_view(state, view)
+    for change in proposal.altered_views:
+        if reads_itself(views, change.before.view_id):
+            raise DependentViewsError(
+                f"the view {state.title_of(state.views[change.before.view_id])!r} would read "
+                "itself; read what it reads instead"
+            )
     for progress in proposal.progress:
-        _check_progress(state, progress)
+        _check_progress(state, progress, views[progress.view_id])
     _check_oldest(state, proposal.oldest_epoch)
+
+
+def _definitions_after(state: StoreState, proposal: Proposal) -> dict[int, ViewDefinition]:
+    """Return the definitions of the views that there were before a proposal, as it leaves them."""
+    altered = {change.before.view_id: change.after for change in proposal.altered_views}
+    return {
+        view_id: altered.get(view_id, view.definition)
+        for view_id, view in state.views.items()
+        if view_id not in proposal.dropped_tables
+    }
+
+
+def reads_itself(views: Mapping[int, ViewDefinition], view_id: int) -> bool:
+    """Return whether a view reads itself, directly or through others."""
+    visited: set[int] = set()
+    remaining = [view_id]
+    while remaining:
+        for table in views[remaining.pop()].inputs:
+            if table.table_id == view_id:
+                return True
+            if table.table_id in views and table.table_id not in visited:
+                visited.add(table.table_id)
+                remaining.append(table.table_id)
+    return False
 
 
 def _check_live(known: StoreState, state: StoreState, table_id: int) -> None:
@@ -132,26 +163,41 @@ def _check_internal(state: StoreState, proposal: Proposal) -> None:
 # Tables that views read
 
 
-def check_droppable(state: StoreState, table_ids: Sequence[int]) -> None:
+def check_droppable(
+    state: StoreState, table_ids: Sequence[int], views: Mapping[int, ViewDefinition] | None = None
+) -> None:
     """Raise unless tables can be dropped together.
 
-    DependentViewsError if a view reads one and is not dropped itself, InternalTableError for some
-    of a view's tables without the others.
+    ``views``: the definitions of the remaining views, by default as they are. DependentViewsError
+    if a view reads a table and is not dropped itself, InternalTableError for some of a view's
+    tables without the others, unless they become another view's.
     """
+    if views is None:
+        views = {i: view.definition for i, view in state.views.items() if i not in table_ids}
+    remaining = {table_id for definition in views.values() for table_id in definition.table_ids}
     for table_id in table_ids:
         owner = state.owner_of(table_id)
-        if owner is not None and not set(owner.definition.table_ids) <= set(table_ids):
+        if owner is not None and (
+            table_id in remaining
+            or not set(owner.definition.table_ids) <= remaining.union(table_ids)
+        ):
             check_not_internal(state, table_id, "dropped by itself")
         readers = [view for view in state.views_reading(table_id) if view.view_id not in table_ids]
         _check_no_readers(state, table_id, readers, "dropped", "; drop them first, or CASCADE")
 
 
 def dependants(state: StoreState, table_ids: Iterable[int]) -> tuple[int, ...]:
-    """Return the ids of tables, and of all tables of views that read them, transitively."""
+    """Return the ids of tables, and of all tables of views that read them, transitively.
+
+    With a view goes its replacement.
+    """
     dependant_ids = dict.fromkeys(table_ids)
     queue = list(dependant_ids)
     while queue:
-        for reader in state.views_reading(queue.pop()):
+        table_id = queue.pop()
+        replacement = state.replacement_of(table_id)
+        readers = state.views_reading(table_id)
+        for reader in readers if replacement is None else (*readers, replacement):
             new_ids = [
                 table_id
                 for table_id in reader.definition.table_ids
@@ -162,15 +208,16 @@ def dependants(state: StoreState, table_ids: Iterable[int]) -> tuple[int, ...]:
     return tuple(dependant_ids)
 
 
-def check_alterable(state: StoreState, altered: AlteredTable) -> None:
+def check_alterable(state: StoreState, altered: AlteredTable, *, is_emptied: bool = False) -> None:
     """Raise unless a table can be altered in this way.
 
-    InternalTableError if a view's table would change by more than its name and its descriptions,
+    ``is_emptied``: its rows are replaced by the same commit. InternalTableError if a view's table
+    would change by more than its name and its descriptions, and keeps its rows;
     DependentViewsError if a view reads a column that would change, or would have to follow rows
     that expire.
     """
     table_id = altered.before.table_id
-    if _undescribed(altered.before) != _undescribed(altered.after):
+    if not is_emptied and _undescribed(altered.before) != _undescribed(altered.after):
         check_not_internal(state, table_id, "altered")
     readers = state.views_reading(table_id)
     if altered.after.properties.ttl is not None:
@@ -214,7 +261,7 @@ def _check_no_readers(
     state: StoreState, table_id: int, readers: Sequence[CatalogView], action: str, advice: str
 ) -> None:
     if readers:
-        names = ", ".join(sorted(state.name_of(view.view_id) for view in readers))
+        names = ", ".join(sorted(map(state.title_of, readers)))
         raise DependentViewsError(
             f"{state.name_of(table_id)!r} cannot be {action}: it is read by the views "
             f"{names}{advice}"
@@ -256,7 +303,8 @@ def without_expiry(definition: TableDefinition) -> str:
     return f"rewrite them: INSERT OVERWRITE {name} SELECT * FROM {name}"
 
 
-def _check_progress(state: StoreState, progress: NewProgress) -> None:
+def _check_progress(state: StoreState, progress: NewProgress, definition: ViewDefinition) -> None:
+    """Raise unless a view can have a progress; ``definition``: the one that it has then."""
     name = state.name_of(progress.view_id)
     if state.views[progress.view_id] != progress.before:
         raise ConflictError(
@@ -264,7 +312,7 @@ def _check_progress(state: StoreState, progress: NewProgress) -> None:
             "at it again"
         )
     after = progress.at(state.epoch)
-    expected = {table.table_id for table in progress.before.definition.inputs}
+    expected = {table.table_id for table in definition.inputs}
     assert {table_id for table_id, _ in after.inputs} == expected
     assert all(epoch <= state.epoch for _, epoch in after.inputs)
     needed = state.oldest_epoch_needed_by(after)

@@ -219,8 +219,22 @@ class StoreState:
         return view
 
     def view_names(self) -> tuple[str, ...]:
-        """Return the names of the views, sorted."""
-        return self._names(self.views)
+        """Return the names of the views, sorted, without those that are to replace another."""
+        return self._names(
+            view_id for view_id, view in self.views.items() if view.definition.replaces is None
+        )
+
+    def replacement_of(self, view_id: int) -> CatalogView | None:
+        """Return the view that is to take the place of another one; None if there is none."""
+        views = self.views.values()
+        return next((view for view in views if view.definition.replaces == view_id), None)
+
+    def title_of(self, view: CatalogView) -> str:
+        """Return the name of a view for a message; of a replacement, the name it will have."""
+        replaced = view.definition.replaces
+        if replaced is None or replaced not in self.tables:
+            return self.name_of(view.view_id)
+        return f"{self.name_of(replaced)} (its replacement)"
 
     def check_populated(self, table_id: int) -> None:
         """Raise ViewNotPopulatedError if a table holds the rows of a view that is being filled."""

@@ -284,6 +284,7 @@ def _view_definitions(
             view.mapping,
             dict(view.settings),
             _as_stored(view.plan),
+            view.replaces,
         )
 
 

@@ -37,6 +37,9 @@ class ViewDefinition:
     ``inputs``: every table it reads, once. ``internal``: the ids of its state tables, in the order
     of its plan. ``mapping``: which parallel unit owns which vnode. ``settings``: the settings of
     the session that created it which its result depends on. ``plan``: a JSON value.
+    ``replaces``: the id of the view whose place it takes once it is populated; until then users do
+    not see it. ``planned_epoch``: the epoch at which the query was planned, None if that is the
+    one that created its table.
     """
 
     view_id: int
@@ -46,6 +49,8 @@ class ViewDefinition:
     mapping: VnodeMapping
     settings: Mapping[str, str]
     plan: Any
+    replaces: int | None = None
+    planned_epoch: int | None = None
 
     @property
     def table_ids(self) -> tuple[int, ...]:
@@ -58,7 +63,9 @@ class ViewDefinition:
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""
-        return {
+        # Only there for views that replace or have replaced another one.
+        numbers = {"replaces": self.replaces, "planned_epoch": self.planned_epoch}
+        return {name: number for name, number in numbers.items() if number is not None} | {
             "view_id": self.view_id,
             "query": self.query,
             "inputs": [table.to_json() for table in self.inputs],
@@ -79,6 +86,8 @@ class ViewDefinition:
             VnodeMapping.from_json(value["mapping"]),
             dict(value["settings"]),
             value["plan"],
+            value.get("replaces"),
+            value.get("planned_epoch"),
         )
 
 

@@ -124,6 +124,7 @@ def test_a_statement_says(text: str, statement: object) -> None:
         "CREATE MATERIALIZED VIEW v COMMENT 'a' COMMENT 'b' AS SELECT 1",
         "CREATE MATERIALIZED VIEW v COMMENT 'a' TBLPROPERTIES ('comment' = 'b') AS SELECT 1",
         "CREATE MATERIALIZED VIEW v (a COMMENT b) AS SELECT 1",
+        "CREATE MATERIALIZED VIEW v CLUSTER BY (a) AS SELECT 1 AS a",
         "COMMENT ON v",
         "COMMENT ON v IS text",
         "SHOW TBLPROPERTIES",

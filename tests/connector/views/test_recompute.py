@@ -12,7 +12,7 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.connector.views import backfill, runner
-from relstate.connector.views.creation import new_view
+from relstate.connector.views.creation import ViewOptions, new_view
 from relstate.connector.views.frame import report_frame
 from relstate.connector.views.runner import JobRunner
 from relstate.connector.views.scans import SourceRead
@@ -131,7 +131,7 @@ def test_a_recompute_adds_a_shuffle_for_several_units_only(
     for units, shuffles in ((1, 1), (3, 2)):
         name = f"v{units}"
         state = db.store.state
-        view = new_view(spark, state, name, query, units)
+        view = new_view(spark, state, name, query, ViewOptions(units))
         view_id = db.store.create_view(view, [state.table("t").definition]).view_id
         jobs = JobRunner(spark, db.store)
         (scan,) = jobs.plan_of(db.store.state, view_id).scans

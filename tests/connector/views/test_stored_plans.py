@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relstate.connector.sql import Database
-from relstate.connector.views.creation import new_view
+from relstate.connector.views.creation import ViewOptions, new_view
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import NewView, Store, errors
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
@@ -154,7 +154,9 @@ def test_every_plan_that_create_makes_is_accepted(
     for name, table in TABLES.items():
         store.create_table(name, table.ddl, primary_key=list(table.key))
     for name, query in {**CATALOGUE, **OVER_VIEWS, **RECOMPUTED}.items():
-        create(store, new_view(spark, store.state, f"v_{name}", query.format(v="v_"), 2))
+        create(
+            store, new_view(spark, store.state, f"v_{name}", query.format(v="v_"), ViewOptions(2))
+        )
 
     runner, state = JobRunner(spark, store), store.state
 

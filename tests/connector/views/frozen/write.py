@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from relstate.connector.views.creation import new_view
+from relstate.connector.views.creation import ViewOptions, new_view
 from relstate.connector.views.explanation import explain_new_view
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED, SHAPES
@@ -37,7 +37,7 @@ def frozen_views(spark: SparkSession, store: Store) -> Iterator[tuple[str, str]]
     for name in sorted(queries, key=SHAPES.__contains__):
         query = queries[name]
         state = store.state
-        view = new_view(spark, state, f"v_{name}", query.format(v="v_"), 2)
+        view = new_view(spark, state, f"v_{name}", query.format(v="v_"), ViewOptions(2))
         yield name, text_of(view.plan, explain_new_view(view))
         store.create_view(view, [state.tables[read.table_id].definition for read in view.inputs])
 
