@@ -16,10 +16,10 @@ from .workbench import Size, Workbench
 from .workloads import WORKLOADS
 
 _RESULTS = Path(__file__).parent / "results"
-_WHOLE = Size(rows=5_000_000, turns=5, batches=30)
+_WHOLE = Size(rows=5_000_000, turns=5, batches=30, scale=1.0)
 # One per segment.
 _LEAST_ROWS = 8
-_QUICK = Size(rows=500_000, turns=3, batches=10)
+_QUICK = Size(rows=500_000, turns=3, batches=10, scale=0.1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,12 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows=max(options.rows or default.rows, _LEAST_ROWS),
         turns=options.turns or default.turns,
         batches=options.batches or default.batches,
+        scale=options.scale or default.scale,
     )
     about = {
         "started": started.isoformat(timespec="seconds"),
         "commit": commit(),
         "machine": machine(),
         "rows": size.rows,
+        "scale": size.scale,
         "turns": size.turns,
     }
     path = options.json or _RESULTS / f"{started:%Y-%m-%dT%H%M%S}.json"
@@ -92,7 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=_count, help="rows of the large tables (5,000,000)")
     parser.add_argument("--turns", type=_count, help="turns of each measurement (5)")
     parser.add_argument("--batches", type=_count, help="micro-batches of a turn (30)")
-    parser.add_argument("--quick", action="store_true", help="500,000 rows and fewer turns")
+    parser.add_argument("--scale", type=float, help="of Nexmark and TPC-H (1)")
+    parser.add_argument(
+        "--quick", action="store_true", help="500,000 rows, scale 0.1 and fewer turns"
+    )
     parser.add_argument("--json", type=Path, help="where to write the result (benchmarks/results)")
     parser.add_argument("--strict", action="store_true", help="fail if a figure is missed")
     return parser

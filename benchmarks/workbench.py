@@ -36,12 +36,13 @@ class Size:
     """How much a run does.
 
     ``rows``: of the large tables. ``turns``: of each measurement. ``batches``: micro-batches of a
-    turn that count.
+    turn that count. ``scale``: of the public workloads, Nexmark and TPC-H.
     """
 
     rows: int
     turns: int
     batches: int
+    scale: float
 
 
 class Workbench:

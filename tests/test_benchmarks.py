@@ -28,7 +28,18 @@ def run(folder: Path, *arguments: str) -> dict[str, Any]:
     """Run workloads on little data and return what they wrote; nothing of theirs may be left."""
     result, temporary = folder / "result.json", folder / "temporary"
     temporary.mkdir()
-    least = ("--rows", "2000", "--turns", "1", "--batches", "1", "--json", str(result))
+    least = (
+        "--rows",
+        "2000",
+        "--turns",
+        "1",
+        "--batches",
+        "1",
+        "--scale",
+        "0.001",
+        "--json",
+        str(result),
+    )
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments, *least],
         cwd=ROOT,
@@ -99,6 +110,19 @@ def test_workloads_of_views_run(tmp_path: Path) -> None:
 
     assert [name for name in workloads_of(written) if ":" not in name] == names
     assert all(figure["ours"]["median"] > 0 for figure in written["figures"])
+
+
+@pytest.mark.timeout(660)
+def test_public_workloads_run(tmp_path: Path) -> None:
+    """Each gives a figure for every view, and how many views are so many times faster."""
+    written = run(tmp_path, "view-nexmark", "view-tpch")
+
+    cases = [figure["case"] for figure in written["figures"] if figure["workload"] == "view-tpch"]
+    assert len(cases) == 22
+    assert [name for name in workloads_of(written) if ":" in name] == [
+        "view-nexmark: faster",
+        "view-tpch: faster",
+    ]
 
 
 def test_an_unknown_workload_is_told_with_the_known_ones() -> None:

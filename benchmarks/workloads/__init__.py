@@ -21,6 +21,7 @@ from .table_scan import table_scan
 from .upsert import upsert
 from .views import append_only, backfill, latency, refresh, windows
 from .views import epochs as view_epochs
+from .views.public import nexmark, tpch
 
 Workload = Callable[[Workbench], Iterator[Figure]]
 
@@ -45,4 +46,6 @@ WORKLOADS: Mapping[str, Workload] = {
     "view-append-only": append_only,
     "view-epochs": view_epochs,
     "view-windows": windows,
+    "view-nexmark": nexmark,
+    "view-tpch": tpch,
 }

@@ -235,6 +235,21 @@ def has_one_row_at_most(node: Node) -> bool:
     return isinstance(node, Aggregate | GroupRecompute) and node.is_global
 
 
+def joins_one_row_at_most(node: Node) -> bool:
+    """Return whether a node has one row at most, also if it joins such nodes."""
+    while isinstance(node, Project | Filter):
+        node = node.child
+    if not isinstance(node, Join) or node.kind is JoinKind.FULL:
+        return has_one_row_at_most(node)
+    if not joins_one_row_at_most(node.left):
+        return False
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        return True
+    # Of the copies of a spread row only one has a match.
+    is_copied = node.is_spread and isinstance(node.right, Generate)
+    return joins_one_row_at_most(node.right.child if is_copied else node.right)
+
+
 def _compute_keys(
     builder: Builder, left: Node, right: Node, equalities: Sequence[_Equality]
 ) -> tuple[Node, Node, tuple[JoinKey, ...]]:

@@ -51,6 +51,7 @@ from .from_clause import CommonTables, Context, FromPlanner, visible_common_tabl
 from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
+from .join_conditions import joins_one_row_at_most
 from .scope import Outer, Scope, having_conditions
 from .set_operations import plan_counted, plan_union
 from .simplify import simplify_plan
@@ -197,14 +198,16 @@ class QueryPlanner:
         if not conditions:
             relation = self._finish_select(tree, relation, context)
             return PlannedSubquery(relation, context)
-        if has_limit(tree):
+        if limit_and_offset(tree) != (None, 0):
             raise unsupported_error(
                 "a subquery that limits rows and compares them with those of the query around it",
                 "Spark limits all of its rows, not those of each comparison; leave ORDER BY and "
                 "LIMIT out, or join a query that takes the first row of each group",
                 tree,
             )
-        return PlannedSubquery(relation, context, tree, conditions)
+        unordered = tree.copy()
+        unordered.set("order", None)
+        return PlannedSubquery(relation, context, unordered, conditions)
 
     def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
         check_clauses(tree)
@@ -324,6 +327,8 @@ class QueryPlanner:
     ) -> Relation:
         limit, offset = limit_and_offset(tree)
         if not keys and limit is None and offset == 0:
+            return relation
+        if not keys and limit and not offset and joins_one_row_at_most(relation.node):
             return relation
         if not keys:
             raise unsupported_error(

@@ -135,3 +135,33 @@ def test_rows_that_cancel_between_copies_keep_the_count(db: Database) -> None:
         db.refresh()
         assert_view_is(db, "e", query)
     assert db.check_views()[0].problems == ()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS c FROM t LIMIT 10",
+        """SELECT a.c, b.m FROM (SELECT count(*) AS c FROM t) a,
+            (SELECT max(n) AS m FROM u HAVING count(*) > 1) b LIMIT 1""",
+    ],
+)
+def test_a_limit_of_one_row_needs_no_order(db: Database, query: str) -> None:
+    """LIMIT takes all of a query that has one row at most."""
+    db.sql(f"CREATE MATERIALIZED VIEW o AS {query}")
+    assert_view_is(db, "o", query)
+    for step in range(1, 3):
+        put(db.store, "t", *((n, "a", n) for n in range(step)))
+        put(db.store, "u", *((n, "a", n) for n in range(step)))
+        db.refresh()
+        assert_view_is(db, "o", query)
+
+
+def test_the_order_of_a_subquery_without_a_limit_means_nothing(db: Database) -> None:
+    """ORDER BY is left out of a subquery that compares rows with those of the query around it."""
+    query = "SELECT k FROM t WHERE v IN (SELECT n FROM u WHERE u.g = t.g ORDER BY i DESC, n)"
+    db.sql(f"CREATE MATERIALIZED VIEW o AS {query}")
+    for step in range(1, 4):
+        put(db.store, "t", *((n, "ab"[n % 2], n) for n in range(step * 2)))
+        put(db.store, "u", *((n, "ab"[n % 2], n) for n in range(step)))
+        db.refresh()
+        assert_view_is(db, "o", query)

@@ -45,6 +45,9 @@ REFUSED = {
     "SELECT g, corr(DISTINCT x, id) FROM t GROUP BY g": "of several values",
     "SELECT g, collect_list(x) RESPECT NULLS FROM t GROUP BY g": "respect nulls",
     "SELECT id FROM t LIMIT 3": "add an ORDER BY",
+    "SELECT count(*) AS c FROM t GROUP BY x LIMIT 3": "add an ORDER BY",
+    """SELECT * FROM (SELECT count(*) AS c FROM t) FULL JOIN (SELECT max(k) AS m FROM u) ON c = m
+        LIMIT 1""": "add an ORDER BY",
     "SELECT id FROM t TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",
     "SELECT id FROM t VERSION AS OF 3": "VERSION AS OF",
     "SELECT m, count(*) FROM t GROUP BY m": "MAP<STRING, INT> in GROUP BY",

@@ -1,0 +1,119 @@
+"""Public workloads: the queries that are kept are views over tables that change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relstate.connector.views.plan.join import Join
+from relstate.connector.views.plan.node import Node, walk
+from relstate.storage.errors import UnsupportedStatementError
+from support.examples import Seeds
+from support.logic_queries import logic_case
+from support.sources import ROOT
+from support.stores import StoreMaker
+from support.view_cases import run_case
+from support.workload_law import Oracle, WorkloadLaw, fake_tables
+from workloads.corpora import WORKLOADS
+from workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The scale and the number of parts in which the queries of a workload are tested.
+_SIZES = {
+    "nexmark": (0.002, 2),
+    "tpch": (0.004, 2),
+    "clickbench": (0.0006, 2),
+    "tpcds": (0.0003, 6),
+}
+# A test with a timeout of its own is slow.
+_SLOW = pytest.mark.timeout(1200)
+Planned = Callable[[str], tuple[dict[str, Node], dict[str, str]]]
+_PARTS = [(name, part) for name, (_, parts) in _SIZES.items() for part in range(parts)]
+
+
+@cache
+def workload_of(name: str) -> Workload:
+    """Return a workload."""
+    return WORKLOADS[name]()
+
+
+@pytest.fixture(scope="module")
+def planned(spark: SparkSession) -> Planned:
+    """Return what plans all queries of a workload, once."""
+    from relstate.connector.views.planner.query import plan_view
+
+    @cache
+    def plan(name: str) -> tuple[dict[str, Node], dict[str, str]]:
+        workload, plans, reasons = workload_of(name), {}, {}
+        oracle, tables = Oracle(spark, workload), fake_tables(workload)
+        for query, text in workload.queries.items():
+            try:
+                plans[query] = plan_view(spark, tables, text, oracle.column_names(text))
+            except UnsupportedStatementError as error:
+                reasons[query] = str(error)
+        return plans, reasons
+
+    return plan
+
+
+@pytest.mark.parametrize(
+    "name",
+    # TPC-DS takes half a minute.
+    [pytest.param(name, marks=_SLOW) if name == "tpcds" else name for name in WORKLOADS],
+)
+def test_every_query_is_kept_or_refused_as_documented(name: str, planned: Planned) -> None:
+    """No query is refused but those that are listed, for the reasons that are listed."""
+    refused = workload_of(name).refused
+    _, reasons = planned(name)
+    assert list(reasons) == list(refused), reasons
+    for query, reason in refused.items():
+        assert reason in reasons[query]
+
+
+def test_a_query_of_tpch_is_maintained_by_its_equalities(planned: Planned) -> None:
+    """All equalities between tables are found, wherever they are."""
+    plans, _ = planned("tpch")
+    for query, plan in plans.items():
+        assert not any(isinstance(node, Join) and node.is_global for node in walk(plan)), query
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_documentation_says_which_queries_are_kept(name: str) -> None:
+    """docs/views.md has the numbers of each workload, and names what is refused."""
+    workload = workload_of(name)
+    text = (ROOT / "docs" / "views.md").read_text("utf-8")
+    (line,) = re.findall(rf"^\| {workload.name} \|(.*)\|$", text, re.MULTILINE)
+    total, kept, refused = (cell.strip() for cell in line.split("|"))
+    assert (int(total), int(kept)) == (len(workload.queries), len(workload.kept()))
+    assert re.findall(r"\bq\d+[ab]?\b", refused) == list(workload.refused)
+
+
+@_SLOW
+@pytest.mark.parametrize(("name", "part"), _PARTS)
+def test_a_kept_query_is_a_view_that_equals_its_select(
+    name: str, part: int, spark: SparkSession, make_store: StoreMaker
+) -> None:
+    """Created before the rows and after them, and after inserts, updates and deletes."""
+    scale, parts = _SIZES[name]
+    workload = workload_of(name)
+    names = list(workload.kept())[part::parts]
+    law = WorkloadLaw(spark, make_store(vnode_count=7, shards=1), workload, names)
+    law.hold(scale, share=0.05, steps=2, early=names[::2], late=names[1::2])
+    assert len(law.nonempty) >= len(names) // 2, sorted(set(names) - law.nonempty)
+
+
+def test_a_query_in_the_manner_of_sqllogictest_is_a_view_that_equals_its_select(
+    seeds: Seeds, spark: SparkSession
+) -> None:
+    """Before and after changes, whatever a program makes of arithmetic, aggregates and joins."""
+    for seed in seeds(1):
+        outcome = run_case(spark, logic_case(seed, 24))
+        assert outcome.failures == {}, seed
+        assert outcome.refused == {}, seed
+        assert len(outcome.correct) > 12, outcome.invalid

@@ -1,0 +1,3 @@
+-- Auctions with at least 20 bids.
+SELECT a.id AS auction_id, a.item_name AS auction_item_name FROM auction AS a
+WHERE a.id IN (SELECT auction FROM bid GROUP BY auction HAVING count(*) >= 20)
