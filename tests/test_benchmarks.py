@@ -113,16 +113,14 @@ def test_workloads_of_views_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(660)
-def test_public_workloads_run(tmp_path: Path) -> None:
-    """Each gives a figure for every view, and how many views are so many times faster."""
-    written = run(tmp_path, "view-nexmark", "view-tpch")
+def test_a_public_workload_runs(tmp_path: Path) -> None:
+    """It gives a figure for every view, and how many views are so many times faster."""
+    written = run(tmp_path, "view-nexmark")
 
-    cases = [figure["case"] for figure in written["figures"] if figure["workload"] == "view-tpch"]
-    assert len(cases) == 22
-    assert [name for name in workloads_of(written) if ":" in name] == [
-        "view-nexmark: faster",
-        "view-tpch: faster",
-    ]
+    figures = written["figures"]
+    cases = [figure["case"] for figure in figures if figure["workload"] == "view-nexmark"]
+    assert len(cases) == 27
+    assert workloads_of(written) == ["view-nexmark", "view-nexmark: faster"]
 
 
 def test_an_unknown_workload_is_told_with_the_known_ones() -> None:
