@@ -28,7 +28,7 @@ from relstate.connector.syntax.tree import (
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate
-from ..plan.generate import OneRow
+from ..plan.generate import Generate, OneRow
 from ..plan.join import Join, JoinKey, JoinKind
 from ..plan.node import Node
 from ..plan.recompute import GroupRecompute
