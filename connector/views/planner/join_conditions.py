@@ -245,9 +245,10 @@ def joins_one_row_at_most(node: Node) -> bool:
         return False
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return True
-    # Of the copies of a spread row only one has a match.
-    is_copied = node.is_spread and isinstance(node.right, Generate)
-    return joins_one_row_at_most(node.right.child if is_copied else node.right)
+    right = node.right
+    if node.is_spread and isinstance(right, Generate):
+        right = right.child  # Of the copies of a spread row only one has a match.
+    return joins_one_row_at_most(right)
 
 
 def _compute_keys(
