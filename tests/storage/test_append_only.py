@@ -138,7 +138,7 @@ def test_a_retried_batch_is_skipped(log: Store) -> None:
     table_id = log.state.table("log").definition.table_id
     for run in ("first", "second"):
         segments = written(log, "log", [("c", 1, "new")])
-        done = log.commit(
+        done = log.jobs.commit(
             Proposal(
                 operation="write",
                 started=log.environment.now(),
