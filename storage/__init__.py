@@ -3,10 +3,10 @@
 Read in this order: store (the calls of users), jobs (those of Spark's driver and tasks), epochs
 (the newest state, and the commit of the next) and catalog (tables and views); then the folders: log
 (how an epoch comes to be), segment (immutable files of sorted entries), table (what is visible of
-them, what is written), codec (rows to bytes), schema (types and columns), predicate (the condition
-of a read), feed (what commits changed), maintenance (compaction and vacuum). read_plan carries a
-read to another process, check verifies a store; everything outside the process goes through
-environment.
+them, what is written), index (secondary indexes), codec (rows to bytes), schema (types and
+columns), predicate (the condition of a read), feed (what commits changed), maintenance (compaction
+and vacuum). read_plan carries a read to another process, check verifies a store; everything outside
+the process goes through environment.
 
 Promises: works without Spark. Does not know it.
 """
@@ -20,6 +20,7 @@ from .environment import Environment, environment_of
 from .feed.columns import CHANGE_TYPE, adds_row, feed_fields
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import DEDUPLICATIONS
+from .index.layout import IndexDescription
 from .instant import iso_time, moment_of, parse_instant
 from .location import local_folder
 from .log.entry import (
@@ -78,6 +79,7 @@ __all__ = [
     "Environment",
     "FeedPlan",
     "FeedSnapshot",
+    "IndexDescription",
     "KeyCodec",
     "KeyColumn",
     "Kind",

@@ -21,12 +21,15 @@ from .epochs import Epochs
 from .errors import (
     ConflictError,
     DependentViewsError,
+    IndexExistsError,
+    IndexNotFoundError,
     OptionError,
     SchemaError,
     TableExistsError,
     TableNameError,
     TableNotFoundError,
 )
+from .index.layout import check_indexes_remain, new_index
 from .log.entry import RESERVED_PREFIX, TableDefinition, check_table_name
 from .log.proposal import AlteredTable, AlteredView, NewTable, NewView, Proposal, Required
 from .log.rules import check_alterable, check_droppable, check_not_internal, dependants
@@ -69,7 +72,8 @@ class Catalog:
         """Drop a table: see `Store.drop_table`."""
 
         def ids_of_table(state: StoreState) -> tuple[int, ...]:
-            return (user_table(state, name, "dropped as a table").table_id,)
+            definition = user_table(state, name, "dropped as a table")
+            return (definition.table_id, *(index.table_id for index in definition.indexes))
 
         self._drop("drop table", ids_of_table, if_exists, cascade)
 
@@ -90,6 +94,7 @@ class Catalog:
             state = self._epochs.state
             before = user_table(state, name, "altered")
             altered = AlteredTable(before, alter(before))
+            check_indexes_remain(before, altered.after)
             check_alterable(state, altered)
             encoding_of(altered.after, vnode_count=1)
             try:
@@ -116,6 +121,60 @@ class Catalog:
             except ConflictError:
                 continue
         raise _contested(name)
+
+    # Indexes
+
+    def create_index(
+        self,
+        table: str,
+        name: str,
+        columns: Sequence[str],
+        *,
+        include: Sequence[str],
+        unique: bool,
+        if_not_exists: bool,
+    ) -> int:
+        """Create an index and return the epoch: see `Store.create_index`."""
+        for _ in range(_ATTEMPTS):
+            state = self._epochs.state
+            definition = user_table(state, table, "indexed")
+            try:
+                index = new_index(definition, name, columns, include, unique)
+            except IndexExistsError:
+                if not if_not_exists:
+                    raise
+                return state.epoch
+            _check_storable(index.table)
+            try:
+                return self._propose("create index", data_change=False, new_index=index).epoch
+            except (ConflictError, TableExistsError):
+                if user_table(self._epochs.state, table, "indexed") == definition:
+                    raise
+        raise _contested(table)
+
+    def drop_index(self, table: str, name: str, *, if_exists: bool) -> int:
+        """Drop an index and return the epoch: see `Store.drop_index`."""
+        for _ in range(_ATTEMPTS):
+            state = self._epochs.state
+            before = user_table(state, table, "altered")
+            try:
+                index = before.index(name)
+            except IndexNotFoundError:
+                if not if_exists:
+                    raise
+                return state.epoch
+            remaining = tuple(kept for kept in before.indexes if kept != index)
+            altered = AlteredTable(before, replace(before, indexes=remaining))
+            try:
+                return self._propose(
+                    "drop index",
+                    data_change=False,
+                    altered_tables=(altered,),
+                    dropped_tables=(index.table_id,),
+                ).epoch
+            except (ConflictError, TableNotFoundError):
+                continue
+        raise _contested(table)
 
     # Views
 
@@ -275,7 +334,7 @@ class Catalog:
             try:
                 self._propose(operation, dropped_tables=dropped)
                 return
-            except (TableNotFoundError, DependentViewsError):
+            except (TableNotFoundError, DependentViewsError, ConflictError):
                 continue
         raise _contested(", ".join(map(state.name_of, table_ids)))
 

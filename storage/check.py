@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
 from .errors import CorruptionError, RelstateError
+from .index.indexcheck import index_problems
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.history import EntryCache
 from .log.log import Log
@@ -66,9 +67,9 @@ def check(
 
     It checks that the log replays to that state; views have their tables and inputs; every segment
     has its size and hash, is sorted, matches its statistics and decodes; every key is canonical and
-    in its vnode; the newest epoch is ``expect_epoch`` or a later one. ``progress`` is called before
-    each segment and at the end, with the number of segments done and their total. Problems never
-    raise.
+    in its vnode; every index has exactly the entries of its table's rows; the newest epoch is
+    ``expect_epoch`` or a later one. ``progress`` is called before each segment and at the end, with
+    the number of segments done and their total. Problems never raise.
     """
     history = _History(state)
     # With a new cache: entries that this process read before must be read from the files again.
@@ -96,6 +97,7 @@ def check(
             continue
         problems += [f"{location}: {problem}" for problem in segment_problems]
         entries += count
+    problems += index_problems(environment, state)
     if progress is not None:
         progress(len(history.records), len(history.records))
     try:
@@ -177,8 +179,9 @@ def _view_problems(state: StoreState) -> Iterator[str]:
         if newest > state.epoch:
             yield f"view {view_id}: it reflects epoch {newest}, but {state.epoch} is the newest"
     for table_id, table in state.tables.items():
-        if is_internal(table.definition) and state.owner_of(table_id) is None:
-            yield f"table {table.definition.name}: it holds state, but no view keeps it"
+        is_owned = state.owner_of(table_id) or state.indexed_table(table_id)
+        if is_internal(table.definition) and not is_owned:
+            yield f"table {table.definition.name}: it holds state, but no view or index keeps it"
 
 
 def _checkpoint_problems(log: Log, state: StoreState) -> Iterator[str]:

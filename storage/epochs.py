@@ -17,7 +17,9 @@ from operator import index
 from relstate.vnode import DEFAULT_SHARDS, MAX_VNODE_COUNT
 
 from .environment import Environment, environment_of
-from .errors import ClosedError, OptionError, StoreExistsError
+from .errors import ClosedError, OptionError, RelstateError, StoreExistsError, UnknownOutcomeError
+from .index.layout import IndexLayouts
+from .index.maintenance import IndexMaintenance
 from .instant import micros_of, seconds_of
 from .log.entry import Entry, SegmentRecord, Settings
 from .log.log import Log
@@ -40,6 +42,7 @@ class Epochs:
         self.log = log
         self._state = state
         self._closed = False
+        self._layouts = IndexLayouts()
 
     @classmethod
     def create(
@@ -130,13 +133,24 @@ class Epochs:
     def commit(self, proposal: Proposal) -> CommitResult:
         """Commit a proposal, then merge files of the tables it wrote where that is due.
 
-        The errors of `transaction.commit`, AppendOnlyError.
+        The indexes of the tables it writes change in the same epoch. The errors of
+        `transaction.commit`, AppendOnlyError, UniqueViolationError.
         """
         appends = AppendCheck(self.environment, proposal)
-        done = commit(self.log, self.state, proposal, appends)
+        indexes = IndexMaintenance(self.environment, proposal, self._layouts)
+        try:
+            done = commit(self.log, self.state, proposal, appends, indexes)
+        except UnknownOutcomeError:
+            raise
+        except RelstateError:
+            indexes.discard()
+            raise
+        if not done.committed:
+            indexes.discard()
         self._state = done.state
         if proposal.segments and proposal.data_change:
             tables = {table.table_id for record in proposal.segments for table in record.tables}
+            tables |= indexes.table_ids
             self._state = compaction.auto_compact(self.log, done.state, tables)
         return done
 

@@ -16,13 +16,15 @@
     │   ├── NotAStoreError
     │   ├── TableNotFoundError
     │   │   └── ViewNotFoundError
+    │   ├── IndexNotFoundError
     │   ├── EpochNotFoundError
     │   ├── EpochExpiredError
     │   ├── ViewNotPopulatedError
     │   └── SegmentMissingError
     ├── ExistsError                       the object to be created exists
     │   ├── StoreExistsError
-    │   └── TableExistsError
+    │   ├── TableExistsError
+    │   └── IndexExistsError
     ├── DataError                         rows do not fit the table; nothing was written
     │   ├── SchemaMismatchError
     │   ├── NullKeyError
@@ -31,6 +33,7 @@
     │   ├── UnknownOperationError
     │   ├── DuplicateKeyError
     │   ├── AppendOnlyError
+    │   ├── UniqueViolationError
     │   ├── ViewFailedError
     │   └── ConsistencyError
     ├── CommitError                       a commit did not happen, or may not have
@@ -69,6 +72,8 @@ __all__ = [
     "ExistsError",
     "FilesystemError",
     "FormatVersionError",
+    "IndexExistsError",
+    "IndexNotFoundError",
     "InternalTableError",
     "LostMessageError",
     "MissingError",
@@ -90,6 +95,7 @@ __all__ = [
     "TableExistsError",
     "TableNameError",
     "TableNotFoundError",
+    "UniqueViolationError",
     "UnknownOperationError",
     "UnknownOutcomeError",
     "UnsupportedExpressionError",
@@ -139,7 +145,7 @@ class UnsupportedExpressionError(UsageError):
 
 
 class InternalTableError(UsageError):
-    """The table belongs to a view: only a refresh of the view writes its rows or state."""
+    """The table belongs to a view or an index: only they write its rows."""
 
 
 class DependentViewsError(UsageError):
@@ -177,6 +183,10 @@ class ViewNotPopulatedError(MissingError):
     """The view is still being filled with the rows that existed before it."""
 
 
+class IndexNotFoundError(MissingError):
+    """The table has no index of this name."""
+
+
 class EpochNotFoundError(MissingError):
     """The epoch has not been committed yet, or the store is younger than the time."""
 
@@ -202,6 +212,10 @@ class StoreExistsError(ExistsError):
 
 class TableExistsError(ExistsError):
     """The store has a table of this name already."""
+
+
+class IndexExistsError(ExistsError):
+    """The table has an index of this name already."""
 
 
 # --- Rows do not fit the table; nothing was written. ------------------------------------------
@@ -237,6 +251,10 @@ class DuplicateKeyError(DataError):
 
 class AppendOnlyError(DataError):
     """A write would change, delete or replace rows of an append-only table."""
+
+
+class UniqueViolationError(DataError):
+    """A write would give two rows equal values in the columns of a unique index."""
 
 
 class ViewFailedError(DataError):

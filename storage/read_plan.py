@@ -15,13 +15,16 @@ import pyarrow as pa
 from relstate.vnode import VnodeMapping
 
 from .environment import Environment, environment_of
+from .index.tableindex import IndexSource, TableIndex
 from .log.entry import TableDefinition
 from .log.state import SequencedSegment, StoreState
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list
+from .segment.key import vnodes_in
 from .table.encoding import Encoding, encoding_of
 from .table.pruning import Pruning, describe_pruning, matching_vnodes
+from .table.secondary import IndexMatches
 from .table.storagetable import StorageTable
 
 
@@ -31,6 +34,7 @@ class ReadPlan:
 
     ``segments``: those with rows of the table, the newest first. ``time``: microseconds since
     1970; rows that had expired by then are not seen. ``columns``: None for the visible ones.
+    ``indexes``: where the entries of the table's indexes are, in the order of its definition.
     """
 
     path: str
@@ -42,6 +46,7 @@ class ReadPlan:
     columns: tuple[str, ...] | None = None
     verify: str = "hash"
     where: Predicate | None = None
+    indexes: tuple[IndexSource, ...] = ()
 
     @classmethod
     def of(
@@ -71,6 +76,7 @@ class ReadPlan:
             state.segments_of(definition.table_id),
             state.time if time is None else time,
             names,
+            indexes=IndexSource.all_of(state, definition),
         )
 
     def filtered(self, where: str, time_zone: str = "UTC") -> ReadPlan:
@@ -101,10 +107,14 @@ class ReadPlan:
         """
         mapping = VnodeMapping.balanced(self.vnode_count, min(count, self.vnode_count))
         units = tuple(mapping.ranges_of(unit) for unit in range(mapping.units))
+        matches = self._index_matches()
         ranges = None if self.where is None else self.where.ranges()
-        if ranges is None:
+        if matches is not None:
+            vnodes: set[int] | None = set(vnodes_in(matches.keys).tolist())
+        elif ranges is None:
             return units
-        vnodes = matching_vnodes(self._encoding(), ranges)
+        else:
+            vnodes = matching_vnodes(self._encoding(), ranges)
         if vnodes is None:
             return units
         limited = (_limited(unit, vnodes) for unit in units)
@@ -117,7 +127,19 @@ class ReadPlan:
         if self.where is None:
             return describe_pruning(self._encoding(), None, names)
         extra = tuple(name for name in self.where.columns if name not in names)
+        matches = self._index_matches()
+        if matches is not None:
+            points = len(matches.keys)
+            return Pruning(
+                matches.vnodes, self.vnode_count, points, 0, names + extra, matches.index
+            )
         return describe_pruning(self._encoding(), self.where.ranges(), names + extra)
+
+    def _index_matches(self) -> IndexMatches | None:
+        """Return what an index leaves to read, by a look at the index; None if none is used."""
+        if self.where is None or not self.indexes:
+            return None
+        return self.open().index_matches(self.where)
 
     def open(
         self, environment: Environment | None = None, time: Callable[[], int] | None = None
@@ -125,13 +147,18 @@ class ReadPlan:
         """Return the table, ready to be read in this process; ``time``: by the plan's if None."""
         environment = environment or environment_of(self.path)
         time = time or (lambda: self.time)
+        encoding = self._encoding()
         return StorageTable(
             environment,
-            self._encoding(),
+            encoding,
             self.segments,
             time,
             verify=self.verify,
             epoch=self.epoch,
+            indexes=[
+                TableIndex(environment, encoding, source, time, self.verify, self.epoch)
+                for source in self.indexes
+            ],
         )
 
     def read(self, vnodes: tuple[range, ...]) -> Iterator[pa.RecordBatch]:

@@ -107,7 +107,9 @@ class LatestReader:
         plan = ReadPlan.of(self._epochs.path, state, self._name, time=environment.now())
         state.check_populated(plan.definition.table_id)
         table = None if last is None else last[1]
-        if table is None or not table.reads(plan.definition, plan.segments):
+        if table is None or not table.reads(
+            plan.definition, plan.segments, [source.segments for source in plan.indexes]
+        ):
             table = plan.open(environment, environment.now)
         self._last = (state, table)
         return table

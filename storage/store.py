@@ -22,6 +22,7 @@ from .check import Report, check
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
 from .errors import RelstateError
+from .index.layout import IndexDescription, indexes_of
 from .instant import micros_of
 from .jobs import Jobs
 from .log.entry import Entry, Settings
@@ -253,6 +254,48 @@ class Store:
         DependentViewsError if a view reads the table.
         """
         return self._catalog.alter_table(table, "set ttl", partial(alteration.with_ttl, ttl=ttl))
+
+    # Indexes
+
+    def indexes(self, table: str) -> tuple[IndexDescription, ...]:
+        """Return the indexes of a table, in the order of their creation. TableNotFoundError."""
+        return indexes_of(self.state, table)
+
+    def create_index(
+        self,
+        table: str,
+        name: str,
+        columns: Sequence[str],
+        *,
+        include: Sequence[str] = (),
+        unique: bool = False,
+        if_not_exists: bool = False,
+    ) -> int:
+        """Create a secondary index of a table, fill it, and return the epoch.
+
+        From this epoch on every commit that changes rows of the table changes the index too.
+        ``columns``: names, each with an order where wanted (``"amount desc"``). ``include``: other
+        columns whose values the index holds, so that reads of these need not look at the table.
+        ``unique``: no two rows have equal values in ``columns``, unless one is NULL.
+        TableNotFoundError, InternalTableError for a view, TableNameError, SchemaError,
+        IndexExistsError; UniqueViolationError for rows with equal values; ConflictError if others
+        write the table all the time.
+        """
+        return self._catalog.create_index(
+            table,
+            name,
+            columns,
+            include=include,
+            unique=unique,
+            if_not_exists=if_not_exists,
+        )
+
+    def drop_index(self, table: str, name: str, *, if_exists: bool = False) -> int:
+        """Drop an index of a table and return the epoch; older epochs still have it.
+
+        TableNotFoundError, InternalTableError; IndexNotFoundError unless ``if_exists``.
+        """
+        return self._catalog.drop_index(table, name, if_exists=if_exists)
 
     # Views
 

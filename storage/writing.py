@@ -18,7 +18,14 @@ import pyarrow as pa
 from .catalog import user_table
 from .codec.ragged import Bytes
 from .epochs import Epochs
-from .errors import AppendOnlyError, ConflictError, DataError, SegmentMissingError, UsageError
+from .errors import (
+    AppendOnlyError,
+    ConflictError,
+    DataError,
+    SegmentMissingError,
+    UniqueViolationError,
+    UsageError,
+)
 from .log.entry import Entry, SegmentRecord, TableDefinition
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
@@ -92,7 +99,7 @@ def write_rows(
     )
     try:
         return epochs.commit(proposal).epoch
-    except AppendOnlyError:
+    except (AppendOnlyError, UniqueViolationError):
         epochs.discard(segments)
         raise
 

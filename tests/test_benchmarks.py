@@ -63,7 +63,10 @@ def workloads_of(written: dict[str, Any]) -> list[str]:
 
 def test_workloads_of_the_storage_run(tmp_path: Path) -> None:
     """Each gives figures with a baseline that was measured too, and tells of the machine."""
-    names = ["table-scan", "get", "get-rows", "change-feed", "commit", "open"]
+    names = [
+        *("table-scan", "get", "get-rows", "index-lookup", "index-write", "change-feed"),
+        *("commit", "open"),
+    ]
 
     written = run(tmp_path, *names)
 

@@ -43,8 +43,9 @@ DOORS = (ENVIRONMENT_FILE, "connector/cli/surroundings.py")
 FLOORS = {
     "storage": (
         "errors", "paths", "location", "environment", "syntax", "instant", "schema", "codec",
-        "predicate", "log", "segment", "table", "read_plan", "feed", "maintenance", "check",
-        "alteration", "replacement", "epochs", "catalog", "snapshot", "writing", "jobs", "store",
+        "predicate", "log", "segment", "table", "index", "read_plan", "feed", "maintenance",
+        "check", "alteration", "replacement", "epochs", "catalog", "snapshot", "writing", "jobs",
+        "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

@@ -10,6 +10,7 @@ from .change_feed import change_feed
 from .commit import commit
 from .compaction import compaction
 from .epochs import epochs
+from .index import index_lookup, index_write
 from .lookup import get, get_rows
 from .memory import memory
 from .microbatch import microbatch
@@ -29,6 +30,8 @@ WORKLOADS: Mapping[str, Workload] = {
     "table-scan": table_scan,
     "get": get,
     "get-rows": get_rows,
+    "index-lookup": index_lookup,
+    "index-write": index_write,
     "change-feed": change_feed,
     "commit": commit,
     "open": opening,

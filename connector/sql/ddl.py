@@ -183,8 +183,8 @@ def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
     if is_named or (len(item) > 1 and words[0] in _CONSTRAINTS and words[0] != "PRIMARY KEY"):
         raise errors.UnsupportedStatementError(
             f"{excerpt(reader.source(item))}: the constraints of a table are NOT NULL after a "
-            "column and at most one PRIMARY KEY (column, …) without a name; CHECK, UNIQUE and "
-            "FOREIGN KEY are not offered"
+            "column and at most one PRIMARY KEY (column, …) without a name; CHECK and FOREIGN KEY "
+            "are not offered, and for UNIQUE there is CREATE UNIQUE INDEX i ON t (column, …)"
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.storage import (
+    IndexDescription,
     Store,
     StoreState,
     TableDefinition,
@@ -36,6 +37,7 @@ from .ddl import (
     ShowTables,
     WidenColumn,
 )
+from .index_ddl import CreateIndex, DropIndex, IndexStatement, ShowIndexes
 from .properties import creation_arguments, new_ttl, property_texts, split_properties
 
 
@@ -57,6 +59,7 @@ class DdlRunner:
         self,
         statement: CreateTable
         | DropTable
+        | IndexStatement
         | Alteration
         | ShowTables
         | ShowProperties
@@ -70,6 +73,20 @@ class DdlRunner:
             case DropTable(name, if_exists, cascade):
                 self._store.drop_table(name, if_exists=if_exists, cascade=cascade)
                 return epoch_result(self._store.epoch)
+            case CreateIndex(name, table, columns, include, unique, if_not_exists):
+                epoch = self._store.create_index(
+                    table,
+                    name,
+                    columns,
+                    include=include,
+                    unique=unique,
+                    if_not_exists=if_not_exists,
+                )
+                return epoch_result(epoch)
+            case DropIndex(name, table, if_exists):
+                return epoch_result(self._store.drop_index(table, name, if_exists=if_exists))
+            case ShowIndexes(table):
+                return _indexes(self._store, table)
             case ShowTables(pattern):
                 rows = [(name,) for name in self._store.tables() if matches(name, pattern)]
                 return Result(rows, "tableName STRING NOT NULL")
@@ -80,7 +97,7 @@ class DdlRunner:
                 definition = state.table(name).definition
                 if not extended:
                     return _columns(definition)
-                return _with_details(state, definition)
+                return _with_details(state, definition, self._store.indexes(name))
             case DescribeHistory(name):
                 self._store.table(name)
                 return Result(commit_rows(self._store, name), COMMIT_SCHEMA)
@@ -138,6 +155,19 @@ class DdlRunner:
         return Result(rows, "key STRING NOT NULL, value STRING NOT NULL")
 
 
+def _indexes(store: Store, table: str) -> Result:
+    rows = [
+        (index.name, list(index.columns), list(index.included), index.unique, index.internal_table)
+        for index in store.indexes(table)
+    ]
+    return Result(
+        list(rows),
+        "index_name STRING NOT NULL, columns ARRAY<STRING> NOT NULL, "
+        "included ARRAY<STRING> NOT NULL, is_unique BOOLEAN NOT NULL, "
+        "internal_table STRING NOT NULL",
+    )
+
+
 def epoch_result(epoch: int) -> Result:
     """Return the result of a statement that makes an epoch."""
     return Result([(epoch,)], "epoch BIGINT NOT NULL")
@@ -185,7 +215,19 @@ def _view_details(state: StoreState, table_id: int) -> list[tuple[str, str]]:
     ]
 
 
-def _with_details(state: StoreState, definition: TableDefinition) -> Result:
+def _index_details(indexes: Sequence[IndexDescription]) -> list[tuple[str, str]]:
+    """Return the indexes of a table, each as its name and the clauses that create it."""
+    details = []
+    for index in indexes:
+        included = f" INCLUDE ({', '.join(index.included)})" if index.included else ""
+        clauses = f"{'UNIQUE ' if index.unique else ''}({', '.join(index.columns)}){included}"
+        details.append((index.name, clauses))
+    return [("# Indexes", ""), *details] if details else []
+
+
+def _with_details(
+    state: StoreState, definition: TableDefinition, indexes: Sequence[IndexDescription]
+) -> Result:
     """Return the columns, then rows with the properties and the earlier schemas.
 
     As in Spark's DESCRIBE EXTENDED, names and values are in the columns col_name and data_type.
@@ -198,6 +240,7 @@ def _with_details(state: StoreState, definition: TableDefinition) -> Result:
     properties = property_texts(definition, state.views.get(definition.table_id))
     details += [("# Properties", ""), *properties.items()]
     details += _view_details(state, definition.table_id)
+    details += _index_details(indexes)
     rows = [*columns, *((name, value, None, None, None, None, None) for name, value in details)]
     return Result(
         rows,

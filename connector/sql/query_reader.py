@@ -414,17 +414,18 @@ def _stale_input(store: Store, state: StoreState, view_id: int, epoch: int) -> i
 
 EXPLAIN_SCHEMA = (
     "relation STRING, epoch BIGINT, vnodes INT, partitions INT, points BIGINT, ranges BIGINT, "
-    "columns ARRAY<STRING>, where STRING, plan STRING"
+    "columns ARRAY<STRING>, where STRING, index STRING, plan STRING"
 )
 
 
 def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple[Any, ...]]:
     """Return a row for each reference, with columns as in ``EXPLAIN_SCHEMA``, then Spark's plan.
 
-    ``points`` and ``ranges`` are NULL where every key is read.
+    ``points`` and ``ranges`` are NULL where every key is read; ``index`` is the name of the index
+    in which the points were found, NULL if none was used.
     """
     rows = [_explain_row(relation) for relation in query.relations]
-    return [*rows, (*(None,) * 8, _spark_plan(frame, mode))]
+    return [*rows, (*(None,) * 9, _spark_plan(frame, mode))]
 
 
 def _explain_row(relation: Relation) -> tuple[Any, ...]:
@@ -440,6 +441,7 @@ def _explain_row(relation: Relation) -> tuple[Any, ...]:
         pruning.ranges,
         list(pruning.columns),
         text_of(conjunction(relation.conjuncts)) if relation.conjuncts else None,
+        pruning.index,
         None,
     )
 

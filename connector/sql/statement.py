@@ -2,6 +2,7 @@
 
     ddl         CREATE TABLE, DROP TABLE, ALTER TABLE, COMMENT ON, SHOW TABLES, SHOW TBLPROPERTIES,
                 DESCRIBE
+    index_ddl   CREATE INDEX, DROP INDEX, SHOW INDEXES
     view_ddl    CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
     dml         INSERT, UPDATE, DELETE, TRUNCATE, MERGE
     here        SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one
@@ -18,7 +19,7 @@ from typing import TypeAlias
 from relstate.connector.syntax.tokens import TokenReader, excerpt, tokens_of
 from relstate.storage import errors
 
-from . import ddl, dml, view_ddl
+from . import ddl, dml, index_ddl, view_ddl
 from .ddl import (
     Alteration,
     CreateTable,
@@ -29,6 +30,7 @@ from .ddl import (
     ShowTables,
 )
 from .dml import DmlStatement
+from .index_ddl import IndexStatement
 from .view_ddl import ExplainView, ViewStatement
 
 
@@ -55,6 +57,7 @@ Statement: TypeAlias = (
     | DescribeTable
     | DescribeHistory
     | Alteration
+    | IndexStatement
     | ViewStatement
     | DmlStatement
     | Query
@@ -70,6 +73,9 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
     (("DROP", "MATERIALIZED", "VIEW"), view_ddl.read_drop_view),
     (("ALTER", "MATERIALIZED", "VIEW"), view_ddl.read_alter_view),
     (("REFRESH", "MATERIALIZED", "VIEW"), view_ddl.read_refresh_view),
+    (("CREATE", "UNIQUE", "INDEX"), index_ddl.read_create_unique_index),
+    (("CREATE", "INDEX"), index_ddl.read_create_index),
+    (("DROP", "INDEX"), index_ddl.read_drop_index),
     (("CREATE", "TABLE"), ddl.read_create_table),
     (("DROP", "TABLE"), ddl.read_drop_table),
     (("ALTER", "TABLE"), ddl.read_alter_table),
@@ -122,7 +128,8 @@ def parse_statement(text: str) -> Statement:
             raise errors.UnsupportedStatementError(f"{' '.join(words)}: {hint}")
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
-        f"DROP and ALTER TABLE or MATERIALIZED VIEW, REFRESH, SHOW and DESCRIBE, not "
+        f"DROP and ALTER TABLE or MATERIALIZED VIEW, CREATE and DROP INDEX, REFRESH, SHOW and "
+        f"DESCRIBE, not "
         f"{excerpt(text)}; statements about Spark alone go to spark.sql"
     )
 
@@ -138,9 +145,11 @@ def _read_show(rest: str) -> Statement:
         return ddl.read_show_tables(reader)
     if reader.accept("TBLPROPERTIES"):
         return ddl.read_show_properties(reader)
+    if reader.accept("INDEXES"):
+        return index_ddl.read_show_indexes(reader)
     raise errors.UnsupportedStatementError(
-        "relstate shows TBLPROPERTIES, TABLES, MATERIALIZED VIEWS and INTERNAL TABLES, not "
-        f"{excerpt(rest)}; "
+        "relstate shows TBLPROPERTIES, TABLES, MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, "
+        f"not {excerpt(rest)}; "
         "DESCRIBE EXTENDED describes a table or view; statements about Spark alone go to spark.sql"
     )
 

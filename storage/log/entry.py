@@ -14,8 +14,15 @@ from typing import Any
 
 from relstate.vnode import MAX_VNODE_COUNT
 
-from ..errors import CorruptionError, FormatVersionError, TableNameError, UsageError
+from ..errors import (
+    CorruptionError,
+    FormatVersionError,
+    IndexNotFoundError,
+    TableNameError,
+    UsageError,
+)
 from ..paths import is_segment_name
+from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .frame import seal, unseal
@@ -56,6 +63,15 @@ def check_table_name(name: str) -> None:
         raise TableNameError(
             f"{name!r} is reserved: names of relstate's own tables begin with {RESERVED_PREFIX}; "
             "take another name"
+        )
+
+
+def check_index_name(name: str) -> None:
+    """Raise TableNameError unless a user may give an index this name."""
+    if not _TABLE_NAME.fullmatch(lower_name(name)):
+        raise TableNameError(
+            f"{name!r} is not the name of an index: use letters, digits and _, no digit first, at "
+            "most 128 characters"
         )
 
 
@@ -180,6 +196,7 @@ class TableDefinition:
 
     ``older_schemas`` are those that its rows may still be encoded under, the oldest first.
     ``user_properties``: keys and values that mean nothing to relstate, sorted by the keys.
+    ``indexes`` are its secondary indexes, in the order in which they were created.
     """
 
     table_id: int
@@ -190,6 +207,20 @@ class TableDefinition:
     older_schemas: tuple[TableSchema, ...] = ()
     comment: str | None = None
     user_properties: tuple[tuple[str, str], ...] = ()
+    indexes: tuple[IndexDefinition, ...] = ()
+
+    def index(self, name: str) -> IndexDefinition:
+        """Return an index by its name, whatever its case.
+
+        IndexNotFoundError if there is none, TableNameError for what is not text.
+        """
+        for index in self.indexes:
+            if index.name.lower() == lower_name(name):
+                return index
+        known = ", ".join(index.name for index in self.indexes) or "none"
+        raise IndexNotFoundError(
+            f"table {self.name!r} has no index {name!r}; its indexes are: {known}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""
@@ -197,14 +228,19 @@ class TableDefinition:
         comment = {} if self.comment is None else {"comment": self.comment}
         user_properties = [list(item) for item in self.user_properties]
         labels = comment | ({"user_properties": user_properties} if user_properties else {})
-        return labels | {
-            "table_id": self.table_id,
-            "name": self.name,
-            "schema": self.schema.to_json(),
-            "created_epoch": self.created_epoch,
-            "properties": self.properties.to_json(),
-            "older_schemas": [schema.to_json() for schema in self.older_schemas],
-        }
+        indexes = {"indexes": [index.to_json() for index in self.indexes]} if self.indexes else {}
+        return (
+            labels
+            | indexes
+            | {
+                "table_id": self.table_id,
+                "name": self.name,
+                "schema": self.schema.to_json(),
+                "created_epoch": self.created_epoch,
+                "properties": self.properties.to_json(),
+                "older_schemas": [schema.to_json() for schema in self.older_schemas],
+            }
+        )
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableDefinition:
@@ -218,6 +254,7 @@ class TableDefinition:
             tuple(map(TableSchema.from_json, value["older_schemas"])),
             value.get("comment"),
             tuple((key, text) for key, text in value.get("user_properties", ())),
+            tuple(map(IndexDefinition.from_json, value.get("indexes", ()))),
         )
 
 
@@ -420,6 +457,10 @@ def check_definition(definition: TableDefinition) -> None:
         raise ValueError(f"the table id {definition.table_id}")
     for schema in (definition.schema, *definition.older_schemas):
         schema.check()
+    column_ids = {column.id for column in definition.schema.columns}
+    for index in definition.indexes:
+        if not index.columns or not column_ids.issuperset((*index.columns, *index.included)):
+            raise ValueError(f"an index of columns that are not there: {index!r:.200}")
 
 
 def check_record(record: SegmentRecord) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from relstate.vnode import VnodeMapping
 
+from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .entry import Entry, SegmentRecord, TableDefinition, Transaction
@@ -30,6 +31,39 @@ class NewTable:
     properties: TableProperties = PLAIN
     comment: str | None = None
     user_properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewIndex:
+    """An index to be created: on the table ``before``, with its entries in the table ``table``.
+
+    The other fields are those of `IndexDefinition`.
+    """
+
+    before: TableDefinition
+    table: NewTable
+    name: str
+    columns: tuple[int, ...]
+    included: tuple[int, ...]
+    unique: bool
+
+    def definition(self, table_id: int) -> IndexDefinition:
+        """Return the definition of the index once its table has an id."""
+        return IndexDefinition(self.name, table_id, self.columns, self.included, self.unique)
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a commit adds to a proposal, depending on the state that it follows.
+
+    ``segments``, already published, come after those of the proposal; ``based_tables``: ids.
+    """
+
+    segments: tuple[SegmentRecord, ...] = ()
+    based_tables: tuple[int, ...] = ()
+
+
+NO_ADDITIONS = Additions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +156,8 @@ class Proposal:
     this commit adds. A view is dropped with all of its tables. ``progress``: of the views that are
     refreshed; the rows of a view's tables change in no other commit.
     ``transactions`` identify a retry of the same work. ``reads`` is None for blind writes.
-    ``requires``: definitions and views that must be unchanged in the catalog.
+    ``requires``: definitions and views that must be unchanged in the catalog. ``new_index``: its
+    table is created, and filled from the rows that the table has then.
     ``oldest_epoch``: older epochs can no longer be read after this commit. ``repairs_clock``: the
     time of the commit may be before that of the last one.
     """
@@ -136,6 +171,7 @@ class Proposal:
     altered_tables: tuple[AlteredTable, ...] = ()
     dropped_tables: tuple[int, ...] = ()
     based_tables: tuple[int, ...] = ()
+    new_index: NewIndex | None = None
     new_views: tuple[NewView, ...] = ()
     altered_views: tuple[AlteredView, ...] = ()
     progress: tuple[NewProgress, ...] = ()
@@ -147,8 +183,13 @@ class Proposal:
 
     @property
     def new_tables(self) -> tuple[NewTable, ...]:
-        """All tables to be created, in the order of their ids: those of the views come last."""
-        return (*self.created_tables, *(table for view in self.new_views for table in view.tables))
+        """All tables to be created, in the order of their ids.
+
+        Those of the views come after the others, and that of the index last.
+        """
+        of_views = (table for view in self.new_views for table in view.tables)
+        of_index = () if self.new_index is None else (self.new_index.table,)
+        return (*self.created_tables, *of_views, *of_index)
 
     @property
     def frees_space(self) -> bool:
@@ -164,6 +205,7 @@ class Proposal:
                 *(transaction.table_id for transaction in self.transactions),
                 *self.dropped_tables,
                 *(altered.before.table_id for altered in self.altered_tables),
+                *(() if self.new_index is None else (self.new_index.before.table_id,)),
                 *(altered.before.view_id for altered in self.altered_views),
                 *(progress.view_id for progress in self.progress),
                 *(table.table_id for view in self.new_views for table in view.inputs),

@@ -42,11 +42,14 @@ def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> N
     for altered in proposal.altered_tables:
         check_alterable(state, altered, is_emptied=altered.before.table_id in proposal.based_tables)
         _check_same(altered.before, state.tables[altered.before.table_id].definition)
+    if proposal.new_index is not None:
+        before = proposal.new_index.before
+        _check_same(before, state.tables[before.table_id].definition)
     for change in proposal.altered_views:
         if state.views[change.before.view_id].definition != change.before:
             raise _altered("view", state.name_of(change.before.view_id))
     views = _definitions_after(state, proposal)
-    check_droppable(state, proposal.dropped_tables, views)
+    check_droppable(state, _dropped_alone(proposal), views)
     for view in proposal.new_views:
         _check_view(state, view)
     for change in proposal.altered_views:
@@ -58,6 +61,17 @@ def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> N
     for progress in proposal.progress:
         _check_progress(state, progress, views[progress.view_id])
     _check_oldest(state, proposal.oldest_epoch)
+
+
+def _dropped_alone(proposal: Proposal) -> tuple[int, ...]:
+    """Return the ids of the tables to be dropped, without those of indexes to be dropped."""
+    of_indexes = {
+        index.table_id
+        for altered in proposal.altered_tables
+        for index in altered.before.indexes
+        if index not in altered.after.indexes
+    }
+    return tuple(table_id for table_id in proposal.dropped_tables if table_id not in of_indexes)
 
 
 def _definitions_after(state: StoreState, proposal: Proposal) -> dict[int, ViewDefinition]:
@@ -132,14 +146,21 @@ def _check_readers_follow(
             )
 
 
-# Tables that belong to views
+# Tables that belong to views and indexes
 
 
 def check_not_internal(state: StoreState, table_id: int, action: str) -> None:
-    """Raise InternalTableError if a table belongs to a view.
+    """Raise InternalTableError if a table belongs to a view or an index.
 
     ``action``: what is refused, as a participle: "written".
     """
+    indexed = state.indexed_table(table_id)
+    if indexed is not None:
+        raise InternalTableError(
+            f"{state.name_of(table_id)!r} cannot be {action}: it holds an index of table "
+            f"{indexed.name!r}, and only writes of that table change it; write the table, or drop "
+            "the index (DROP INDEX)"
+        )
     owner = state.owner_of(table_id)
     if owner is not None:
         raise InternalTableError(
@@ -150,13 +171,13 @@ def check_not_internal(state: StoreState, table_id: int, action: str) -> None:
 
 
 def _check_internal(state: StoreState, proposal: Proposal) -> None:
-    """Check that rows of views change only with the views' progress."""
-    if not state.views or not proposal.data_change:
+    """Check that rows of views change only with the views' progress, those of indexes never."""
+    if not proposal.data_change:
         return
     refreshed = {progress.view_id for progress in proposal.progress}
     for table_id in sorted(proposal.written):
         owner = state.owner_of(table_id)
-        if owner is not None and owner.view_id not in refreshed:
+        if owner is None or owner.view_id not in refreshed:
             check_not_internal(state, table_id, "written")
 
 
@@ -170,12 +191,22 @@ def check_droppable(
 
     ``views``: the definitions of the remaining views, by default as they are. DependentViewsError
     if a view reads a table and is not dropped itself, InternalTableError for some of a view's
-    tables without the others, unless they become another view's.
+    tables without the others, unless they become another view's, or an index without its table;
+    ConflictError for a table without its indexes.
     """
     if views is None:
         views = {i: view.definition for i, view in state.views.items() if i not in table_ids}
     remaining = {table_id for definition in views.values() for table_id in definition.table_ids}
     for table_id in table_ids:
+        definition = state.tables[table_id].definition
+        if any(index.table_id not in table_ids for index in definition.indexes):
+            raise ConflictError(
+                f"the table {definition.name!r} got an index meanwhile; nothing was committed: "
+                "drop it again"
+            )
+        indexed = state.indexed_table(table_id)
+        if indexed is not None and indexed.table_id not in table_ids:
+            check_not_internal(state, table_id, "dropped by itself")
         owner = state.owner_of(table_id)
         if owner is not None and (
             table_id in remaining
@@ -274,6 +305,8 @@ def _check_no_readers(
 def _check_view(state: StoreState, view: NewView) -> None:
     """Raise unless a view can read its inputs. SchemaError."""
     for table in view.inputs:
+        if state.indexed_table(table.table_id) is not None:
+            check_not_internal(state, table.table_id, "read by a view")
         definition = state.tables[table.table_id].definition
         if definition.properties.ttl is not None:
             raise SchemaError(

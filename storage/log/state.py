@@ -23,6 +23,7 @@ from ..errors import (
 )
 from ..paths import entry_path
 from .entry import (
+    RESERVED_PREFIX,
     Entry,
     SegmentRecord,
     Settings,
@@ -200,11 +201,14 @@ class StoreState:
         return self.tables[table_id]
 
     def table_names(self) -> tuple[str, ...]:
-        """Return the names of the tables that belong to no view, sorted."""
+        """Return the names of the tables that belong to no view and no index, sorted."""
         view_tables = {
             table_id for view in self.views.values() for table_id in view.definition.table_ids
         }
-        return self._names(self.tables.keys() - view_tables)
+        index_tables = {
+            index.table_id for table in self.tables.values() for index in table.definition.indexes
+        }
+        return self._names(self.tables.keys() - view_tables - index_tables)
 
     def view(self, name: str) -> CatalogView:
         """Return a view by its name, whatever its case.
@@ -250,6 +254,20 @@ class StoreState:
         """Return the view whose rows or state a table holds; None for a user's table."""
         views = self.views.values()
         return next((view for view in views if table_id in view.definition.table_ids), None)
+
+    def indexed_table(self, table_id: int) -> TableDefinition | None:
+        """Return the table whose index a table holds; None for a table that holds none."""
+        if not self.name_of(table_id).startswith(RESERVED_PREFIX):
+            return None
+        definitions = (table.definition for table in self.tables.values())
+        return next(
+            (
+                definition
+                for definition in definitions
+                if any(index.table_id == table_id for index in definition.indexes)
+            ),
+            None,
+        )
 
     def views_reading(self, table_id: int) -> tuple[CatalogView, ...]:
         """Return the views that read a table."""

@@ -34,7 +34,7 @@ from ..paths import RESERVE, SEGMENTS, segment_path
 from .entry import MAX_SEGMENTS, Entry, SegmentRecord, TableDefinition, Transaction
 from .frame import canonical
 from .log import Log
-from .proposal import NewTable, Proposal, Reads
+from .proposal import NO_ADDITIONS, Additions, NewTable, Proposal, Reads
 from .rules import check_catalog, name_of
 from .state import StoreState
 from .view import ViewDefinition, ViewProgress
@@ -69,10 +69,12 @@ def commit(
     state: StoreState,
     proposal: Proposal,
     check: Callable[[StoreState], None] | None = None,
+    additions_after: Callable[[StoreState], Additions] | None = None,
 ) -> CommitResult:
     """Commit a proposal as the next epoch, durably; ``state`` is any earlier state of the store.
 
     ``check`` is called at every attempt and raises unless the proposal can follow a state.
+    ``additions_after`` is called after it and returns what is committed too after that state.
     A proposal that cannot be committed raises and changes nothing: the errors of `check_catalog`,
     ConflictError, SegmentMissingError, CorruptionError, RepeatedWriteError, StaleJobError,
     ClockError, StorageFullError, FilesystemError. After UnknownOutcomeError the commit may or
@@ -96,7 +98,8 @@ def commit(
         _check_segments(environment, state, proposal)
         if check is not None:
             check(state)
-        entry = _entry(environment, state, proposal)
+        additions = NO_ADDITIONS if additions_after is None else additions_after(state)
+        entry = _entry(environment, state, proposal, additions)
         if _append(log, entry, proposal):
             state = state.apply(entry)
             log.auto_fold(state)
@@ -226,8 +229,10 @@ def _check_file(environment: Environment, record: SegmentRecord) -> None:
         )
 
 
-def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> Entry:
-    """Return the entry that commits a proposal right after a state."""
+def _entry(
+    environment: Environment, state: StoreState, proposal: Proposal, additions: Additions
+) -> Entry:
+    """Return the entry that commits a proposal and additions to it right after a state."""
     epoch = state.epoch + 1
     time = environment.now() if proposal.repairs_clock else _commit_time(environment, state)
     _check_age(time, proposal)
@@ -243,12 +248,15 @@ def _entry(environment: Environment, state: StoreState, proposal: Proposal) -> E
         started=proposal.started,
         operation=proposal.operation,
         data_change=proposal.data_change,
-        added=proposal.segments,
+        added=proposal.segments + additions.segments,
         removed=proposal.removed,
         created_tables=created,
-        altered_tables=tuple(altered.after for altered in proposal.altered_tables),
+        altered_tables=(
+            *(altered.after for altered in proposal.altered_tables),
+            *_indexed_table(proposal, created),
+        ),
         dropped_tables=proposal.dropped_tables,
-        based_tables=proposal.based_tables,
+        based_tables=proposal.based_tables + additions.based_tables,
         created_views=tuple(_view_definitions(proposal, created)),
         altered_views=tuple(altered.after for altered in proposal.altered_views),
         progress=tuple(_progress_as_stored(progress.at(epoch)) for progress in proposal.progress),
@@ -267,6 +275,16 @@ def _definition(table: NewTable, table_id: int, epoch: int) -> TableDefinition:
         comment=table.comment,
         user_properties=table.user_properties,
     )
+
+
+def _indexed_table(
+    proposal: Proposal, created: Sequence[TableDefinition]
+) -> Iterator[TableDefinition]:
+    """Yield the definition of the table that gets an index, whose own table is the last created."""
+    if proposal.new_index is not None:
+        before = proposal.new_index.before
+        index = proposal.new_index.definition(created[-1].table_id)
+        yield replace(before, indexes=(*before.indexes, index))
 
 
 def _view_definitions(

@@ -157,8 +157,18 @@ def has_expired(
     return any(
         bool((Headers(block).expiries <= time).any())
         for table in component.tables
+        if _forgets(table)
         for block in _expiring_blocks(environment, state, table)
     )
+
+
+def _forgets(definition: TableDefinition) -> bool:
+    """Return whether what has expired may be dropped from a table.
+
+    Where it hides a late row of an older version, that row would appear without a commit, and no
+    index would hold it.
+    """
+    return definition.properties.version_column is None or not definition.indexes
 
 
 def _expiring_blocks(
@@ -184,6 +194,7 @@ class Resolution:
         self._is_plain = properties.is_plain
         self._is_versioned = properties.version_column is not None
         self._outliving = properties.tombstone_retention * 1_000_000
+        self._forgets = _forgets(encoding.definition)
 
     def entries(
         self, sources: Sequence[Iterator[Block]], is_bottom: bool
@@ -211,6 +222,8 @@ class Resolution:
             return is_row
         if not self._is_versioned:
             return is_row & (headers.expiries > self._time)
+        if not self._forgets:
+            return keep_all(block)
         # The version of the last row or delete must be known when older changes arrive late; the
         # expiry of a delete says for how long.
         outliving = np.where(is_row, self._outliving, 0)

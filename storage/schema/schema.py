@@ -218,6 +218,13 @@ class TableSchema:
         """Return the column of a name, in any case; SchemaError if there is none, or no text."""
         return _find(name, self.columns)
 
+    def key_part(self, part: str) -> KeyColumn:
+        """Return the column and the order that a part of a key names; SchemaError if there is none.
+
+        A part is written as for `build`.
+        """
+        return _key_column(part, self.columns)
+
     def check_schema(self, schema: pa.Schema) -> None:
         """SchemaMismatchError unless batches of a schema can be written to the table by users."""
         self._input_shape.check_schema(schema)

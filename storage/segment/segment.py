@@ -44,6 +44,7 @@ _NODE_BYTES = 2000
 _PAGE_NUMBER = 8
 _SPARE_BYTES = 1 << 20
 _BLOCK_BYTES = 8 << 20
+_FEW_LEAVES = 4
 _DAMAGES = (
     # A transaction that has met damage cannot be used afterwards.
     lmdb.BadTxnError,
@@ -257,6 +258,37 @@ class SegmentFile:
             return [(key, value) for key, value in pairs if value is not None]
         with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
             return cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
+
+    def pairs_after(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the entries whose keys begin with a prefix, ascending. Meant for a few of them.
+
+        CorruptionError or FilesystemError, naming the file, if it cannot be read.
+        """
+        transaction = self._transaction or self._opened()
+        if transaction is None:
+            blocks = self.blocks(prefix, successor(prefix), _FEW_LEAVES)
+            return [
+                pair
+                for block in blocks
+                for pair in zip(
+                    block.key_bytes().to_pylist(), block.value_bytes().to_pylist(), strict=True
+                )
+            ]
+        pairs: list[tuple[bytes, bytes]] = []
+        try:
+            with self._lock, transaction.cursor() as cursor:
+                is_placed = cursor.set_range(prefix)
+                while is_placed:
+                    pair: Any = cursor.item()
+                    if not pair[0].startswith(prefix):
+                        break
+                    pairs.append(pair)
+                    is_placed = cursor.next()
+        except lmdb.Error:
+            # The context costs more than the lookup.
+            with self._reporting_damage():
+                raise
+        return pairs
 
     def _find(self, key: bytes) -> bytes | None:
         pages = self._paged()

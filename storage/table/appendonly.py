@@ -107,14 +107,14 @@ class AppendCheck:
             if older.is_empty:
                 continue
             for keys in self._table(encoding, [segment]).full_keys():
-                _check_new(older, _possible_duplicates(older, keys))
+                _check_new(older, possible_duplicates(older, keys))
 
     def _table(self, encoding: Encoding, segments: Sequence[SequencedSegment]) -> StorageTable:
         now = self._environment.now
         return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
 
 
-def _possible_duplicates(older: StorageTable, keys: Bytes) -> Bytes:
+def possible_duplicates(older: StorageTable, keys: Bytes) -> Bytes:
     """Return those of some sorted keys that a table may have.
 
     A vnode's keys are left out if the table has no entry between the first and the last of them: so

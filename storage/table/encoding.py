@@ -103,6 +103,12 @@ class Encoding(Protocol):
     def encode_key(self, values: Sequence[Any]) -> bytes:
         """Return the full key of the row whose primary key has these values."""
 
+    def encode_key_prefix(self, values: Sequence[Any]) -> bytes:
+        """Return the bytes with which full keys begin: see `RowEncoding.encode_key_prefix`."""
+
+    def decode_key(self, full_key: bytes) -> list[Any]:
+        """Return the primary key's values of a full key."""
+
     def encode_row(self, values: Sequence[Any]) -> bytes:
         """Return the value (a put) of a row with these values, in the order of the columns."""
 

@@ -35,7 +35,8 @@ class Pruning:
 
     ``vnodes`` of ``vnode_count`` can hold rows that match; ``points``: single keys looked up;
     ``ranges``: ranges of keys scanned, each in all vnodes that may hold its rows, None: all keys
-    are; ``columns``: read, those only the condition needs included.
+    are; ``columns``: read, those only the condition needs included. ``index``: the one in which the
+    points were found, None if none was used.
     """
 
     vnodes: int
@@ -43,6 +44,7 @@ class Pruning:
     points: int
     ranges: int | None
     columns: tuple[str, ...]
+    index: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
 
 from ..codec.memcomparable import KeyCodec
+from ..codec.point_key import key_decoder
 from ..codec.ragged import Bytes, Positions, gather
 from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
 from ..log.entry import TableDefinition
@@ -271,6 +273,34 @@ class RowEncoding:
             )
         vnode = self._hash_key(forms) % self.vnode_count
         return prefix_of(self.table_id, vnode) + self._keys.encode_canonical(forms)
+
+    def encode_key_prefix(self, values: Sequence[Any]) -> bytes:
+        """Return the bytes that the full keys of rows begin with whose first key values these are.
+
+        The columns of the distribution key are among the first ones; None is a value. Errors as of
+        `encode_key`.
+        """
+        codec = self._prefix_codecs[len(values)]
+        forms = codec.canonical(values)
+        vnode = self._hash_forms([forms[index] for index in self._hashed]) % self.vnode_count
+        return prefix_of(self.table_id, vnode) + codec.encode_canonical(forms)
+
+    def decode_key(self, full_key: bytes) -> list[Any]:
+        """Return the primary key's values of a full key.
+
+        ValueError, IndexError or struct.error if the bytes are not such a key.
+        """
+        return self._decode_key(full_key[PREFIX_BYTES:])
+
+    @cached_property
+    def _hash_forms(self) -> Callable[[Sequence[Any]], int]:
+        types = [arrow_type(column.type) for column in self.schema.distribution_columns]
+        return canonical_hasher(types) if types else _no_hash
+
+    @cached_property
+    def _decode_key(self) -> Callable[[bytes], list[Any]]:
+        types = [column.type for column in self.schema.key_columns]
+        return key_decoder(self._keys, types, self.schema.primary_key)
 
     def _vnode_of(self, values: Sequence[Any]) -> int:
         try:

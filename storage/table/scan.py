@@ -191,7 +191,12 @@ class Scan:
     def _sorted_in_memory(
         self, ranges: Sequence[Bounds], descending: bool
     ) -> Iterator[pa.RecordBatch]:
-        batches = list(self.batches(ranges))
+        return self.in_order(list(self.batches(ranges)), descending=descending)
+
+    def in_order(
+        self, batches: Sequence[pa.RecordBatch], *, descending: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some batches, sorted by the primary key in memory."""
         if not batches:
             return
         batch = pa.concat_batches(batches)

@@ -33,12 +33,13 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
-from .header import expiry_of
+from .header import expiry_of, is_delete
 from .prefixes import PrefixReader
 from .pruning import (
     Pruned,
     check_vnodes,
     enclosing_ranges,
+    matching_vnodes,
     prune,
     ranges_in,
     single_vnodes,
@@ -47,6 +48,7 @@ from .pruning import (
 from .record import Row
 from .resolve import Fold, Resolver, keep_all, keep_visible
 from .scan import Bounds, Limits, Piece, Scan, joined_ranges, matching_rows
+from .secondary import IndexMatches, SecondaryIndex, fewest_matches
 from .tablefiles import TableFiles
 
 _POINTS_AT_ONCE = 4096
@@ -65,20 +67,35 @@ class StorageTable:
         *,
         verify: str = "hash",
         epoch: int | None = None,
+        indexes: Sequence[SecondaryIndex] = (),
     ) -> None:
         """``segments``: those that hold rows of the table, the newest first. ``time`` returns
         microseconds since 1970: rows that have expired by then are not visible. ``epoch``: the
-        epoch that is read, for messages.
+        epoch that is read, for messages. ``indexes``: those of the table that reads may use.
         """
         self.encoding = encoding
+        self._indexes = indexes
+        self._index_by_name = {index.name: index for index in indexes}
         self._environment = environment
         self._time = time
         self._resolver = Resolver(keep_visible(time), encoding.fold)
         self._files = TableFiles(environment, segments, encoding, verify, epoch)
 
-    def reads(self, definition: TableDefinition, segments: Sequence[SequencedSegment]) -> bool:
-        """Return whether this is the table of that definition over just these segments."""
-        return self.encoding.definition == definition and self._files.segments == segments
+    def reads(
+        self,
+        definition: TableDefinition,
+        segments: Sequence[SequencedSegment],
+        index_segments: Sequence[Sequence[SequencedSegment]] = (),
+    ) -> bool:
+        """Return whether this is the table of that definition over just these segments.
+
+        ``index_segments``: those of each of its indexes.
+        """
+        return (
+            self.encoding.definition == definition
+            and self._files.segments == segments
+            and [index.segments for index in self._indexes] == [*index_segments]
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -146,6 +163,43 @@ class StorageTable:
                 value = longkey.find(value, full_key)
             if value is not None:
                 yield value
+
+    def get_by(self, index: str, values: Sequence[Any]) -> list[Row]:
+        """Return the rows with these values in the first columns of an index, in its order.
+
+        IndexNotFoundError, SchemaMismatchError, ValueRangeError.
+        """
+        secondary = self._index_by_name.get(index)
+        if secondary is None:
+            secondary = self._index_by_name[self.encoding.definition.index(index).name]
+        rows = [self.get(key) for key in secondary.primary_keys(values)]
+        return [row for row in rows if row is not None]
+
+    def prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the visible (full key, value) below a prefix of full keys, in key order.
+
+        The prefix determines the vnode. Meant for a few rows, in a table that merges none.
+        """
+        prefix = longkey.group_key(full_prefix)
+        getters = self._files.prefix_getters(full_prefix)
+        if len(getters) == 1:
+            pairs = getters[0](prefix)
+        else:
+            newest: dict[bytes, bytes] = {}
+            for pairs_after in reversed(getters):
+                newest.update(pairs_after(prefix))
+            pairs = sorted(newest.items())
+        for key, _ in pairs:
+            if longkey.is_long(key):
+                return self._long_prefix_entries(full_prefix)
+        return [pair for pair in pairs if self._is_visible(pair[1])]
+
+    def _long_prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
+        _, rows = self._prefix_reader.prefix_scan(pa.array([full_prefix], pa.large_binary()))
+        return list(zip(rows.key_bytes().to_pylist(), rows.value_bytes().to_pylist(), strict=True))
+
+    def _is_visible(self, value: bytes) -> bool:
+        return not is_delete(value) and not (value[1] and expiry_of(value) <= self._time())
 
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
@@ -255,11 +309,12 @@ class StorageTable:
         remaining = distinct_keys.to_pylist()
         pairs: list[tuple[bytes, bytes]] = []
         for file, span in self._files.with_spans:
-            candidates = _keys_within(remaining, span)
+            inside = _indices_within(remaining, span)
+            candidates = remaining[inside]
             if candidates and (hits := file.get_many(candidates)):
                 pairs += hits
                 found_keys = {key for key, _ in hits}
-                remaining = [key for key in remaining if key not in found_keys]
+                remaining[inside] = [key for key in candidates if key not in found_keys]
         return Block.of_pairs(pairs)
 
     def _get_values_folded(self, fold: Fold, full_keys: Bytes) -> Block:
@@ -267,7 +322,7 @@ class StorageTable:
         hits = (
             file.get_many(candidates)
             for file, span in self._files.with_spans
-            if (candidates := _keys_within(keys, span))
+            if (candidates := keys[_indices_within(keys, span)])
         )
         blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
         return Resolver(keep_all, fold).resolve(blocks)
@@ -296,8 +351,13 @@ class StorageTable:
             yield from self._read_range(keys, groups, result_columns, newest)
             return
         read_columns = self._with_columns_of(where, result_columns)
-        pruned = self._pruned(where, groups, keys)
-        if pruned is None:
+        matches = None
+        if newest is None and keys == EVERY_KEY:
+            matches = self.index_matches(where)
+        pruned = None if matches is not None else self._pruned(where, groups, keys)
+        if matches is not None:
+            batches = self._read_matches(matches.within(groups), read_columns)
+        elif pruned is None:
             batches = self._read_range(keys, groups, read_columns, newest)
         else:
             batches = self._read_pruned(pruned, read_columns, newest)
@@ -320,8 +380,16 @@ class StorageTable:
             read_columns = self._with_columns_of(where, read_columns)
         extra_names = {column.name for column in read_columns}.union(self.encoding.key_names)
         extra_names -= set(names)
-        scan = self._scan(self.columns([*names, *sorted(extra_names)]), newest)
+        all_columns = self.columns([*names, *sorted(extra_names)])
+        scan = self._scan(all_columns, newest)
         groups = self._groups(vnodes)
+        if where is not None and newest is None and keys == EVERY_KEY:
+            matches = self.index_matches(where)
+            if matches is not None:
+                matching = list(self._read_matches(matches.within(groups), all_columns))
+                ordered = scan.in_order(matching, descending=descending)
+                yield from matching_rows(ordered, where, names)
+                return
         pruned = None if where is None else self._pruned(where, groups, keys)
         if pruned is not None:
             ranges = enclosing_ranges(pruned)
@@ -334,6 +402,23 @@ class StorageTable:
             return
         for batch in batches:
             yield batch.select(names)
+
+    def scan_ranges(
+        self, columns: Sequence[str] | None, ranges: Sequence[KeyRange]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the visible rows of some ranges of keys, and perhaps others, in no order.
+
+        Every row comes once.
+        """
+        seeks = worthwhile_seeks(self._most(None).rows, len(self._files.segments))
+        pruned = prune(self.encoding, ranges, self._groups(None), seeks)
+        return self._read_pruned(pruned, self.columns(columns), None)
+
+    def entries(self) -> Iterator[Block]:
+        """Yield the newest entry of every key, deletes and expired rows too."""
+        scan = replace(self._scan((), None), resolver=Resolver(keep_all, self.encoding.fold))
+        for window in scan.windows(self.encoding.vnode_bounds(range(self.encoding.vnode_count))):
+            yield from filter(len, window.blocks)
 
     def full_keys(self) -> Iterator[Bytes]:
         """Yield the full keys of all entries, of older versions and deletes too, file by file."""
@@ -396,6 +481,29 @@ class StorageTable:
             )
         used = map(schema.column, where.columns)
         return [*columns, *(column for column in used if column not in columns)]
+
+    def index_matches(self, where: Predicate) -> IndexMatches | None:
+        """Return the rows that can match, from the index that leaves fewest of them to read.
+
+        None if no index is better than the primary key, or than reading all rows.
+        """
+        if not self._indexes or self._is_bound_by_key(where):
+            return None
+        return fewest_matches(self._indexes, where, self._most(None).rows)
+
+    def _is_bound_by_key(self, where: Predicate) -> bool:
+        """Return whether a predicate leaves ranges of the primary key, each in one vnode."""
+        ranges = where.ranges()
+        return ranges is not None and matching_vnodes(self.encoding, ranges) is not None
+
+    def _read_matches(
+        self, matches: IndexMatches, columns: Sequence[Column]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield columns of the rows that an index has named, from the index if it holds them."""
+        names = [column.name for column in columns]
+        if set(names) <= set(matches.rows.schema.names):
+            return iter([matches.rows.select(names)])
+        return self._read_pruned(Pruned(matches.keys, []), columns, None)
 
     def _pruned(self, where: Predicate, groups: Sequence[range], keys: KeyRange) -> Pruned | None:
         """Return what a predicate leaves to read; None to read all of ``keys``."""
@@ -468,11 +576,11 @@ class StorageTable:
         )
 
 
-def _keys_within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> list[bytes]:
-    """Return those of some ascending full keys that are within a span."""
+def _indices_within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> slice:
+    """Return which of some ascending full keys are within a span."""
     first, last = span
     start = bisect_left(full_keys, first)
-    return full_keys[start : bisect_right(full_keys, last, start)]
+    return slice(start, bisect_right(full_keys, last, start))
 
 
 def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from .encoding import Encoding
 from .scan import Bounds
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
+PrefixGetter: TypeAlias = Callable[[bytes], list[tuple[bytes, bytes]]]
+_Lookup = TypeVar("_Lookup", Getter, PrefixGetter)
 Span: TypeAlias = tuple[bytes, bytes]
 """The first and the last full key of a table in a file."""
 
@@ -85,6 +87,7 @@ class TableFiles:
         self._epoch = epoch
         self._open_files: tuple[SegmentFile, ...] | None = None
         self._getters_by_vnode: Sequence[tuple[Getter, ...]] | None = None
+        self._prefix_getters: Sequence[tuple[PrefixGetter, ...]] | None = None
 
     @property
     def opened(self) -> tuple[SegmentFile, ...]:
@@ -95,7 +98,7 @@ class TableFiles:
         # Another thread that has met damage may reset both attributes at any time.
         files = self._open_files
         if files is None or any(file.is_damaged for file in files):
-            self._getters_by_vnode = None
+            self._getters_by_vnode = self._prefix_getters = None
             try:
                 files = self._open_files = tuple(
                     registry.open(self._environment, segment.record, self._verify)
@@ -109,7 +112,7 @@ class TableFiles:
 
     def close(self) -> None:
         """Release the files; the next use opens them again. For a read that has met damage."""
-        self._open_files = self._getters_by_vnode = None
+        self._open_files = self._getters_by_vnode = self._prefix_getters = None
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -128,9 +131,21 @@ class TableFiles:
         by_vnode = self._getters_by_vnode
         if by_vnode is None:
             getters = [file.getter() for file in self.opened]
-            by_vnode = getters_by_vnode(self.segments, getters, self._encoding)
+            by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
             self._getters_by_vnode = by_vnode
         return by_vnode[vnode_of(full_key)]
+
+    def prefix_getters(self, full_prefix: bytes) -> tuple[PrefixGetter, ...]:
+        """Return what finds the entries below a prefix in each file that may hold such entries.
+
+        The newest file comes first. The prefix determines the vnode.
+        """
+        by_vnode = self._prefix_getters
+        if by_vnode is None:
+            getters = [file.pairs_after for file in self.opened]
+            by_vnode = lookups_by_vnode(self.segments, getters, self._encoding)
+            self._prefix_getters = by_vnode
+        return by_vnode[vnode_of(full_prefix)]
 
 
 def sorted_runs(
@@ -159,9 +174,9 @@ def _overlap(spans: Sequence[Span]) -> bool:
     return any(last >= first for (_, last), (first, _) in pairwise(spans))
 
 
-def getters_by_vnode(
-    segments: Sequence[SequencedSegment], getters: Sequence[Getter], encoding: Encoding
-) -> list[tuple[Getter, ...]]:
+def lookups_by_vnode(
+    segments: Sequence[SequencedSegment], lookups: Sequence[_Lookup], encoding: Encoding
+) -> list[tuple[_Lookup, ...]]:
     """Return for each vnode the lookup functions of the segments with rows of its shard."""
     if not segments:
         return [()] * encoding.vnode_count
@@ -175,7 +190,7 @@ def getters_by_vnode(
     ]
     shards = len(sizes[0])
     by_shard = [
-        tuple(get for get, held in zip(getters, sizes, strict=True) if held[shard])
+        tuple(look for look, held in zip(lookups, sizes, strict=True) if held[shard])
         for shard in range(shards)
     ]
     owners = shards_of(np.arange(encoding.vnode_count), encoding.vnode_count, shards)

@@ -240,7 +240,10 @@ def printed(path: str) -> str:
         ({"dropped_tables": (3,)}, ["view 2: there is no table with the id 3, which it names"]),
         (
             {"dropped_tables": (2,)},
-            [f"table __internal_v_{at}: it holds state, but no view keeps it" for at in (1, 2)],
+            [
+                f"table __internal_v_{at}: it holds state, but no view or index keeps it"
+                for at in (1, 2)
+            ],
         ),
         (
             {"progress": (ViewProgress(2, 7, ((1, 99),)),)},

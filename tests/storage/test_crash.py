@@ -15,7 +15,7 @@ from relstate.storage import Store
 from relstate.storage.errors import RelstateError, StorageError, UnknownOutcomeError
 from relstate.storage.segment.registry import registry
 from support.faulty_environment import FaultyEnvironment, trials
-from support.stores import Rows, contents, unsynced, upsert
+from support.stores import Rows, batch_of, contents, unsynced, upsert
 from support.views import new_view, progressed, refresh, view_rows
 
 Change = Callable[[Store], object]
@@ -47,16 +47,31 @@ def _drop_view(store: Store) -> None:
     store.drop_view("v")
 
 
-_TABLES = ("t", "v of 0, 0")
+def _create_index(store: Store) -> None:
+    store.create_index("t", "by_v", ["v"], unique=True)
+
+
+def _drop_index(store: Store) -> None:
+    store.drop_index("indexed", "by_v")
+
+
+def _write_indexed(store: Store) -> None:
+    store.write("indexed", batch_of(store, "indexed", [(1, "two"), (2, "one")]))
+
+
+_TABLES = ("indexed: 1 one, 2 two", "t", "v of 0, 0")
 _UPSERTED: Rows = [(2, "new"), (3, "three"), (4, "four")]
 _CHANGES: dict[str, tuple[Change, Rows, tuple[str, ...]]] = {
     "upsert": (_upsert_and_delete, _UPSERTED, _TABLES),
     "truncate": (_truncate, [], _TABLES),
-    "create table": (_create, _OLD, ("another", "t", "v of 0, 0")),
-    "refresh": (_refresh, _OLD, ("t", "v of 2, 1")),
-    "drop view": (_drop_view, _OLD, ("t",)),
+    "create table": (_create, _OLD, ("another", *_TABLES)),
+    "refresh": (_refresh, _OLD, (*_TABLES[:2], "v of 2, 1")),
+    "drop view": (_drop_view, _OLD, _TABLES[:2]),
+    "create index": (_create_index, _OLD, (_TABLES[0], "t: 1 one, 3 three, 2 two", _TABLES[2])),
+    "drop index": (_drop_index, _OLD, ("indexed", *_TABLES[1:])),
+    "write indexed": (_write_indexed, _OLD, ("indexed: 2 one, 1 two", *_TABLES[1:])),
 }
-_EPOCHS = {"plain": 10, "folding": 94}
+_EPOCHS = {"plain": 12, "folding": 94}
 # A fold comes after the commit, whatever that was: with and without segments of views will do.
 _CASES = [*(("plain", name) for name in _CHANGES), ("folding", "upsert"), ("folding", "refresh")]
 changes = pytest.mark.parametrize(
@@ -77,6 +92,9 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         upsert(store, "t", [(1, "one"), (3, "three")], deleted=[(9, None)])
         store.create_view(new_view(store, "v", "t"))
         refresh(store, progressed(store, "v"))
+        store.create_table("indexed", "k BIGINT, v STRING", primary_key=["k"])
+        store.create_index("indexed", "by_v", ["v"], unique=True)
+        upsert(store, "indexed", [(1, "one"), (2, "two")])
         while store.epoch < request.param:
             # Epochs without segments: what they cost to check would be paid at every step.
             store.create_table("passing", "k INT", primary_key=["k"])
@@ -89,6 +107,8 @@ def _found(environment: FaultyEnvironment) -> tuple[int, Rows, tuple[str, ...]]:
     """Return the (epoch, rows, tables) that a new process finds, in a store that is whole.
 
     For a view, a text beside the tables says how many rows its own tables hold.
+    For a table with an index, the entries of the index are in the text with its name; the check
+    compares them with the table.
     """
     registry.close(environment.root)
     with Store.open(environment.root) as store:
@@ -98,7 +118,15 @@ def _found(environment: FaultyEnvironment) -> tuple[int, Rows, tuple[str, ...]]:
             for view in store.views()
             for _, state in [store.internal_tables(view)]
         )
-        return store.epoch, contents(store, "t"), (*store.tables(), *views)
+        tables = (name + _entries(store, name) for name in store.tables())
+        return store.epoch, contents(store, "t"), (*tables, *views)
+
+
+def _entries(store: Store, table: str) -> str:
+    """Return the entries of a table's index as text; nothing if there is none."""
+    names = [index.internal_table for index in store.indexes(table)]
+    rows = sorted(contents(store, names[0])) if names else []
+    return ": " * bool(names) + ", ".join(f"{key} {value}" for value, key in rows)
 
 
 @changes

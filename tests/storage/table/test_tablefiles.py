@@ -9,7 +9,7 @@ import pytest
 from relstate.storage import Store
 from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
-from relstate.storage.table.tablefiles import getters_by_vnode, sorted_runs
+from relstate.storage.table.tablefiles import lookups_by_vnode, sorted_runs
 from support.stores import contents
 
 
@@ -76,7 +76,7 @@ def test_a_lookup_asks_the_files_of_its_shard_only(compacted: Store) -> None:
     """The newest first."""
     segments = compacted.state.segments_of(1)
     encoding = encoding_of(compacted.state.table("t").definition, compacted.settings.vnode_count)
-    asked = getters_by_vnode(segments, [str(at).encode for at in range(len(segments))], encoding)  # type: ignore[arg-type]
+    asked = lookups_by_vnode(segments, [str(at).encode for at in range(len(segments))], encoding)  # type: ignore[arg-type]
 
     assert all(1 <= len(getters) <= 2 for getters in asked)
     assert [store_row for store_row in contents(compacted, "t") if store_row[0] in (3, 700)] == [

@@ -1,0 +1,239 @@
+"""The layout of an index: how the rows of a table become its entries.
+
+    key      indexed columns | columns of the table's primary key that are not indexed
+    value    included columns
+    vnode    of the first indexed column
+
+Promises: an entry belongs to one row; its order is that of the indexed columns. An entry expires
+with its row.
+Does not know: which rows a commit changes, or how entries are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..codec.ragged import Bytes
+from ..errors import IndexExistsError, SchemaError
+from ..log.entry import RESERVED_PREFIX, TableDefinition, check_index_name
+from ..log.proposal import NewIndex, NewTable
+from ..log.state import StoreState
+from ..schema.index import IndexDefinition
+from ..schema.schema import Column, KeyColumn, TableSchema, name_list
+from ..schema.types import quoted
+from ..segment.block import Block
+from ..segment.key import EXPIRES, Kind
+from ..table.encoding import Encoding, encoding_of
+from ..table.header import Headers
+
+_NO_BYTES: Bytes = pa.array([], pa.large_binary())
+
+
+class IndexLayout:
+    """The layout of one index of a table. Immutable.
+
+    ``encoding``: that of the internal table, with the present names of the table's columns.
+    ``indexed``: the indexed columns of the table, whose name is ``table_name``.
+    """
+
+    def __init__(self, table: Encoding, index: IndexDefinition, stored: TableDefinition) -> None:
+        """``stored``: the definition of the internal table."""
+        definition = table.definition
+        self.index = index
+        self.table_name = definition.name
+        self._table = table
+        by_id = {column.id: column for column in definition.schema.columns}
+        self._columns = [by_id[column_id] for column_id in _column_ids(definition, index)]
+        self.indexed = self._columns[: len(index.columns)]
+        renamed = tuple(
+            replace(column, name=source.name)
+            for column, source in zip(stored.schema.columns, self._columns, strict=True)
+        )
+        present = replace(stored, schema=replace(stored.schema, columns=renamed))
+        self.encoding = encoding_of(present, table.vnode_count)
+
+    def entries(self, block: Block) -> tuple[Bytes, Bytes]:
+        """Return (full keys, values) of the entries of the rows in a block of the table's.
+
+        Deletes have no entry.
+        """
+        return self._encoded(_rows_of(block))
+
+    def _encoded(self, block: Block) -> tuple[Bytes, Bytes]:
+        """Return the entries of a block without deletes."""
+        if not len(block):
+            return _NO_BYTES, _NO_BYTES
+        batch = self._table.decode(block, self._columns)
+        rows = pa.RecordBatch.from_arrays(batch.columns, schema=self.encoding.schema.arrow_schema)
+        headers = Headers(block)
+        expiries = headers.expiries if (headers.flags & EXPIRES).any() else None
+        return self.encoding.encode(rows, None, expiries)
+
+    def changes(self, before: Block, after: Block) -> tuple[Bytes, Bytes]:
+        """Return (full keys, values) that turn the entries of some rows into those of others.
+
+        ``before`` and ``after`` hold the same rows of the table, those of each in any order; a row
+        that is in one of them only is new or deleted.
+        """
+        old, new = _rows_of(before), _rows_of(after)
+        if not len(old):
+            return self._encoded(new)
+        # Both at once: for a few rows it is the number of calls that costs.
+        keys, values = self._encoded(old.followed_by(new))
+        old_keys, old_values = keys.slice(0, len(old)), values.slice(0, len(old))
+        new_keys, new_values = keys.slice(len(old)), values.slice(len(old))
+        gone = old_keys.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+        known = pc.index_in(new_keys, value_set=old_keys)
+        is_same = pc.fill_null(pc.equal(new_values, old_values.take(known)), False)
+        is_changed = pc.invert(is_same)
+        delete = pa.array([self.encoding.encode_delete()], pa.large_binary())
+        deletes = delete.take(pa.array(np.zeros(len(gone), np.int64)))
+        return (
+            pa.concat_arrays([gone, new_keys.filter(is_changed)]),
+            pa.concat_arrays([deletes, new_values.filter(is_changed)]),
+        )
+
+
+class IndexLayouts:
+    """The layouts of the indexes of tables, made once for each definition. Safe between threads."""
+
+    def __init__(self) -> None:
+        self._by_table: dict[int, tuple[TableDefinition, Encoding, Sequence[IndexLayout]]] = {}
+
+    def of(
+        self, state: StoreState, definition: TableDefinition
+    ) -> tuple[Encoding, Sequence[IndexLayout]]:
+        """Return the encoding of a table in a state, and the layouts of its indexes."""
+        known = self._by_table.get(definition.table_id)
+        if known is None or known[0] is not definition:
+            encoding = encoding_of(definition, state.settings.vnode_count)
+            layouts = [
+                IndexLayout(encoding, index, state.tables[index.table_id].definition)
+                for index in definition.indexes
+            ]
+            known = self._by_table[definition.table_id] = (definition, encoding, layouts)
+        return known[1:]
+
+
+def _rows_of(block: Block) -> Block:
+    """Return a block without its deletes."""
+    if not len(block):
+        return block
+    is_row = Headers(block).kinds != Kind.DELETE
+    return block if is_row.all() else block.take(np.flatnonzero(is_row))
+
+
+def _column_ids(definition: TableDefinition, index: IndexDefinition | NewIndex) -> list[int]:
+    """Return the ids of the table's columns of which an entry holds the values, in its order."""
+    key_ids = [key.column_id for key in definition.schema.primary_key]
+    rest = [column_id for column_id in key_ids if column_id not in index.columns]
+    return [*index.columns, *rest, *index.included]
+
+
+def new_index(
+    definition: TableDefinition,
+    name: str,
+    columns: Sequence[str],
+    included: Sequence[str],
+    unique: bool,
+) -> NewIndex:
+    """Return an index to be created: see `Store.create_index`.
+
+    TableNameError, SchemaError, IndexExistsError.
+    """
+    check_index_name(name)
+    if name.lower() in (index.name.lower() for index in definition.indexes):
+        raise IndexExistsError(
+            f"table {definition.name!r} has an index {name!r} already: drop it, or take another "
+            "name"
+        )
+    if not name_list("the columns of an index", columns):
+        raise SchemaError(f"the index {name!r} has no columns; name at least one")
+    schema = definition.schema
+    keys = [schema.key_part(part) for part in columns]
+    ids = tuple(key.column_id for key in keys)
+    for column in schema.columns:
+        if ids.count(column.id) > 1:
+            raise SchemaError(f"the index {name!r} names the column {column.name!r} twice")
+    key_ids = {key.column_id for key in schema.primary_key}
+    extra = [schema.column(part) for part in name_list("the included columns", included)]
+    included_ids = dict.fromkeys(
+        column.id for column in extra if column.id not in key_ids and column.id not in ids
+    )
+    index = NewIndex(definition, NewTable("", schema), name, ids, tuple(included_ids), unique)
+    by_id = {column.id: column for column in schema.columns}
+    fields = [by_id[column_id].field for column_id in _column_ids(definition, index)]
+    orders = [_ordered(by_id[key.column_id], key.descending, key.nulls_first) for key in keys]
+    rest = [
+        _ordered(by_id[key.column_id], key.descending, key.nulls_first)
+        for key in schema.primary_key
+        if key.column_id not in ids
+    ]
+    table_schema = TableSchema.build(
+        fields, [*orders, *rest], [by_id[ids[0]].name], nullable_key=True
+    )
+    internal_name = f"{RESERVED_PREFIX}index_{definition.table_id}_{name}"
+    return replace(index, table=NewTable(internal_name, table_schema))
+
+
+def _ordered(column: Column, descending: bool, nulls_first: bool) -> str:
+    direction = "desc" if descending else "asc"
+    nulls = "first" if nulls_first else "last"
+    return f"{quoted(column.name)} {direction} nulls {nulls}"
+
+
+def check_indexes_remain(before: TableDefinition, after: TableDefinition) -> None:
+    """SchemaError if an altered table lacks a column of an index, or gave it another type."""
+    types = {column.id: column.type for column in after.schema.columns}
+    for index in before.indexes:
+        for column in before.schema.columns:
+            is_held = column.id in (*index.columns, *index.included)
+            if is_held and types.get(column.id) != column.type:
+                raise SchemaError(
+                    f"the column {column.name!r} is in the index {index.name!r} of table "
+                    f"{before.name!r}, so it cannot be dropped or widened: drop the index first "
+                    "(DROP INDEX), and create it again"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDescription:
+    """An index, for people. ``columns``: names, with their order where it is not ascending."""
+
+    name: str
+    columns: tuple[str, ...]
+    included: tuple[str, ...]
+    unique: bool
+    internal_table: str
+
+
+def indexes_of(state: StoreState, name: str) -> tuple[IndexDescription, ...]:
+    """Return the descriptions of a table's indexes. TableNotFoundError."""
+    definition = state.table(name).definition
+    names = {column.id: column.name for column in definition.schema.columns}
+    descriptions = []
+    for index in definition.indexes:
+        stored = state.tables[index.table_id].definition
+        keys = zip(index.columns, stored.schema.primary_key, strict=False)
+        descriptions.append(
+            IndexDescription(
+                index.name,
+                tuple(names[column_id] + _order_text(key) for column_id, key in keys),
+                tuple(names[column_id] for column_id in index.included),
+                index.unique,
+                stored.name,
+            )
+        )
+    return tuple(descriptions)
+
+
+def _order_text(key: KeyColumn) -> str:
+    """Return the order of a key column as SQL, empty where it is the default."""
+    nulls = "FIRST" if key.nulls_first else "LAST"
+    is_default = key.nulls_first != key.descending
+    return (" DESC" if key.descending else "") + ("" if is_default else f" NULLS {nulls}")

@@ -1,0 +1,237 @@
+"""What a commit adds so that the indexes of the tables it writes stay as their tables.
+
+The rows of each key that a proposal writes are looked up in the very state that it follows; what
+they were and what they become decides which entries go and come. So an index needs nothing of the
+writers: it is right after blind upserts, merges of rows, and lost races. If the race is lost, the
+entries are made again only if the table has changed meanwhile.
+
+Promises: after the commit every index is its table; a unique one has no two rows of equal values.
+What is added is removed if the commit does not happen. Memory is bounded by a few blocks.
+Does not know: the race for an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..codec.ragged import Bytes, first_of_equal
+from ..environment import Environment
+from ..errors import ConflictError, StorageError, UniqueViolationError
+from ..log.entry import SegmentRecord, TableDefinition
+from ..log.proposal import NO_ADDITIONS, Additions, Proposal
+from ..log.state import SequencedSegment, StoreState
+from ..paths import segment_path
+from ..segment.block import Block
+from ..segment.key import Kind
+from ..segment.writer import SegmentWriter
+from ..table.appendonly import possible_duplicates
+from ..table.encoding import Encoding, encoding_of
+from ..table.header import Headers
+from ..table.storagetable import StorageTable
+from .layout import IndexLayout, IndexLayouts
+
+# Only a few pages are read of most files: see `appendonly`.
+_VERIFY = "size"
+# A table that is written so often while an index is filled is too busy for it.
+_ATTEMPTS_TO_FILL = 5
+_FEW_KEYS, _SAMPLE = 4096, 64
+_NO_ROWS = Block.of_pairs([])
+
+
+class IndexMaintenance:
+    """The additions to one proposal for the indexes of the tables that it writes."""
+
+    def __init__(self, environment: Environment, proposal: Proposal, layouts: IndexLayouts) -> None:
+        self._layouts = layouts
+        self._environment = environment
+        self._proposal = proposal
+        self._written = sorted(proposal.written) if proposal.data_change else []
+        self._basis: Any = None
+        self._attempts = 0
+        self._additions = NO_ADDITIONS
+
+    def __call__(self, state: StoreState) -> Additions:
+        """Return what the commit of the proposal after a state adds to it.
+
+        The tables it writes are there. UniqueViolationError; ConflictError if the table of a new
+        index changes again and again; the errors of writing segments.
+        """
+        tables = [
+            state.tables[table_id].definition
+            for table_id in self._written
+            if state.tables[table_id].definition.indexes
+        ]
+        index = self._proposal.new_index
+        if index is None and not tables:
+            self.discard()
+            return NO_ADDITIONS
+        table_ids = [table.table_id for table in tables]
+        table_ids += [] if index is None else [index.before.table_id]
+        rows = [(state.tables[table_id], state.segments_of(table_id)) for table_id in table_ids]
+        basis = (rows, None if index is None else state.next_table_id)
+        if basis != self._basis:
+            self.discard()
+            self._count_attempt()
+            self._additions = self._make(state, tables)
+            self._basis = basis
+        return self._additions
+
+    @property
+    def table_ids(self) -> set[int]:
+        """The ids of the internal tables with entries among what was added last."""
+        return {table.table_id for record in self._additions.segments for table in record.tables}
+
+    def discard(self) -> None:
+        """Remove what was added, because it is not committed."""
+        for record in self._additions.segments:
+            with suppress(StorageError):
+                self._environment.remove(segment_path(record.name))
+        self._additions, self._basis = NO_ADDITIONS, None
+
+    def _count_attempt(self) -> None:
+        self._attempts += 1
+        index = self._proposal.new_index
+        if index is not None and self._attempts > _ATTEMPTS_TO_FILL:
+            raise ConflictError(
+                f"table {index.before.name!r} was written {_ATTEMPTS_TO_FILL} times while its "
+                f"index {index.name!r} was filled; nothing was committed: create the index while "
+                "nobody writes the table"
+            )
+
+    def _make(self, state: StoreState, tables: Sequence[TableDefinition]) -> Additions:
+        settings = state.settings
+        based = [
+            index.table_id
+            for table in tables
+            if table.table_id in self._proposal.based_tables
+            for index in table.indexes
+        ]
+        with SegmentWriter(self._environment, settings.vnode_count, settings.shards) as writer:
+            layouts = [layout for table in tables for layout in self._update(state, table, writer)]
+            layouts += self._fill(state, writer)
+            segments = writer.finish()
+            for layout in layouts:
+                if layout.index.unique:
+                    stored = () if layout.encoding.table_id in based else None
+                    self._check_unique(state, layout, segments, stored)
+        return Additions(segments, tuple(based))
+
+    def _update(
+        self, state: StoreState, definition: TableDefinition, writer: SegmentWriter
+    ) -> Sequence[IndexLayout]:
+        """Write what changes in the entries of a table's indexes; return their layouts."""
+        encoding, layouts = self._layouts.of(state, definition)
+        table_id = definition.table_id
+        added = _sequenced(state, self._proposal.segments, table_id)
+        is_based = table_id in self._proposal.based_tables
+        stored = () if is_based else state.segments_of(table_id)
+        before = self._table(encoding, stored)
+        after = self._table(encoding, (*added, *stored))
+        for block in self._table(encoding, added).entries():
+            keys = block.key_bytes()
+            old = _stored_entries(before, keys)
+            # A row that is merged with an older one is in neither the old nor the new files.
+            new = after.get_values(keys) if encoding.fold is not None and len(old) else block
+            for layout in layouts:
+                _add(writer, layout, old, new)
+        return layouts
+
+    def _fill(self, state: StoreState, writer: SegmentWriter) -> list[IndexLayout]:
+        """Write the entries of all rows to a new index; return its layout, if there is one."""
+        new = self._proposal.new_index
+        if new is None:
+            return []
+        definition = state.tables[new.before.table_id].definition
+        encoding = encoding_of(definition, state.settings.vnode_count)
+        table_id = state.next_table_id + len(self._proposal.new_tables) - 1
+        stored = TableDefinition(table_id, new.table.name, new.table.schema, state.epoch + 1)
+        layout = IndexLayout(encoding, new.definition(table_id), stored)
+        table = self._table(encoding, state.segments_of(definition.table_id))
+        for block in table.entries():
+            _add(writer, layout, _NO_ROWS, block)
+        return [layout]
+
+    def _check_unique(
+        self,
+        state: StoreState,
+        layout: IndexLayout,
+        segments: Sequence[SegmentRecord],
+        stored: tuple[SequencedSegment, ...] | None,
+    ) -> None:
+        """UniqueViolationError if two rows would have the values that an added entry has."""
+        encoding = layout.encoding
+        added = _sequenced(state, segments, encoding.table_id)
+        if stored is None:
+            stored = state.segments_of(encoding.table_id)
+        after = self._table(encoding, (*added, *stored))
+        for prefixes in _prefixes(layout, self._table(encoding, added).entries()):
+            counts = np.full(prefixes.num_rows, 2, np.int64)
+            owners, _ = after.first_per_prefix(prefixes, counts, encoding.key_names[:1])
+            repeats = np.flatnonzero(np.bincount(owners, minlength=prefixes.num_rows) > 1)
+            if len(repeats):
+                raise _violation(layout, prefixes.slice(int(repeats[0]), 1))
+
+    def _table(self, encoding: Encoding, segments: Sequence[SequencedSegment]) -> StorageTable:
+        now = self._environment.now
+        return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
+
+
+def _sequenced(
+    state: StoreState, records: Sequence[SegmentRecord], table_id: int
+) -> tuple[SequencedSegment, ...]:
+    """Return those of some segments to be committed that hold rows of a table, the newest first."""
+    segments = (
+        SequencedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
+    )
+    return tuple(segment for segment in segments if segment.record.rows(table_id))[::-1]
+
+
+def _stored_entries(table: StorageTable, keys: Bytes) -> Block:
+    """Return the entries that a table has under some ascending keys.
+
+    To find that many keys are beyond those of the table is much cheaper than to look each of them
+    up, and dearer if they are not; a few of them tell which it is.
+    """
+    if table.is_empty:
+        return _NO_ROWS
+    if len(keys) > _FEW_KEYS:
+        sample = keys.take(pa.array(np.linspace(0, len(keys) - 1, _SAMPLE).astype(np.int64)))
+        if not len(table.get_values(sample)):
+            keys = possible_duplicates(table, keys)
+    return table.get_values(keys)
+
+
+def _add(writer: SegmentWriter, layout: IndexLayout, before: Block, after: Block) -> None:
+    keys, values = layout.changes(before, after)
+    if len(keys):
+        writer.add(keys, values)
+
+
+def _prefixes(layout: IndexLayout, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
+    """Yield the distinct values of the indexed columns of some entries, without NULLs."""
+    encoding = layout.encoding
+    columns = encoding.schema.key_columns[: len(layout.indexed)]
+    for block in blocks:
+        rows = np.flatnonzero(Headers(block).kinds != Kind.DELETE)
+        if not len(rows):
+            continue
+        batch = encoding.decode(block.take(rows), columns)
+        batch = batch.drop_null()
+        if batch.num_rows:
+            distinct = first_of_equal(encoding.encode_prefixes(batch))
+            yield batch.take(pa.array(distinct))
+
+
+def _violation(layout: IndexLayout, values: pa.RecordBatch) -> UniqueViolationError:
+    (row,) = values.to_pylist()
+    named = ", ".join(f"{name} = {value!r}" for name, value in row.items())
+    return UniqueViolationError(
+        f"table {layout.table_name!r}: two rows would have ({named}), but its index "
+        f"{layout.index.name!r} is unique; nothing was committed: leave one of them out, or delete "
+        "the row that is there"
+    )
