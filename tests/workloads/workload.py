@@ -118,13 +118,13 @@ def write_changes(store: Store, changes: Sequence[Change]) -> int:
     started = store.environment.now()
     segments = []
     for change in changes:
-        writer = store.write_target(change.table).open(store.environment)
+        writer = store.jobs.write_target(change.table).open(store.environment)
         for rows, kind in ((change.puts, Kind.PUT), (change.deletes, Kind.DELETE)):
             for batch in rows.to_batches():
                 writer.write(batch, np.full(len(batch), kind, np.uint8))
         segments += writer.finish()
     proposal = Proposal(operation="write", started=started, segments=tuple(segments))
-    return store.commit(proposal).epoch
+    return store.jobs.commit(proposal).epoch
 
 
 class Picks:
