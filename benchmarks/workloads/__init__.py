@@ -20,7 +20,7 @@ from .spark_write import spark_write
 from .sql_lookup import sql_lookup
 from .table_scan import table_scan
 from .upsert import upsert
-from .views import append_only, backfill, latency, refresh, windows
+from .views import append_only, backfill, latency, range_join, refresh, windows
 from .views import epochs as view_epochs
 from .views.public import nexmark, tpch
 
@@ -47,6 +47,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "view-latency": latency,
     "view-backfill": backfill,
     "view-append-only": append_only,
+    "view-range-join": range_join,
     "view-epochs": view_epochs,
     "view-windows": windows,
     "view-nexmark": nexmark,

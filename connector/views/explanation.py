@@ -82,8 +82,9 @@ def _lines(plan: ViewPlan, mapping: VnodeMapping, tables: _Tables) -> list[str]:
 def _fragment_lines(fragment: Fragment, mapping: VnodeMapping, tables: _Tables) -> list[str]:
     sources = ", ".join(map(_source_name, fragment.inputs))
     where = ", ".join(map(types.quoted, fragment.distribution)) or "vnode 0 alone"
+    rows = "all rows in every unit" if fragment.is_broadcast else f"distributed by {where}"
     units = unit_count(mapping, fragment.distribution)
-    lines = [f"Fragment {fragment.number}: from {sources}; distributed by {where}; units {units}"]
+    lines = [f"Fragment {fragment.number}: from {sources}; {rows}; units {units}"]
     for operator in fragment.operators:
         lines.append(f"  Executor {operator.number}: {operator.executor.label}")
         for name, table_id, spec in tables.of(operator):

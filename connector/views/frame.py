@@ -20,20 +20,22 @@ from relstate.storage import OP_COLUMN, types
 from relstate.vnode import VnodeMapping
 
 from .evaluation import evaluated
+from .executor.broadcast_join import candidate_fields
 from .executor.changes import SelectStep, Step
-from .executor.executor import PAIR, PART_COLUMN, SIDE_COLUMN
+from .executor.executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, SIDE_COLUMN
 from .executor.join import JoinExecutor
 from .executor.keyed_rows import row_fields
 from .job import ViewJob
+from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Generate, Generator, OneRow, Source
-from .plan.join import Join
+from .plan.join import Join, JoinKind, JoinNode
 from .plan.materialize import Materialize
 from .plan.node import Names, Node
 from .plan.recompute import KeyedRecompute
 from .plan.stateless import Filter, Output, Project, Scan, Union
 from .scans import source_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
-from .viewplan import distribution_of, is_colocated, unit_count
+from .viewplan import distribution_of, is_broadcast, is_colocated, unit_count
 from .wire import MESSAGE, TARGET, null_for_control_rows, true_for_control_rows, wire_fields
 
 # From so many changes on it is worth a stage of its own to combine rows before a shuffle.
@@ -102,6 +104,8 @@ class _FrameBuilder:
                 return self._generate(node)
             case Join():
                 return self._join(node)
+            case BroadcastJoin():
+                return self._broadcast_join(node)
             case KeyedRecompute():
                 return self._recomputed(node)
             case _:
@@ -167,31 +171,95 @@ class _FrameBuilder:
         keys = tuple(key.field for key in node.keys)
         candidates = (_PART, *keys, *node.left.fields, *node.right.fields)
         flow = flow.with_executor(self._job.step(first), candidates)
-        if node.condition is not None:
-            flow = self._run(flow)
-            condition = true_for_control_rows(f"{PART_COLUMN} <> {PAIR} OR ({node.condition})")
-            flow = replace(flow, rows=_frame(flow).where(condition))
+        flow = self._with_matches(node, flow)
         (degree,) = rest
         return flow.with_executor(self._job.step(degree), node.fields)
 
+    def _with_matches(self, node: Join | BroadcastJoin, flow: _Flow) -> _Flow:
+        """Return the candidates of a join without the pairs that do not meet the condition."""
+        if node.condition is None:
+            return flow
+        flow = self._run(flow)
+        is_row = f"{PART_COLUMN} IN ({LEFT_ROW}, {RIGHT_ROW})"
+        condition = true_for_control_rows(f"{is_row} OR ({node.condition})")
+        return replace(flow, rows=_frame(flow).where(condition))
+
     def _side(self, node: Join, number: int) -> _Flow:
-        """Return the rows of an input of a join with the columns of both."""
-        child = node.children[number]
-        flow = self._run(self.flow(child))
+        """Return the rows of an input of a join with its keys and the columns of both."""
         own = [key.left if number == 0 else key.right for key in node.keys]
-        columns = [f"CAST({number} AS TINYINT) AS {SIDE_COLUMN}"]
-        columns += [
+        keys = [
             f"{types.quoted(name)} AS {types.quoted(key.field.name)}"
             for name, key in zip(own, node.keys, strict=True)
         ]
+        return self._with_both_sides(node, number, keys, tuple(key.field for key in node.keys))
+
+    def _with_both_sides(
+        self,
+        node: JoinNode,
+        number: int,
+        keys: Sequence[str] = (),
+        key_fields: tuple[types.Field, ...] = (),
+    ) -> _Flow:
+        """Return the rows of an input with computed keys, and NULL for the other input's fields."""
+        flow = self._run(self.flow(node.children[number]))
+        columns = [f"CAST({number} AS TINYINT) AS {SIDE_COLUMN}", *keys]
         for side, side_node in enumerate(node.children):
             columns += [
                 types.quoted(field.name) if side == number else _null_column(field)
                 for field in side_node.fields
             ]
-        keys = tuple(key.field for key in node.keys)
-        fields = (_SIDE, *keys, *node.left.fields, *node.right.fields)
+        fields = (_SIDE, *key_fields, *node.left.fields, *node.right.fields)
         return self._selected(flow, columns, fields)
+
+    def _broadcast_join(self, node: BroadcastJoin) -> _Flow:
+        left = self._with_both_sides(node, 0)
+        if node.has_one_row:
+            left = self._with_target(left, owner_expression(self._job.mapping, node.left.key))
+        else:
+            left = self._broadcast(left)
+        right = self._broadcast(self._with_both_sides(node, 1))
+        flow = self._to_targets(self._union([left, right]))
+        first, *rest = self._job.plan.operators_of(node)
+        flow = flow.with_executor(self._job.step(first), candidate_fields(node))
+        if not rest:
+            return flow
+        flow = self._with_matches(node, flow)
+        if is_broadcast(node):
+            flow = self._to_kept_rows(node, self._run(flow))
+        (degree,) = rest
+        return flow.with_executor(self._job.step(degree), node.fields)
+
+    def _broadcast(self, flow: _Flow) -> _Flow:
+        """Return the rows once for every unit, which is their target."""
+        if self._job.mapping.units == 1:
+            return flow
+        units = f"sequence(0, {self._job.mapping.units - 1})"
+        targets = f"CASE WHEN {MESSAGE} IS NULL THEN {units} ELSE array({TARGET}) END"
+        columns = (types.quoted(field.name) for field in flow.fields)
+        frame = _frame(flow).selectExpr(
+            OP_COLUMN, *columns, f"explode({targets}) AS {TARGET}", MESSAGE
+        )
+        return replace(flow, rows=frame)
+
+    def _with_target(self, flow: _Flow, unit: str) -> _Flow:
+        """Return the rows with a unit, in Spark's SQL, for their target."""
+        target = f"CASE WHEN {MESSAGE} IS NULL THEN {unit} ELSE {TARGET} END"
+        return replace(flow, rows=_frame(flow).withColumn(TARGET, f.expr(target)))
+
+    def _to_targets(self, flow: _Flow) -> _Flow:
+        """Return the rows, each in the unit that is its target."""
+        units = self._job.mapping.units
+        frame = _frame(flow)
+        if units == 1:
+            return replace(flow, rows=frame.repartition(1), units=1)
+        return replace(flow, rows=frame.repartitionById(units, TARGET), units=units)
+
+    def _to_kept_rows(self, node: BroadcastJoin, flow: _Flow) -> _Flow:
+        """Return the candidates, each where the degree is of the row that it is or counts for."""
+        unit, right = (owner_expression(self._job.mapping, side.key) for side in node.children)
+        if node.kind is JoinKind.FULL:
+            unit = f"CASE WHEN {PART_COLUMN} IN ({PAIR}, {LEFT_ROW}) THEN {unit} ELSE {right} END"
+        return self._to_targets(self._with_target(flow, unit))
 
     # Parts of a frame
 

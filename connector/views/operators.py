@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from relstate.storage import errors
 
 from .executor.aggregate import AggregateExecutor
-from .executor.degree import DegreeExecutor
+from .executor.broadcast_join import BroadcastJoinExecutor
+from .executor.degree import BroadcastDegreeExecutor, DegreeExecutor
 from .executor.difference import DifferenceExecutor
 from .executor.executor import Executor
 from .executor.join import JoinExecutor
@@ -25,6 +26,7 @@ from .executor.materialize import MaterializeExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
 from .executor.window import WindowExecutor
 from .plan.aggregate import Aggregate
+from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Generate, OneRow
 from .plan.join import Join
 from .plan.materialize import Materialize
@@ -39,6 +41,7 @@ ExecutorType: TypeAlias = type[Executor[Any]]
 EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
     Aggregate: (AggregateExecutor,),
     Join: (JoinExecutor, DegreeExecutor),
+    BroadcastJoin: (BroadcastJoinExecutor, BroadcastDegreeExecutor),
     TopN: (TopNExecutor, GroupTopNExecutor),
     GroupRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     WindowRecompute: (KeyedRowsExecutor, DifferenceExecutor),

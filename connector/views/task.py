@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from relstate.storage import (
 from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step, run_steps
+from .executor.executor import Executor
 from .viewplan import Operator
 from .wire import Received, change_batches, control_rows, wire_schema
 
@@ -89,18 +90,24 @@ class ExecutorStep:
     states: tuple[ReadPlan, ...]
     is_ansi: bool
 
+    def batches(self, chunk: pa.RecordBatch, writers: Writers) -> Iterator[pa.RecordBatch]:
+        """Yield the executor's output; its state is written when the last batch has come."""
+        return self._opened(writers).batches(chunk)
+
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
         """Return the executor's output, after writing the changes of its state."""
+        return self._opened(writers).run(chunk)
+
+    def _opened(self, writers: Writers) -> Executor[Any]:
         writer = writers.writer(is_root=self.operator.is_root)
         states = [
             StateTable.streaming(plan.open(), writer, vnodes=writers.vnodes) for plan in self.states
         ]
-        executor = self.operator.executor(self.operator.node, states, is_ansi=self.is_ansi)
-        return executor.run(chunk)
+        return self.operator.executor(self.operator.node, states, is_ansi=self.is_ansi)
 
-    def count_rows(self, chunk: pa.RecordBatch) -> int:
-        """Return how many changed rows an input chunk represents."""
-        return self.operator.executor.count_rows(self.operator.node, chunk)
+    def count_rows(self, chunk: pa.RecordBatch, unit: int) -> int:
+        """Return how many changed rows an input chunk represents, in all units once."""
+        return self.operator.executor.count_rows(self.operator.node, chunk, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,22 +160,29 @@ class FragmentTask:
         unit = self._unit({target for target, _ in received.control})
         first, chunk = self.steps[0], received.chunk
         assert isinstance(first, ExecutorStep)
-        rows = first.count_rows(chunk)
-        with Writers(self.target, self._vnodes(unit)) as writers:
-            for step in self.steps:
-                if isinstance(step, ExecutorStep):
-                    chunk = step.run(chunk, writers)
-                else:
-                    chunk = step.run(chunk)
-            segments = writers.finish()
+        rows = first.count_rows(chunk, unit)
         schema = wire_schema(self.result)
-        yield from change_batches(chunk, schema)
+        with Writers(self.target, self._vnodes(unit)) as writers:
+            for batch in self._output(chunk, writers):
+                yield from change_batches(batch, schema)
+            segments = writers.finish()
         own = TaskReport(
             started, segments, parts=self._executors, view_id=self.view_id, unit=unit, rows=rows
         )
         for message in (*received.messages, own.to_json().encode()):
             yield control_rows([unit], message, schema)
         yield control_rows(range(unit, self.mapping.units, self.units), b"", schema)
+
+    def _output(self, chunk: pa.RecordBatch, writers: Writers) -> Iterator[pa.RecordBatch]:
+        """Yield what the steps make of a chunk; the last executor's output passes in parts."""
+        last = max(n for n, step in enumerate(self.steps) if isinstance(step, ExecutorStep))
+        for step in self.steps[:last]:
+            chunk = step.run(chunk, writers) if isinstance(step, ExecutorStep) else step.run(chunk)
+        executor = self.steps[last]
+        assert isinstance(executor, ExecutorStep)
+        stateless = [step for step in self.steps[last:] if not isinstance(step, ExecutorStep)]
+        for batch in executor.batches(chunk, writers):
+            yield run_steps(stateless, batch)
 
     @property
     def _executors(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from relstate.vnode import VnodeMapping
 
 from .executor.executor import StateTableSpec
 from .operators import ExecutorType, PlanError, executors_of, plan_from_json
+from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Source
 from .plan.materialize import Materialize
 from .plan.node import Names, Node, walk
@@ -54,13 +55,15 @@ class Operator:
 class Fragment:
     """Executors between two shuffles, and what their rows are distributed by.
 
-    ``inputs``: the fragments, by number, and the sources that they read.
+    ``inputs``: the fragments, by number, and the sources that they read. ``is_broadcast``: every
+    unit gets all rows of its inputs.
     """
 
     number: int
     operators: tuple[Operator, ...]
     distribution: Names
     inputs: tuple[int | Source, ...]
+    is_broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,18 +129,20 @@ class ViewPlan:
         operators = self.operators_of(node)
         if not operators:
             return tuple(sources)
-        # Spark evaluates a keyed recompute between its executors, after a shuffle.
-        stages = [operators[:1], operators[1:]] if isinstance(node, KeyedRecompute) else [operators]
+        # Between the executors of these rows are shuffled.
+        is_shuffled = isinstance(node, KeyedRecompute) or is_broadcast(node)
+        stages = [operators[:1], operators[1:]] if is_shuffled else [operators]
         if is_colocated(node):
             (below,) = sources
             assert isinstance(below, int)
             fragment = fragments[below - 1]
             fragments[below - 1] = replace(fragment, operators=(*fragment.operators, *stages[0]))
             del stages[0]
-        for stage in stages:
+        for stage in filter(None, stages):
             inputs = tuple(dict.fromkeys(sources))
             number = len(fragments) + 1
-            fragments.append(Fragment(number, stage, distribution_of(node), inputs))
+            goes_to_all = is_broadcast(node) and stage is stages[0]
+            fragments.append(Fragment(number, stage, distribution_of(node), inputs, goes_to_all))
             sources = [number]
         return tuple(sources)
 
@@ -194,6 +199,11 @@ def distribution_of(node: Node) -> Names:
 def unit_count(mapping: VnodeMapping, distribution: Names) -> int:
     """Return in how many units rows with a distribution are: without one, all are in vnode 0."""
     return mapping.units if distribution else 1
+
+
+def is_broadcast(node: Node) -> bool:
+    """Return whether the changes of all inputs of a node go to all units."""
+    return isinstance(node, BroadcastJoin) and not node.has_one_row
 
 
 def is_colocated(node: Node) -> bool:

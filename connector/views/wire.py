@@ -3,7 +3,7 @@
 A row is a change (`OP_COLUMN`, and the fields of an operator) or, if `MESSAGE` is not NULL, a
 *control row*: it carries the report of a task, or nothing, to a unit of the next fragment
 (`TARGET`), and so to the driver. Every partition of every fragment gets a control row, so that
-Spark does not skip one as empty.
+Spark does not skip one as empty. A change may have a target, too; the task that gets it ignores it.
 
 Promises: control rows pass every expression and filter unchanged; it is not evaluated for them.
 Does not know: what reports say, or executors.
@@ -83,7 +83,7 @@ class Received:
         for batch in batches:
             target, message = batch.columns[-2:]
             if message.null_count < len(message):
-                targets, messages = target.drop_null(), message.drop_null()
+                targets, messages = target.filter(message.is_valid()), message.drop_null()
                 control += zip(targets.to_pylist(), messages.to_pylist(), strict=True)
                 batch = batch.filter(message.is_null())
             if batch.num_rows:

@@ -75,6 +75,14 @@ class Encoding(Protocol):
     def encode_prefixes(self, batch: pa.RecordBatch) -> Bytes:
         """Return the prefixes of full keys for a batch of the first key columns' values."""
 
+    def encode_ranges(
+        self, lows: pa.Array, highs: pa.Array, vnodes: NDArray[np.int64]
+    ) -> tuple[Bytes, Bytes]:
+        """Return the bounds of full keys for bounds of the first key column, vnode by vnode."""
+
+    def vnodes(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
+        """Return the vnode of every row of a batch with the table's distribution columns."""
+
     def reencode_values(self, block: Block) -> Bytes:
         """Return the values of the rows of a block, encoded under the present schema."""
 

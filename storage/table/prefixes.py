@@ -73,6 +73,13 @@ class PrefixReader:
         read = self._read(ranges, None, from_end=False)
         return _sort_by_range(order[read.owners], read.rows)
 
+    def range_scan(self, lows: Bytes, highs: Bytes) -> Block:
+        """Return the visible rows with keys from ``lows[i]`` to those that begin with ``highs[i]``.
+
+        Ranges ascend and do not overlap; rows come range by range, in key order.
+        """
+        return self._read(KeyRanges(lows, highs), None, from_end=False).rows
+
     def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
         order = sort_order(prefixes)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
@@ -126,6 +127,28 @@ class RowEncoding:
         rows = BatchShape(arrow_schema(fields), names).conform(batch)
         keys = self._prefix_codecs[count].encode(rows.columns)
         return compose(self.table_id, self.vnodes(rows), keys)
+
+    def encode_ranges(
+        self, lows: pa.Array, highs: pa.Array, vnodes: NDArray[np.int64]
+    ) -> tuple[Bytes, Bytes]:
+        """Return (lows, highs) of full keys: ``lows[i]`` to ``highs[i]`` in each of some vnodes.
+
+        They bound the first key column, and have its type; NULL is no bound.
+        """
+        owners = np.repeat(vnodes.astype(np.uint16), len(lows))
+        indices = pa.array(np.tile(np.arange(len(lows)), len(vnodes)))
+        low_keys, high_keys = (
+            compose(self.table_id, owners, self._bounds_of(values).take(indices))
+            for values in (lows, highs)
+        )
+        return low_keys, high_keys
+
+    def _bounds_of(self, values: pa.Array) -> Bytes:
+        """Return values of the first key column as the first bytes of primary keys; NULL: none."""
+        keys = self._prefix_codecs[1].encode([values])
+        if not values.null_count:
+            return keys
+        return pc.if_else(values.is_null(), pa.scalar(b"", pa.large_binary()), keys)
 
     def encode(
         self,

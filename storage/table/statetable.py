@@ -183,6 +183,29 @@ class StateTable:
         self._check_no_changes("rows_before")
         return self._committed.rows_before(ends, group, counts, columns)
 
+    def range_scan(
+        self,
+        lows: pa.Array,
+        highs: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        everywhere: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield what `StorageTable.range_scan` does, of the vnodes that this table owns.
+
+        ``everywhere``: of all vnodes. UsageError if there are uncommitted changes in memory.
+        """
+        self._check_no_changes("range_scan")
+        vnodes = None if everywhere else self._vnodes
+        return self._committed.range_scan(lows, highs, columns, vnodes=vnodes)
+
+    def owns(self, rows: pa.RecordBatch) -> Flags:
+        """Return which rows, with the columns of the distribution key, this table may write."""
+        if self._owned is None:
+            return np.ones(rows.num_rows, np.bool_)
+        owned: Flags = self._owned[self._encoding.vnodes(rows)]
+        return owned
+
     def scan(
         self,
         columns: Sequence[str] | None = None,

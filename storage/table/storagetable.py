@@ -53,6 +53,8 @@ from .tablefiles import TableFiles
 
 _POINTS_AT_ONCE = 4096
 _LEAVES_OF_KEYS = 512
+# Ranges that are searched at once, and about the most rows that are then in memory.
+_RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144
 
 
 class StorageTable:
@@ -362,6 +364,38 @@ class StorageTable:
         else:
             batches = self._read_pruned(pruned, read_columns, newest)
         yield from matching_rows(batches, where, [column.name for column in result_columns])
+
+    def range_scan(
+        self,
+        lows: pa.Array,
+        highs: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        vnodes: Sequence[range] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows whose first key column is from ``lows[i]`` to ``highs[i]``, both included.
+
+        The bounds have the type of that column; NULL is no bound. Ranges ascend and do not overlap.
+        Rows come in batches of about 262,144, in no order. Other rows come too where it takes
+        longer to search than to read them.
+        """
+        groups = [group for group in self._groups(vnodes) if len(group)]
+        if self.is_empty or not groups or not len(lows):
+            return
+        numbers = np.concatenate([np.arange(group.start, group.stop) for group in groups])
+        vnode_count, rows = self.encoding.vnode_count, self._most(None).rows
+        searches = len(lows) * len(numbers) * len(self._files.segments)
+        if searches * vnode_count > rows * len(numbers):
+            yield from self.scan(columns, vnodes=vnodes)
+            return
+        read_columns = self.columns(columns)
+        reader = self._prefix_reader
+        step = max(min(_ROWS_AT_ONCE * vnode_count // rows, _RANGES_AT_ONCE // len(lows)), 1)
+        for start in range(0, len(numbers), step):
+            part = numbers[start : start + step]
+            block = reader.range_scan(*self.encoding.encode_ranges(lows, highs, part))
+            if len(block):
+                yield self._decode(Piece((block,), None), read_columns)
 
     def scan_in_order(
         self,

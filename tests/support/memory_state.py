@@ -7,7 +7,7 @@ decodes them (-0 is 0).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,33 @@ class MemoryState:
             positions += chosen
         return self._rows_at(indices, positions, columns)
 
+    def range_scan(
+        self,
+        lows: pa.Array,
+        highs: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        everywhere: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of each range, three at a time."""
+        first = self._key_names[0]
+        for low, high in zip(lows, highs, strict=True):
+            assert low.type == high.type == self.schema.field(first).type
+            start = self._bound(low, 0) if low.is_valid else 0
+            stop = self._bound(high, 1) if high.is_valid else len(self._keys)
+            positions = list(range(start, stop))
+            for part in range(0, len(positions), 3):
+                yield self._rows_at([], list(positions[part : part + 3]), columns)[1]
+
+    def _bound(self, value: pa.Scalar, after: int) -> int:
+        """Return the position of the first key that is not before a value, or is after it."""
+        key = self._codec(1).encode([pa.array([value.as_py()], value.type)])[0].as_py()
+        return bisect_left(self._keys, key + b"\xff" * after)
+
+    def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Return that all rows belong to the one unit there is."""
+        return np.ones(rows.num_rows, np.bool_)
+
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put or delete rows, visible from `commit` on. A column that is missing is NULL."""
         keys = self._encode(rows, len(self.spec.primary_key))
@@ -209,3 +236,41 @@ class MemoryState:
         self.reads += len(positions)
         rows = self._rows if columns is None else self._rows.select(list(columns))
         return np.array(indices, np.int64), rows.take(pa.array(positions, pa.int64()))
+
+
+class UnitState:
+    """The part of a state that belongs to one of several units: rows by the hash of their keys."""
+
+    def __init__(self, state: MemoryState, unit: int, units: int) -> None:
+        self._state = state
+        self._unit = unit
+        self._units = units
+
+    def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Return which rows belong to the unit."""
+        return owners(rows.select(list(self._state.spec.distribution)), self._units) == self._unit
+
+    def range_scan(
+        self,
+        lows: pa.Array,
+        highs: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        everywhere: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of each range that belong to the unit."""
+        for batch in self._state.range_scan(lows, highs, columns):
+            yield batch if everywhere else batch.filter(pa.array(self.owns(batch)))
+
+    def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
+        """Put or delete rows, all of which must belong to the unit."""
+        assert self.owns(rows).all()
+        self._state.write(rows, deleted)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+
+def owners(keys: pa.RecordBatch, units: int) -> NDArray[np.int64]:
+    """Return the unit to which each key belongs."""
+    return np.array([hash(str(row)) % units for row in keys.to_pylist()], np.int64)

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from relstate.connector.views.plan.aggregate import Aggregate, Call
+from relstate.connector.views.plan.broadcast_join import BroadcastJoin
 from relstate.connector.views.plan.generate import Generate, OneRow
 from relstate.connector.views.plan.join import Join
 from relstate.connector.views.plan.materialize import Materialize
@@ -60,6 +61,8 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             return _aggregated(node, inputs[0])
         case Join():
             return _joined(node, *inputs)
+        case BroadcastJoin():
+            return _compared(node, *inputs)
         case TopN():
             return _first(node, inputs[0])
         case GroupRecompute():
@@ -146,6 +149,20 @@ def _joined(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
         for expression, k in zip(keys, node.keys, strict=True)
     ]
     return result.selectExpr(*named, *map(quoted, result.columns))
+
+
+def _compared(node: BroadcastJoin, left: DataFrame, right: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    for comparison in node.comparisons:
+        assert node.left.type_of(comparison.left) == node.right.type_of(comparison.right)
+    if node.has_one_row:
+        assert right.count() <= 1
+    conditions = [f"{quoted(c.left)} {c.comparator} {quoted(c.right)}" for c in node.comparisons]
+    conditions += [f"({node.condition})"] if node.condition else []
+    how = {"semi": "left_semi", "anti": "left_anti"}.get(node.kind, str(node.kind))
+    joined = left.join(right, f.expr(" AND ".join(conditions) or "true"), how)
+    return joined.selectExpr(*map(quoted, node.names))
 
 
 def _session(tables: Mapping[str, DataFrame]) -> Any:

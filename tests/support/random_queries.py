@@ -153,6 +153,8 @@ class QueryMaker(ExpressionMaker):
             pair = self._pair(left, right)
             if pair is not None:
                 parts.append(self._equality(*pair) if equal else self._comparison(*pair))
+        if not equal and self._flip(0.4) and (between := self._between(left, right)):
+            parts.append(between)
         if self._flip(0.3) and (pair := self._pair(left, right)):
             parts.append(self._comparison(*pair))
         if not parts or self._flip(0.15):
@@ -162,6 +164,17 @@ class QueryMaker(ExpressionMaker):
         if depth > 0 and self._flip(0.04):
             parts.append(self._subquery_condition([*left, *right], depth))
         return " AND ".join(parts)
+
+    def _between(self, left: Sequence[Typed], right: Sequence[Typed]) -> str | None:
+        """Return a range of one side in which a value of the other must be."""
+        value, bound = (left, right) if self._flip(0.5) else (right, left)
+        pair = self._pair(value, bound)
+        if pair is None:
+            return None
+        kind = next(kind for text, kind in bound if text == pair[1])
+        other, _ = self._value(bound, kind)
+        low, high = (pair[1], other) if self._flip(0.5) else (other, pair[1])
+        return f"{pair[0]} BETWEEN {low} AND {high}"
 
     def _using(self, left: _From, right: _From) -> _From | None:
         """Return a join of two relations by the columns that are named alike in both."""
@@ -246,6 +259,8 @@ class QueryMaker(ExpressionMaker):
             outer, kind = random.choice(list(columns))
             value = self._scalar(columns, depth, kind)
             condition = f"{outer} {random.choice(['=', '>', '<=', '<=>'])} {value}"
+            if self._flip(0.2):
+                condition = f"{outer} BETWEEN {value} AND {self._scalar(columns, depth, kind)}"
         chance = random.random()
         if chance < 0.15:
             return f"({self._condition(columns)} OR {condition})"

@@ -211,7 +211,7 @@ class MergingAggregateExecutor(AggregateExecutor):
     """
 
     @classmethod
-    def count_rows(cls, node: Aggregate, chunk: pa.RecordBatch) -> int:
+    def count_rows(cls, node: Aggregate, chunk: pa.RecordBatch, unit: int) -> int:
         """Return how many changed rows were combined."""
         return count_rows(node, chunk)
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from relstate.storage import types
 
-from ..plan.join import Join, JoinKind
-from ..plan.node import Node, free_name
+from ..plan.broadcast_join import BroadcastJoin
+from ..plan.join import Join, JoinKind, JoinNode
+from ..plan.node import Names, Node, Order, free_name
 from .changes import (
     Changes,
     Mask,
@@ -32,16 +33,19 @@ from .changes import (
     replacement_chunk,
 )
 from .executor import (
+    LEFT_MATCHES,
     LEFT_ROW,
+    MATCHES_COLUMN,
     PAIR,
     PART_COLUMN,
+    RIGHT_MATCHES,
     RIGHT_ROW,
     Executor,
     StateTableSpec,
     state_mismatch_error,
 )
 from .join import key_fields, null_keys, row_keys, row_order
-from .rowkeys import Rows, first_row_per_code, mark_codes, number_keys
+from .rowkeys import RowKeys, Rows, first_row_per_code, mark_codes, number_keys
 from .state import State
 
 
@@ -62,21 +66,78 @@ class DegreeExecutor(Executor[Join]):
     @classmethod
     def tables(cls, node: Join) -> tuple[StateTableSpec, ...]:
         """The degrees above 0 of the rows of each kept side."""
-        return tuple(_table(role, node, side) for role, side, _ in _kept_sides(node))
+        return tuple(
+            _table(role, row_keys(node, side), row_order(node, side), node.input_distribution)
+            for role, side, _ in _kept_sides(node)
+        )
 
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         """Return the changes of the join's rows that the candidates make."""
+        node = self.node
         pairs = _part(chunk, PAIR)
         chunks = [empty_chunk(self._schema)]
-        if self.node.kind.gives_pairs:
+        if node.kind.gives_pairs:
             chunks.append(make_chunk(self._schema, pairs, insert_mask(pairs)))
-        kept_sides = _kept_sides(self.node)
-        for (role, side, part), state in zip(kept_sides, self.states, strict=True):
-            changed, name = _part(chunk, part), _degree_name(self.node, side)
-            chunks += _KeptSide(self.node, side, state, role, name).run(
-                changed, pairs, self._schema
+        for (role, side, part), state in zip(_kept_sides(node), self.states, strict=True):
+            changed = _part(chunk, part)
+            names = [field.name for field in (*key_fields(node), *side.fields)]
+            rows, inserts = changed.select(names), insert_mask(changed)
+            has_null_key = null_keys(rows, node.keys)
+            kept = _KeptSide(node.kind, row_keys(node, side), names, state, role)
+            can_match = pa.array(~has_null_key)
+            chunks.append(
+                kept.run(rows.filter(can_match), inserts[~has_null_key], pairs, self._schema)
             )
+            if node.kind is not JoinKind.SEMI:
+                unmatched = rows.filter(pa.array(has_null_key))
+                chunks.append(make_chunk(self._schema, unmatched, inserts[has_null_key]))
         return pa.concat_batches(chunks)
+
+
+class BroadcastDegreeExecutor(Executor[BroadcastJoin]):
+    """The rows of a broadcast join of any kind but INNER, from its candidates."""
+
+    label = "degree"
+
+    def __init__(self, node: BroadcastJoin, states: Sequence[State], is_ansi: bool = True) -> None:
+        super().__init__(node, states, is_ansi)
+        self._schema = chunk_schema(node.fields)
+
+    @classmethod
+    def maintains(cls, node: BroadcastJoin) -> bool:
+        """Return whether a node is a join whose rows depend on how many matches they have."""
+        return node.kind is not JoinKind.INNER
+
+    @classmethod
+    def tables(cls, node: BroadcastJoin) -> tuple[StateTableSpec, ...]:
+        """The degrees above 0 of the rows of each kept side."""
+        return tuple(
+            _table(role, _side_keys(side), tuple(map(Order, side.key)), side.key)
+            for role, side, _ in _kept_sides(node)
+        )
+
+    def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the changes of the join's rows that the candidates make."""
+        node = self.node
+        chunks = [empty_chunk(self._schema)]
+        if node.kind.gives_pairs:
+            pairs = _part(chunk, PAIR)
+            chunks.append(make_chunk(self._schema, pairs, insert_mask(pairs)))
+        for (role, side, part), state in zip(_kept_sides(node), self.states, strict=True):
+            changed, matches = _part(chunk, part), _part(chunk, counting_part(node, part))
+            visible = node.visible[0 if part == LEFT_ROW else 1]
+            names = [field.name for field in visible]
+            kept = _KeptSide(node.kind, _side_keys(side), names, state, role)
+            rows = changed.select(names)
+            chunks.append(kept.run(rows, insert_mask(changed), matches, self._schema))
+        return pa.concat_batches(chunks)
+
+
+def counting_part(node: BroadcastJoin, row_part: int) -> int:
+    """Return the kind of the candidates that count for rows of a kept side, given by their kind."""
+    if not node.kind.gives_pairs:
+        return LEFT_MATCHES
+    return RIGHT_MATCHES if node.kind is JoinKind.FULL and row_part == RIGHT_ROW else PAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,40 +163,37 @@ class _AffectedRows:
 class _KeptSide:
     """One kept side: maintains the degrees of its rows, and returns the output they decide."""
 
-    def __init__(self, node: Join, side: Node, state: State, role: str, degree: str) -> None:
-        self._node = node
+    def __init__(
+        self, kind: JoinKind, keys: RowKeys, names: Sequence[str], state: State, role: str
+    ) -> None:
+        """``names``: the columns of the side's rows."""
+        self._kind = kind
+        self._keys = keys
+        self._names = list(names)
         self._state = state
         self._role = role
-        self._degree = degree
-        self._names = [field.name for field in (*key_fields(node), *side.fields)]
-        self._keys = row_keys(node, side)
+        self._degree = _degree_name(keys.names)
 
     def run(
-        self, changed: pa.RecordBatch, pairs: pa.RecordBatch, schema: pa.Schema
-    ) -> list[pa.RecordBatch]:
-        rows, inserts = changed.select(self._names), insert_mask(changed)
-        has_null_key = null_keys(rows, self._node.keys)
-        own = Changes.of(
-            rows.filter(pa.array(~has_null_key)), inserts[~has_null_key], self._keys, self._role
-        )
+        self, rows: pa.RecordBatch, inserts: Mask, pairs: pa.RecordBatch, schema: pa.Schema
+    ) -> pa.RecordBatch:
+        """Return the changes of the output that depends on degrees.
+
+        ``rows``: the changed ones; ``pairs``: rows that count matches.
+        """
+        own = Changes.of(rows, inserts, self._keys, self._role)
         affected = self._find_affected(own, pairs)
         old = self._read_degrees(affected)
         new = old + affected.delta
         self._check(affected, new)
         self._write(affected, old, new)
-        chunks = [self._output(affected, self._is_output(old), self._is_output(new), schema)]
-        if self._node.kind is not JoinKind.SEMI:
-            chunks.append(
-                make_chunk(schema, rows.filter(pa.array(has_null_key)), inserts[has_null_key])
-            )
-        return chunks
+        return self._output(affected, self._is_output(old), self._is_output(new), schema)
 
     def _find_affected(self, own: Changes, pairs: pa.RecordBatch) -> _AffectedRows:
         pair_rows = pairs.select(self._names)  # normalized by the join
         (own_codes, pair_codes), count = number_keys([own.keys, self._keys.encode(pair_rows)])
-        is_insert = insert_mask(pairs)
-        delta = np.bincount(pair_codes[is_insert], minlength=count)
-        delta -= np.bincount(pair_codes[~is_insert], minlength=count)
+        delta = np.zeros(count, np.int64)
+        np.add.at(delta, pair_codes, _match_counts(pairs))
         changed = mark_codes(own_codes, count)
         example_pairs = first_row_per_code(pair_codes, np.arange(len(pair_codes)), count)
         # A row that did not change itself is read from any of its pairs.
@@ -187,7 +245,7 @@ class _KeptSide:
         self._state.write(rows, new[changed] == 0)
 
     def _is_output(self, degrees: NDArray[np.int64]) -> Mask:
-        return degrees > 0 if self._node.kind is JoinKind.SEMI else degrees == 0
+        return degrees > 0 if self._kind is JoinKind.SEMI else degrees == 0
 
     def _output(
         self, affected: _AffectedRows, was_output: Mask, is_output: Mask, schema: pa.Schema
@@ -202,18 +260,32 @@ def _part(chunk: pa.RecordBatch, part: int) -> pa.RecordBatch:
     return chunk.filter(pa.array(np.asarray(chunk.column(PART_COLUMN)) == part))
 
 
-def _kept_sides(node: Join) -> list[tuple[str, Node, int]]:
+def _match_counts(pairs: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return for each row by how much it changes the degree."""
+    signs = np.where(insert_mask(pairs), 1, -1)
+    if MATCHES_COLUMN not in pairs.schema.names:
+        return signs
+    counts: NDArray[np.int64] = signs * np.asarray(pairs.column(MATCHES_COLUMN))
+    return counts
+
+
+def _kept_sides(node: JoinNode) -> list[tuple[str, Node, int]]:
     """Return for each kept side the role of its degrees, its node and its part."""
     left, right = ("left degree", node.left, LEFT_ROW), ("right degree", node.right, RIGHT_ROW)
     return [*([left] if node.kind.keeps_left else []), *([right] if node.kind.keeps_right else [])]
 
 
-def _table(role: str, node: Join, side: Node) -> StateTableSpec:
-    degree = types.Field(_degree_name(node, side), types.BigInt())
-    fields = (*row_keys(node, side).fields, degree)
-    return StateTableSpec(role, fields, row_order(node, side), node.input_distribution)
+def _side_keys(side: Node) -> RowKeys:
+    return RowKeys(side.fields, [Order(name) for name in side.key])
 
 
-def _degree_name(node: Join, side: Node) -> str:
+def _table(
+    role: str, keys: RowKeys, order: tuple[Order, ...], distribution: Names
+) -> StateTableSpec:
+    degree = types.Field(_degree_name(keys.names), types.BigInt())
+    return StateTableSpec(role, (*keys.fields, degree), order, distribution)
+
+
+def _degree_name(key: Sequence[str]) -> str:
     """Return a name for the degree's column that differs from those of the key."""
-    return free_name("degree", {order.name.lower() for order in row_order(node, side)})
+    return free_name("degree", {name.lower() for name in key})

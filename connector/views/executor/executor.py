@@ -7,7 +7,7 @@ Does not know: Spark, where chunks come from, or who commits what it writes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -50,8 +50,13 @@ class StateTableSpec:
 SIDE_COLUMN = "_side"
 """In the chunks of a join: the input (int8), 0 left and 1 right, whose fields a row has."""
 PART_COLUMN = "_part"
-"""In the candidates of a join: the kind of a row (int8): 0 a pair, 1 a left row, 2 a right row."""
-PAIR, LEFT_ROW, RIGHT_ROW = range(3)
+"""In the candidates of a join: the kind of a row (int8).
+
+0 a pair, 1 a left row, 2 a right row; 3 matches of a left row, 4 of a right row, which only count.
+"""
+PAIR, LEFT_ROW, RIGHT_ROW, LEFT_MATCHES, RIGHT_MATCHES = range(5)
+MATCHES_COLUMN = "_matches"
+"""In the candidates of a broadcast join: for how many matches a row counts (int64)."""
 
 
 class Executor(ABC, Generic[NodeT]):
@@ -88,9 +93,13 @@ class Executor(ABC, Generic[NodeT]):
         return None
 
     @classmethod
-    def count_rows(cls, node: NodeT, chunk: pa.RecordBatch) -> int:
-        """Return how many changed rows an input chunk of `run` represents."""
+    def count_rows(cls, node: NodeT, chunk: pa.RecordBatch, unit: int) -> int:
+        """Return how many changed rows an input chunk of `run` represents, in all units once."""
         return int(chunk.num_rows)
+
+    def batches(self, chunk: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield what `run` returns, in parts if it can be much larger than the input."""
+        yield self.run(chunk)
 
     @abstractmethod
     def run(self, chunk: pa.RecordBatch) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ Does not know: what the rows mean, or who commits them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -73,6 +73,24 @@ class State(Protocol):
         Otherwise as `rows_from`: they have the first ``group`` values of end i, and are not before
         any lesser end.
         """
+
+    def range_scan(
+        self,
+        lows: pa.Array,
+        highs: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        everywhere: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows whose first key column is from ``lows[i]`` to ``highs[i]``, both included.
+
+        The bounds have the type of that column; NULL is no bound. Ranges ascend and do not overlap.
+        Rows come in batches of bounded size, in no order; there may be other rows among them.
+        Only those of this unit, ``everywhere``: of all units.
+        """
+
+    def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Return which rows, with the columns of the distribution key, belong to this unit."""
 
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put rows; delete those that ``deleted`` marks, of which only the key is used.

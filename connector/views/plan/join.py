@@ -1,5 +1,6 @@
 """The join operator: the rows of two inputs that are joined by equalities.
 
+`JoinNode` is what all joins have in common; `broadcast_join` has those without an equality.
 Does not know: how it is maintained (executor).
 """
 
@@ -86,43 +87,57 @@ class JoinKey:
 
 
 @dataclass(frozen=True)
-class Join(Node):
-    """The rows of two inputs joined by at least one equality, or all pairs of them.
-
-    ``is_global``: the only equality is that of two constants, so that all rows meet in vnode 0;
-    left rows whose constant is NULL match nothing. ``is_spread``: the right input has one row at
-    most, in as many copies as there are hashes of the left key, and the equalities are those of the
-    constants and of hash and copy. In both cases the rows that result may be anywhere.
-    ``condition``: the residual condition in Spark's SQL over the fields of both; None if
-    there are only equalities, as always in an inner join (a filter above has the rest). The names
-    of the two inputs' fields are disjoint. ``presence``: of a full join a field of the left input
-    and one of the right that are never NULL there: nothing else distinguishes a padded left row
-    from a padded right row if both have nothing but NULLs in their keys. Fields: those of the keys,
-    the left ones and, if the join gives pairs, the right ones.
-    """
-
-    operator = "join"
+class JoinNode(Node):
+    """A join of two inputs; the names of their fields are disjoint."""
 
     left: Node
     right: Node
     kind: JoinKind
-    keys: tuple[JoinKey, ...]
-    condition: str | None = None
-    presence: tuple[str, str] | None = None
-    is_global: bool = False
-    is_spread: bool = False
 
     def __post_init__(self) -> None:
-        require(bool(self.keys), "a join needs an equality")
         require(not set(self.left.names) & set(self.right.names), "both sides have a field")
-        is_inner = self.kind is JoinKind.INNER
-        require(not is_inner or self.condition is None, "an inner join has a condition")
-        require(self.kind is JoinKind.FULL or self.presence is None, "no full join has presence")
 
     @property
     def children(self) -> tuple[Node, ...]:
         """Left and right."""
         return (self.left, self.right)
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether no row is ever removed: inputs only grow, and no row needs a missing match."""
+        grows = self.left.is_append_only and self.right.is_append_only
+        return grows and self.kind in (JoinKind.INNER, JoinKind.SEMI)
+
+    def with_children(self, children: Sequence[Node]) -> Node:
+        """Return the join with these inputs."""
+        left, right = children
+        return replace(self, left=left, right=right)
+
+
+@dataclass(frozen=True)
+class Join(JoinNode):
+    """The rows of two inputs joined by at least one equality.
+
+    ``condition``: the residual condition in Spark's SQL over the fields of both; None if
+    there are only equalities, as always in an inner join (a filter above has the rest).
+    ``presence``: of a full join a field of the left input and one of the right that are never NULL
+    there: nothing else distinguishes a padded left row from a padded right row if both have nothing
+    but NULLs in their keys. Fields: those of the keys, the left ones and, if the join gives pairs,
+    the right ones.
+    """
+
+    operator = "join"
+
+    keys: tuple[JoinKey, ...]
+    condition: str | None = None
+    presence: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(bool(self.keys), "a join needs an equality")
+        is_inner = self.kind is JoinKind.INNER
+        require(not is_inner or self.condition is None, "an inner join has a condition")
+        require(self.kind is JoinKind.FULL or self.presence is None, "no full join has presence")
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
@@ -138,20 +153,15 @@ class Join(Node):
         A row has at most one match if the join keys include the whole key of the other input.
         """
         left, right = self.left.key, self.right.key if self.kind.gives_pairs else ()
-        own = self.distribution or ()
         if self.kind in (JoinKind.INNER, JoinKind.LEFT) and self._is_unique(self.right, "right"):
             right = ()
         elif self.kind in (JoinKind.INNER, JoinKind.RIGHT) and self._is_unique(self.left, "left"):
             left = ()
-        return tuple(dict.fromkeys((*own, *(self.presence or ()), *left, *right)))
+        return tuple(dict.fromkeys((*self.distribution, *(self.presence or ()), *left, *right)))
 
     @cached_property
-    def distribution(self) -> Names | None:
-        """The fields that hold the keys' values in every row; None of a global or spread join."""
-        return None if self.is_global or self.is_spread else self._distribution
-
-    @property
-    def _distribution(self) -> Names:
+    def distribution(self) -> Names:
+        """The fields that hold the keys' values in every row."""
         # If all rows of a side are in the result, its fields equal those of the keys.
         is_right = self.kind is JoinKind.RIGHT
         names = tuple(key.right if is_right else key.left for key in self.keys)
@@ -166,23 +176,12 @@ class Join(Node):
     @property
     def input_distribution(self) -> Names:
         """The keys' fields, which are added to every input row before the executor."""
-        return () if self.is_global else tuple(key.field.name for key in self.keys)
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether no row is ever removed: inputs only grow, and no row needs a missing match."""
-        grows = self.left.is_append_only and self.right.is_append_only
-        return grows and self.kind in (JoinKind.INNER, JoinKind.SEMI)
+        return tuple(key.field.name for key in self.keys)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """The residual condition, if there is one."""
         return () if self.condition is None else (Expression(self.condition, types.Boolean()),)
-
-    def with_children(self, children: Sequence[Node]) -> Node:
-        """Return the join with these inputs."""
-        left, right = children
-        return replace(self, left=left, right=right)
 
     def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
         """Return the join of the fields that are read of each side, by the join or above it."""
@@ -197,11 +196,7 @@ class Join(Node):
 
     @property
     def explain_line(self) -> str:
-        """``Join kind ON a = b AND (condition)``, or ``Join kind of all pairs ON (condition)``."""
-        if self.is_global or self.is_spread:
-            rows = "of all pairs" if self.is_global else "with one row"
-            condition = "" if self.condition is None else f" ON ({self.condition})"
-            return f"Join {self.kind} {rows}{condition}"
+        """``Join kind ON a = b AND (condition)``."""
         keys = " AND ".join(map(str, self.keys))
         condition = "" if self.condition is None else f" AND ({self.condition})"
         return f"Join {self.kind} ON {keys}{condition}"
@@ -216,27 +211,19 @@ class Join(Node):
             "keys": [key.to_json() for key in self.keys],
             "condition": self.condition,
             "presence": None if self.presence is None else list(self.presence),
-            **({"is_global": True} if self.is_global else {}),
-            **({"is_spread": True} if self.is_spread else {}),
         }
 
     @classmethod
     def from_json(cls, value: Json, read: ReadNode) -> Node:
         """Return the join that `to_json` described."""
         keys = tuple(map(JoinKey.from_json, read_list(value["keys"])))
-        presence = None
-        if value["presence"] is not None:
-            in_left, in_right = read_names(value["presence"])
-            presence = (in_left, in_right)
         return cls(
             read(value["left"]),
             read(value["right"]),
             JoinKind(value["kind"]),
             keys,
             read_optional(value["condition"], read_text),
-            presence,
-            read_flag(value.get("is_global", False)),
-            read_flag(value.get("is_spread", False)),
+            read_optional(value["presence"], read_presence),
         )
 
     def check(self) -> None:
@@ -244,12 +231,20 @@ class Join(Node):
         for key in self.keys:
             sides = self.left.type_of(key.left), self.right.type_of(key.right)
             require(sides == (key.field.type,) * 2, f"the types of the join key {key} differ")
-        require(not self.is_global or len(self.keys) == 1, "a global join has several equalities")
-        require(not self.is_spread or len(self.keys) == 2, "a spread join has other equalities")
-        require(not (self.is_global and self.is_spread), "a join is both global and spread")
-        is_full = self.kind is JoinKind.FULL
-        require(is_full == (self.presence is not None), "a full join has presence, no other has")
-        if self.presence is not None:
-            check_names(self.presence[:1], self.left.names, "the presence of a join")
-            check_names(self.presence[1:], self.right.names, "the presence of a join")
+        check_presence(self, self.presence)
         super().check()
+
+
+def read_presence(value: Any) -> tuple[str, str]:
+    """Return a field of each input."""
+    in_left, in_right = read_names(value)
+    return in_left, in_right
+
+
+def check_presence(node: JoinNode, presence: tuple[str, str] | None) -> None:
+    """ValueError unless a full join, and no other, has presence, fields of its inputs."""
+    is_full = node.kind is JoinKind.FULL
+    require(is_full == (presence is not None), "a full join has presence, no other has")
+    if presence is not None:
+        check_names(presence[:1], node.left.names, "the presence of a join")
+        check_names(presence[1:], node.right.names, "the presence of a join")

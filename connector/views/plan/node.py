@@ -3,7 +3,8 @@
     Scan                        a table or a view (stateless)
     Project, Filter, Union      stateless: Spark evaluates their expressions (stateless)
     OneRow, Generate            stateless: a constant row, the rows of a function (generate)
-    Aggregate, Join, TopN       stateful: executors maintain them (aggregate, join, topn)
+    Aggregate, Join, TopN,
+    BroadcastJoin               stateful: executors maintain them (…, broadcast_join)
     OrderedWindow               stateful: window functions, from the first changed row on (window)
     GroupRecompute,
     WindowRecompute             stateful: Spark evaluates them again for changed groups (recompute)

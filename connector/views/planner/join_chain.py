@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import Tree, column, columns_of
 
-from ..plan.join import JoinKind
+from ..plan.join import Join, JoinKind
 from ..plan.node import Node
 from .builder import Builder, Item, Relation, reads_only
 from .expressions import unsupported_error
@@ -207,6 +207,7 @@ class JoinChain:
         result: Node = self.builder.filter(node, remaining)
         if step.kind is JoinKind.FULL and equalities:
             # If one side has no row, the column has the value of the other: the key field has both.
+            assert isinstance(node, Join)
             count = len(equalities)
             merged = [
                 replace(item, field=key.field.name)

@@ -21,21 +21,21 @@ from relstate.connector.syntax.tree import (
     disjunction,
     disjuncts,
     is_column,
-    parse_expression,
     text_of,
     without_parentheses,
 )
 from relstate.storage import types
 
 from ..plan.aggregate import Aggregate
-from ..plan.generate import Generate, OneRow
-from ..plan.join import Join, JoinKey, JoinKind
+from ..plan.broadcast_join import BroadcastJoin, Comparator, Comparison
+from ..plan.generate import OneRow
+from ..plan.join import Join, JoinKey, JoinKind, JoinNode
 from ..plan.node import Node
 from ..plan.recompute import GroupRecompute
 from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
+from .comparisons import plan_comparisons, split_ranges
 from .expressions import unsupported_error
-from .generators import plan_elements
 from .memberships import is_negated_membership, with_direct_negations
 
 
@@ -58,11 +58,10 @@ def plan_join(
     kind: JoinKind,
     conditions: Sequence[Tree],
     constants: tuple[str | None, str | None] = (None, None),
-) -> tuple[Join, list[Tree]]:
+) -> tuple[JoinNode, list[Tree]]:
     """Return a join, and the conditions to apply above it (for inner joins only).
 
-    ``conditions``: over the fields of both inputs. If none is an equality, it is a global join, or
-    a spread one if the right input has one row at most.
+    ``conditions``: over the fields of both inputs. If none is an equality, it is a broadcast join.
     ``constants``: a TINYINT of each input that is 0 in all rows, if it has one; left rows for which
     it is NULL match nothing.
     """
@@ -79,33 +78,62 @@ def plan_join(
             residual.append(condition)
     left = builder.filter(left, before_left)
     right = builder.filter(right, before_right)
-    is_spread = not equalities and kind in _LEFT_SPREAD and _has_one_row(right, constants[1])
-    is_global = not equalities and not is_spread
-    if equalities:
-        left, right, keys = _compute_keys(builder, left, right, equalities)
-    else:
-        left, right, keys = _compute_constants(builder, left, right, constants)
-    if is_spread:
-        left, right, keys = _spread(builder, left, right, keys)
+    if not equalities:
+        return _plan_broadcast(builder, left, right, kind, residual, constants)
+    left, right, keys = _compute_keys(builder, left, right, equalities)
     if kind is JoinKind.INNER:
-        join = Join(left, right, kind, keys, is_global=is_global, is_spread=is_spread)
-        return join, residual
+        return Join(left, right, kind, keys), residual
     left, right, residual = _attach_subqueries(builder, left, right, residual)
-    residual_text = text_of(conjunction(residual)) if residual else None
+    left, right, presence = _with_presence(builder, left, right, kind)
+    return Join(left, right, kind, keys, _text_of(residual), presence), []
+
+
+def _plan_broadcast(
+    builder: Builder,
+    left: Node,
+    right: Node,
+    kind: JoinKind,
+    conditions: Sequence[Tree],
+    constants: tuple[str | None, str | None],
+) -> tuple[BroadcastJoin, list[Tree]]:
+    """Return a join without an equality, and the conditions to apply above it."""
+    is_right = kind is JoinKind.RIGHT
+    if is_right or (kind is JoinKind.INNER and has_one_row_at_most(left)):
+        left, right, kind = right, left, JoinKind.LEFT if is_right else kind
+    has_one_row = kind is not JoinKind.FULL and _has_one_row(right, constants[1])
+    comparisons: tuple[Comparison, ...] = ()
+    if constants[0] is not None and constants[1] is not None:
+        comparisons = (Comparison(constants[0], Comparator.EQUAL, constants[1]),)
+    if kind is JoinKind.INNER:
+        join = BroadcastJoin(left, right, kind, comparisons, has_one_row=has_one_row)
+        return join, list(conditions)
+    left, right, attached = _attach_subqueries(builder, left, right, conditions)
+    left, right, planned, residual = plan_comparisons(
+        builder, left, right, list(split_ranges(iter(attached))), with_equality=has_one_row
+    )
+    left, right, presence = _with_presence(builder, left, right, kind)
+    comparisons = (*comparisons, *planned)
+    join = BroadcastJoin(
+        left, right, kind, comparisons, _text_of(residual), presence, has_one_row=has_one_row
+    )
+    return join, []
+
+
+def _text_of(conditions: Sequence[Tree]) -> str | None:
+    return text_of(conjunction(conditions)) if conditions else None
+
+
+def _with_presence(
+    builder: Builder, left: Node, right: Node, kind: JoinKind
+) -> tuple[Node, Node, tuple[str, str] | None]:
+    """Return both inputs, of a full join with a field each that is never NULL, and these fields."""
     if kind is not JoinKind.FULL:
-        join = Join(
-            left, right, kind, keys, residual_text, is_global=is_global, is_spread=is_spread
-        )
-        return join, []
+        return left, right, None
     left, in_left = builder.with_constant(left, "in_left")
     right, in_right = builder.with_constant(right, "in_right")
-    presence = in_left, in_right
-    return Join(left, right, kind, keys, residual_text, presence, is_global), []
+    return left, right, (in_left, in_right)
 
 
-_COPIES = 256
-"""How many copies a spread join makes of a row: more than a view has units, as a rule."""
-_LEFT_SPREAD = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 _LEFT_FIRST = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
 _RIGHT_FIRST = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
@@ -194,38 +222,6 @@ def _has_one_row(node: Node, constant: str | None) -> bool:
     return has_one_row_at_most(node) or (constant is not None and node.key == (constant,))
 
 
-def _spread(
-    builder: Builder, left: Node, right: Node, keys: tuple[JoinKey, ...]
-) -> tuple[Node, Node, tuple[JoinKey, ...]]:
-    """Return inputs and equalities by which each left row meets one of the copies of a row."""
-    key = ", ".join(map(types.quoted, left.key))
-    bucket = parse_expression(f"CAST(pmod(xxhash64({key}), {_COPIES}) AS INT)")
-    left, (l_name,) = builder.compute(left, [bucket], ["bucket"])
-    array = f"sequence(0, {_COPIES - 1})"
-    right, (copy, _) = plan_elements(builder, right, array, ("copy", "number"))
-    output = types.Field(builder.namer.unique_name("bucket_key"), types.Int())
-    return left, right, (*keys, JoinKey(l_name, copy, output))
-
-
-def _compute_constants(
-    builder: Builder, left: Node, right: Node, constants: tuple[str | None, str | None]
-) -> tuple[Node, Node, tuple[JoinKey, ...]]:
-    """Return two inputs, each with a constant, and the equality of the constants."""
-    left, l_name = _constant_of(builder, left, constants[0])
-    right, r_name = _constant_of(builder, right, constants[1])
-    output = types.Field(builder.namer.unique_name("all_rows_key"), left.type_of(l_name))
-    return left, right, (JoinKey(l_name, r_name, output),)
-
-
-def _constant_of(builder: Builder, node: Node, known: str | None) -> tuple[Node, str]:
-    """Return an operator with a constant field, and its name: that of the key if it has one row."""
-    if known is not None:
-        return node, known
-    if has_one_row_at_most(node):
-        return node, node.key[0]
-    return builder.with_constant(node, "all_rows")
-
-
 def has_one_row_at_most(node: Node) -> bool:
     """Return whether a node filters and projects a constant or a global aggregate, no more."""
     while isinstance(node, Project | Filter):
@@ -239,16 +235,14 @@ def joins_one_row_at_most(node: Node) -> bool:
     """Return whether a node has one row at most, also if it joins such nodes."""
     while isinstance(node, Project | Filter):
         node = node.child
-    if not isinstance(node, Join) or node.kind is JoinKind.FULL:
+    if not isinstance(node, JoinNode) or node.kind is JoinKind.FULL:
         return has_one_row_at_most(node)
     if not joins_one_row_at_most(node.left):
         return False
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return True
-    right = node.right
-    if node.is_spread and isinstance(right, Generate):
-        right = right.child  # Of the copies of a spread row only one has a match.
-    return joins_one_row_at_most(right)
+    has_one_row = isinstance(node, BroadcastJoin) and node.has_one_row
+    return has_one_row or joins_one_row_at_most(node.right)
 
 
 def _compute_keys(

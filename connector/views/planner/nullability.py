@@ -19,7 +19,7 @@ from relstate.connector.syntax.tree import (
 
 from ..plan.aggregate import Aggregate
 from ..plan.generate import Generate
-from ..plan.join import Join, JoinKind
+from ..plan.join import JoinKind, JoinNode
 from ..plan.node import Node
 from ..plan.stateless import Filter, Project, Scan, Union
 from ..plan.topn import TopN
@@ -42,7 +42,7 @@ def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
             return name in child.names and is_never_null(child, name, scanned)
         case Union():
             return all(is_never_null(child, name, scanned) for child in node.inputs)
-        case Join():
+        case JoinNode():
             return _is_never_null_in_join(node, name, scanned)
     return False
 
@@ -66,7 +66,7 @@ def _is_field(tree: Tree, name: str) -> bool:
     return is_column(tree) and tree.name == name
 
 
-def _is_never_null_in_join(node: Join, name: str, scanned: Set[str]) -> bool:
+def _is_never_null_in_join(node: JoinNode, name: str, scanned: Set[str]) -> bool:
     preserved = {
         JoinKind.INNER: (node.left, node.right),
         JoinKind.RIGHT: (node.right,),

@@ -45,6 +45,7 @@ from .clauses import (
     qualify_conditions,
     select_columns,
 )
+from .comparisons import compare_in_joins
 from .constants import plan_values
 from .expressions import check_expressions, check_moments, check_time_independent, unsupported_error
 from .from_clause import CommonTables, Context, FromPlanner, visible_common_tables
@@ -54,7 +55,7 @@ from .grouping_sets import GroupBy, plan_group_by
 from .join_conditions import joins_one_row_at_most
 from .scope import Outer, Scope, having_conditions
 from .set_operations import plan_counted, plan_union
-from .simplify import simplify_plan
+from .simplify import merge_operators, simplify_plan
 from .subqueries import Subqueries
 from .subquery_joins import PlannedSubquery
 from .time_windows import plan_time_window
@@ -80,8 +81,10 @@ def plan_view(
     check_moments(tree)
     _check_tables(parsed, tables)
     columns = analysis.columns(parsed)
-    relation = QueryPlanner(Builder(analysis), tables, parsed).plan(tree, {})
-    relation = replace(relation, node=plan_unbounded_ranks(relation.node))
+    builder = Builder(analysis)
+    relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
+    node = merge_operators(plan_unbounded_ranks(relation.node))
+    relation = replace(relation, node=compare_in_joins(builder, node))
     plan = simplify_plan(_materialize(relation, columns, names))
     check_time_independent(plan, analysis)
     return plan

@@ -31,25 +31,25 @@ from ..plan.stateless import Filter, Output, Project
 
 def simplify_plan(root: Materialize) -> Materialize:
     """Return an equivalent plan with fewer operators and fields."""
-    merged = root.with_children([_merge(root.child)])
+    merged = root.with_children([merge_operators(root.child)])
     pruned = merged.prune(frozenset(), _fields_of)
     (child,) = pruned.children
-    return replace(root, child=_merge(child))
+    return replace(root, child=merge_operators(child))
 
 
 def _fields_of(expression: str) -> set[str]:
     return columns_of(parse_expression(expression))
 
 
-def _merge(node: Node) -> Node:
+def merge_operators(node: Node) -> Node:
     """Return an operator with adjacent projections and filters merged, at every level."""
-    node = node.with_children([_merge(child) for child in node.children])
+    node = node.with_children([merge_operators(child) for child in node.children])
     match node:
         case Filter(Filter(child, inner_condition), condition):
             conditions = conjunction(
                 [parse_expression(inner_condition), parse_expression(condition)]
             )
-            return _merge(Filter(child, text_of(conditions)))
+            return merge_operators(Filter(child, text_of(conditions)))
         case Filter(Project(child, outputs), condition):
             passed_outputs = {
                 output.field.name: output for output in outputs if output.source is not None
@@ -57,7 +57,7 @@ def _merge(node: Node) -> Node:
             tree = parse_expression(condition)
             if columns_of(tree) <= set(passed_outputs):
                 return _merge_project(
-                    _merge(Filter(child, _inline_columns(tree, passed_outputs))), outputs
+                    merge_operators(Filter(child, _inline_columns(tree, passed_outputs))), outputs
                 )
         case Filter(Generate() as generate, condition):
             return _filter_below(generate, condition)
@@ -76,7 +76,7 @@ def _filter_below(generate: Generate, condition: str) -> Node:
     below = [part for part in parts if columns_of(part) and columns_of(part) <= passed]
     if not below:
         return Filter(generate, condition)
-    child = _merge(Filter(generate.child, text_of(conjunction(below))))
+    child = merge_operators(Filter(generate.child, text_of(conjunction(below))))
     above = [part for part in parts if part not in below]
     made = replace(generate, child=child)
     return Filter(made, text_of(conjunction(above))) if above else made

@@ -1,4 +1,4 @@
-"""Constants, subqueries and joins of all pairs in views, through the public face."""
+"""Constants, subqueries and joins without an equality in views, through the public face."""
 
 from __future__ import annotations
 
@@ -115,14 +115,47 @@ def test_a_view_has_the_columns_that_its_statement_names(db: Database) -> None:
         db.sql("CREATE MATERIALIZED VIEW d (a, A) AS SELECT k, v FROM t")
 
 
-def test_explain_says_that_all_pairs_meet_in_one_unit(db: Database) -> None:
-    """A join without an equality is shown, and that one unit has its state."""
-    query = "SELECT t.k, u.i FROM t JOIN u ON t.v < u.n"
+def test_explain_says_what_a_broadcast_join_costs(db: Database) -> None:
+    """A join without an equality is shown with its units, the order of its state and its cost."""
+    query = "SELECT t.k, u.i FROM t LEFT JOIN u ON t.v < u.n AND t.g <> u.g"
     text = db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW p AS {query}").first().plan
-    assert "Join inner of all pairs" in text
-    assert "distributed by vnode 0 alone; units 1" in text
-    # Its rows are distributed by their own key again.
-    assert "Fragment 2: from fragment 1; distributed by k, i" in text
+    assert "Join left ON v < n AND (g <> g_2) by broadcast, a change costs the other" in text
+    assert "Fragment 1: from scan of t, scan of u; all rows in every unit; units" in text
+    assert "Executor 1: broadcast_join" in text
+    assert "key (n, i)" in text
+    assert "Fragment 2: from fragment 1; distributed by k" in text
+
+
+def test_a_moving_row_costs_the_rows_between_its_values(db: Database) -> None:
+    """Filters by one row that moves follow it, in several units, and read only what moves."""
+    queries = {
+        "above": "SELECT k, v FROM t WHERE v > (SELECT max(n) FROM u)",
+        "least": "SELECT k, v FROM t WHERE v = (SELECT min(v) FROM t)",
+        "ranged": """SELECT k FROM t
+            WHERE v BETWEEN (SELECT min(n) FROM u) AND (SELECT 2 * avg(n) FROM u)""",
+        "kept": "SELECT k, g FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.n < t.v AND u.g = 'x')",
+    }
+    put(db.store, "t", *((n, "ab"[n % 2], n) for n in range(200)))
+    for name, query in queries.items():
+        properties = "TBLPROPERTIES ('parallelism' = '3')"
+        db.sql(f"CREATE MATERIALIZED VIEW {name} {properties} AS {query}")
+    text = db.sql("EXPLAIN MATERIALIZED VIEW above").first().plan
+    assert "a change of the one row costs the rows that its range of v gains or loses" in text
+    steps: list[list[tuple[object, ...]]] = [
+        [(1, "x", 50)],
+        [(1, "x", 55), (2, "x", 3)],
+        [(1, "x", None), (2, None, None)],
+        [(1, "x", -5)],
+    ]
+    for number, rows in enumerate(steps):
+        put(db.store, "u", *rows)
+        if number == 2:
+            db.sql("ALTER MATERIALIZED VIEW ranged SET PARALLELISM 5")
+            put(db.store, "t", (0, "a", None), (500, "b", -7))
+        db.refresh()
+        for name, query in queries.items():
+            assert_view_is(db, name, query)
+    assert [report.problems for report in db.check_views()] == [()] * len(queries)
 
 
 def test_rows_that_cancel_between_copies_keep_the_count(db: Database) -> None:

@@ -39,7 +39,7 @@ class MergingKeeper(Keeper):
         ]
         merging = MergingAggregateExecutor(self.node, self.states, is_ansi=self.is_ansi)
         whole = pa.concat_batches(parts)
-        assert merging.count_rows(self.node, whole) == chunk.num_rows
+        assert merging.count_rows(self.node, whole, 0) == chunk.num_rows
         order = self._source.sample(range(whole.num_rows), whole.num_rows)
         return merging.run(whole.take(pa.array(order, pa.int64())))
 

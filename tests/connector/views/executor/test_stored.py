@@ -11,6 +11,11 @@ import pytest
 
 from relstate.connector.views.executor.executor import SIDE_COLUMN, StateTableSpec
 from relstate.connector.views.operators import executors_of
+from relstate.connector.views.plan.broadcast_join import (
+    BroadcastJoin,
+    Comparator,
+    Comparison,
+)
 from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
@@ -157,6 +162,38 @@ def test_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
             contents[side] = dict(next_content(chance, old, range(12), row_of))
             changes += as_side(side, net_changes(old, contents[side]))
         over_memory, over_store = bench.run(chunk_of(JOIN_FIELDS, shuffled(chance, changes)))
+
+        assert over_store == over_memory
+    memory, stored = bench.contents()
+    assert stored == memory
+
+
+COMPARISONS = (
+    Comparison("a", Comparator.AT_MOST, "r_a"),
+    Comparison("v", Comparator.GREATER, "r_v"),
+)
+
+
+@pytest.mark.parametrize(
+    "kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI]
+)
+def test_broadcast_joins_over_a_store(any_store: Store, kind: JoinKind) -> None:
+    """Rows in the ranges of changes are found again, also with keys longer than LMDB's limit."""
+    presence = ("id", "r_id") if kind is JoinKind.FULL else None
+    node = BroadcastJoin(LEFTS, RIGHTS, kind, COMPARISONS, presence=presence)
+    bench = StoredBench(any_store, node)
+    chance = random.Random(kind.value)
+    contents: list[dict[Any, Row]] = [{}, {}]
+    for _ in range(6):
+        changes: list[Change] = []
+        for side, old in enumerate(contents):
+            contents[side] = dict(next_content(chance, old, range(12), row_of))
+            changes += [
+                (op, {SIDE_COLUMN: side, **(row if side == 0 else _renamed(row))})
+                for op, row in net_changes(old, contents[side])
+            ]
+        chunk = chunk_of((SIDE, *LEFT, *RIGHT), shuffled(chance, changes))
+        over_memory, over_store = bench.run(chunk)
 
         assert over_store == over_memory
     memory, stored = bench.contents()

@@ -94,6 +94,7 @@ REFUSED = {
     "SELECT t.id, struct(u.*) AS q FROM t JOIN u USING (g)": "one side of a join with USING",
     "SELECT st.* FROM t": "name them, as in s.part",
     "SELECT struct(t.st.*) AS q FROM t": "name them, as in s.part",
+    "SELECT t.id FROM t LEFT ASOF JOIN u MATCH_CONDITION (t.x >= u.x) ON t.g = u.g": "QUALIFY row",
     "SELECT id FROM t WHERE": "incomplete expression at line 1, column 18, near 'WHERE'",
     "SELECT id FROM t JOIN": "Expected table name at line 1, column 18",
     "SELECT id\nFROM t WHERE (x > 1": "Expecting ) at line 2, column 19, near '1'",

@@ -1,0 +1,62 @@
+"""Refreshes of a join by a range, beside Spark's recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import relstate
+from relstate.storage import Store
+
+from ... import bands
+from ...figure import Comparison, Figure
+from ...turns import Run, in_turns, seconds
+from ...workbench import Workbench
+
+_POINTS = 1_000_000
+_CHANGES = 1000
+_LEAST_PART = 10
+_QUERY = (
+    "SELECT id, band, value - low AS offset FROM points JOIN bands ON value BETWEEN low AND high"
+)
+
+
+def range_join(bench: Workbench) -> Iterator[Figure]:
+    """Measure refreshes of a join of points with bands of values, after changes of either."""
+    points = max(min(bench.size.rows, _POINTS), bands.POINTS_A_BAND)
+    with bench.store() as store:
+        bands.fill(store, points)
+        database = relstate.connect(bench.spark, store.path)
+        database.sql(f"CREATE MATERIALIZED VIEW banded AS {_QUERY}")
+        changes = bands.Changes(points)
+        band_count = points // bands.POINTS_A_BAND
+        refresh = seconds(lambda: database.refresh("banded"))
+        recompute = seconds(
+            lambda: database.sql(_QUERY).write.format("noop").mode("overwrite").save()
+        )
+        for name, size, commit in (
+            ("points", points, changes.commit_points),
+            ("bands", band_count, changes.commit_bands),
+        ):
+            count = max(min(_CHANGES, size // _LEAST_PART), 1)
+            store.compact()
+            turns = max(bench.size.turns // 2, 1)
+            samples = in_turns(_after(store, commit, count, refresh), recompute, turns)
+            yield Figure(
+                workload="view-range-join",
+                case=f"{count:,} {name} changed; {points:,} points, {band_count:,} bands",
+                unit="ms",
+                samples=samples.scaled(1e3),
+                comparison=Comparison.TIME,
+                against="Spark's batch of the view's SELECT over the store's tables, rows dropped",
+                asked=1 / 20,
+            )
+
+
+def _after(store: Store, commit: Callable[[Store, int], None], count: int, run: Run) -> Run:
+    """Return a run which commits changes first."""
+
+    def changed() -> float:
+        commit(store, count)
+        return run()
+
+    return changed

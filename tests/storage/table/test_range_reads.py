@@ -1,0 +1,161 @@
+"""Laws of reads by ranges of the first key column, in some vnodes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from relstate.storage import StorageTable, Store
+from relstate.storage.segment import segment as segment_module
+from relstate.storage.segment.page import LayoutError, Pages
+from support.examples import examples
+from support.prefixed import Prefixed, Values
+from support.stores import StoreMaker, committed, rows_of
+
+Range = tuple[Any, Any]
+Rows = dict[Values, Values]
+
+NUMBERS = Prefixed(
+    "numbers",
+    "a BIGINT, k INT, v STRING",
+    ("a", "k"),
+    ("k",),
+    (lambda draw: draw.choice([None, *range(-3, 30)]), lambda draw: draw.randrange(200)),
+)
+TEXTS = Prefixed(
+    "texts",
+    "a STRING, k INT, v STRING",
+    ("a", "k"),
+    ("k",),
+    (
+        lambda draw: (
+            draw.choice("abc") * draw.choice([0, 1, 2, 495, 500, 506, 520])
+            + draw.choice(["", "\0", "x"])
+        ),
+        lambda draw: draw.randrange(200),
+    ),
+)
+
+
+def _change(store: Store, table: Prefixed, rows: Rows, draw: random.Random) -> None:
+    """Commit random changes as one epoch, in two segments."""
+    segments = []
+    for _ in range(2):
+        keys = {table.key(draw) for _ in range(draw.choice([1, 30, 400]))}
+        deleted = {key for key in [*rows, *keys] if draw.random() < 0.2}
+        put = {key: (*key, draw.choice([None, "", "v"])) for key in keys - deleted}
+        writer = store.jobs.write_target(table.name).open(store.environment)
+        if put:
+            writer.write(table.batch(list(put.values())))
+        if deleted:
+            gone = table.batch(list(deleted), 2)
+            writer.write(gone, np.full(len(deleted), 2, np.uint8))
+        segments += writer.finish()
+        rows |= put
+        for key in deleted:
+            rows.pop(key, None)
+    committed(store, segments)
+
+
+def _ranges(rows: Rows, draw: random.Random) -> list[Range]:
+    """Return random ranges, ascending and disjoint; None is no bound."""
+    values = sorted({key[0] for key in rows if key[0] is not None})
+    chosen = sorted(draw.sample(values, min(len(values), draw.choice([0, 2, 4, 8])) // 2 * 2))
+    ranges: list[Range] = list(zip(chosen[::2], chosen[1::2], strict=True))
+    if ranges and draw.random() < 0.3:
+        ranges[0] = (None, ranges[0][1])
+    if ranges and draw.random() < 0.3:
+        ranges[-1] = (ranges[-1][0], None)
+    return ranges or [(None, None)] * draw.choice([0, 1])
+
+
+def _is_inside(value: Any, ranges: Sequence[Range]) -> bool:
+    return any(
+        (low is None or (value is not None and value >= low))
+        and (high is None or value is None or value <= high)
+        for low, high in ranges
+    )
+
+
+def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Random) -> None:
+    ranges = _ranges(rows, draw)
+    key_type = table.schema.arrow_schema.field("a").type
+    lows, highs = (pa.array([pair[end] for pair in ranges], key_type) for end in range(2))
+    count = reader.encoding.vnode_count
+    cut = draw.randrange(count + 1)
+    groups = draw.choice([None, [range(cut)], [range(cut, count)]])
+    batches = list(reader.range_scan(lows, highs, vnodes=groups))
+    read = [row for batch in batches for row in rows_of(batch)]
+    owned = set(rows)
+    if groups is not None:
+        vnodes = reader.encoding.vnodes(table.batch(list(rows), 2)) if rows else []
+        pairs = zip(rows, vnodes, strict=True)
+        owned = {key for key, vnode in pairs if any(int(vnode) in group for group in groups)}
+
+    assert len(read) == len({row[:2] for row in read})
+    assert all(row[:2] in owned and rows[row[:2]] == row for row in read)
+    expected = {key for key in owned if _is_inside(key[0], ranges)}
+    assert expected <= {row[:2] for row in read}
+
+
+@pytest.mark.parametrize("seed", range(examples(6)))
+@pytest.mark.parametrize("vnode_count", [1, 5])
+@pytest.mark.parametrize("table", [NUMBERS, TEXTS], ids=lambda table: table.name)
+def test_ranges_give_the_rows_of_a_dict(
+    make_store: StoreMaker, table: Prefixed, vnode_count: int, seed: int
+) -> None:
+    """Over epochs of puts and deletes every visible row of the ranges comes once, others may."""
+    draw = random.Random(f"{table.name} {vnode_count} {seed}")
+    store = make_store(vnode_count=vnode_count)
+    table.create(store)
+    rows: Rows = {}
+    _compare(store.read_plan(table.name).open(), table, rows, draw)
+    for _ in range(6):
+        _change(store, table, rows, draw)
+        if draw.random() < 0.25:
+            store.compact(table.name)
+        for _ in range(3):
+            _compare(store.read_plan(table.name).open(), table, rows, draw)
+
+
+def test_a_file_of_another_layout_gives_the_same(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pages cannot be read LMDB's cursor finds the same rows."""
+
+    def fail(_buffer: Any) -> Pages:
+        raise LayoutError("another layout")
+
+    monkeypatch.setattr(segment_module, "Pages", fail)
+    draw = random.Random(1)
+    store = make_store(vnode_count=2)
+    NUMBERS.create(store)
+    rows: Rows = {}
+    for _ in range(4):
+        _change(store, NUMBERS, rows, draw)
+        _compare(store.read_plan("numbers").open(), NUMBERS, rows, draw)
+
+
+def test_only_the_rows_of_a_narrow_range_are_read(make_store: StoreMaker) -> None:
+    """Of a large table no row outside of the ranges is read, in batches of bounded size."""
+    store = make_store(vnode_count=4)
+    NUMBERS.create(store)
+    count = 20_000
+    numbers = pa.array(range(count), pa.int64())
+    rows = pa.record_batch({"a": numbers, "k": numbers.cast(pa.int32())})
+    writer = store.jobs.write_target("numbers").open(store.environment)
+    writer.write(rows)
+    committed(store, writer.finish())
+    reader = store.read_plan("numbers").open()
+    lows, highs = pa.array([5, 9000], pa.int64()), pa.array([7, None], pa.int64())
+
+    (narrow,) = reader.range_scan(lows[:1], highs[:1], ["k"])
+    wide = list(reader.range_scan(lows, highs, ["a"]))
+
+    assert sorted(narrow["k"].to_pylist()) == [5, 6, 7]
+    assert sum(batch.num_rows for batch in wide) == 3 + count - 9000
