@@ -29,7 +29,7 @@ def fill(store: Store, points: int) -> None:
     writer, started = store.jobs.write_target("points").open(), store.environment.now()
     for start in range(0, points, _BATCH_ROWS):
         writer.write(_points(np.arange(start, min(start + _BATCH_ROWS, points)), 0))
-    store.commit(Proposal(operation="write", started=started, segments=writer.finish()))
+    store.jobs.commit(Proposal(operation="write", started=started, segments=writer.finish()))
     store.compact()
 
 
