@@ -255,7 +255,7 @@ def _evolved(
 
 
 def _check_not_version(definition: TableDefinition, column: Column, action: str) -> None:
-    if column.id == definition.properties.version_column:
+    if column.id in definition.properties.version_columns:
         raise SchemaError(
             f"the column {column.name!r} is the version column of table {definition.name}, whose "
             f"bytes are in the header of every row; it cannot be {action}"

@@ -40,7 +40,7 @@ from .replacement import renamed_table
 from .schema.arrow import fields_of
 from .schema.ddl import parse_columns
 from .schema.properties import Merge, TableProperties
-from .schema.schema import TableSchema
+from .schema.schema import TableSchema, name_list
 from .schema.types import Field
 from .table.encoding import encoding_of
 
@@ -368,10 +368,11 @@ def new_table(
     distribution_key: Sequence[str] | None,
     *,
     merge: Merge,
-    version_column: str | None,
+    version_column: str | Sequence[str] | None,
     ttl: int | None,
     append_only: bool,
     tombstone_retention: int,
+    nullable_key: bool,
     user_properties: Mapping[str, str | None],
 ) -> NewTable:
     """Return a table to be created: see `Store.create_table`.
@@ -381,31 +382,48 @@ def new_table(
     check_table_name(name)
     if distribution_key is not None and not distribution_key:
         raise SchemaError("the distribution key is empty; name at least one column")
+    names = _version_names(version_column)
+    if type(nullable_key) is not bool:
+        raise SchemaError(f"nullable_key is True or False, not {nullable_key!r}")
     if primary_key is None:
-        schema = _keyless_schema(fields_from(columns), distribution_key, merge, version_column)
+        is_plain = merge == "overwrite" and not names and not nullable_key
+        schema = _keyless_schema(fields_from(columns), distribution_key, is_plain=is_plain)
     else:
-        schema = TableSchema.build(fields_from(columns), primary_key, distribution_key)
-    version = None if version_column is None else schema.column(version_column).id
-    properties = TableProperties(merge, version, ttl, append_only, tombstone_retention)
+        schema = TableSchema.build(
+            fields_from(columns), primary_key, distribution_key, nullable_key=nullable_key
+        )
+    versions = tuple(schema.column(column).id for column in names)
+    properties = TableProperties(merge, versions, ttl, append_only, tombstone_retention)
     return NewTable(name, schema, properties, *descriptions_of(user_properties))
 
 
+def _version_names(version_column: str | Sequence[str] | None) -> Sequence[str]:
+    if version_column is None:
+        return ()
+    if isinstance(version_column, str):
+        return (version_column,)
+    names = name_list("version_column", version_column)
+    if not names:
+        raise SchemaError("version_column is an empty list; name at least one column")
+    return names
+
+
 def _keyless_schema(
-    fields: Sequence[Field],
-    distribution_key: Sequence[str] | None,
-    merge: Merge,
-    version_column: str | None,
+    fields: Sequence[Field], distribution_key: Sequence[str] | None, *, is_plain: bool
 ) -> TableSchema:
-    """Return the schema of a table without a primary key. SchemaError for what needs a key."""
+    """Return the schema of a table without a primary key. SchemaError for what needs a key.
+
+    ``is_plain``: nothing is declared that needs a key.
+    """
     if distribution_key is not None:
         raise SchemaError(
             "a table without a primary key has no distribution key: its columns are chosen from "
             "those of the primary key"
         )
-    if merge != "overwrite" or version_column is not None:
+    if not is_plain:
         raise SchemaError(
             "rows of a table without a primary key are never merged: declare a primary key, or "
-            "leave out the merge behaviour and the version column"
+            "leave out the merge behaviour, the version column and nullable_key"
         )
     return TableSchema.build_keyless(fields)
 

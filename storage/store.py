@@ -153,11 +153,12 @@ class Store:
         primary_key: Sequence[str] | None = None,
         distribution_key: Sequence[str] | None = None,
         merge: Merge = "overwrite",
-        version_column: str | None = None,
+        version_column: str | Sequence[str] | None = None,
         ttl: int | None = None,
         append_only: bool = False,
         tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
         user_properties: Mapping[str, str | None] | None = None,
+        nullable_key: bool = False,
         if_not_exists: bool = False,
     ) -> Table:
         """Create a table and return it.
@@ -166,10 +167,12 @@ class Store:
         ``primary_key``: names, each with an order where wanted (``"amount desc"``); without it,
         every row that is written is a new row, equal rows included.
         ``distribution_key``: those of its columns that are hashed to the vnode, by default all.
-        ``merge``, ``version_column`` (a name), ``ttl`` (seconds), ``append_only`` and
-        ``tombstone_retention`` (seconds): see `TableProperties`.
         ``user_properties``: keys and values that mean nothing to relstate, and as ``comment`` the
         comment of the table.
+        ``merge``, ``version_column`` (a name, or several that are compared in order), ``ttl``
+        (seconds), ``append_only`` and ``tombstone_retention`` (seconds): see `TableProperties`.
+        ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
+        of the key. Otherwise key columns are NOT NULL.
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
         """
         table = new_table(
@@ -183,6 +186,7 @@ class Store:
             append_only=append_only,
             tombstone_retention=tombstone_retention,
             user_properties=user_properties or {},
+            nullable_key=nullable_key,
         )
         self._catalog.create_table(table, if_not_exists=if_not_exists)
         return self.table(name)

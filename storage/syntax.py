@@ -50,10 +50,21 @@ _FUNCTIONS_OF_UNITS = frozenset(
 )
 
 
+_INTERVAL_UNITS = frozenset(
+    {
+        "YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND",
+        "NANOSECOND",
+    }
+)  # fmt: skip
+IS_NOT = "is_not"
+"""Marks, in the ``meta`` of a NOT, that it is written as ``x IS NOT y``."""
+
+
 class _Parser(SparkParser):
     """Spark's, with few functions; a comma in FROM binds weaker than JOIN."""
 
     JOINS_HAVE_EQUAL_PRECEDENCE = False
+    COLON_IS_VARIANT_EXTRACT = True
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
         **{name: SparkParser.FUNCTIONS[name] for name in _FUNCTIONS},
         "MEAN": exp.Avg.from_arg_list,
@@ -64,6 +75,79 @@ class _Parser(SparkParser):
         for name, parse in SparkParser.FUNCTION_PARSERS.items()
         if name not in _AGGREGATES_AS_NAMES
     }
+    # As a CAST, it would not be the literal that Spark reads.
+    TYPE_LITERAL_PARSERS: ClassVar[dict[exp.DType, Callable[..., Any]]] = {
+        **SparkParser.TYPE_LITERAL_PARSERS,
+        exp.DType.TIME: lambda _parser, value, _type: exp.Var(this=f"TIME{text_of(value)}"),
+    }
+    # Spark has no list comprehension: FOR comes after the aggregates of a PIVOT.
+    RANGE_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
+        kind: parse
+        for kind, parse in SparkParser.RANGE_PARSERS.items()
+        if kind is not TokenType.FOR
+    }
+
+    def _parse_interval(
+        self, require_interval: bool = True, parse_function_unit: bool = True
+    ) -> Any:
+        """Parse an interval; one of several units, as ``INTERVAL 1 DAY 2 HOURS``, stays a text."""
+        start = self._curr
+        tree: Tree | None = super()._parse_interval(require_interval, parse_function_unit)
+        if isinstance(tree, exp.Interval | exp.Add):
+            is_longer = isinstance(tree, exp.Add)
+            while self._match_part_of_interval():
+                is_longer = True
+            if is_longer:
+                return exp.Var(this=self._find_sql(start, self._prev))
+        return tree
+
+    def _match_part_of_interval(self) -> bool:
+        """Read one more value of an interval and its unit, if they are next."""
+        index = self._index
+        self._match_set((TokenType.PLUS, TokenType.DASH))
+        if self._match_set((TokenType.NUMBER, TokenType.STRING)):
+            unit = self._curr
+            if unit.text.upper().removesuffix("S") in _INTERVAL_UNITS:
+                self._advance()
+                return True
+        self._retreat(index)
+        return False
+
+    def _parse_colon_as_variant_extract(self, this: Tree | None) -> Tree | None:
+        """Parse the path into a VARIANT after a colon, which stays a text, and what follows it."""
+        if this is None or not self._match(TokenType.COLON):
+            return this
+        start = self._curr
+        if not self._match(TokenType.L_BRACKET, advance=False):
+            self._parse_id_var(any_token=True)
+        while True:
+            if self._match(TokenType.L_BRACKET):
+                self._advance()
+                if not self._match(TokenType.R_BRACKET):
+                    self.raise_error("Expecting ]")
+            elif self._match(TokenType.DOT):
+                self._parse_id_var(any_token=True)
+            else:
+                break
+        path = exp.Var(this=self._find_sql(start, self._prev))
+        extract = self._parse_column_ops(exp.Slice(this=this, expression=path))
+        return self._parse_colon_as_variant_extract(extract)
+
+    def _parse_pivot_aggregation(self) -> Tree | None:
+        """Parse an aggregate of a PIVOT, which is an expression in Spark."""
+        tree: Tree | None = self._parse_expression()
+        return tree
+
+    def _parse_is(self, this: Tree | None) -> Tree | None:
+        """Parse what follows IS; mark IS NOT, of which the tree is that of NOT … IS."""
+        tree: Tree | None = super()._parse_is(this)
+        if isinstance(tree, exp.Not):
+            tree.meta[IS_NOT] = True
+        return tree
+
+
+def _variant_path_sql(generator: SparkGenerator, tree: Tree) -> str:
+    return f"{generator.sql(tree, 'this')}:{generator.sql(tree, 'expression')}"
 
 
 class _Generator(SparkGenerator):
@@ -75,8 +159,10 @@ class _Generator(SparkGenerator):
         kind: name for kind, name in SparkGenerator.TYPE_MAPPING.items() if kind != exp.DType.TIME
     }
     TRANSFORMS: ClassVar[dict[type[Tree], Callable[..., str]]] = {
-        kind: write for kind, write in SparkGenerator.TRANSFORMS.items() if kind != exp.Select
-    }
+        kind: write
+        for kind, write in SparkGenerator.TRANSFORMS.items()
+        if kind not in (exp.Select, exp.From, exp.Pivot)
+    } | {exp.Slice: _variant_path_sql}
 
 
 class Dialect(Spark):

@@ -167,7 +167,10 @@ class ColumnDescription:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties of a table; ``ttl`` and ``tombstone_retention`` are in seconds."""
+    """The properties of a table; ``ttl`` and ``tombstone_retention`` are in seconds.
+
+    ``version_column``: the names of all of them, with commas.
+    """
 
     merge: str
     version_column: str | None
@@ -283,7 +286,7 @@ def _columns(definition: TableDefinition) -> Iterator[ColumnDescription]:
 def _properties(definition: TableDefinition) -> Properties:
     properties = definition.properties
     names = {column.id: column.name for column in definition.schema.columns}
-    version_column = None if properties.version_column is None else names[properties.version_column]
+    version_column = ", ".join(names[i] for i in properties.version_columns) or None
     return Properties(
         properties.merge,
         version_column,

@@ -23,6 +23,8 @@ from relstate.connector.failure import strip_tracebacks
 from relstate.connector.task_report import RowCounts, TaskReport
 from relstate.storage import (
     UPSERTS,
+    KeyCodec,
+    KeyColumn,
     Kind,
     ReadPlan,
     WriteTarget,
@@ -33,7 +35,8 @@ from relstate.storage import (
 )
 
 OPERATION = "__relstate_operation"
-OLD_VERSION = "__relstate_version"
+OLD_VERSION = "__relstate_version_"
+"""How the names of the columns begin with the values of version columns that a row has."""
 REPORT_SCHEMA = "report STRING NOT NULL"
 
 
@@ -109,21 +112,25 @@ class DmlTask:
 
     def _check_versions(self, batch: pa.RecordBatch, operations: NDArray[np.uint8]) -> None:
         """ValueRangeError where an update would get a lower version than the row has."""
-        if OLD_VERSION not in batch.schema.names:
+        old_names = [name for name in batch.schema.names if name.startswith(OLD_VERSION)]
+        if not old_names:
             return
         definition = self.target.definition
-        version = definition.properties.version_column
-        columns = definition.schema.columns
-        name = next(column.name for column in columns if column.id == version)
-        old, new = batch.column(OLD_VERSION), batch.column(name)
-        is_lower = pc.fill_null(pc.less(new, old), False)
-        becomes_null = pc.and_(pc.is_null(new), pc.is_valid(old))
-        is_older = np.asarray(pc.or_(is_lower, becomes_null)) & (operations == Operation.UPDATE)
+        columns = definition.schema.version_columns(definition.properties.version_columns)
+        codec = KeyCodec([column.type for column in columns], [KeyColumn(c.id) for c in columns])
+        old = [batch.column(name) for name in old_names]
+        new = [batch.column(column.name) for column in columns]
+        is_lower = np.asarray(pc.less(codec.encode(new), codec.encode(old)))
+        is_older = is_lower & (operations == Operation.UPDATE)
         if is_older.any():
             row = int(np.argmax(is_older))
+            old_text, new_text = (
+                ", ".join(repr(array[row].as_py()) for array in arrays) for arrays in (old, new)
+            )
+            names = ", ".join(repr(column.name) for column in columns)
             raise errors.ValueRangeError(
-                f"table {definition.name}: an update sets the version column {name!r} from "
-                f"{old[row].as_py()!r} to {new[row].as_py()!r}; a row with a lower version than "
+                f"table {definition.name}: an update sets the version column {names} from "
+                f"{old_text} to {new_text}; a row with a lower version than "
                 "the existing one would not be seen: leave such rows out"
             )
 
@@ -199,7 +206,7 @@ class DmlTask:
         """UnsupportedStatementError if a row of a table with a version column gets another key."""
         definition = self.target.definition
         is_moved = _operations(rows)[indices] == Operation.MOVE_TO
-        if definition.properties.version_column is not None and is_moved.any():
+        if definition.properties.is_versioned and is_moved.any():
             raise errors.UnsupportedStatementError(
                 f"table {definition.name}: rows of a table with a version column cannot get "
                 "another key, because a later delete of that key would hide them; delete and "
@@ -231,5 +238,9 @@ def _operations(batch: pa.RecordBatch) -> NDArray[np.uint8]:
 
 
 def _rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    names = [name for name in batch.schema.names if name not in (OPERATION, OLD_VERSION)]
+    names = [
+        name
+        for name in batch.schema.names
+        if name != OPERATION and not name.startswith(OLD_VERSION)
+    ]
     return batch.select(names)

@@ -150,7 +150,7 @@ def check_order(definition: TableDefinition, clustered: bool, option: str, promi
             f"{option} cannot say which of its rows change: append rows, or use UPDATE, DELETE and "
             "MERGE",
         )
-    if clustered or definition.properties.version_column is not None:
+    if clustered or definition.properties.is_versioned:
         return
     raise errors.OptionError(
         f"{option} needs a table with a version_column, which decides which change of a key is the "

@@ -18,12 +18,13 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import NullType, StringType
+from pyspark.sql.types import NullType, StringType, StructType
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.sink.shuffle import shuffle_by_key
 from relstate.connector.syntax.tokens import quoted
+from relstate.storage import Column as TableColumn
 from relstate.storage import (
     TableDefinition,
     TableSchema,
@@ -34,7 +35,6 @@ from relstate.storage import (
 )
 
 _OPERATION = "__relstate_op"
-_SEQUENCE = "__relstate_sequence"
 _ORDER = "__relstate_order"
 
 Expression: TypeAlias = str | Column
@@ -143,24 +143,22 @@ class ChangeApplier:
 def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> DataFrame:
     """Return the last change of every key of a source, with its operation."""
     schema = target.definition.schema
-    version = _version_name(target.definition)
-    sequence = _expression(changes.sequence_by).cast(str(schema.column(version).type))
-    missing = f.raise_error(
-        f.lit(f"\n{errors.__name__}.NullValueError: sequence_by is NULL in a change of a key\n")
-    )
+    versions = _versions(target.definition)
+    sequence = _sequence(changes.sequence_by, versions)
     deletes = f.lit(False)
     if changes.apply_as_deletes is not None:
         deletes = f.coalesce(_expression(changes.apply_as_deletes), f.lit(False))
-    columns = [f.col(quoted(name)) for name in _stored_columns(schema, changes, source, version)]
+    columns = [f.col(quoted(name)) for name in _stored_columns(schema, changes, source, versions)]
     operation = f.when(deletes, f.lit("delete")).otherwise(f.lit("update"))
     rows = source.select(
         *columns,
-        f.coalesce(sequence, missing).alias(version),
+        *(value.alias(column.name) for column, value in zip(versions, sequence, strict=True)),
         operation.alias(_OPERATION),
     )
     # Of a delete and an update with one sequence the delete wins, in any order of arrival.
     order = f.struct(
-        f.col(quoted(version)).alias(_SEQUENCE), (f.col(_OPERATION) == "delete").alias(_ORDER)
+        *(f.col(quoted(column.name)) for column in versions),
+        (f.col(_OPERATION) == "delete").alias(_ORDER),
     )
     whole = f.struct(*(f.col(quoted(name)) for name in rows.columns))
     names = [quoted(name) for name in changes.keys]
@@ -168,8 +166,23 @@ def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> 
     return shuffle_by_key(last.select("last.*"), schema, target.vnode_count)
 
 
+def _sequence(sequence_by: Expression, versions: Sequence[TableColumn]) -> list[Column]:
+    """Return the values of the version columns: the sequence, or the parts of one of several."""
+    whole = _expression(sequence_by)
+    missing = f.raise_error(
+        f.lit(f"\n{errors.__name__}.NullValueError: sequence_by is NULL in a change of a key\n")
+    )
+    if len(versions) == 1:
+        return [f.coalesce(whole.cast(str(versions[0].type)), missing)]
+    # The parts of a struct by position, whatever they are called.
+    names = [f"c{index}" for index in range(len(versions))]
+    parts = ", ".join(f"{name}: {c.type}" for name, c in zip(names, versions, strict=True))
+    values = f.coalesce(whole.cast(f"STRUCT<{parts}>"), missing)
+    return [values.getField(name) for name in names]
+
+
 def _stored_columns(
-    schema: TableSchema, changes: Changelog, source: DataFrame, version: str
+    schema: TableSchema, changes: Changelog, source: DataFrame, versions: Sequence[TableColumn]
 ) -> list[str]:
     """Return the names of the source's columns that are stored, without the sequence."""
     table_columns = {column.name.lower() for column in schema.columns}
@@ -188,7 +201,8 @@ def _stored_columns(
             f"the source has columns that the table does not have: {', '.join(unknown)}; leave "
             "them out with column_list or except_column_list, or add them with ALTER TABLE"
         )
-    return [source_columns[name] for name in names if name != version.lower()]
+    own = {column.name.lower() for column in versions}
+    return [source_columns[name] for name in names if name not in own]
 
 
 def _check_table(definition: TableDefinition) -> None:
@@ -196,7 +210,7 @@ def _check_table(definition: TableDefinition) -> None:
         raise no_key_error(
             definition.name, "changes cannot name its rows: create it with a primary key"
         )
-    if definition.properties.version_column is None:
+    if not definition.properties.is_versioned:
         raise errors.OptionError(
             f"the table {definition.name!r} has no version column, so a change that arrives late "
             "would undo a later one: create it with version_column, a column for the sequence"
@@ -230,20 +244,32 @@ def _check_columns(source: DataFrame, changes: Changelog) -> None:
 def _check_sequence(
     definition: TableDefinition, source: DataFrame, sequence_by: Expression
 ) -> None:
-    """OptionError for a sequence whose order is not that of the version column."""
-    name = _version_name(definition)
+    """OptionError for a sequence whose order is not that of the version columns."""
+    versions = _versions(definition)
     data_type = source.select(_expression(sequence_by)).schema.fields[0].dataType
-    is_text = isinstance(data_type, StringType | NullType)
-    if isinstance(definition.schema.column(name).type, types.String) and not is_text:
-        raise errors.OptionError(
-            f"sequence_by is of type {data_type.simpleString()} and the version column {name!r} is "
-            "STRING, in which '9' is greater than '10': use a version column of the sequence's type"
-        )
+    data_types = [data_type]
+    if len(versions) > 1:
+        count = len(data_type.fields) if isinstance(data_type, StructType) else 1
+        if count != len(versions):
+            names = ", ".join(column.name for column in versions)
+            raise errors.OptionError(
+                f"sequence_by is of type {data_type.simpleString()}, and the version columns are "
+                f"{names}: write struct(…) of as many values"
+            )
+        assert isinstance(data_type, StructType)
+        data_types = [field.dataType for field in data_type.fields]
+    for column, part in zip(versions, data_types, strict=True):
+        is_text = isinstance(part, StringType | NullType)
+        if isinstance(column.type, types.String) and not is_text:
+            raise errors.OptionError(
+                f"sequence_by is of type {part.simpleString()} and the version column "
+                f"{column.name!r} is STRING, in which '9' is greater than '10': use a version "
+                "column of the sequence's type"
+            )
 
 
-def _version_name(definition: TableDefinition) -> str:
-    version = definition.properties.version_column
-    return next(column.name for column in definition.schema.columns if column.id == version)
+def _versions(definition: TableDefinition) -> tuple[TableColumn, ...]:
+    return definition.schema.version_columns(definition.properties.version_columns)
 
 
 def _expression(expression: Expression) -> Column:

@@ -1,6 +1,6 @@
 """The query that computes the changes of an UPDATE, a DELETE or a MERGE, as text in SQL.
 
-Its columns: `old_key` for the key that a row has, `OLD_VERSION` for the version that it has,
+Its columns: `old_key` for the key that a row has, `old_version` for the version that it has,
 `new_value` for the values that it gets, and of a MERGE `CLAUSE`, the number of the clause.
 
 A MERGE is a join of target and source; to each pair of rows applies one clause or none.
@@ -31,6 +31,11 @@ def old_key(index: int) -> str:
     return f"__relstate_old_{index}"
 
 
+def old_version(index: int) -> str:
+    """Return the name of the column with the value of a version column that a row has."""
+    return f"{OLD_VERSION}{index}"
+
+
 def new_value(clause: int, index: int) -> str:
     """Return the name of the column with the value that a clause gives a column; 0 of an UPDATE."""
     return f"__relstate_new_{clause}_{index}"
@@ -57,8 +62,8 @@ def delete_query(statement: Delete, names: Sequence[str]) -> str:
 def merge_query(statement: Merge, definition: TableDefinition) -> str:
     """Return the query of a MERGE. SchemaMismatchError for a column that is not there."""
     target, source = quoted(statement.alias), quoted(statement.source_alias)
-    key = definition.schema.key_columns[0]
-    parts = [f"{_clause_number(statement, f'{target}.{quoted(key.name)}')} AS {CLAUSE}"]
+    present = f"{target}.{quoted(_present_column(statement, definition).name)}"
+    parts = [f"{_clause_number(statement, present)} AS {CLAUSE}"]
     parts += _old_parts(definition, target)
     for number, clause in enumerate(statement.clauses):
         for index, expression in _clause_values(clause, definition, source, target).items():
@@ -67,6 +72,19 @@ def merge_query(statement: Merge, definition: TableDefinition) -> str:
                 f"CASE WHEN {CLAUSE} = {number} THEN ({value}) END AS {new_value(number, index)}"
             )
     return _select(parts, _join(statement), None)
+
+
+def _present_column(statement: Merge, definition: TableDefinition) -> Column:
+    """Return a column of the target that is not NULL in any of its rows."""
+    schema = definition.schema
+    columns = (*schema.key_columns, *schema.value_columns)
+    column = next((column for column in columns if not column.nullable), None)
+    if column is None:
+        raise errors.UnsupportedStatementError(
+            f"MERGE INTO {statement.table}: all columns of the table may be NULL, so a row of it "
+            "cannot be told from none: declare one of them NOT NULL, or use INSERT and DELETE"
+        )
+    return column
 
 
 def named_columns(definition: TableDefinition, names: Sequence[str]) -> Sequence[Column]:
@@ -115,9 +133,11 @@ def _old_parts(definition: TableDefinition, alias: str) -> list[str]:
     """Return the items of a SELECT with the key and the version that a row has."""
     keys = definition.schema.key_columns
     parts = [f"{alias}.{quoted(key.name)} AS {old_key(index)}" for index, key in enumerate(keys)]
-    version = definition.properties.version_column
-    names = [column.name for column in definition.schema.columns if column.id == version]
-    return parts + [f"{alias}.{quoted(name)} AS {OLD_VERSION}" for name in names]
+    versions = definition.schema.version_columns(definition.properties.version_columns)
+    return parts + [
+        f"{alias}.{quoted(column.name)} AS {old_version(index)}"
+        for index, column in enumerate(versions)
+    ]
 
 
 def _clause_values(

@@ -119,7 +119,7 @@ class DmlPlanner:
 
     def _is_needed_to_delete(self, column: TableColumn) -> bool:
         is_key = any(key.id == column.id for key in self._keys)
-        return is_key or column.id == self._definition.properties.version_column
+        return is_key or column.id in self._definition.properties.version_columns
 
     # MERGE
 
@@ -169,13 +169,14 @@ class DmlPlanner:
             same = same & f.col(old_key(index)).eqNullSafe(f.col(quoted(key.name)))
         is_moved = (f.col(OPERATION) == int(Operation.UPDATE)) & ~same
         is_deleted = f.col(OPERATION) == int(Operation.DELETE)
-        versions = [OLD_VERSION] if version else []
+        versions = [name for name in frame.columns if name.startswith(OLD_VERSION)]
         own = self._entry(f.col(OPERATION), {}, versions)
         old_values = {key.name: f.col(old_key(i)) for i, key in enumerate(self._keys)}
-        if versions:
-            version_id = self._definition.properties.version_column
-            name = next(column.name for column in self._columns if column.id == version_id)
-            old_values[name] = f.col(OLD_VERSION)
+        ids = self._definition.properties.version_columns
+        for column, name in zip(
+            self._definition.schema.version_columns(ids), versions, strict=bool(versions)
+        ):
+            old_values[column.name] = f.col(name)
         old = self._entry(
             f.when(is_deleted, f.col(OPERATION)).otherwise(int(Operation.MOVE_FROM)),
             old_values,
@@ -231,4 +232,4 @@ def _operation(operation: Operation) -> Column:
 
 
 def _old_version(frame: DataFrame) -> list[Column]:
-    return [f.col(OLD_VERSION)] if OLD_VERSION in frame.columns else []
+    return [f.col(name) for name in frame.columns if name.startswith(OLD_VERSION)]

@@ -183,7 +183,7 @@ def _insert_counts(
         replaced = _rows(replace(before, columns=names), _MOST_COUNTED)
         inserted = written if is_growing else _length(keys)
         return RowCounts(inserted, 0, _length(replaced))
-    if keys is None or definition.properties.version_column is not None:
+    if keys is None or definition.properties.is_versioned:
         return RowCounts(None, None)
     matches = len(before.open().get_rows(keys, names[:1])[0]) if keys.num_rows else 0
     updated = 0 if definition.properties.merge == "ignore" else matches

@@ -1,9 +1,10 @@
 """The properties of tables and views, as text in TBLPROPERTIES.
 
     merge                 overwrite, ignore or partial
-    version_column        the column that decides which of two rows is the later
+    version_column        the column, or several with commas, that says which of two rows is later
     ttl                   after how long rows expire: seconds, or '7 days'
     append_only           true or false
+    nullable_key          true: key columns that are not NOT NULL may be NULL
     tombstone_retention   for how long deletes hide rows that arrive late
     parallelism           of a view: the number of its parallel units
     comment               of a table or view, as COMMENT sets it
@@ -16,6 +17,7 @@ Does not know: statements, or the store.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -98,8 +100,8 @@ def property_texts(definition: TableDefinition, view: CatalogView | None) -> dic
     texts = {"merge": str(properties.merge)} if view is None else {}
     if view is not None:
         texts[PARALLELISM] = str(view.definition.mapping.units)
-    if properties.version_column is not None:
-        texts["version_column"] = columns[properties.version_column]
+    if properties.is_versioned:
+        texts["version_column"] = ", ".join(columns[i] for i in properties.version_columns)
         texts["tombstone_retention"] = f"{properties.tombstone_retention} seconds"
     if properties.ttl is not None:
         texts["ttl"] = f"{properties.ttl} seconds"
@@ -133,14 +135,24 @@ def _boolean(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def _names(text: str) -> list[str]:
+    """Return the names that are separated by commas, in backticks where they have one."""
+    names = [name.strip() for name in re.findall(r"(?:`(?:[^`]|``)+`|[^,`])+", text)]
+    return [
+        name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") else name
+        for name in names
+    ]
+
+
 def _lower(text: str) -> str:
     return text.strip().lower()
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "merge": _lower,
-    "version_column": str,
+    "version_column": _names,
     "ttl": positive_seconds,
     "append_only": _boolean,
+    "nullable_key": _boolean,
     "tombstone_retention": whole_seconds,
 }

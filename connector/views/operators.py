@@ -32,6 +32,7 @@ from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Json, Node, require, shown
 from .plan.recompute import GroupRecompute, WindowRecompute
+from .plan.session import SessionRecompute
 from .plan.stateless import Filter, Project, Scan, Union
 from .plan.topn import TopN
 from .plan.window import OrderedWindow
@@ -46,6 +47,7 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
     GroupRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     WindowRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     OrderedWindow: (WindowExecutor,),
+    SessionRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     Materialize: (MaterializeExecutor,),
 }
 """The stateful operators, and their executors in the order in which rows pass them."""

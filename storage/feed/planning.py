@@ -92,7 +92,7 @@ def _may_forget(
 ) -> bool:
     """Return whether maintenance may have dropped a delete that outdates later rows."""
     properties = definition.properties
-    if properties.version_column is None or not steps:
+    if not properties.is_versioned or not steps:
         return False
     (created,) = log.entries(newest, definition.created_epoch, definition.created_epoch)
     return steps[-1].time - created.time >= properties.tombstone_retention * 1_000_000

@@ -131,7 +131,7 @@ def _file(
     )
     # A delete of a table with a version column stays until its own expiry.
     has_deletes = any(
-        part.deletes and tables[part.table_id].properties.version_column is None for part in parts
+        part.deletes and not tables[part.table_id].properties.is_versioned for part in parts
     )
     return File(
         segment.name, (segment.epoch, segment.rank), segment.record.size, cells, has_deletes
@@ -140,7 +140,7 @@ def _file(
 
 def _needs_base(definition: TableDefinition) -> bool:
     properties = definition.properties
-    return properties.merge == "partial" and properties.version_column is not None
+    return properties.merge == "partial" and properties.is_versioned
 
 
 def is_internal(definition: TableDefinition) -> bool:

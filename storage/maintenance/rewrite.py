@@ -168,7 +168,7 @@ def _forgets(definition: TableDefinition) -> bool:
     Where it hides a late row of an older version, that row would appear without a commit, and no
     index would hold it.
     """
-    return definition.properties.version_column is None or not definition.indexes
+    return not definition.properties.is_versioned or not definition.indexes
 
 
 def _expiring_blocks(
@@ -192,7 +192,7 @@ class Resolution:
         self._time = time
         properties = encoding.definition.properties
         self._is_plain = properties.is_plain
-        self._is_versioned = properties.version_column is not None
+        self._is_versioned = properties.is_versioned
         self._outliving = properties.tombstone_retention * 1_000_000
         self._forgets = _forgets(encoding.definition)
 

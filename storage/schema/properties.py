@@ -24,15 +24,16 @@ class TableProperties:
     """What a table does with its rows.
 
     ``merge``: ``overwrite`` (the last row of a key wins), ``ignore`` (the first row wins) or
-    ``partial`` (the non-NULL columns of the last row win). ``version_column``: the id of the column
-    that decides which of two rows is later, None for the order of the commits. ``ttl``: the seconds
+    ``partial`` (the non-NULL columns of the last row win). ``version_columns``: the ids of the
+    columns, compared in order, that decide which of two rows is later; none for the order of the
+    commits. ``ttl``: the seconds
     after which a row expires, None for never. ``append_only``: rows are only inserted, under new
     keys; all other writes are refused. ``tombstone_retention``: for how many seconds a delete of a
     table with a version column outlives the row that it deleted.
     """
 
     merge: Merge = "overwrite"
-    version_column: int | None = None
+    version_columns: tuple[int, ...] = ()
     ttl: int | None = None
     append_only: bool = False
     tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION
@@ -59,12 +60,14 @@ class TableProperties:
                 f"rows that are merged ({self.merge}) cannot expire: set a ttl or a merge "
                 "behaviour, not both"
             )
-        if self.merge == "ignore" and self.version_column is not None:
+        if self.merge == "ignore" and self.is_versioned:
             raise SchemaError(
                 "merge 'ignore' keeps the first row of a key, so a version column has no effect: "
                 "leave the version column out, or take merge 'overwrite' or 'partial'"
             )
-        if self.version_column in key_ids:
+        if len(set(self.version_columns)) < len(self.version_columns):
+            raise SchemaError("a version column is named twice")
+        if not set(self.version_columns).isdisjoint(key_ids):
             raise SchemaError(
                 "the version column orders the rows of one key, so it cannot be in the primary key"
             )
@@ -77,13 +80,18 @@ class TableProperties:
     @property
     def is_plain(self) -> bool:
         """Whether the row of the last commit replaces all earlier ones."""
-        return self.merge == "overwrite" and self.version_column is None
+        return self.merge == "overwrite" and not self.is_versioned
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether it has version columns."""
+        return bool(self.version_columns)
 
     def to_json(self) -> dict[str, Any]:
         """Return the properties as JSON values. On disk: never change a name."""
         return {
             "merge": self.merge,
-            "version_column": self.version_column,
+            "version_column": _version_json(self.version_columns),
             "ttl": self.ttl,
             "append_only": self.append_only,
             "tombstone_retention": self.tombstone_retention,
@@ -94,11 +102,24 @@ class TableProperties:
         """Return the properties that `to_json` described. SchemaError, KeyError."""
         return cls(
             cast(Merge, value["merge"]),
-            value["version_column"],
+            _versions_from_json(value["version_column"]),
             value["ttl"],
             value["append_only"],
             value["tombstone_retention"],
         )
+
+
+def _version_json(ids: tuple[int, ...]) -> int | list[int] | None:
+    """Return version columns as JSON. On disk: of one column it is not a list."""
+    if len(ids) > 1:
+        return list(ids)
+    return ids[0] if ids else None
+
+
+def _versions_from_json(value: int | list[int] | None) -> tuple[int, ...]:
+    if isinstance(value, list):
+        return tuple(value)
+    return () if value is None else (value,)
 
 
 def _check_seconds(name: str, seconds: object, least: int) -> None:

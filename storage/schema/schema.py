@@ -214,6 +214,10 @@ class TableSchema:
         """The columns that are hashed to the vnode, in order."""
         return tuple(self._by_id[column_id] for column_id in self.distribution_key)
 
+    def version_columns(self, ids: Sequence[int]) -> tuple[Column, ...]:
+        """Return the columns of these ids, in their order."""
+        return tuple(self._by_id[column_id] for column_id in ids)
+
     def column(self, name: str) -> Column:
         """Return the column of a name, in any case; SchemaError if there is none, or no text."""
         return _find(name, self.columns)

@@ -158,7 +158,7 @@ class Fold:
     """The fold of one table. Immutable."""
 
     def __init__(self, properties: TableProperties, coalesce: Coalesce) -> None:
-        self._is_versioned = properties.version_column is not None
+        self._is_versioned = properties.is_versioned
         self._coalesce = coalesce
 
     def __call__(self, entries: Block, firsts: Positions) -> Block:

@@ -39,7 +39,8 @@ class Table:
 
         ``get(1, "a")`` and ``get((1, "a"))`` are the same. SchemaMismatchError for a key of
         another length or with values of other types, ValueRangeError for a value that does not
-        fit its type, NullKeyError for None, UsageError for a table without a primary key.
+        fit its type, NullKeyError for None where the column is NOT NULL, UsageError for a table
+        without a primary key.
         """
         reader = self._keyed_reader()
         names = reader.encoding.key_names

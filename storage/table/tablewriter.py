@@ -139,7 +139,7 @@ class Lifetime:
         properties = definition.properties
         self._definition = definition
         self._row = int(NEVER) if properties.ttl is None else now + properties.ttl * _SECOND
-        is_versioned = properties.version_column is not None
+        is_versioned = properties.is_versioned
         tombstone = now + properties.tombstone_retention * _SECOND
         self._delete = tombstone if is_versioned else int(NEVER)
         self._now = now

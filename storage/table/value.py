@@ -65,7 +65,7 @@ class ValueEncoding:
         self.upsert = UPSERTS[properties.merge]
         self._header = FIXED.pack(self.upsert, 0, schema.version)
         self._word = np.uint32(int.from_bytes(self._header, "little"))
-        self._version = _column_of(schema, properties.version_column)
+        self._versions = schema.version_columns(properties.version_columns)
         self.fold = None if properties.is_plain else Fold(properties, self.coalesce)
 
     @cached_property
@@ -93,7 +93,7 @@ class ValueEncoding:
             if not columns:
                 return constant(header, rows.num_rows)
             return self._codec.encode(columns, header)
-        versions = None if self._version is None else self._versions(rows)
+        versions = self._version_bytes(rows) if self._versions else None
         row_headers = encode_headers(
             self.upsert if kinds is None else kinds,
             self._schema.version,
@@ -107,7 +107,7 @@ class ValueEncoding:
         self, kinds: NDArray[np.uint8] | None, expiries: Positions | None
     ) -> bytes | None:
         """Return the header of all rows; None if they do not have the same."""
-        if self._version is not None or kinds is not None:
+        if self._versions or kinds is not None:
             return None
         if expiries is None:
             return self._header
@@ -130,28 +130,32 @@ class ValueEncoding:
         """
         count = batch.num_rows if rows is None else len(rows)
         versions = None
-        if self._version is not None:
-            versions = self._versions(batch if rows is None else batch.take(pa.array(rows)))
+        if self._versions:
+            versions = self._version_bytes(batch if rows is None else batch.take(pa.array(rows)))
         return encode_headers(Kind.DELETE, self._schema.version, count, expiries, versions)
 
-    def _versions(self, batch: pa.RecordBatch) -> Bytes:
-        """Return the version column of a batch as bytes that compare as its values do."""
-        assert self._version is not None
-        version_type = arrow_type(self._version.type)
+    def _version_bytes(self, batch: pa.RecordBatch) -> Bytes:
+        """Return the version columns of a batch as bytes that compare as their values do."""
+        codec = KeyCodec(
+            [column.type for column in self._versions],
+            [KeyColumn(column.id) for column in self._versions],
+        )
+        return codec.encode([self._version_values(batch, column) for column in self._versions])
+
+    def _version_values(self, batch: pa.RecordBatch, column: Column) -> pa.Array:
+        """Return a version column of a batch, NULLs if the batch does not have it."""
+        version_type = arrow_type(column.type)
         names = [name.lower() for name in batch.schema.names]
-        if self._version.name.lower() not in names:
-            column = pa.nulls(batch.num_rows, version_type)
-        else:
-            values = batch.column(names.index(self._version.name.lower()))
-            try:
-                column = exact_cast(values.type, version_type)(values)
-            except pa.ArrowInvalid as error:
-                raise ValueRangeError(
-                    f"table {self._definition.name}: the version column {self._version.name!r} "
-                    f"cannot hold these values: {error}"
-                ) from None
-        codec = KeyCodec([self._version.type], [KeyColumn(self._version.id)])
-        return codec.encode([column])
+        if column.name.lower() not in names:
+            return pa.nulls(batch.num_rows, version_type)
+        values = batch.column(names.index(column.name.lower()))
+        try:
+            return exact_cast(values.type, version_type)(values)
+        except pa.ArrowInvalid as error:
+            raise ValueRangeError(
+                f"table {self._definition.name}: the version column {column.name!r} "
+                f"cannot hold these values: {error}"
+            ) from None
 
     def decode(self, block: Block, columns: Sequence[Column]) -> dict[str, pa.Array]:
         """Return the values of some columns of the rows of a block, in its order, by name.
@@ -217,7 +221,7 @@ class ValueEncoding:
         arrays = self.decode(entries, self._schema.value_columns)
         columns = [_first_valid(arrays[name], firsts) for name in self.names]
         versions = None
-        if self._version is not None:
+        if self._versions:
             versions = Headers(newest).versions
         row_headers = encode_headers(kinds, self._schema.version, len(firsts), None, versions)
         return concat([row_headers, self._codec.encode(columns, b"")]) if columns else row_headers
@@ -240,10 +244,6 @@ class ValueEncoding:
         columns = self.decode(block, self._schema.value_columns)
         body = self._codec.encode([columns[name] for name in self.names], b"")
         return self._codec.decode_row(body[0].as_py(), 0)
-
-
-def _column_of(schema: TableSchema, column_id: int | None) -> Column | None:
-    return next((column for column in schema.columns if column.id == column_id), None)
 
 
 def _check_headers(row_headers: Headers) -> None:

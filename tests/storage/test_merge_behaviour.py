@@ -196,3 +196,40 @@ def test_rows_that_are_merged_have_no_ttl(tmp_path: Path) -> None:
         with pytest.raises(SchemaError, match="cannot expire"):
             s.set_ttl("t", 60)
         assert s.table("t").count() == 0
+
+
+@settings(max_examples=examples(30))
+@given(writes=st.lists(WRITE, min_size=1, max_size=6))
+def test_several_version_columns_are_compared_in_order(
+    writes: list[tuple[bool, list[Row]]],
+) -> None:
+    """The greatest (v, b) of a key wins, NULL being the least, in any order and after a merge."""
+    with (
+        TemporaryDirectory() as folder,
+        Store.create(f"{folder}/s", vnode_count=4, environment=unsynced(f"{folder}/s")) as store,
+    ):
+        store.create_table("t", COLUMNS, primary_key=["k"], version_column=["v", "b"])
+        expected: dict[int, tuple[tuple[int, str], Row | None]] = {}
+        for is_delete, rows in writes:
+            (store.delete if is_delete else store.write)("t", batch(rows))
+            for row in rows:
+                version = (-1 if row[1] is None else row[1], row[3] or "")
+                if row[0] not in expected or version >= expected[row[0]][0]:
+                    expected[row[0]] = (version, None if is_delete else row)
+        alive = {key: row for key, (_, row) in expected.items() if row is not None}
+        for _ in range(2):
+            rows_read = store.table("t").to_arrow().to_pylist()
+            assert {row["k"]: tuple(row.values()) for row in rows_read} == alive
+            store.compact()
+        assert store.check().ok
+
+
+def test_version_columns_are_several_different_columns_outside_of_the_key(tmp_path: Path) -> None:
+    """The names are checked when the table is created, and cannot be dropped after."""
+    with Store.create(str(tmp_path / "s")) as store:
+        for names, problem in ((["v", "v"], "twice"), (["k", "v"], "primary key"), ([], "empty")):
+            with pytest.raises(SchemaError, match=problem):
+                store.create_table("t", COLUMNS, primary_key=["k"], version_column=names)
+        store.create_table("t", COLUMNS, primary_key=["k"], version_column=["v", "a"])
+        with pytest.raises(SchemaError, match="version column"):
+            store.drop_columns("t", "a")

@@ -79,6 +79,36 @@ SHAPES: dict[str, str] = {
     "rankedtop": """SELECT k, g, v, r FROM
         (SELECT *, rank() OVER (PARTITION BY g ORDER BY v DESC) AS r FROM t) WHERE r <= 2""",
     "rankedall": "SELECT k, n FROM t QUALIFY dense_rank() OVER (ORDER BY n DESC NULLS LAST) < 3",
+    # Columns for rows, and rows for columns
+    "pivot": """SELECT * FROM (SELECT g, v, n FROM t)
+        PIVOT (sum(v) AS s, count(*) AS c FOR n IN (0, 1, NULL AS none))""",
+    "pivottext": """SELECT * FROM (SELECT g, d, n FROM t)
+        PIVOT (max(g) AS m, count(n) FOR n IN (1, 2))""",
+    "unpivot": """SELECT p.k, p.name, p.value FROM (SELECT k, v, CAST(n AS BIGINT) AS n FROM t)
+        UNPIVOT (value FOR name IN (v, n AS `the n`)) AS p""",
+    # Sessions
+    "session": """SELECT g, session_window.start AS s, session_window.end AS e, count(*) AS c,
+        max(v) AS v FROM t GROUP BY g, session_window(ts, '45 minutes')""",
+    "sessions": """SELECT session_window(ts, gap) AS w, count(DISTINCT g) AS c
+        FROM (SELECT *, CASE WHEN n > 1 THEN '2 hours' WHEN n = 0 THEN '1 minute' END AS gap FROM t)
+        GROUP BY session_window(ts, gap)""",
+    # LATERAL subqueries
+    "lateral": """SELECT t.k, q.i, q.s, q.y FROM t LEFT JOIN LATERAL (SELECT i, s, u.n + t.v AS y
+        FROM u WHERE u.g = t.g AND u.n < t.v) q ON TRUE""",
+    "lateralcount": """SELECT t.k, q.c, q.x FROM t, LATERAL (SELECT count(*) AS c, max(u.i) AS x
+        FROM u WHERE u.n = t.n) q""",
+    "lateralgroups": """SELECT t.k, q.g, q.c FROM t, LATERAL (SELECT u.g, count(*) AS c FROM u
+        WHERE u.n = t.n GROUP BY u.g) q WHERE q.c > 1""",
+    "lateraltop": """SELECT w.g, q.k, q.v FROM w LEFT JOIN LATERAL (SELECT k, v FROM t
+        WHERE t.g = w.g ORDER BY v DESC, k LIMIT 2) q ON TRUE""",
+    # Expressions of Spark's own
+    "intervals": """SELECT g, sum(ts - TIMESTAMP'2024-02-28 22:00:00') AS s,
+        min(ts - INTERVAL 1 DAY 2 HOURS) AS m FROM t GROUP BY g""",
+    "variant": """SELECT k, parse_json(to_json(named_struct('a', array(n, v)))):a[1]::bigint AS v
+        FROM t""",
+    "sketches": """SELECT g, hll_sketch_estimate(hll_sketch_agg(n)) AS h,
+        hex(count_min_sketch(v, 0.5d, 0.5d, 1)) AS c, size(approx_top_k(n, 8)) AS k
+        FROM t WHERE n IS NOT NULL GROUP BY g""",
 }
 """Shapes of queries beyond the plain ones; a part of the catalogue."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from relstate.connector.views.evaluation import with_sessions
 from relstate.connector.views.plan.aggregate import Aggregate, Call
 from relstate.connector.views.plan.broadcast_join import BroadcastJoin
 from relstate.connector.views.plan.generate import Generate, OneRow
@@ -13,6 +14,7 @@ from relstate.connector.views.plan.join import Join
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
+from relstate.connector.views.plan.session import SessionRecompute
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
 from relstate.connector.views.plan.topn import Ranking, TopN
 from relstate.connector.views.plan.window import OrderedWindow
@@ -75,6 +77,8 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
                 f"{c.sql(node.group, node.order)} AS {quoted(c.output.name)}" for c in node.calls
             ]
             return inputs[0].selectExpr("*", *calls)
+        case SessionRecompute():
+            return with_sessions(node, node.group, inputs[0]).select(*map(quoted, node.names))
         case Union():
             return reduce(lambda left, right: left.unionByName(right), inputs)
         case Materialize():

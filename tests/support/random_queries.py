@@ -70,6 +70,8 @@ class QueryMaker(ExpressionMaker):
             source = self._join_chain(depth, count)
         if self._flip(0.08):
             self._add_generator(source)
+        elif self._flip(0.08):
+            self._add_lateral(source)
         return source
 
     def _relation(self, depth: int, *, is_alone: bool = False) -> _From:
@@ -89,11 +91,35 @@ class QueryMaker(ExpressionMaker):
             return _From(f"(VALUES (1, 'a'), {rows}) AS {alias}(ci, cs)", columns)
         if chance < 0.36:
             return _From(f"range(-1, 3) AS {alias}", [(f"{alias}.id", "i")])
+        if depth > 0 and chance < 0.4 and (pivoted := self._pivoted(depth, alias)) is not None:
+            return pivoted
         known = {**self._tables, **self._views} if self._flip(0.4) else self._tables
         table = random.choice(list(known))
         if self._flip(0.2):
             return _From(table, [(f"{table}.{name}", kind) for name, kind in known[table]])
         return _From(f"{table} AS {alias}", [(f"{alias}.{name}", k) for name, k in known[table]])
+
+    def _pivoted(self, depth: int, alias: str) -> _From | None:
+        """Return a query after PIVOT or UNPIVOT; None if it has no columns for them."""
+        query = self.query(depth - 1)
+        numbers = [name for name, kind in query.columns if kind == "i"]
+        keys = [(name, kind) for name, kind in query.columns if kind in ("i", "s", "b")][:3]
+        if len(numbers) < 2:
+            return None
+        first, second = self._random.sample(numbers, 2)
+        rest = [(name, kind) for name, kind in keys if name not in (first, second)]
+        names = ", ".join([first, second, *(name for name, _ in rest)])
+        inner = f"(SELECT {names} FROM ({query.sql}))"
+        if self._flip(0.5):
+            text = f"PIVOT (sum({first}) FOR {second} IN (1 AS total, 2 AS single))"
+            columns = [("total", "i"), ("single", "i"), *rest]
+        else:
+            text = f"UNPIVOT (amount FOR title IN ({first}, {second}))"
+            columns = [("title", "s"), ("amount", "i"), *rest]
+        return _From(
+            f"(SELECT * FROM {inner} {text}) AS {alias}",
+            [(f"{alias}.{name}", kind) for name, kind in columns],
+        )
 
     def _distinct_relations(self, depth: int, count: int) -> list[_From]:
         relations: list[_From] = []
@@ -230,6 +256,26 @@ class QueryMaker(ExpressionMaker):
         else:
             source.sql += f" LATERAL VIEW {outer}explode({argument}) {alias} AS {name}"
             source.columns.append((f"{alias}.{name}", "i"))
+
+    def _add_lateral(self, source: _From) -> None:
+        inner = self._relation(0)
+        pair = self._pair(source.exact, inner.exact)
+        prefixes = {text.split(".")[0] for text, _ in source.columns}
+        if pair is None or inner.columns[0][0].split(".")[0] in prefixes:
+            return
+        alias, values = self._name("l"), self._some(inner.exact, 1, 2)
+        if self._flip(0.3):
+            values = [("count(*)", "i"), self._call(inner.exact)]
+        outputs, columns = self._outputs(values)
+        order = ""
+        if "(" not in values[0][0] and self._flip(0.3):
+            order = f" ORDER BY {self._order(columns)} LIMIT {self._random.choice([1, 2])}"
+        query = f"SELECT {outputs} FROM {inner.sql} WHERE {self._equality(*pair)}{order}"
+        if self._flip(0.5):
+            source.sql = f"{source.sql} LEFT JOIN LATERAL ({query}) AS {alias} ON TRUE"
+        else:
+            source.sql = f"{source.sql} JOIN LATERAL ({query}) AS {alias}"
+        source.columns += [(f"{alias}.{name}", kind) for name, kind in columns]
 
     # Subqueries in expressions
 

@@ -64,10 +64,6 @@ class RecomputedCall(ABC):
 class KeyedRecompute(Grouped):
     """An operator that is evaluated again for the groups whose rows changed."""
 
-    call_type: ClassVar[type[RecomputedCall]]
-
-    calls: tuple[RecomputedCall, ...]
-
     @property
     def is_append_only(self) -> bool:
         """False: an inserted row can change the output for all rows of its group."""
@@ -82,6 +78,19 @@ class KeyedRecompute(Grouped):
     @abstractmethod
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
         """What the calls with DISTINCT read only once per key, each set once."""
+
+    def _cost(self, key: str) -> str:
+        """Return what EXPLAIN shows of the cost; ``key``: what the rows of one key are."""
+        return f"by keyed recompute, a change costs {'all rows' if self.is_global else key}"
+
+
+@dataclass(frozen=True)
+class CallRecompute(KeyedRecompute):
+    """A keyed recompute of calls."""
+
+    call_type: ClassVar[type[RecomputedCall]]
+
+    calls: tuple[RecomputedCall, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan from here down as JSON values."""
@@ -104,10 +113,6 @@ class KeyedRecompute(Grouped):
         """ValueError, too, if there are no calls."""
         require(bool(self.calls), f"{self.operator} has no calls")
         super().check()
-
-    def _cost(self, key: str) -> str:
-        """Return what EXPLAIN shows of the cost; ``key``: what the rows of one key are."""
-        return f"by keyed recompute, a change costs {'all rows' if self.is_global else key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +173,7 @@ class GroupCall(RecomputedCall):
 
 
 @dataclass(frozen=True)
-class GroupRecompute(KeyedRecompute):
+class GroupRecompute(CallRecompute):
     """One row per group: the group's fields, then the calls' outputs.
 
     ``is_global``: the aggregate of a SELECT without GROUP BY, which always has one row.
@@ -280,7 +285,7 @@ class WindowCall(RecomputedCall):
 
 
 @dataclass(frozen=True)
-class WindowRecompute(KeyedRecompute):
+class WindowRecompute(CallRecompute):
     """Every row of the child with the values of window functions over its partition.
 
     Rows that are equal in the order of a function are taken in the order of their keys.

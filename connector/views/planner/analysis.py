@@ -20,7 +20,7 @@ from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import Tree, substituted, text_of
 from relstate.connector.types import fields_of, struct_of
-from relstate.storage import StoreState, errors, types
+from relstate.storage import StoreState, errors, syntax, types
 
 _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
 _SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
@@ -60,12 +60,8 @@ class Analysis:
         UnsupportedStatementError unless its tree means to Spark what its text does.
         """
         original = self._query(query)
-        rewritten = text_of(query.tree)
-        # The tree does not say which way of writing IS NOT NULL it was.
-        if not any(
-            self._is_equivalent(original, text)
-            for text in dict.fromkeys((text_of(_with_is_not_null(query.tree)), rewritten))
-        ):
+        rewritten = text_of(_with_is_not(query.tree))
+        if not self._is_equivalent(original, rewritten):
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write it in a simpler way"
@@ -75,6 +71,9 @@ class Analysis:
             raise errors.UnsupportedStatementError(
                 f"{excerpt(query.text)} is not deterministic: a view must follow from its rows"
             )
+        if plan is not None and _has_subquery_in_on(query.tree):
+            # Spark's optimizer refuses some of them, its analysis none.
+            plan.queryExecution().optimizedPlan()
         return fields_of(original.schema)
 
     def _is_equivalent(self, original: DataFrame, text: str) -> bool:
@@ -105,6 +104,16 @@ class Analysis:
         schema = self._relation(tuple(fields)).selectExpr(call).schema
         return tuple(
             types.Field(field.name, as_nullable(field.type)) for field in fields_of(schema)
+        )
+
+    def columns_after(self, fields: Sequence[types.Field], clause: str) -> tuple[types.Field, ...]:
+        """Return the columns of ``SELECT *`` over fields with a clause after FROM, as PIVOT is."""
+        text = clause.replace("{", "{{").replace("}", "}}")
+        frame = self._spark.sql(
+            f"SELECT * FROM {{relation}} {text}", relation=self._relation(tuple(fields))
+        )
+        return tuple(
+            types.Field(field.name, as_nullable(field.type)) for field in fields_of(frame.schema)
         )
 
     def microseconds(self, duration: str) -> int:
@@ -225,14 +234,20 @@ def as_nullable(data_type: types.DataType) -> types.DataType:
     return data_type
 
 
-def _with_is_not_null(tree: Tree) -> Tree:
-    """Return a query that is written with ``x IS NOT NULL`` for ``NOT x IS NULL``."""
+def _has_subquery_in_on(tree: Tree) -> bool:
+    conditions = (join.args.get("on") for join in tree.find_all(exp.Join))
+    return any(on is not None and on.find(exp.Query) is not None for on in conditions)
+
+
+def _with_is_not(tree: Tree) -> Tree:
+    """Return a query that is written with ``x IS NOT y`` where its text was."""
 
     def replacement(node: Tree) -> Tree | None:
-        inner = node.this if isinstance(node, exp.Not) else None
-        if not isinstance(inner, exp.Is) or not isinstance(inner.expression, exp.Null):
+        if not node.meta.get(syntax.IS_NOT):
             return None
-        return exp.Is(this=_with_is_not_null(inner.this), expression=exp.Var(this="NOT NULL"))
+        inner = node.this
+        value = exp.Var(this=f"NOT {text_of(inner.expression)}")
+        return exp.Is(this=_with_is_not(inner.this), expression=value)
 
     return substituted(tree, replacement)
 
@@ -255,6 +270,7 @@ class Table:
     """A table of the store, or a view.
 
     ``columns``: the columns that a query can name. ``hidden``: key columns that it cannot name.
+    ``row_id``: the name of the hidden row id; None for a table with a primary key.
     """
 
     table_id: int
@@ -263,6 +279,7 @@ class Table:
     primary_key: tuple[str, ...]
     is_append_only: bool = False
     hidden: tuple[types.Field, ...] = ()
+    row_id: str | None = None
 
 
 class Tables(Protocol):
@@ -285,6 +302,7 @@ class StoreTables:
             return None
         definition = self._state.tables[table_id].definition
         columns = definition.schema.columns
+        row_id = definition.schema.row_id
         return Table(
             definition.table_id,
             definition.name,
@@ -292,6 +310,7 @@ class StoreTables:
             tuple(column.name for column in definition.schema.key_columns),
             definition.properties.append_only,
             tuple(column.field for column in columns if column.hidden),
+            None if row_id is None else row_id.name,
         )
 
 

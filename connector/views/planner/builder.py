@@ -30,7 +30,7 @@ from ..plan.node import Node, Order
 from ..plan.stateless import Filter, Output, Project
 from ..plan.topn import TopN
 from .analysis import Analysis
-from .expressions import unsupported_error
+from .expressions import SUBQUERY_CALL, unsupported_error
 from .rank_bound import apply_rank_bound
 
 # Words that Spark does not read as a column name without quotes.
@@ -106,9 +106,6 @@ class Relation:
         )
         return Relation(self.node, items)
 
-
-SUBQUERY_CALL = "__subquery_"
-"""How the names of the calls begin that stand for subqueries."""
 
 AttachValues: TypeAlias = Callable[[Node, Sequence[Tree]], tuple[Node, Sequence[Tree]]]
 """Returns an operator joined with the subqueries in expressions, and expressions over it."""
@@ -191,6 +188,10 @@ class Builder:
         name = self.namer.unique_name(title)
         return self._project(node, [(name, "CAST(0 AS TINYINT)")]), name
 
+    def with_field(self, node: Node, name: str, expression: str) -> Node:
+        """Return an operator with one more field; ``name``: one that the namer gave."""
+        return self._project(node, [(name, expression)])
+
     def cast(self, node: Node, name: str, data_type: types.DataType) -> tuple[Node, str]:
         """Return an operator with a field cast to a type, and the name of the cast field."""
         if node.type_of(name) == data_type:
@@ -255,6 +256,10 @@ def field_title(tree: Tree) -> str:
 
 def check_keyable(data_type: types.DataType, clause: str) -> None:
     """Raise UnsupportedStatementError if a type cannot be in the key of a state table."""
+    if data_type == types.Void():
+        raise unsupported_error(
+            f"a NULL without a type in {clause}", "cast it, as in CAST(NULL AS STRING)"
+        )
     if not is_keyable(data_type):
         raise unsupported_error(
             f"a {data_type} in {clause}",

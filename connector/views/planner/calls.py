@@ -34,22 +34,43 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Sketches that are the same for the same rows in one order. KLL sketches draw random numbers.
+_SKETCHES = _words("""
+    approx_top_k approx_top_k_accumulate approx_top_k_combine count_min_sketch hll_sketch_agg
+    hll_union_agg theta_intersection_agg theta_sketch_agg theta_union_agg
+    tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
+    tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer
+""")
 # Aggregate functions whose value depends on the order in which they get rows that tie, or all rows.
-_ORDERED_AGGREGATES = _words("""
+_ORDERED_AGGREGATES = (_SKETCHES - {"count_min_sketch"}) | _words("""
     any_value approx_percentile array_agg collect_list collect_set first first_value
     histogram_numeric last last_value listagg max_by min_by mode percentile_approx string_agg
 """)
-RECOMPUTED_AGGREGATES = _ORDERED_AGGREGATES | _words("""
+RECOMPUTED_AGGREGATES = (
+    _ORDERED_AGGREGATES
+    | _SKETCHES
+    | _words("""
     any approx_count_distinct bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg
     bitmap_or_agg bool_and bool_or corr count_if covar_pop covar_samp every kurtosis median
     percentile percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2
-    regr_slope regr_sxx regr_sxy regr_syy skewness some try_avg try_sum
+    regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness some try_avg try_sum
 """)
+)
 """The names of the aggregate functions that Spark evaluates again for each group that changes."""
 
 ZERO_WITHOUT_ROWS = _words("approx_count_distinct count count_if regr_count")
 EMPTY_WITHOUT_ROWS = _words("array_agg collect_list collect_set")
 """The names of those that are 0, or an empty array, over no rows; most others are NULL."""
+
+_SPECIAL_WITHOUT_ROWS = _SKETCHES | _words("""
+    bitmap_and_agg bitmap_construct_agg bitmap_or_agg schema_of_variant_agg
+""")
+
+
+def is_special_without_rows(name: str) -> bool:
+    """Return whether an aggregate of no rows is anything but NULL, 0 or an empty array."""
+    return name in _SPECIAL_WITHOUT_ROWS
+
 
 WINDOW_FUNCTIONS = _words("""
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number

@@ -29,6 +29,7 @@ from .generators import plan_elements
 from .scope import Scope
 
 _MOST_RANGE_ARGUMENTS = 4
+_MOST_RANGE_ROWS = 1 << 20
 
 
 def one_row(builder: Builder) -> Relation:
@@ -70,12 +71,23 @@ def plan_range(builder: Builder, tree: Tree) -> Relation:
     start, end = numbers[:2] if len(numbers) > 1 else (0, numbers[0])
     step = numbers[2] if len(numbers) > 2 else 1
     values = range(start, end, step)
+    if _is_longer(values, _MOST_RANGE_ROWS):
+        raise unsupported_error(
+            f"range() of more than {_MOST_RANGE_ROWS:,} rows",
+            "they are rows of the view; write the numbers into a table and read that",
+            tree,
+        )
     bounds = (
         (f"CAST({number} AS BIGINT)" for number in (values[0], values[-1], step)) if values else ()
     )
     text = f"sequence({', '.join(bounds)})" if values else "CAST(array() AS ARRAY<BIGINT>)"
     node, field = _elements(builder, text, "id")
     return Relation(node, (Item("id", field),))
+
+
+def _is_longer(values: range, count: int) -> bool:
+    """Return whether a range has more than so many values; its ``len`` is limited to 64 bits."""
+    return bool(values[count : count + 1])
 
 
 def _integer(tree: Tree) -> int:

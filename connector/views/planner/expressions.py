@@ -40,13 +40,12 @@ _RANDOM_FUNCTIONS = _words("""
     spark_partition_id input_file_name input_file_block_start input_file_block_length sample
 """)
 _EXTERNAL_FUNCTIONS = _words("java_method reflect try_reflect")
+SUBQUERY_CALL = "__subquery_"
+"""How the names of the calls begin that stand for subqueries."""
 TIME_WINDOW = "window"
-_WINDOW_FUNCTIONS = _words("session_window window_time")
+SESSION_WINDOW = "session_window"
 _GENERATORS = _words("collations sql_keywords variant_explode variant_explode_outer")
-_UNSUPPORTED_AGGREGATES = _words("""
-    approx_top_k collect_union counter_diff count_min_sketch measure product
-    schema_of_variant_agg
-""")
+_UNSUPPORTED_AGGREGATES = _words("collect_union counter_diff measure product")
 _NOW_WITHOUT_ARGUMENTS = _words("unix_timestamp to_unix_timestamp")
 TIME_DEPENDENT_REASON = (
     "what it gives depends on when it runs, and a view must follow from its rows"
@@ -105,9 +104,6 @@ def _check_syntax(node: Tree) -> None:
             raise unsupported_error(
                 "WITH RECURSIVE", "recursion is not maintained incrementally yet", node
             )
-        case exp.Pivot():
-            clause_name = "UNPIVOT" if node.args.get("unpivot") else "PIVOT"
-            raise unsupported_error(clause_name, "it is not maintained incrementally yet", node)
         case exp.Join() if node.method == "NATURAL" and node.kind in ("SEMI", "ANTI"):
             raise unsupported_error(
                 f"a NATURAL {node.kind} JOIN", "Spark has none; write USING (…) instead", node
@@ -120,9 +116,11 @@ def check_resolved(tree: Tree) -> None:
         construct = _UNSUPPORTED_PARTS.get(type(node))
         if construct is not None:
             raise unsupported_error(construct, "it is not maintained incrementally yet", node)
-        if isinstance(node, exp.Anonymous) and function_name(node) == TIME_WINDOW:
+        if isinstance(node, exp.Anonymous) and function_name(node) in (TIME_WINDOW, SESSION_WINDOW):
             raise unsupported_error(
-                "window() here", "select it in a query around this one's rows, or group by it", node
+                f"{function_name(node)}() here",
+                "select it in a query around this one's rows, or group by it",
+                node,
             )
 
 
@@ -130,8 +128,18 @@ def unsupported_error(
     construct: str, reason: str, node: Tree | None = None
 ) -> errors.UnsupportedStatementError:
     """Return the error that says what a view cannot have, where, and why."""
-    location = "" if node is None else f" at {excerpt(text_of(node))}"
+    location = "" if node is None else f" at {excerpt(_shown_text(node))}"
     return errors.UnsupportedStatementError(f"a view cannot have {construct}{location}: {reason}")
+
+
+def _shown_text(tree: Tree) -> str:
+    """Return the text of a tree in which a subquery is one again."""
+
+    def replacement(node: Tree) -> Tree | None:
+        is_call = isinstance(node, exp.Anonymous) and str(node.this).startswith(SUBQUERY_CALL)
+        return exp.Var(this="(SELECT …)") if is_call else None
+
+    return text_of(substituted(tree, replacement))
 
 
 def function_name(node: Tree) -> str | None:
@@ -144,9 +152,7 @@ def function_name(node: Tree) -> str | None:
 
 
 _SUPPORTED_AGGREGATES = (*AGGREGATES, exp.RowNumber, exp.Rank, exp.DenseRank)
-_UNSUPPORTED_AGGREGATE_REASON = (
-    "it is not maintained incrementally yet; aggregates whose result is a sketch are not either"
-)
+_UNSUPPORTED_AGGREGATE_REASON = "this aggregate is not maintained incrementally yet"
 
 
 def _unsupported_reason(name: str) -> str | None:
@@ -160,10 +166,12 @@ def _unsupported_reason(name: str) -> str | None:
         return "it runs code of others, which may give anything"
     if name == "identifier":
         return "write the name itself"
-    if name in _WINDOW_FUNCTIONS:
-        return "it is not maintained incrementally yet; window() is, in SELECT and GROUP BY"
+    if name == "window_time":
+        return "write window.end - INTERVAL '1' MICROSECOND, which is its value"
     if name in _GENERATORS:
         return "functions like it that return rows are not maintained incrementally yet"
+    if name.startswith("kll_") and "_agg" in name:
+        return "it draws random numbers; approx_percentile() is maintained"
     if name in _UNSUPPORTED_AGGREGATES or name.endswith(_AGGREGATE_SUFFIXES):
         return _UNSUPPORTED_AGGREGATE_REASON
     return None

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.parsed_query import ParsedQuery
 from relstate.connector.syntax.tokens import excerpt
-from relstate.connector.syntax.tree import Tree, columns_of, conjuncts, text_of
+from relstate.connector.syntax.tree import Tree, columns_of, conjuncts, is_star, text_of
 from relstate.storage import types
 
 from ..plan.join import JoinKind
@@ -25,6 +25,7 @@ from .constants import one_row, plan_range, plan_values
 from .expressions import function_name, unsupported_error
 from .generators import is_generator, named_columns, plan_generator, usual_names
 from .join_chain import JoinChain, JoinStep, resolve_all
+from .pivot import plan_pivot
 from .scope import Outer, ResolveSubquery, Scope
 
 _KINDS = {
@@ -75,14 +76,22 @@ class Context:
         return set() if self.outer is None else self.outer.parameters.keys()
 
 
+PlanLateral: TypeAlias = Callable[[Relation, exp.Lateral, Context], Relation]
+
+
 @dataclass
 class FromPlanner:
-    """Plans the FROM of queries. ``query``: the whole query; ``plan``: plans a nested query."""
+    """Plans the FROM of queries.
+
+    ``query``: the whole query; ``plan``: plans a nested query; ``plan_lateral``: joins a relation
+    with a LATERAL subquery.
+    """
 
     builder: Builder
     tables: Tables
     query: ParsedQuery
     plan: PlanQuery
+    plan_lateral: PlanLateral
     _read_columns: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def plan_from(self, select: Tree, context: Context) -> tuple[Relation, list[Tree]]:
@@ -111,15 +120,12 @@ class FromPlanner:
     def _plan_lateral(self, relation: Relation, tree: exp.Lateral, context: Context) -> Relation:
         """Return rows with those that a generator makes of each."""
         call = tree.this
+        if isinstance(call, exp.Query):
+            return self.plan_lateral(relation, tree, context)
         if not is_generator(call):
-            raise unsupported_error(
-                "a LATERAL subquery",
-                "write a JOIN … ON over a subquery that groups by the columns that it compares, or "
-                "scalar subqueries in SELECT",
-                tree,
-            )
+            raise unsupported_error("this function after LATERAL", "write a subquery", tree)
         resolved = context.scope(relation.items).resolve(call)
-        is_outer = bool(tree.args.get("outer")) or _is_left(tree.parent)
+        is_outer = bool(tree.args.get("outer")) or is_left_join(tree.parent)
         node = relation.node
         if has_subquery_call(resolved):
             node, (resolved,) = self.builder.attach_values(node, [resolved])
@@ -144,6 +150,13 @@ class FromPlanner:
     def _plan_input(self, tree: Tree, context: Context) -> Relation:
         """Return one input of FROM, without the joins that sqlglot nests in it."""
         _check_input(tree)
+        relation = self._plan_source(tree, context)
+        for pivot in tree.args.get("pivots") or ():
+            relation = plan_pivot(self.builder, relation, pivot)
+        return relation
+
+    def _plan_source(self, tree: Tree, context: Context) -> Relation:
+        """Return one input of FROM without the PIVOT after it."""
         title, names = _alias_of(tree)
         common_tables = context.common_tables
         if isinstance(tree, exp.Subquery):
@@ -225,6 +238,10 @@ class FromPlanner:
             raise unsupported_error(
                 "this kind of join", "it is not maintained incrementally yet", join
             )
+        if join.args.get("pivots") or join.this.args.get("pivots"):
+            raise unsupported_error(
+                "PIVOT or UNPIVOT after a join", "write the join in a subquery in FROM", join
+            )
         relation = self._plan_joins(join.this, context)
         on = join.args.get("on")
         using = tuple(name.name for name in join.args.get("using") or ()) or None
@@ -265,6 +282,7 @@ def _split_laterals(select: Tree) -> tuple[list[Tree], list[exp.Lateral]]:
 def _check_lateral_join(join: Tree) -> None:
     on = join.args.get("on")
     is_plain = on is None or (isinstance(on, exp.Boolean) and on.this)
+    is_plain = is_plain or isinstance(join.this.this, exp.Query)
     side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
     if not is_plain or side not in ("", "LEFT") or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise unsupported_error(
@@ -272,7 +290,8 @@ def _check_lateral_join(join: Tree) -> None:
         )
 
 
-def _is_left(join: Tree | None) -> bool:
+def is_left_join(join: Tree | None) -> bool:
+    """Return whether a node, that of a LATERAL, is a LEFT JOIN."""
     return isinstance(join, exp.Join) and str(join.args.get("side") or "").upper() == "LEFT"
 
 
@@ -281,10 +300,20 @@ def _may_read(condition: Tree, laterals: Sequence[exp.Lateral]) -> bool:
     words = {name.name.lower() for name in condition.find_all(exp.Identifier)}
     for lateral in laterals:
         title, names = _alias_of(lateral)
-        made = names or usual_names(lateral.this)
+        made = names or _names_made(lateral.this)
         if made is None or not words.isdisjoint(name.lower() for name in (title or "", *made)):
             return True
     return False
+
+
+def _names_made(source: Tree) -> Sequence[str] | None:
+    """Return the names that the columns of a LATERAL may have; None if they are not in it."""
+    if not isinstance(source, exp.Query):
+        return usual_names(source)
+    select = source.unnest()
+    if not isinstance(select, exp.Select) or any(map(is_star, select.expressions)):
+        return None
+    return [expression.alias_or_name for expression in select.expressions]
 
 
 def visible_common_tables(tree: Tree, common_tables: CommonTables) -> CommonTables:

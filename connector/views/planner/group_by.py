@@ -72,7 +72,9 @@ def check_grouped(expressions: Sequence[Tree], aggregate: Node) -> None:
         if not columns_of(tree) <= set(aggregate.names):
             raise unsupported_error(
                 "an expression that reads columns which are not in GROUP BY",
-                "write it exactly as it is in GROUP BY, or aggregate it",
+                "compute the aggregate in a subquery in FROM, and compare its columns"
+                if has_subquery_call(tree)
+                else "write it exactly as it is in GROUP BY, or aggregate it",
                 tree,
             )
 

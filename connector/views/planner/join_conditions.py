@@ -282,6 +282,9 @@ def common_type(
     l_type, r_type = left.type_of(l_name), right.type_of(r_name)
     if l_type == r_type:
         return l_type
+    for data_type in (l_type, r_type):
+        if isinstance(data_type, types.String):
+            check_keyable(data_type, "a comparison with another type")
     is_string = isinstance(l_type, types.String), isinstance(r_type, types.String)
     if any(is_string) and not all(is_string) and not builder.analysis.is_ansi:
         raise unsupported_error(

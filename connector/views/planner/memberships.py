@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import Tree, as_operand, substituted, without_parentheses
 
-from .builder import SUBQUERY_CALL
+from .expressions import SUBQUERY_CALL
 
 MEMBERSHIP_CALL = f"{SUBQUERY_CALL}in_"
 """How the names of the calls begin that stand for IN of a subquery."""

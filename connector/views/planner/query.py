@@ -53,7 +53,9 @@ from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
 from .grouping_sets import GroupBy, plan_group_by
 from .join_conditions import joins_one_row_at_most
+from .lateral import LateralJoin
 from .scope import Outer, Scope, having_conditions
+from .session_windows import plan_session, read_session
 from .set_operations import plan_counted, plan_union
 from .simplify import merge_operators, simplify_plan
 from .subqueries import Subqueries
@@ -91,9 +93,23 @@ def plan_view(
 
 
 def _check_tables(query: ParsedQuery, tables: Tables) -> None:
-    for reference in query.table_references(lambda name, as_of: True):
-        if tables.find(reference.name) is None:
+    """Raise an error for a table that is not there, and for the row id of one without a key."""
+    references = query.table_references(lambda name, as_of: True)
+    row_ids: dict[str, str] = {}
+    for reference in references:
+        table = tables.find(reference.name)
+        if table is None:
             raise table_not_found_error(reference.name)
+        if table.row_id is not None:
+            row_ids[reference.alias] = table.row_id
+    others = {reference.alias for reference in references} - row_ids.keys()
+    for alias, row_id in row_ids.items():
+        if query.names_column(row_id, others):
+            raise unsupported_error(
+                f"the hidden row id {row_id!r} of {alias!r}",
+                "it has no meaning outside of its table; write the alias before a column of that "
+                "name of another table",
+            )
 
 
 def _materialize(
@@ -162,7 +178,7 @@ class QueryPlanner:
 
     def __init__(self, builder: Builder, tables: Tables, query: ParsedQuery) -> None:
         self._builder = builder
-        self._from = FromPlanner(builder, tables, query, self.plan)
+        self._from = FromPlanner(builder, tables, query, self.plan, self.plan_lateral)
         self._subqueries = Subqueries(builder, self.plan_subquery)
 
     def plan(self, tree: Tree, common_tables: CommonTables) -> Relation:
@@ -186,10 +202,7 @@ class QueryPlanner:
         self, tree: Tree, common_tables: CommonTables, outer: Outer
     ) -> PlannedSubquery:
         """Return the plan of a subquery in an expression, whose names may be those of ``outer``."""
-        while isinstance(tree, exp.Subquery) and not has_limit(tree):
-            common_tables = visible_common_tables(tree, common_tables)
-            tree = tree.this
-        common_tables = visible_common_tables(tree, common_tables)
+        tree, common_tables = _without_parentheses(tree, common_tables)
         if not isinstance(tree, exp.Select):
             return PlannedSubquery(
                 self.plan(tree, common_tables),
@@ -201,16 +214,26 @@ class QueryPlanner:
         if not conditions:
             relation = self._finish_select(tree, relation, context)
             return PlannedSubquery(relation, context)
-        if limit_and_offset(tree) != (None, 0):
-            raise unsupported_error(
-                "a subquery that limits rows and compares them with those of the query around it",
-                "Spark limits all of its rows, not those of each comparison; leave ORDER BY and "
-                "LIMIT out, or join a query that takes the first row of each group",
-                tree,
-            )
-        unordered = tree.copy()
-        unordered.set("order", None)
-        return PlannedSubquery(relation, context, unordered, conditions)
+        if limit_and_offset(tree) == (None, 0):
+            tree = tree.copy()
+            tree.set("order", None)
+        return PlannedSubquery(relation, context, tree, conditions)
+
+    def plan_lateral(self, relation: Relation, tree: exp.Lateral, context: Context) -> Relation:
+        """Return a relation joined with a LATERAL subquery, whose names may be the relation's."""
+        query, common_tables = _without_parentheses(tree.this, context.common_tables)
+        outer = Outer(Scope(relation.items), self._builder.namer)
+        inner = Context(common_tables, self._subqueries.resolver(common_tables), outer)
+        if isinstance(query, exp.Select):
+            check_clauses(query)
+            rows, conditions = self._from.plan_from(query, inner)
+            select_columns(query, inner.where_scope(rows.items))
+            planned = PlannedSubquery(rows, inner, query, conditions)
+            if not outer.parameters:
+                planned = PlannedSubquery(self._finish_select(query, rows, inner), inner)
+        else:
+            planned = PlannedSubquery(self.plan(query, common_tables), inner)
+        return LateralJoin(self._builder, relation, tree, planned, outer, context).plan()
 
     def _plan_select(self, tree: exp.Select, common_tables: CommonTables) -> Relation:
         check_clauses(tree)
@@ -223,9 +246,13 @@ class QueryPlanner:
         tree = with_named_windows(tree)
         scope = context.scope(relation.items)
         tree, relation = plan_time_window(self._builder, tree, relation, scope)
+        tree, session = read_session(self._builder, tree)
         columns = select_columns(tree, context.scope(relation.items))
         scope = context.scope(relation.items, alias_values(columns))
         group = group_by(tree, columns, scope)
+        if session is not None:
+            own_scope = context.scope(relation.items)
+            relation = plan_session(self._builder, relation, own_scope, session, group)
         if tree.args.get("having") is not None:
             group = group or GroupBy(())
         clauses, keys = self._resolve_clauses(tree, relation.node, columns, scope, group)
@@ -377,6 +404,14 @@ class QueryPlanner:
         operation = "EXCEPT" if isinstance(tree, exp.Except) else "INTERSECT"
         is_distinct = bool(tree.args.get("distinct"))
         return plan_counted(self._builder, operation, inputs, is_distinct=is_distinct)
+
+
+def _without_parentheses(tree: Tree, common_tables: CommonTables) -> tuple[Tree, CommonTables]:
+    """Return a query without the parentheses around it, and the common tables that it can read."""
+    while isinstance(tree, exp.Subquery) and not has_limit(tree):
+        common_tables = visible_common_tables(tree, common_tables)
+        tree = tree.this
+    return tree, visible_common_tables(tree, common_tables)
 
 
 def _titles(columns: Sequence[SelectColumn]) -> list[str | None]:

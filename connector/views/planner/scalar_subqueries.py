@@ -24,8 +24,15 @@ from ..plan.aggregate import Aggregate, Function
 from ..plan.join import JoinKind
 from ..plan.node import Node
 from ..plan.recompute import GroupRecompute
-from .calls import EMPTY_WITHOUT_ROWS, ZERO_WITHOUT_ROWS, function_of, name_of
+from .calls import (
+    EMPTY_WITHOUT_ROWS,
+    ZERO_WITHOUT_ROWS,
+    function_of,
+    is_special_without_rows,
+    name_of,
+)
 from .clauses import group_by, select_columns
+from .expressions import unsupported_error
 from .group_by import has_aggregates, plan_aggregate, plan_distinct
 from .join_conditions import plan_join
 from .scope import having_conditions
@@ -94,38 +101,11 @@ class CorrelatedScalar:
         """Return an aggregate by the keys, with the values that calls have without rows."""
         builder = self.subquery.builder
         group = [column(key) for key in keys]
-        aggregate, (value, *conditions) = plan_aggregate(builder, node, group, [value, *having])
-        defaults = self._defaults(aggregate)
-
-        def replacement(part: Tree) -> Tree | None:
-            if not isinstance(part, exp.Column) or part.name not in defaults:
-                return None
-            return parse_expression(f"coalesce({types.quoted(part.name)}, {defaults[part.name]})")
-
-        value, *conditions = (substituted(tree, replacement) for tree in (value, *conditions))
+        aggregate, outputs = plan_aggregate(builder, node, group, [value, *having])
+        value, *conditions = with_defaults(aggregate, outputs, self.subquery.tree)
         for condition in conditions:
             value = parse_expression(f"CASE WHEN {text_of(condition)} THEN {text_of(value)} END")
         return aggregate, value
-
-    def _defaults(self, aggregate: Node) -> dict[str, str]:
-        """Return, by output, the values that the calls of an aggregate have without rows, as SQL.
-
-        Those that are not NULL.
-        """
-        if isinstance(aggregate, Aggregate):
-            counts = (call for call in aggregate.calls if call.function is Function.COUNT)
-            return {call.output.name: "0L" for call in counts}
-        assert isinstance(aggregate, GroupRecompute)
-        defaults = {}
-        for call in aggregate.calls:
-            name = name_of(function_of(parse_expression(call.text)))
-            if name.startswith("bitmap_"):
-                raise self.subquery.error(f"a scalar subquery with {name}()")
-            if name in ZERO_WITHOUT_ROWS:
-                defaults[call.output.name] = "0L"
-            elif name in EMPTY_WITHOUT_ROWS:
-                defaults[call.output.name] = cast_text("array()", call.output.type)
-        return defaults
 
     def _plan_grouped(
         self,
@@ -152,3 +132,40 @@ class CorrelatedScalar:
             return node, column(name)
         calls, single = self.subquery.single_value(node, name)
         return Aggregate(node, keys, calls), single
+
+
+def with_defaults(aggregate: Node, expressions: Sequence[Tree], subquery: Tree) -> list[Tree]:
+    """Return expressions over an aggregate that have the values of no rows where it has no row."""
+    defaults = _defaults(aggregate, subquery)
+
+    def replacement(part: Tree) -> Tree | None:
+        if not isinstance(part, exp.Column) or part.name not in defaults:
+            return None
+        return parse_expression(f"coalesce({types.quoted(part.name)}, {defaults[part.name]})")
+
+    return [substituted(tree, replacement) for tree in expressions]
+
+
+def _defaults(aggregate: Node, subquery: Tree) -> dict[str, str]:
+    """Return, by output, the values that the calls of an aggregate have without rows, as SQL.
+
+    Those that are not NULL.
+    """
+    if isinstance(aggregate, Aggregate):
+        counts = (call for call in aggregate.calls if call.function is Function.COUNT)
+        return {call.output.name: "0L" for call in counts}
+    assert isinstance(aggregate, GroupRecompute)
+    defaults = {}
+    for call in aggregate.calls:
+        name = name_of(function_of(parse_expression(call.text)))
+        if is_special_without_rows(name):
+            raise unsupported_error(
+                f"{name}() in a subquery that compares rows with those of the query around it",
+                "write it as a join with ON",
+                subquery,
+            )
+        if name in ZERO_WITHOUT_ROWS:
+            defaults[call.output.name] = "0L"
+        elif name in EMPTY_WITHOUT_ROWS:
+            defaults[call.output.name] = cast_text("array()", call.output.type)
+    return defaults

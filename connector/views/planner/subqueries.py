@@ -27,6 +27,7 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import (
     Tree,
     column,
+    is_column,
     substituted,
     text_of,
     without_parentheses,
@@ -34,19 +35,20 @@ from relstate.connector.syntax.tree import (
 
 from ..plan.join import JoinKind
 from ..plan.node import Node
-from .builder import (
-    SUBQUERY_CALL,
-    Builder,
-    Item,
-    has_subquery_call,
-    is_subquery_call,
-)
-from .expressions import unsupported_error
+from .builder import Builder, Item, has_subquery_call, is_subquery_call
+from .clauses import limit_and_offset
+from .expressions import SUBQUERY_CALL, unsupported_error
 from .from_clause import CommonTables
 from .memberships import MEMBERSHIP_CALL, is_negated_membership, with_direct_negations
 from .scalar_subqueries import CorrelatedScalar
 from .scope import Outer, ResolveSubquery, Scope, as_fields
-from .subquery_joins import PlannedSubquery, SubqueryJoin, correlation_of
+from .subquery_joins import (
+    PlannedSubquery,
+    SubqueryJoin,
+    check_limit,
+    correlation_of,
+    without_limit,
+)
 
 
 class _Kind(Enum):
@@ -180,6 +182,21 @@ class Subqueries:
         planned, parameters = subquery.plan()
         node, names = self.builder.compute(node, call.expressions)
         values = [column(name) for name in names]
+        is_exists = subquery.kind is _Kind.EXISTS
+        if planned.select is not None and _is_limited(
+            subquery.tree.this if is_exists else planned.select
+        ):
+            read = call.expressions[subquery.width :]
+            outer_types = {
+                parameter: node.type_of(name)
+                for parameter, name, tree in zip(
+                    parameters, names[subquery.width :], read, strict=True
+                )
+                if is_column(tree)
+            }
+            if not is_exists or _is_limited(planned.select):
+                outer_types = {}
+            check_limit(planned, outer_types, subquery.tree)
         outer_values = dict(zip(parameters, values[subquery.width :], strict=True))
         correlation = correlation_of(planned, outer_values)
         return node, SubqueryJoin(
@@ -203,8 +220,12 @@ def _parts_of(node: Tree) -> tuple[_Kind, Tree, list[Tree]]:
             list(left.expressions) if isinstance(left, exp.Tuple) else [left],
         )
     if isinstance(node, exp.Exists):
-        return _Kind.EXISTS, node.this, []
+        return _Kind.EXISTS, without_limit(node.this), []
     return _Kind.SCALAR, node, []
+
+
+def _is_limited(query: Tree) -> bool:
+    return limit_and_offset(query) != (None, 0)
 
 
 def _is_null(value: Tree) -> bool:

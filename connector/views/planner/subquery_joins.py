@@ -16,9 +16,11 @@ from relstate.connector.syntax.tree import (
     column,
     columns_of,
     disjunction,
+    is_column,
     parse_expression,
     substituted,
     text_of,
+    whole_number,
     without_parentheses,
 )
 from relstate.storage import errors, types
@@ -38,6 +40,12 @@ from .nullability import is_never_null
 from .windows import find_windows
 
 _AFTER_ROWS = ("having", "qualify")
+_ADVICE = {
+    "EXISTS": "without GROUP BY it always has a row; compare the value of the aggregate instead, "
+    "as in (SELECT count(*) FROM … WHERE …) > 1",
+    "IN": "write = and the subquery, which has one row, or a JOIN with a query that groups by the "
+    "columns that it compares",
+}
 _TOO_MANY_ROWS = (
     "raise_error('[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as "
     "an expression.')"
@@ -93,12 +101,59 @@ def correlation_of(planned: PlannedSubquery, outer_values: Mapping[str, Tree]) -
     for condition in planned.conditions:
         sides = _sides(condition, names)
         if sides is None:
-            others.append(_with_outer(condition, outer_values))
+            others.append(with_outer_values(condition, outer_values))
         else:
             inner, outer = sides
             is_null_safe = isinstance(condition, exp.NullSafeEQ)
-            equalities.append(Equality(_with_outer(outer, outer_values), inner, is_null_safe))
+            equalities.append(Equality(with_outer_values(outer, outer_values), inner, is_null_safe))
     return Correlation(equalities, others)
+
+
+def is_limited_per_row(planned: PlannedSubquery, outer_types: Mapping[str, types.DataType]) -> bool:
+    """Return whether Spark applies the LIMIT of a subquery to the rows of each comparison.
+
+    It does if columns of one type are compared; where it casts one of them, it limits all rows.
+    ``outer_types``: of the parameters that are columns of the query around it.
+    """
+    node = planned.relation.node
+    own_types = {field.name: field.type for field in node.fields}
+    for condition in planned.conditions:
+        if not isinstance(condition, exp.EQ):
+            return False
+        sides = [without_parentheses(side) for side in (condition.this, condition.expression)]
+        if not all(map(is_column, sides)):
+            return False
+        inner = [own_types[side.name] for side in sides if side.name in own_types]
+        outer = [outer_types[side.name] for side in sides if side.name in outer_types]
+        if len(inner) != 1 or inner != outer:
+            return False
+    return True
+
+
+def check_limit(
+    planned: PlannedSubquery, outer_types: Mapping[str, types.DataType], tree: Tree
+) -> None:
+    """Refuse ORDER BY and LIMIT unless Spark applies them to the rows of each comparison."""
+    if is_limited_per_row(planned, outer_types):
+        return
+    raise unsupported_error(
+        "a subquery that limits rows and compares them with those of the query around it",
+        "leave ORDER BY and LIMIT out, or write it after LATERAL in FROM",
+        tree,
+    )
+
+
+def without_limit(query: Tree) -> Tree:
+    """Return the query of an EXISTS without a LIMIT that does not decide whether it has rows."""
+    limit = query.args.get("limit")
+    if not isinstance(query, exp.Select) or not isinstance(limit, exp.Limit):
+        return query
+    if query.args.get("offset") or not whole_number(limit.expression):
+        return query
+    unlimited: Tree = query.copy()
+    unlimited.set("limit", None)
+    unlimited.set("order", None)
+    return unlimited
 
 
 def _sides(condition: Tree, names: set[str]) -> tuple[Tree, Tree] | None:
@@ -113,7 +168,9 @@ def _sides(condition: Tree, names: set[str]) -> tuple[Tree, Tree] | None:
     return None
 
 
-def _with_outer(tree: Tree, values: Mapping[str, Tree]) -> Tree:
+def with_outer_values(tree: Tree, values: Mapping[str, Tree]) -> Tree:
+    """Return an expression of a subquery with the values of the outer query for parameters."""
+
     def replacement(node: Tree) -> Tree | None:
         value = values.get(node.name) if isinstance(node, exp.Column) else None
         return None if value is None else value.copy()
@@ -319,7 +376,12 @@ class SubqueryJoin:
     def _look_up(self, node: Node, right: Node, equalities: Sequence[Equality]) -> tuple[Node, str]:
         """Return the rows with a field that is not NULL where an operator has equal values."""
         if self.correlation.others:
-            raise self.error("a subquery with a comparison other than =, within an expression")
+            raise unsupported_error(
+                "a subquery with a comparison other than =, within an expression",
+                "it needs a condition of its own: write a UNION of queries for the branches of an "
+                "OR",
+                self.tree,
+            )
         if not equalities:
             right, constant = self._any_row(right)
             constants = (None, constant)
@@ -371,9 +433,11 @@ class SubqueryJoin:
             # A group has a row if it has any.
             is_aggregated = False
         if is_aggregated or any(select.args.get(clause) is not None for clause in _AFTER_ROWS):
-            raise self.error(
+            raise unsupported_error(
                 f"{operator} over a subquery that aggregates rows and compares them with those of "
-                "the query around it"
+                "the query around it",
+                _ADVICE[operator],
+                self.tree,
             )
 
     def error(self, construct: str) -> errors.UnsupportedStatementError:

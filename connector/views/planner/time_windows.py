@@ -40,47 +40,47 @@ def plan_time_window(
 
     ``scope``: of the columns of FROM.
     """
-    calls = {text_of(call).lower(): call for call in _calls(tree)}
+    calls = {text_of(call).lower(): call for call in window_calls(tree, TIME_WINDOW)}
     if not calls:
         return tree, relation
     if len(calls) > 1:
         raise unsupported_error("several windows of time in one SELECT", "Spark has none", tree)
     (call,) = calls.values()
     node, field = _plan_call(builder, relation.node, call, scope)
-    return _with_window(tree, call, field), replace(relation, node=node)
+    return with_window_field(tree, call, field), replace(relation, node=node)
 
 
-def _calls(tree: exp.Select) -> Iterator[Tree]:
-    """Yield the calls in the clauses of a SELECT, without those of its subqueries."""
+def window_calls(tree: exp.Select, name: str) -> Iterator[Tree]:
+    """Yield the calls of a function in the clauses of a SELECT, without those of its subqueries."""
     for clause in _CLAUSES:
         value = tree.args.get(clause)
         for expression in value if isinstance(value, list) else [value]:
             if expression is not None:
-                yield from _calls_within(expression)
+                yield from _calls_within(expression, name)
 
 
-def _calls_within(tree: Tree) -> Iterator[Tree]:
+def _calls_within(tree: Tree, name: str) -> Iterator[Tree]:
     if isinstance(tree, exp.Query):
         return
-    if is_time_window(tree):
+    if _is_call(tree, name):
         yield tree
     for child in tree.iter_expressions():
-        yield from _calls_within(child)
+        yield from _calls_within(child, name)
 
 
-def is_time_window(tree: Tree) -> bool:
-    """Return whether an expression is a call of window()."""
-    return isinstance(tree, exp.Anonymous) and function_name(tree) == TIME_WINDOW
+def _is_call(tree: Tree, name: str) -> bool:
+    return isinstance(tree, exp.Anonymous) and function_name(tree) == name
 
 
-def _with_window(tree: exp.Select, call: Tree, field: str) -> exp.Select:
+def with_window_field(tree: exp.Select, call: Tree, field: str) -> exp.Select:
     """Return a SELECT in which a field stands for a call, and for the name of its column."""
+    name = str(function_name(call))
     text, reference = text_of(call).lower(), as_fields(column(field))
 
     def replacement(node: Tree) -> Tree | None:
-        if is_time_window(node) and text_of(node).lower() == text:
+        if _is_call(node, name) and text_of(node).lower() == text:
             return reference.copy()
-        if isinstance(node, exp.Column) and node.parts[0].name.lower() == TIME_WINDOW:
+        if isinstance(node, exp.Column) and node.parts[0].name.lower() == name:
             return with_parts(reference.copy(), [part.name for part in node.parts[1:]])
         return None
 
@@ -88,18 +88,18 @@ def _with_window(tree: exp.Select, call: Tree, field: str) -> exp.Select:
     for clause in _CLAUSES:
         value = replaced.args.get(clause)
         if isinstance(value, list):
-            replaced.set(clause, [_named(part, replacement) for part in value])
+            replaced.set(clause, [_named(part, name, replacement) for part in value])
         elif value is not None:
             replaced.set(clause, substituted(value, replacement))
     return replaced
 
 
-def _named(tree: Tree, replacement: Callable[[Tree], Tree | None]) -> Tree:
+def _named(tree: Tree, name: str, replacement: Callable[[Tree], Tree | None]) -> Tree:
     """Return a column of a SELECT over the field, under the name that Spark gives it."""
-    is_window = is_time_window(tree) or isinstance(tree, exp.Column)
+    is_window = _is_call(tree, name) or isinstance(tree, exp.Column)
     value = substituted(tree, replacement)
     if is_window and isinstance(value, exp.Column) and value != tree:
-        return exp.alias_(value, TIME_WINDOW)
+        return exp.alias_(value, name)
     return value
 
 

@@ -129,7 +129,7 @@ def _plan_rank(
     """Return the rows with their rank in the partition as one more field, and its name."""
     node, keys = builder.compute_order(node, sort_keys(window.args["order"]), "ORDER BY")
     rank = types.Field(builder.namer.unique_name(title), types.Int())
-    node, group, is_global = _compute_partition(builder, node, _partition_of(window))
+    node, group, is_global = compute_partition(builder, node, _partition_of(window))
     ranked = TopN(node, group, keys, UNBOUNDED, rank=rank, ranking=ranking, is_global=is_global)
     return ranked, rank.name
 
@@ -138,10 +138,10 @@ def _partition_of(window: Tree) -> list[Tree]:
     return list(window.args.get("partition_by") or ())
 
 
-def _compute_partition(
+def compute_partition(
     builder: Builder, node: Node, partition: Sequence[Tree]
 ) -> tuple[Node, Names, bool]:
-    """Return (an operator with the partition as fields, these fields, whether it has no keys)."""
+    """Return (an operator with a PARTITION BY as fields, these fields, whether it has no keys)."""
     if not partition:
         node, all_rows = builder.with_constant(node, "all_rows")
         return node, (all_rows,), True
@@ -168,7 +168,7 @@ def _plan_partition(
     windows: Sequence[tuple[Tree, str | None]],
 ) -> tuple[Node, Names]:
     """Return the rows with the values of windows over one partition, and their fields."""
-    node, group, is_global = _compute_partition(builder, node, partition)
+    node, group, is_global = compute_partition(builder, node, partition)
     ordered = _plan_ordered(builder, node, group, windows, is_global=is_global)
     if ordered is not None:
         return ordered

@@ -50,7 +50,8 @@ CHANGES = st.lists(
 
 def encoding_of(merge: Merge, versioned: bool) -> RowEncoding:
     """Return the encoding of a table with a merge behaviour."""
-    properties = TableProperties(merge, SCHEMA.column("v").id if versioned else None)
+    versions = (SCHEMA.column("v").id,) if versioned else ()
+    properties = TableProperties(merge, versions)
     return RowEncoding(TableDefinition(1, "t", SCHEMA, 2, properties), 4)
 
 

@@ -226,6 +226,42 @@ SELECT id FROM t WHERE (x IN (SELECT x FROM u WHERE k < 9)) = false
 SELECT id, x IN (SELECT x FROM u WHERE u.g = t.g) AS v, x NOT IN (SELECT x FROM u WHERE u.g = t.g) AS w FROM t
 SELECT id, sum(x) OVER w2 AS s, count(*) OVER (w) AS c FROM t WINDOW w AS (PARTITION BY g ORDER BY id), w2 AS w
 SELECT id, sum(x) OVER w AS s, EXISTS (SELECT sum(k) OVER v FROM u WINDOW v AS (ORDER BY k)) AS e FROM t WINDOW w AS (PARTITION BY g)
+SELECT * FROM (SELECT g, x, id % 2 AS p FROM t) PIVOT (sum(x) FOR p IN (0, 1))
+SELECT * FROM (SELECT g, x, id % 3 AS p FROM t) AS q PIVOT (sum(q.x) AS s, count(*), count(x) c FOR p IN (0, 1 AS one, 7)) WHERE q.g > 'a'
+SELECT p.*, u.name FROM (SELECT id % 4 AS n, x, id % 2 AS p, length(g) AS l FROM t) PIVOT (count(*) + 1 AS c, avg(x) AS a FOR (p, l) IN ((0, 1) AS u, (1, 1) AS v)) JOIN u ON n = u.k CROSS JOIN (SELECT 1 AS o) p
+SELECT * FROM (SELECT x, g, id % 3 AS p FROM t) PIVOT (max(g) AS m, count(*) AS c, collect_list(g) FILTER (WHERE g = 'a') AS l FOR p IN (0, 5))
+SELECT * FROM (SELECT x FROM t) PIVOT (count(*) FOR x IN (1, 2, NULL AS none))
+SELECT * FROM (SELECT x, CAST(ts AS DATE) AS d FROM t) PIVOT (max(x) AS m FOR d IN ('2020-01-01', DATE'2020-01-02' AS second))
+SELECT * FROM (SELECT id, x, id * 2 AS y2 FROM t) UNPIVOT (v FOR n IN (x, y2))
+SELECT * FROM (SELECT k, x FROM u) UNPIVOT INCLUDE NULLS (v FOR n IN (X, k AS `Key`))
+SELECT p.k, p.n, v1, v2 FROM u UNPIVOT ((v1, v2) FOR n IN ((g, x), (name, `order`) AS second)) AS p
+SELECT n, count(*) AS c, sum(v) AS s FROM (SELECT x, y FROM t) UNPIVOT (v FOR n IN (x, y)) GROUP BY n
+SELECT g, session_window.start AS s, session_window.end AS e, count(*) AS c FROM t GROUP BY g, session_window(ts, '1 day')
+SELECT session_window(ts, CASE WHEN x > 2 THEN '30 hours' WHEN x = 1 THEN '-1 hour' WHEN x = 0 THEN '10 minutes' END) AS w, sum(x) AS s FROM t GROUP BY session_window(ts, CASE WHEN x > 2 THEN '30 hours' WHEN x = 1 THEN '-1 hour' WHEN x = 0 THEN '10 minutes' END)
+SELECT session_window, count(*) AS c FROM t GROUP BY session_window(ts, '2 hours') HAVING count(*) > 2 ORDER BY session_window.start LIMIT 1
+SELECT id, session_window(ts, '5 minutes') FROM t
+SELECT session_window(CAST(ts AS DATE), '36 hours').end AS e, g, count(DISTINCT x) AS c FROM t GROUP BY 2, session_window(CAST(ts AS DATE), '36 hours')
+SELECT t.id, q.k FROM t, LATERAL (SELECT k FROM u WHERE u.x = t.x) q WHERE q.k > 2
+SELECT t.id, a, b FROM t, LATERAL (SELECT t.x + 1 AS a), LATERAL (SELECT a * 2 AS b WHERE a > 2)
+SELECT t.id, q.c, q.m FROM t JOIN LATERAL (SELECT count(*) AS c, max(k) AS m FROM u WHERE u.g = t.g AND u.x > 1) q ON q.c < 4
+SELECT t.id, c, most, l FROM t LEFT JOIN LATERAL (SELECT count(*) AS c, max(k) AS most, sort_array(collect_set(x)) AS l FROM u WHERE t.g = u.g) ON TRUE
+SELECT t.id, name, z FROM t LEFT JOIN LATERAL (SELECT name, u.k + t.id AS z FROM u WHERE u.x = t.x AND u.k > t.id) ON TRUE
+SELECT t.id, q.g, q.n FROM t, LATERAL (SELECT g, count(*) AS n FROM u WHERE u.x = t.x GROUP BY g HAVING max(k) > 2) q
+SELECT t.id, q.g FROM t, LATERAL (SELECT DISTINCT g FROM u WHERE u.x <=> t.x) q
+SELECT t.id, q.k FROM t LEFT JOIN LATERAL (SELECT k FROM u WHERE u.g = t.g ORDER BY k DESC LIMIT 2) q ON TRUE
+SELECT t.id, q.k FROM t, LATERAL (SELECT k FROM (SELECT k, CAST(x AS INT) AS x FROM u) u WHERE t.x = u.x ORDER BY k LIMIT 1 OFFSET 1) q
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.g = t.g ORDER BY k LIMIT 1) OR NOT EXISTS (SELECT 1 FROM w LIMIT 3)
+SELECT t.id, q.a, q.b FROM t, LATERAL (SELECT k, name FROM u WHERE k < 3) AS q(a, b)
+SELECT t.id, k FROM t LEFT JOIN LATERAL (SELECT k, g FROM u WHERE u.x = t.x) q ON q.g = t.g AND k > 2
+SELECT a.id, q.k, w.v FROM t a, w, LATERAL (SELECT k FROM u WHERE u.x = a.x AND u.k > w.id) q WHERE a.id = w.id
+SELECT id FROM t WHERE x IS NOT NULL AND NOT y IS NULL AND id IN (SELECT k FROM u)
+SELECT id FROM t WHERE (x > 1) IS NOT TRUE OR NOT (x IS NOT NULL)
+SELECT id, ts - INTERVAL 1 DAY 2 HOURS AS v, ts + INTERVAL '1' YEAR '2' MONTH AS w, ts - interval -1 day -2 hours z FROM t WHERE ts > timestamp'2020-01-03' - INTERVAL 1 DAY 30 MINUTES
+SELECT g, sum(make_dt_interval(0, x)) AS s, CAST(avg(INTERVAL '1' MONTH * x) AS STRING) AS m, CAST(sum(INTERVAL '2' YEAR * id) AS STRING) AS y FROM t GROUP BY g
+SELECT id, parse_json('{"a": {"b c": [1, 2]}, "n": 3}'):a['b c'][1]::int + x AS v FROM t
+SELECT id, v:a.b::string AS s, (v:a):b::bigint + 1 AS n FROM (SELECT id, parse_json(concat('{"a": {"b": ', id, '}}')) AS v FROM t) WHERE v:a.b::int > 3
+SELECT g, hll_sketch_estimate(hll_sketch_agg(x)) AS h, hex(count_min_sketch(x, 0.5d, 0.5d, 1)) AS c, theta_sketch_estimate(theta_sketch_agg(x)) AS e, size(approx_top_k(x, 3)) AS k FROM t GROUP BY g
+SELECT g, count(*) AS c, sum(x) FILTER (WHERE g = 'a') AS s, rank() OVER (PARTITION BY grouping_id() ORDER BY count(*), g) AS r, sum(sum(x)) OVER (PARTITION BY length(g)) AS o FROM t GROUP BY GROUPING SETS ((g, length(g)), (length(g)), (length(g)))
 """  # noqa: E501
 
 

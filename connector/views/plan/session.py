@@ -1,0 +1,115 @@
+"""Session windows: rows of a group whose intervals of time touch each other are one session.
+
+Does not know: how it is maintained (executor), or what made the intervals (planner).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from relstate.storage import types
+
+from .node import (
+    FieldsOf,
+    Json,
+    Names,
+    Node,
+    ReadNode,
+    check_names,
+    field_json,
+    read_field,
+    read_flag,
+    read_names,
+    read_text,
+    require,
+)
+from .recompute import DistinctSet, KeyedRecompute
+
+SESSION_TYPE = types.Struct(
+    (types.Field("start", types.Timestamp()), types.Field("end", types.Timestamp()))
+)
+"""The type of a session."""
+
+
+@dataclass(frozen=True)
+class SessionRecompute(KeyedRecompute):
+    """Every row of the child with the session that it is in.
+
+    ``start``, ``end``: TIMESTAMP fields of the child that are never NULL, the interval of a row;
+    ``session``: from the first start to the last end of the rows whose intervals touch.
+    """
+
+    operator = "session_recompute"
+
+    start: str
+    end: str
+    session: types.Field
+
+    @cached_property
+    def fields(self) -> tuple[types.Field, ...]:
+        """The child's fields and the session."""
+        return (*self.child.fields, self.session)
+
+    @cached_property
+    def key(self) -> Names:
+        """The group and the child's key."""
+        return (*self.group, *(name for name in self.child.key if name not in self.group))
+
+    @property
+    def is_never_empty(self) -> bool:
+        """False: it has as many rows as the input."""
+        return False
+
+    @property
+    def distinct_sets(self) -> tuple[DistinctSet, ...]:
+        """None."""
+        return ()
+
+    def prune(self, read: Set[str], fields_of: FieldsOf) -> Node:
+        """Return the operator over the fields that are read, or that make sessions."""
+        needed = {*read, *self.key, self.start, self.end} & set(self.child.names)
+        return replace(self, child=self.child.prune(needed, fields_of))
+
+    @property
+    def explain_line(self) -> str:
+        """``Session of each [field] [start, end AS field] by keyed recompute, …``."""
+        group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
+        made = f"{self.start}, {self.end} AS {self.session.name}"
+        return f"Session{group} [{made}] {self._cost('all rows of its group')}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan from here down as JSON values."""
+        return {
+            "operator": self.operator,
+            "child": self.child.to_json(),
+            "group": list(self.group),
+            "is_global": self.is_global,
+            "start": self.start,
+            "end": self.end,
+            "session": field_json(self.session),
+        }
+
+    @classmethod
+    def from_json(cls, value: Json, read: ReadNode) -> Node:
+        """Return the operator that `to_json` described."""
+        return cls(
+            read(value["child"]),
+            read_names(value["group"]),
+            read_text(value["start"]),
+            read_text(value["end"]),
+            read_field(value["session"]),
+            is_global=read_flag(value["is_global"]),
+        )
+
+    def check(self) -> None:
+        """ValueError, too, if the interval does not fit the input."""
+        bounds = (self.start, self.end)
+        check_names(bounds, self.child.names, f"the interval of {self.operator}")
+        for name in bounds:
+            is_time = self.child.type_of(name) == types.Timestamp()
+            require(is_time, f"the bound {name!r} of a session is not a TIMESTAMP")
+        require(self.session.type == SESSION_TYPE, "a session is not a start and an end")
+        super().check()

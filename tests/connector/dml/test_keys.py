@@ -1,0 +1,90 @@
+"""Statements over tables with a nullable key, and with several version columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relstate.connector.sql import Database
+from relstate.storage import Store
+from relstate.storage.errors import OptionError, UnsupportedStatementError, ValueRangeError
+from support.multisets import difference, rows_of_table
+from support.spark import sorted_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_rows_with_a_null_in_the_key_are_rows_like_others(db: Database, store: Store) -> None:
+    """INSERT, UPDATE, DELETE, MERGE and views find them; = is not true of NULL, <=> is."""
+    db.sql(
+        "CREATE TABLE n (k INT, v INT, w STRING NOT NULL, PRIMARY KEY (k)) "
+        "TBLPROPERTIES ('nullable_key' = 'true')"
+    )
+    query = "SELECT l.k, r.v FROM n l LEFT JOIN n r ON l.k <=> r.k"
+    db.sql(f"CREATE MATERIALIZED VIEW pairs AS {query}")
+    db.sql("CREATE MATERIALIZED VIEW totals AS SELECT k, sum(v) AS v FROM n GROUP BY k")
+    db.sql("INSERT INTO n VALUES (NULL, 1, 'a'), (2, 2, 'b')")
+    db.sql("INSERT INTO n VALUES (NULL, 3, 'c')")
+    assert store.table("n").get(None) == (None, 3, "c")
+    db.sql("UPDATE n SET v = v + 1 WHERE k IS NULL")
+    db.sql(
+        "MERGE INTO n USING (VALUES (CAST(NULL AS INT), 7), (5, 8)) AS s(k, v) ON n.k <=> s.k "
+        "WHEN MATCHED THEN UPDATE SET v = n.v * 10 + s.v "
+        "WHEN NOT MATCHED THEN INSERT (k, v, w) VALUES (s.k, s.v, 'new') "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET w = 'old'"
+    )
+    db.refresh()
+    expected = [(2, 2, "old"), (5, 8, "new"), (None, 47, "c")]
+    assert sorted(store.table("n").to_arrow().to_pylist(), key=repr) == sorted(
+        [dict(zip(("k", "v", "w"), row, strict=True)) for row in expected], key=repr
+    )
+    assert store.table("totals").get(None).v == 47
+    rows = rows_of_table(db.sql("SELECT * FROM pairs").toArrow())
+    assert difference(rows, rows_of_table(db.sql(query).toArrow())) == ([], [])
+    db.sql("DELETE FROM n WHERE k IS NULL")
+    db.refresh()
+    assert store.table("totals").get(None) is None
+    assert [report.problems for report in db.check_views()] == [(), ()]
+
+
+def test_merge_needs_a_column_that_tells_a_row_from_none(db: Database) -> None:
+    """Where all columns may be NULL, a row of the target looks like no row."""
+    db.sql("CREATE TABLE n (k INT, v INT, PRIMARY KEY (k)) TBLPROPERTIES ('nullable_key' = 'true')")
+    with pytest.raises(UnsupportedStatementError, match="declare one of them NOT NULL"):
+        db.sql(
+            "MERGE INTO n USING (VALUES (1, 1)) AS s(k, v) ON n.k = s.k "
+            "WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, s.v)"
+        )
+
+
+def test_version_columns_decide_in_order_which_row_is_later(
+    spark: SparkSession, db: Database, store: Store
+) -> None:
+    """By every way of writing; an update may not set a lower version."""
+    db.sql(
+        "CREATE TABLE v (k INT, name STRING, file INT, `po s` INT, PRIMARY KEY (k)) "
+        "TBLPROPERTIES ('version_column' = 'file, `po s`')"
+    )
+    (row,) = db.sql("DESCRIBE EXTENDED v").where("col_name = 'version_column'").collect()
+    assert row.data_type == "file, po s"
+    db.sql("INSERT INTO v VALUES (1, 'a', 1, 9), (2, 'b', 2, 1)")
+    db.sql("INSERT INTO v VALUES (1, 'late', 1, 8), (2, 'c', 2, 2)")
+    assert sorted_rows(store, "v") == [(1, "a", 1, 9), (2, "c", 2, 2)]
+    db.sql("UPDATE v SET file = 2, `po s` = 0 WHERE k = 1")
+    with pytest.raises(ValueRangeError, match="'file', 'po s' from 2, 0 to 2, None"):
+        db.sql("UPDATE v SET `po s` = NULL WHERE k = 1")
+    source = spark.createDataFrame(
+        [(1, "d", 2, 1, "U"), (1, "e", 2, 3, "U"), (2, None, 2, 3, "D"), (3, "x", 0, 5, "U")],
+        "k INT, name STRING, f INT, p INT, op STRING",
+    )
+    arguments = {"column_list": ["k", "name"], "apply_as_deletes": "op = 'D'"}
+    db.apply_changes("v", source, ["k"], "struct(f, p)", **arguments)
+    assert sorted_rows(store, "v") == [(1, "e", 2, 3), (3, "x", 0, 5)]
+    db.apply_changes("v", source.where("k = 1 AND p = 1"), ["k"], "struct(f, p)", **arguments)
+    assert sorted_rows(store, "v") == [(1, "e", 2, 3), (3, "x", 0, 5)]
+    with pytest.raises(OptionError, match="struct"):
+        db.apply_changes("v", source, ["k"], "p", **arguments)
+    assert db.sql("DELETE FROM v WHERE k = 3").count() == 1
+    assert sorted_rows(store, "v") == [(1, "e", 2, 3)]
