@@ -86,6 +86,8 @@ class TaskReport:
     ``parts``: the numbers of the parts of the job that it ran: of a compaction its parts, of a
     refresh its executors. ``view_id``, ``unit`` and ``rows``: of a refresh the view, the parallel
     unit and how many changes came in. ``counts``: of a statement, what became of the rows.
+    ``moments``: of the temporal filters of a refresh, by the numbers of their executors, the next
+    moments.
     """
 
     started: int
@@ -96,11 +98,12 @@ class TaskReport:
     unit: int = 0
     rows: int = 0
     counts: RowCounts = NO_ROWS
+    moments: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
 
     def to_json(self) -> str:
         """Return the report as text."""
         value = {name: getattr(self, name) for name in ("started", "parts", "view_id", "unit")}
-        value["rows"] = self.rows
+        value["rows"], value["moments"] = self.rows, self.moments
         value["segments"] = [segment.to_json() for segment in self.segments]
         value["identity"], value["counts"] = asdict(self.identity), asdict(self.counts)
         return json.dumps(value)
@@ -118,6 +121,7 @@ class TaskReport:
             value["unit"],
             value["rows"],
             RowCounts(**value["counts"]),
+            tuple((number, tuple(moments)) for number, moments in value["moments"]),
         )
 
     def message(self) -> ReportMessage:

@@ -35,7 +35,14 @@ from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
 from .log.state import StoreState, sequence_segments
 from .log.transaction import CommitResult
-from .log.view import CatalogView, ViewDefinition, ViewInput, ViewProgress
+from .log.view import (
+    CatalogView,
+    MomentRange,
+    ViewClock,
+    ViewDefinition,
+    ViewInput,
+    ViewProgress,
+)
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .maintenance.vacuum import VacuumReport
 from .predicate.predicate import Predicate
@@ -56,6 +63,7 @@ from .snapshot import Snapshot
 from .store import Store
 from .table.chunk import OP_COLUMN, Op, chunk_of
 from .table.encoding import encoding_of
+from .table.header import NEVER
 from .table.record import Row
 from .table.rowid import no_key_error
 from .table.statetable import StateTable
@@ -67,6 +75,7 @@ from .table.value import UPSERTS
 __all__ = [
     "CHANGE_TYPE",
     "DEDUPLICATIONS",
+    "NEVER",
     "OP_COLUMN",
     "RESERVED_PREFIX",
     "UPSERTS",
@@ -83,6 +92,7 @@ __all__ = [
     "KeyCodec",
     "KeyColumn",
     "Kind",
+    "MomentRange",
     "NewProgress",
     "NewTable",
     "NewView",
@@ -109,6 +119,7 @@ __all__ = [
     "TableWriter",
     "Transaction",
     "VacuumReport",
+    "ViewClock",
     "ViewDefinition",
     "ViewInput",
     "ViewProgress",

@@ -76,18 +76,22 @@ class Jobs:
         update_images: bool = True,
         columns: Sequence[str] | None = None,
         pending: Entry | None = None,
+        shows_expiry: bool = False,
     ) -> FeedPlan:
         """Return what other processes need to read the changes that `Store.changes` yields.
 
         A feed that ends right before it begins is empty. ``pending``: a commit that is about to
-        follow the last epoch, whose changes belong to the feed. EpochNotFoundError,
+        follow the last epoch, whose changes belong to the feed. ``shows_expiry``: the feed is of
+        all rows, whether or not they have expired, each with its `EXPIRY`. EpochNotFoundError,
         EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
         within the range; OptionError for a range that ends before it begins, or a table with a TTL;
         SchemaMismatchError for an unknown column.
         """
         first = epoch_number(first_epoch)
         last = None if last_epoch is None else epoch_number(last_epoch)
-        request = FeedRequest(name, first, last, deduplication, update_images, columns, pending)
+        request = FeedRequest(
+            name, first, last, deduplication, update_images, columns, pending, shows_expiry
+        )
         return plan_feed(self._epochs.log, self._epochs.state, request)
 
     def feed_snapshot(

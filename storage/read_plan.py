@@ -35,6 +35,7 @@ class ReadPlan:
     ``segments``: those with rows of the table, the newest first. ``time``: microseconds since
     1970; rows that had expired by then are not seen. ``columns``: None for the visible ones.
     ``indexes``: where the entries of the table's indexes are, in the order of its definition.
+    ``shows_expiry``: reads return the column `EXPIRY`, too, as the last.
     """
 
     path: str
@@ -47,6 +48,7 @@ class ReadPlan:
     verify: str = "hash"
     where: Predicate | None = None
     indexes: tuple[IndexSource, ...] = ()
+    shows_expiry: bool = False
 
     @classmethod
     def of(
@@ -163,7 +165,9 @@ class ReadPlan:
 
     def read(self, vnodes: tuple[range, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows of some vnodes as batches of the plan's columns."""
-        return self.open().scan(self.columns, vnodes=vnodes, where=self.where)
+        return self.open().scan(
+            self.columns, vnodes=vnodes, where=self.where, shows_expiry=self.shows_expiry
+        )
 
     def arrow_schema(self) -> pa.Schema:
         """Return the Arrow schema of the batches that `read` yields."""

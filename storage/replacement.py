@@ -155,4 +155,4 @@ class Replacement:
         inputs = tuple(
             (table_id, max(epoch, reflects)) for table_id, epoch in self.by.progress.inputs
         )
-        return NewProgress(self.view, reflects, inputs)
+        return NewProgress(self.view, reflects, inputs, clock=self.by.progress.clock)

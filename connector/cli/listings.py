@@ -50,8 +50,8 @@ class ViewSummary:
 def views(path: str, as_json: bool) -> None:
     """List the views of STORE: the epoch each reflects, its parallel units, what it reads."""
     with Store.open(path) as store:
-        state = store.state
-        summaries = tuple(_summary(state, name) for name in state.view_names())
+        state, time = store.state, store.environment.now()
+        summaries = tuple(_summary(state, name, time) for name in state.view_names())
     if as_json:
         show_document(summaries)
         return
@@ -79,14 +79,14 @@ def views(path: str, as_json: bool) -> None:
     )
 
 
-def _summary(state: StoreState, name: str) -> ViewSummary:
+def _summary(state: StoreState, name: str, time: int) -> ViewSummary:
     view = state.view(name)
     definition, progress = view.definition, view.progress
     return ViewSummary(
         name,
         progress.reflects,
         progress.is_populated,
-        is_behind(state, view.view_id),
+        is_behind(state, [view.view_id], time),
         definition.mapping.units,
         tuple(state.name_of(table.table_id) for table in definition.inputs),
         len(definition.internal),

@@ -19,6 +19,7 @@ from pyspark.sql.window import Window
 
 from relstate.connector.failure import describe_error
 from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.connector.syntax.present_time import query_at
 from relstate.connector.syntax.tokens import quoted
 from relstate.connector.syntax.tree import parse_expression
 from relstate.connector.types import struct_of
@@ -229,10 +230,12 @@ def _is_float(field: s.StructField) -> bool:
 def select_frame(
     spark: SparkSession, store: Store, state: StoreState, view: CatalogView
 ) -> DataFrame:
-    """Return the rows of a view's SELECT at the epochs of its progress."""
-    epochs = dict(view.progress.inputs)
+    """Return the rows of a view's SELECT at the epochs, and the present time, of its progress."""
+    epochs, clock = dict(view.progress.inputs), view.progress.clock
     created = view.definition.planned_epoch or state.tables[view.view_id].definition.created_epoch
     query, reader = ParsedQuery.parse(view.definition.query), QueryReader(spark, store)
+    if clock is not None:
+        query = query_at(query, clock.time)
     references = query.table_references(lambda name, as_of: True)
     frames: dict[str, Any] = {}
     for number, reference in enumerate(references):
@@ -240,6 +243,8 @@ def select_frame(
         # The table may have had another name then.
         then = store.state_at(epochs[table_id]).name_of(table_id)
         plan = store.read_plan(then, epoch=epochs[table_id])
+        if clock is not None:
+            plan = replace(plan, time=clock.time)
         schema = _schema_at(store, plan, created)
         known = {column.name: column for column in schema.visible_columns}
         names = query.columns_read(list(known)) or tuple(known)[:1]

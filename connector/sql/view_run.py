@@ -107,9 +107,9 @@ class ViewRunner:
             return self._store.epoch
 
     def _show(self, pattern: str | None) -> Result:
-        state = self._store.state
+        state, time = self._store.state, self._store.environment.now()
         names = (name for name in state.view_names() if matches(name, pattern))
-        return Result([_view_row(state, name) for name in names], _VIEWS)
+        return Result([_view_row(state, name, time) for name in names], _VIEWS)
 
     def _internal(self, name: str | None) -> Result:
         state = self._store.state
@@ -131,7 +131,7 @@ def _options(statement: CreateView) -> ViewOptions:
     )
 
 
-def _view_row(state: StoreState, name: str) -> tuple[Any, ...]:
+def _view_row(state: StoreState, name: str, time: int) -> tuple[Any, ...]:
     view = state.view(name)
     definition, progress = view.definition, view.progress
     replacement = state.replacement_of(view.view_id)
@@ -140,7 +140,7 @@ def _view_row(state: StoreState, name: str) -> tuple[Any, ...]:
     return (
         name,
         progress.reflects,
-        is_behind(state, view.view_id),
+        is_behind(state, [view.view_id], time),
         share,
         definition.mapping.units,
         [state.name_of(table.table_id) for table in definition.inputs],

@@ -29,6 +29,7 @@ from relstate.storage import (
     errors,
 )
 
+from .clock import ClockReading, time_now
 from .job import JobOutput
 from .lineage import upstream
 from .plan.generate import OneRow, Source
@@ -141,21 +142,28 @@ def _populate_part(runner: JobRunner, view_id: int) -> bool:
         state = runner.store.state  # views that it reads may have been refreshed
         if view_id not in state.views:
             return False
-    part, output = _run_part(runner, state, view_id, start, position)
+    reading = runner.reading(state, view_id, start.time, view.progress.clock)
+    part, output = _run_part(runner, state, view_id, start, position, reading)
     backfill = None if part.after.is_end else part.after.to_json()
-    progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill)
+    clock = None if reading is None else reading.clock(output.moments)
+    progress = NewProgress(view, start.reflects, tuple(start.epochs.items()), backfill, clock)
     runner.commit([output], [progress])
     return True
 
 
 def _run_part(
-    runner: JobRunner, state: StoreState, view_id: int, start: _Start, position: Position
+    runner: JobRunner,
+    state: StoreState,
+    view_id: int,
+    start: _Start,
+    position: Position,
+    reading: ClockReading | None,
 ) -> tuple[_Part, JobOutput]:
     """Run the next part, or all that remains if that part alone fails."""
     plan = runner.plan_of(state, view_id)
     part = _next_part(runner.store, plan, start, position, PART_ROWS)
     try:
-        return part, runner.run(runner.job(state, view_id, part.reads))
+        return part, runner.run(runner.job(state, view_id, part.reads, reading))
     except LASTING_ERRORS:
         raise
     except Exception as error:
@@ -167,7 +175,7 @@ def _run_part(
         _logger.warning(
             "a part of a backfill failed and is tried with the rest: %s", describe_error(error)
         )
-    return rest, runner.run(runner.job(state, view_id, rest.reads))
+    return rest, runner.run(runner.job(state, view_id, rest.reads, reading))
 
 
 def _check_position(position: Position, plan: ViewPlan, state: StoreState) -> None:
@@ -195,15 +203,20 @@ def backfill_parts(
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The first epoch that a view reflects, and the epoch as of which each input is read."""
+    """The first epoch that a view reflects, and the epoch as of which each input is read.
+
+    ``time``: the present time for the view, in microseconds since 1970, if it depends on that.
+    """
 
     reflects: int
     epochs: Mapping[int, int]
+    time: int
 
     @classmethod
     def of(cls, progress: ViewProgress) -> _Start:
         """Return the start of a view whose backfill has begun."""
-        return cls(progress.reflects, dict(progress.inputs))
+        time = 0 if progress.clock is None else progress.clock.time
+        return cls(progress.reflects, dict(progress.inputs), time)
 
 
 def _choose_start(runner: JobRunner, view: CatalogView) -> _Start:
@@ -213,15 +226,17 @@ def _choose_start(runner: JobRunner, view: CatalogView) -> _Start:
         state = runner.store.state
         views = upstream(state, [table_id for table_id in inputs if table_id in state.views])
         if not views:
-            return _Start(state.epoch, dict.fromkeys(inputs, state.epoch))
+            time = time_now(runner.store.environment, state, ())
+            return _Start(state.epoch, dict.fromkeys(inputs, state.epoch), time)
         for view_id in sorted(views):
             populate(runner, view_id)
-        refreshed = Round(runner, runner.store.state).run(views)
+        refresh = Round(runner, runner.store.state, views)
+        refreshed = refresh.run()
         state = runner.store.state_at(refreshed.epoch)
         # Another refresh may have moved a view past that epoch before this one was committed.
         if all(state.views[view_id].progress.reflects <= refreshed.reflects for view_id in views):
             epochs = {i: refreshed.epoch if i in views else refreshed.reflects for i in inputs}
-            return _Start(refreshed.reflects, epochs)
+            return _Start(refreshed.reflects, epochs, refresh.time)
     raise errors.ConflictError(
         f"{runner.store.path}: others refreshed the views that a new one reads {_ATTEMPTS} times "
         "before it could begin: refresh again"
@@ -281,4 +296,5 @@ def _plan_source(store: Store, source: Source, start: _Start) -> ReadPlan | OneR
     epoch = start.epochs[source.table_id]
     # The table may have had another name then.
     name = store.state_at(epoch).name_of(source.table_id)
-    return store.read_plan(name, epoch=epoch, columns=source.column_names)
+    plan = store.read_plan(name, epoch=epoch, columns=source.column_names)
+    return replace(plan, shows_expiry=source.expiry is not None)

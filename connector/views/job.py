@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from relstate.connector.task_report import TaskReport
 from relstate.storage import CatalogView, ReadPlan, SegmentRecord, errors, sequence_segments
 from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step
+from .executor.moments import NextMoments
 from .operators import ExecutorType
+from .plan.temporal import ClockStep, TemporalFilter
 from .scans import SourceRead
 from .sessions import ANSI
 from .task import ExecutorStep, Target
@@ -27,12 +30,14 @@ from .viewplan import Operator, ViewPlan
 class JobOutput:
     """What the tasks of a job wrote, when the first began, and how many changes they took in.
 
-    ``started``: in microseconds since 1970.
+    ``started``: in microseconds since 1970. ``moments``: the next moments of the temporal filters,
+    in the order of the plan.
     """
 
     segments: tuple[SegmentRecord, ...]
     started: int
     rows: int
+    moments: tuple[NextMoments, ...] = ()
 
     def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""
@@ -40,6 +45,7 @@ class JobOutput:
             self.segments + later.segments,
             min(self.started, later.started),
             self.rows + later.rows,
+            later.moments,
         )
 
 
@@ -48,7 +54,8 @@ class ViewJob:
     """A view, what its plan's sources give, and the state that its executors start from.
 
     ``reads``: one for each source, in the plan's order. ``states``: how to read the state tables,
-    in the plan's order, and last the view's own table.
+    in the plan's order, and last the view's own table. ``clock``: for each temporal filter, in the
+    plan's order, what passes it before the job and after it.
     """
 
     view: CatalogView
@@ -57,6 +64,7 @@ class ViewJob:
     target: Target
     states: tuple[ReadPlan, ...]
     reads: tuple[SourceRead, ...]
+    clock: tuple[ClockStep, ...] = ()
 
     @property
     def view_id(self) -> int:
@@ -85,11 +93,14 @@ class ViewJob:
     def after(self, output: JobOutput, epoch: int) -> ViewJob:
         """Return the job that reads what was written, too, as if an epoch had committed it."""
         states = tuple(_with_segments(plan, output.segments, epoch) for plan in self.states)
-        return replace(self, states=states)
+        return replace(self, states=states, clock=tuple(step.done for step in self.clock))
 
     def step(self, operator: Operator) -> ExecutorStep:
         """Return an executor with its state."""
         states = self.states[-1:] if operator.is_root else [self.states[i] for i in operator.tables]
+        if isinstance(operator.node, TemporalFilter):
+            number = self.plan.temporal_filters.index(operator.node)
+            operator = replace(operator, node=replace(operator.node, step=self.clock[number]))
         return ExecutorStep(operator, tuple(states), self.is_ansi)
 
     def combiner(self, operator: Operator) -> tuple[Step, ExecutorType] | None:
@@ -108,6 +119,7 @@ class ViewJob:
             tuple(segment for report in complete for segment in report.segments),
             min(report.started for report in complete),
             sum(report.rows for report in complete if readers.intersection(report.parts)),
+            tuple(_next_moments(complete).values()),
         )
 
 
@@ -131,6 +143,17 @@ def complete_reports(
             "Spark lost a task or ran one twice; nothing was committed: refresh again"
         )
     return tuple(sorted(distinct, key=lambda report: (report.parts, report.unit)))
+
+
+def _next_moments(reports: Iterable[TaskReport]) -> dict[int, NextMoments]:
+    """Return the next moments by the numbers of their executors, in the order of these."""
+    moments: dict[int, NextMoments] = {}
+    for number, values in sorted(
+        (own for report in reports for own in report.moments), key=itemgetter(0)
+    ):
+        parallel = NextMoments.from_json(values)
+        moments[number] = parallel.merged_with(moments.get(number, parallel))
+    return moments
 
 
 def _with_segments(plan: ReadPlan, segments: Sequence[SegmentRecord], epoch: int) -> ReadPlan:

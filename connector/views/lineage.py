@@ -74,6 +74,12 @@ def has_pending_changes(state: StoreState, view_id: int) -> bool:
     return any(state.has_changed(*read) for read in progress.inputs)
 
 
-def is_behind(state: StoreState, view_id: int) -> bool:
-    """Return whether a view or any view upstream of it `has_pending_changes`."""
-    return any(has_pending_changes(state, view) for view in upstream(state, [view_id]))
+def is_behind(state: StoreState, views: Iterable[int], time: int) -> bool:
+    """Return whether some views, or views upstream of them, are to be refreshed.
+
+    ``time``: the present time in microseconds since 1970, which may change a view alone.
+    """
+    return any(
+        has_pending_changes(state, view_id) or state.views[view_id].progress.is_due(time)
+        for view_id in upstream(state, views)
+    )

@@ -23,6 +23,7 @@ from .executor.executor import Executor
 from .executor.join import JoinExecutor
 from .executor.keyed_rows import KeyedRowsExecutor
 from .executor.materialize import MaterializeExecutor
+from .executor.temporal import TemporalFilterExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
 from .executor.window import WindowExecutor
 from .plan.aggregate import Aggregate
@@ -34,6 +35,7 @@ from .plan.node import Json, Node, require, shown
 from .plan.recompute import GroupRecompute, WindowRecompute
 from .plan.session import SessionRecompute
 from .plan.stateless import Filter, Project, Scan, Union
+from .plan.temporal import TemporalFilter
 from .plan.topn import TopN
 from .plan.window import OrderedWindow
 
@@ -44,6 +46,7 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
     Join: (JoinExecutor, DegreeExecutor),
     BroadcastJoin: (BroadcastJoinExecutor, BroadcastDegreeExecutor),
     TopN: (TopNExecutor, GroupTopNExecutor),
+    TemporalFilter: (TemporalFilterExecutor,),
     GroupRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     WindowRecompute: (KeyedRowsExecutor, DifferenceExecutor),
     OrderedWindow: (WindowExecutor,),

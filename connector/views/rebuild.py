@@ -63,7 +63,7 @@ def _rebuild(
 
 def _expiring_inputs(state: StoreState, view: CatalogView) -> Iterator[str]:
     for table_id, _ in view.progress.inputs:
-        if state.expiring_rows(table_id):
+        if state.expiring_rows(table_id) and not view.definition.follows_expiry(table_id):
             definition = state.tables[table_id].definition
             yield (
                 f"{state.name_of(view.view_id)}: table {definition.name!r}, which it reads, holds "

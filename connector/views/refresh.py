@@ -4,8 +4,10 @@ A refresh takes one epoch for all views, the latest when it begins: tables are r
 as they are after this very refresh. Views are computed level by level; what those of a level write
 is read by the next one before it is committed, and one commit holds all of them.
 
-Promises: a view whose inputs did not change is not touched; a view that cannot be computed does not
-keep others from being refreshed.
+All views that compare rows with the present time see one time, that of the refresh.
+
+Promises: a view whose inputs did not change, and that time has not changed, is not touched; a view
+that cannot be computed does not keep others from being refreshed.
 Does not know: how jobs run (runner), how views are created or first filled (backfill).
 """
 
@@ -25,6 +27,7 @@ from relstate.storage import (
     errors,
 )
 
+from .clock import ClockReading, time_now
 from .job import JobOutput, ViewJob
 from .lineage import inputs_of, is_replacement, levels
 from .plan.generate import OneRow, Source
@@ -49,23 +52,30 @@ class Refreshed:
 
 
 class Round:
-    """One refresh of views from a state of the store. Used once."""
+    """One refresh of views from a state of the store. Used once.
 
-    def __init__(self, runner: JobRunner, state: StoreState) -> None:
+    ``time``: the present time for its views, in microseconds since 1970.
+    """
+
+    def __init__(self, runner: JobRunner, state: StoreState, views: Set[int]) -> None:
+        """``views``: all that they read among them."""
         self._runner = runner
         self._state = state
+        self._views = views
+        self.time = time_now(runner.store.environment, state, views)
+        self._readings: dict[int, ClockReading] = {}
         self._outputs: dict[int, JobOutput] = {}
         self._failed: set[int] = set()
         self._failures: list[Exception] = []
 
-    def run(self, views: Set[int]) -> Refreshed:
-        """Refresh views, all that they read among them.
+    def run(self) -> Refreshed:
+        """Refresh the views.
 
         ConflictError, and nothing is committed, if one of them was refreshed meanwhile;
         TableNotFoundError if one was dropped; the error of a view that could not be computed, when
         all others are committed.
         """
-        for level in levels(self._state, views):
+        for level in levels(self._state, self._views):
             jobs = [job for view_id in level if (job := self._job(view_id)) is not None]
             for job, result in zip(jobs, self._runner.run_all(jobs), strict=True):
                 if isinstance(result, Exception):
@@ -97,7 +107,9 @@ class Round:
             (table_id, None if table_id in self._outputs else epoch)
             for table_id, _ in before.progress.inputs
         )
-        return NewProgress(before, epoch, inputs)
+        reading = self._readings.get(view_id)
+        clock = None if reading is None else reading.clock(self._outputs[view_id].moments)
+        return NewProgress(before, epoch, inputs, clock=clock)
 
     # What a view reads
 
@@ -108,14 +120,18 @@ class Round:
         if is_blocked or not view.progress.is_populated:
             self._failed.add(view_id)
             return None
-        if not self._has_changes(view):
+        is_due = view.progress.is_due(self.time)
+        if not is_due and not self._has_changes(view):
             return None
         try:
             plan = self._runner.plan_of(self._state, view_id)
             reads = [self._read(view, source) for source in plan.sources]
-            if all(read.plan is None for read in reads):
+            if not is_due and all(read.plan is None for read in reads):
                 return None
-            return self._runner.job(self._state, view_id, reads)
+            reading = self._runner.reading(self._state, view_id, self.time, view.progress.clock)
+            if reading is not None:
+                self._readings[view_id] = reading
+            return self._runner.job(self._state, view_id, reads, reading)
         except VIEW_CHANGED:
             raise
         except Exception as error:
@@ -149,6 +165,7 @@ class Round:
             deduplication="netChanges",
             columns=[*source.column_names, CHANGE_TYPE],
             pending=pending,
+            shows_expiry=source.expiry is not None,
         )
         return SourceRead(source, plan if plan.steps else None, vnodes)
 

@@ -86,7 +86,7 @@ class _Exchange:
         if not _is_replacement(state, self._view_id):
             self.discard()
             return True
-        refreshed = Round(self._runner, state).run(upstream(state, [self._view_id]))
+        refreshed = Round(self._runner, state, upstream(state, [self._view_id])).run()
         state = self._store.state_at(refreshed.epoch)
         planned = Replacement.of(state, state.views[self._view_id])
         started = self._store.environment.now()

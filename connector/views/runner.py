@@ -24,9 +24,11 @@ from relstate.storage import (
     ReadPlan,
     Store,
     StoreState,
+    ViewClock,
     errors,
 )
 
+from .clock import ClockReading, steps_of
 from .frame import report_frame
 from .job import JobOutput, ViewJob
 from .scans import SourceRead
@@ -72,8 +74,31 @@ class JobRunner:
         """Return the plan of a view. CorruptionError if the catalog's is damaged or forged."""
         return self._plans.plan_of(state, view_id)
 
-    def job(self, state: StoreState, view_id: int, reads: Sequence[SourceRead]) -> ViewJob:
-        """Return the job of a view that starts from its state as of ``state``."""
+    def reading(
+        self, state: StoreState, view_id: int, time: int, before: ViewClock | None
+    ) -> ClockReading | None:
+        """Return what passes the temporal filters of a view at a time; None if it has none.
+
+        ``before``: its clock; None if it has no rows yet.
+        """
+        filters = self.plan_of(state, view_id).temporal_filters
+        if not filters:
+            return None
+        session = self._sessions.of(state.views[view_id].definition.settings)
+        with keep_active_session(self._sessions.spark):
+            return ClockReading.at(session, filters, time, before)
+
+    def job(
+        self,
+        state: StoreState,
+        view_id: int,
+        reads: Sequence[SourceRead],
+        reading: ClockReading | None = None,
+    ) -> ViewJob:
+        """Return the job of a view that starts from its state as of ``state``.
+
+        ``reading``: of the time that it brings the view to; None if no time passes.
+        """
         view, settings = state.views[view_id], state.settings
         names = [state.name_of(table_id) for table_id in (*view.definition.internal, view_id)]
         return ViewJob(
@@ -83,6 +108,7 @@ class JobRunner:
             Target(self._store.path, settings.vnode_count, settings.shards),
             tuple(ReadPlan.of(self._store.path, state, name) for name in names),
             tuple(reads),
+            steps_of(view.progress.clock) if reading is None else reading.steps,
         )
 
     def run(self, job: ViewJob) -> JobOutput:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import strip_tracebacks
 from relstate.connector.types import passes_as_is, struct_of
-from relstate.storage import FeedPlan, Op, ReadPlan, adds_row, types
+from relstate.storage import CHANGE_TYPE, FeedPlan, Op, ReadPlan, adds_row, types
 
 from .executor.changes import Step, chunk_schema, run_steps
 from .plan.generate import Source
@@ -151,8 +151,9 @@ def _inserts(rows: int, columns: Sequence[pa.Array], source: Source) -> pa.Recor
 
 
 def _changes(feed: pa.RecordBatch, source: Source) -> pa.RecordBatch:
-    """Return a batch of a feed, whose last column is the change type, as a chunk."""
-    *columns, kinds = feed.columns
+    """Return a batch of a feed, in which the change type comes after the columns, as a chunk."""
+    number = feed.schema.get_field_index(CHANGE_TYPE)
+    kinds, columns = feed.column(number), feed.remove_column(number).columns
     return _chunk(np.where(adds_row(kinds), Op.INSERT, Op.DELETE), columns, source)
 
 

@@ -23,6 +23,7 @@ from relstate.storage import CatalogView, StoreState, TableDefinition, TableSche
 from .plan.node import Expression, Node, check_names, require, shown, walk
 from .plan.recompute import GroupRecompute, WindowRecompute
 from .plan.stateless import Scan
+from .plan.temporal import CLOCK, TemporalFilter
 from .planner.analysis import Analysis, StoreTables, as_nullable
 from .planner.calls import is_group_call, is_window_call, takes_many_rows
 from .planner.expressions import check_expressions, check_resolved, check_time_independent
@@ -96,6 +97,9 @@ def _check_catalog(plan: ViewPlan, state: StoreState, view: CatalogView) -> None
         _check_scan(scan, state.tables[scan.table_id].definition)
     scanned = {scan.table_id for scan in plan.scans}
     require(scanned == {read.table_id for read in definition.inputs}, "it reads other tables")
+    for scan in plan.scans:
+        is_same = (scan.expiry is not None) == definition.follows_expiry(scan.table_id)
+        require(is_same, f"rows of {scan.table!r} that expire are not what its inputs say")
     require(len(plan.state_schemas) == len(definition.internal), "it has other state tables")
     schemas = (*plan.state_schemas, plan.table_schema)
     for table_id, schema in zip((*definition.internal, view.view_id), schemas, strict=True):
@@ -138,19 +142,33 @@ def check_stored_expressions(root: Node, analysis: Analysis) -> None:
     builtin = analysis.functions()
     try:
         for node in walk(root):
-            names = [field.name for field in node.input_fields]
-            for expression in node.expressions:
-                tree = _tree_of(expression.text)
-                _check_reading(expression.text, tree, node.input_fields, analysis)
-                check_names(sorted(columns_of(tree)), names, f"the expression {expression.text!r}")
-                check_expressions(tree, builtin)
-                check_resolved(tree)
-                _check_rows(expression.text, tree, node)
-            _check_types(node.input_fields, node.expressions, analysis)
+            _check_evaluated(node, node.input_fields, node.expressions, analysis, builtin)
+            if isinstance(node, TemporalFilter):
+                bounds = [bound.expression for bound in node.bounds]
+                _check_evaluated(node, (CLOCK,), bounds, analysis, builtin)
             _check_types(node.input_fields, node.aggregate_expressions, analysis)
         check_time_independent(root, analysis)
     except errors.UnsupportedStatementError as error:
         raise ValueError(str(error)) from None
+
+
+def _check_evaluated(
+    node: Node,
+    fields: Sequence[types.Field],
+    expressions: Sequence[Expression],
+    analysis: Analysis,
+    builtin: frozenset[str],
+) -> None:
+    """ValueError unless Spark evaluates these expressions over fields as a view may have them."""
+    names = [field.name for field in fields]
+    for expression in expressions:
+        tree = _tree_of(expression.text)
+        _check_reading(expression.text, tree, fields, analysis)
+        check_names(sorted(columns_of(tree)), names, f"the expression {expression.text!r}")
+        check_expressions(tree, builtin)
+        check_resolved(tree)
+        _check_rows(expression.text, tree, node)
+    _check_types(fields, expressions, analysis)
 
 
 def _check_rows(text: str, tree: Tree, node: Node) -> None:

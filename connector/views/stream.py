@@ -1,4 +1,4 @@
-"""A stream of views: a thread that refreshes them whenever their tables have changed.
+"""A stream of views: a thread that refreshes them whenever their tables, or time, change them.
 
 It has the life cycle and the names of a StreamingQuery: ``status``, ``lastProgress``, ``stop``,
 ``awaitTermination``. It needs no checkpoint: the commit of a refresh says how far its views are.
@@ -19,7 +19,7 @@ from typing import Any
 
 from relstate.storage import errors, iso_time
 
-from .lineage import has_pending_changes, upstream, view_ids
+from .lineage import has_pending_changes, is_behind, upstream, view_ids
 from .views import Views
 
 _RECENT = 100
@@ -123,8 +123,8 @@ class ViewStream:
 
         The error that ended the stream is raised.
         """
-        epoch = self._views.store.epoch
-        while self.isActive and self._is_behind_of(epoch):
+        epoch, time = self._views.store.epoch, self._environment.now()
+        while self.isActive and self._is_behind_of(epoch, time):
             self._ended.wait(_POLL)
         # The refresh whose commit this is has yet to report its progress.
         with self._refreshing:
@@ -142,7 +142,7 @@ class ViewStream:
     def _run(self) -> None:
         try:
             if self._trigger.is_once:
-                self._catch_up(self._views.store.epoch)
+                self._catch_up(self._views.store.epoch, self._environment.now())
             else:
                 self._follow()
             self._message = "Stopped"
@@ -154,8 +154,8 @@ class ViewStream:
         finally:
             self._ended.set()
 
-    def _catch_up(self, epoch: int) -> None:
-        while not self._stopping.is_set() and self._is_behind_of(epoch):
+    def _catch_up(self, epoch: int, time: int) -> None:
+        while not self._stopping.is_set() and self._is_behind_of(epoch, time):
             self._refresh_once()
 
     def _follow(self) -> None:
@@ -215,14 +215,17 @@ class ViewStream:
 
     def _is_behind(self) -> bool:
         state = self._views.store.state
-        views = upstream(state, view_ids(state, self._names))
-        return any(has_pending_changes(state, view_id) for view_id in views)
+        return is_behind(state, view_ids(state, self._names), self._environment.now())
 
-    def _is_behind_of(self, epoch: int) -> bool:
-        """Return whether a view has not taken in all that had been committed by an epoch."""
+    def _is_behind_of(self, epoch: int, time: int) -> bool:
+        """Return whether a view does not reflect all that an epoch, or a time, has changed."""
         state = self._views.store.state
-        views = upstream(state, view_ids(state, self._names))
+        progresses = {
+            view_id: state.views[view_id].progress
+            for view_id in upstream(state, view_ids(state, self._names))
+        }
         return any(
-            has_pending_changes(state, view_id) and state.views[view_id].progress.reflects < epoch
-            for view_id in views
+            progress.is_due(time)
+            or (has_pending_changes(state, view_id) and progress.reflects < epoch)
+            for view_id, progress in progresses.items()
         )

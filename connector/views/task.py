@@ -56,6 +56,8 @@ class Writers:
         """``vnodes``: those whose rows this task may write; None for all."""
         self.vnodes = vnodes
         self._target = target
+        self.moments: list[tuple[int, tuple[int | None, ...]]] = []
+        """The next moments of temporal filters, by the numbers of their executors."""
         self._writers: dict[bool, SegmentWriter] = {}
         self._opened = ExitStack()
 
@@ -92,11 +94,21 @@ class ExecutorStep:
 
     def batches(self, chunk: pa.RecordBatch, writers: Writers) -> Iterator[pa.RecordBatch]:
         """Yield the executor's output; its state is written when the last batch has come."""
-        return self._opened(writers).batches(chunk)
+        executor = self._opened(writers)
+        yield from executor.batches(chunk)
+        self._collect_moments(executor, writers)
 
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
         """Return the executor's output, after writing the changes of its state."""
-        return self._opened(writers).run(chunk)
+        executor = self._opened(writers)
+        output = executor.run(chunk)
+        self._collect_moments(executor, writers)
+        return output
+
+    def _collect_moments(self, executor: Executor[Any], writers: Writers) -> None:
+        if executor.next_moments is not None:
+            moments = tuple(executor.next_moments.to_json())
+            writers.moments.append((self.operator.number, moments))
 
     def _opened(self, writers: Writers) -> Executor[Any]:
         writer = writers.writer(is_root=self.operator.is_root)
@@ -167,7 +179,13 @@ class FragmentTask:
                 yield from change_batches(batch, schema)
             segments = writers.finish()
         own = TaskReport(
-            started, segments, parts=self._executors, view_id=self.view_id, unit=unit, rows=rows
+            started,
+            segments,
+            parts=self._executors,
+            view_id=self.view_id,
+            unit=unit,
+            rows=rows,
+            moments=tuple(writers.moments),
         )
         for message in (*received.messages, own.to_json().encode()):
             yield control_rows([unit], message, schema)

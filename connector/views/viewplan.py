@@ -23,6 +23,7 @@ from .plan.materialize import Materialize
 from .plan.node import Names, Node, walk
 from .plan.recompute import KeyedRecompute
 from .plan.stateless import Scan
+from .plan.temporal import TemporalFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,11 @@ class ViewPlan:
                 operators.append(operator)
                 tables += len(operator.tables)
         return tuple(operators)
+
+    @cached_property
+    def temporal_filters(self) -> tuple[TemporalFilter, ...]:
+        """The filters that compare rows with the present time, in the order of the plan."""
+        return tuple(node for node in walk(self.root) if isinstance(node, TemporalFilter))
 
     def operators_of(self, node: Node) -> tuple[Operator, ...]:
         """Return the executors of a node, in the order in which its rows pass them."""

@@ -166,7 +166,8 @@ class Views:
         """Refresh views from a state, the newest known, or from later ones if others did it too."""
         for _ in range(_ATTEMPTS):
             try:
-                return Round(self._runner, state).run(upstream(state, view_ids(state, names)))
+                views = upstream(state, view_ids(state, names))
+                return Round(self._runner, state, views).run()
             except VIEW_CHANGED as error:
                 _logger.info("a refresh starts again: %s", error)
                 state = self._store.state

@@ -16,6 +16,8 @@ import pyarrow as pa
 from ..environment import Environment, environment_of
 from ..log.entry import TableDefinition
 from ..read_plan import ReadPlan
+from ..schema.arrow import arrow_field
+from ..table.header import EXPIRY
 from .columns import INSERT, feed_batch, feed_schema
 from .reader import FeedReader, FeedShape
 from .source import FeedStep
@@ -67,7 +69,8 @@ class FeedPlan:
 
     def arrow_schema(self) -> pa.Schema:
         """Return the Arrow schema of the batches that `read` yields."""
-        return feed_schema(self.definition.schema, self.shape.columns)
+        schema = feed_schema(self.definition.schema, self.shape.columns)
+        return schema.append(arrow_field(EXPIRY.field)) if self.shape.shows_expiry else schema
 
     def read(
         self, vnodes: Sequence[range] | None = None, environment: Environment | None = None

@@ -30,7 +30,7 @@ class FeedRequest:
     """The arguments of a feed; ``last`` is None for the latest epoch, ``columns`` for all.
 
     ``pending``: a commit that is about to follow the latest epoch and whose changes are part of the
-    feed, which then ends at the latest epoch.
+    feed, which then ends at the latest epoch. ``shows_expiry``: as in `FeedShape`.
     """
 
     table: str
@@ -40,6 +40,7 @@ class FeedRequest:
     update_images: bool = True
     columns: Sequence[str] | None = None
     pending: Entry | None = None
+    shows_expiry: bool = False
 
 
 def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
@@ -47,8 +48,8 @@ def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
 
     A range that ends right before it begins has no changes. EpochExpiredError,
     EpochNotFoundError, TableNotFoundError also if the table was dropped and created again within
-    the range, OptionError for a table with a TTL or a range that ends before it begins, the errors
-    of `feed_fields`.
+    the range, OptionError for a range that ends before it begins, or a table with a TTL unless the
+    feed shows expiries, the errors of `feed_fields`.
     """
     last = newest.epoch if request.last is None else request.last
     _check_range(newest, request.first, last)
@@ -64,25 +65,33 @@ def _plan(
     entries = list(log.entries(newest, request.first, last))
     if request.pending is not None:
         entries.append(request.pending)
-    _check_expiry(definition, entries)
+    if not request.shows_expiry:
+        _check_expiry(definition, entries)
     steps = tuple(steps_of(entries, definition.table_id))
     if _may_forget(log, newest, definition, steps):
         steps = tuple(_with_bases(log, newest, definition.table_id, entries, steps))
-    before = _before(log, newest, definition, steps)
+    before = _before(log, newest, definition, steps, shows_expiry=request.shows_expiry)
     is_net = _is_net(request.deduplication)
-    shape = FeedShape(is_net, request.update_images, tuple(field.name for field in fields))
+    names = tuple(field.name for field in fields)
+    shape = FeedShape(is_net, request.update_images, names, request.shows_expiry)
     return FeedPlan(before, request.first, last, steps, shape)
 
 
 def _before(
-    log: Log, newest: StoreState, definition: TableDefinition, steps: Sequence[FeedStep]
+    log: Log,
+    newest: StoreState,
+    definition: TableDefinition,
+    steps: Sequence[FeedStep],
+    *,
+    shows_expiry: bool,
 ) -> ReadPlan:
     """Return the table as it was before the first of some steps; empty if it was not there."""
     path, vnode_count = log.environment.location(""), newest.settings.vnode_count
     if not steps or steps[0].epoch <= definition.created_epoch:
         return ReadPlan(path, definition, vnode_count, definition.created_epoch, (), 0)
     state = log.state_at(newest, steps[0].epoch - 1)
-    _check_expiry(state.tables[definition.table_id].definition)
+    if not shows_expiry:
+        _check_expiry(state.tables[definition.table_id].definition)
     segments = state.segments_of(definition.table_id)
     return ReadPlan(path, definition, vnode_count, state.epoch, segments, state.time)
 

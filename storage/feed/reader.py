@@ -27,7 +27,7 @@ from ..paths import SEGMENTS
 from ..read_plan import ReadPlan
 from ..segment.block import Block
 from ..segment.key import EXPIRES, Kind
-from ..table.header import Headers
+from ..table.header import EXPIRY, Headers
 from ..table.resolve import Window
 from ..table.scan import Bounds, Limits, pieces
 from ..table.storagetable import StorageTable
@@ -40,7 +40,7 @@ from .columns import (
     feed_schema,
     stored_columns,
 )
-from .history import ABSENT, Changes, History, same_rows
+from .history import ABSENT, Changes, History, RowComparison, same_rows
 from .source import NOTHING, EntrySource, FeedStep, joined, keys_in, resolved
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
@@ -51,12 +51,14 @@ class FeedShape:
     """What a feed returns of each change.
 
     ``is_net``: one change per key, else one per key and step. ``update_images``: an update is its
-    two images, else a delete and an insert. ``columns``: names, in order.
+    two images, else a delete and an insert. ``columns``: names, in order. ``shows_expiry``: the
+    feed is of rows whether or not they have expired, and the column `EXPIRY` comes last.
     """
 
     is_net: bool
     update_images: bool
     columns: tuple[str, ...]
+    shows_expiry: bool = False
 
 
 class FeedReader:
@@ -123,6 +125,8 @@ class FeedReader:
         # Net changes show a key's two ends: what expires between them may have come and gone.
         self._check_expiry(history.ends if self._shape.is_net else history.entries)
         same = partial(same_rows, self._encoding)
+        if self._shape.shows_expiry:
+            same = partial(_same_rows_and_expiries, same)
         changes = history.net_changes(same) if self._shape.is_net else history.changes(same)
         types, positions, steps = self._images(changes)
         yield from self._batches(changes.entries.take(positions), types, steps)
@@ -171,6 +175,8 @@ class FeedReader:
 
     def _check_expiry(self, block: Block) -> None:
         """OptionError if a row expires. The expiry of a delete only says how long it is kept."""
+        if self._shape.shows_expiry:
+            return
         headers = Headers(block)
         if ((headers.flags & EXPIRES != 0) & (headers.kinds != Kind.DELETE)).any():
             raise expiring_rows_error(self._encoding.definition)
@@ -187,7 +193,10 @@ class FeedReader:
             part = slice(start, start + len(block))
             rows = self._encoding.decode(block, columns)
             commits = self._epochs[steps[part]], self._times[steps[part]]
-            yield feed_batch(self._schema, rows, types[part], *commits)
+            batch = feed_batch(self._schema, rows, types[part], *commits)
+            if self._shape.shows_expiry:
+                batch = batch.append_column(EXPIRY.name, pa.array(Headers(block).expiries))
+            yield batch
             start = part.stop
 
     def _images(self, changes: Changes) -> tuple[NDArray[np.int8], Positions, Positions]:
@@ -207,6 +216,14 @@ class FeedReader:
         return types[is_present], positions[is_present], steps[is_present]
 
 
+def _same_rows_and_expiries(same: RowComparison, left: Block, right: Block) -> NDArray[np.bool_]:
+    """Return for each pair of entries whether they are the same row and expire at the same time."""
+    is_same: NDArray[np.bool_] = same(left, right) & (
+        Headers(left).expiries == Headers(right).expiries
+    )
+    return is_same
+
+
 def _entries_under(current: Block, table: StorageTable | None, keys: Bytes) -> Block:
     """Return the entries of some keys: those in ``current``, else the table's."""
     if not len(keys):
@@ -223,7 +240,8 @@ def expiring_table_error(table: str) -> OptionError:
     """Return the error that refuses the feed of a table whose rows expire."""
     return OptionError(
         f"table {table}: its rows expire (TTL) without a commit, so the commits do not hold all of "
-        "its changes: read the whole table at two epochs instead"
+        "its changes: read the whole table at two epochs, or the feed of a materialized view that "
+        "selects its rows"
     )
 
 

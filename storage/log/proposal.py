@@ -16,7 +16,7 @@ from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
 from .entry import Entry, SegmentRecord, TableDefinition, Transaction
-from .view import CatalogView, ViewDefinition, ViewInput, ViewProgress
+from .view import CatalogView, ViewClock, ViewDefinition, ViewInput, ViewProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class NewProgress:
     reflects: int
     inputs: tuple[tuple[int, int | None], ...]
     backfill: Any = None
+    clock: ViewClock | None = None
 
     @property
     def view_id(self) -> int:
@@ -128,7 +129,7 @@ class NewProgress:
             (table_id, epoch if read_epoch is None else read_epoch)
             for table_id, read_epoch in self.inputs
         )
-        return ViewProgress(self.view_id, self.reflects, inputs, self.backfill)
+        return ViewProgress(self.view_id, self.reflects, inputs, self.backfill, self.clock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,9 +269,17 @@ def _undescribed(definition: TableDefinition) -> TableDefinition:
 
 
 def check_unread(state: StoreState, table_id: int, action: str) -> None:
-    """Raise DependentViewsError if a view reads a table whose rows would expire after an action."""
-    advice = ": a view cannot follow rows that expire"
-    _check_no_readers(state, table_id, state.views_reading(table_id), action, advice)
+    """Raise DependentViewsError if a view reads a table whose rows would expire after an action.
+
+    Views that were created when its rows could expire already follow that.
+    """
+    advice = ", which were created when its rows did not expire; drop them, and create them again"
+    readers = [
+        view
+        for view in state.views_reading(table_id)
+        if not view.definition.follows_expiry(table_id)
+    ]
+    _check_no_readers(state, table_id, readers, action, advice)
 
 
 def _check_followable(state: StoreState, proposal: Proposal) -> None:
@@ -308,17 +316,11 @@ def _check_view(state: StoreState, view: NewView) -> None:
         if state.indexed_table(table.table_id) is not None:
             check_not_internal(state, table.table_id, "read by a view")
         definition = state.tables[table.table_id].definition
-        if definition.properties.ttl is not None:
+        expires = definition.properties.ttl is not None or state.expiring_rows(table.table_id)
+        if expires and not table.follows_expiry:
             raise SchemaError(
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
-                "expire (TTL) without a commit that tells; read a table without a TTL"
-            )
-        expiring_rows = state.expiring_rows(table.table_id)
-        if expiring_rows:
-            raise SchemaError(
-                f"the view {view.table.name!r} cannot read table {definition.name!r}, which holds "
-                f"up to {expiring_rows} rows that were written with a TTL: they expire without a "
-                f"commit that tells; {without_expiry(definition)}"
+                "expire (TTL): it was planned when they did not; create it again"
             )
         column_ids = {column.id for column in definition.schema.columns}
         if not column_ids.issuperset(table.column_ids):

@@ -15,19 +15,25 @@ from relstate.vnode import VnodeMapping
 
 @dataclass(frozen=True, slots=True)
 class ViewInput:
-    """A table (possibly another view's) that a view reads, and the ids of the columns it reads."""
+    """A table (possibly another view's) that a view reads, and the ids of the columns it reads.
+
+    ``follows_expiry``: rows of the table that expire leave the view.
+    """
 
     table_id: int
     column_ids: tuple[int, ...]
+    follows_expiry: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the input as JSON values. On disk: never change a name."""
-        return {"table_id": self.table_id, "columns": list(self.column_ids)}
+        follows = {"follows_expiry": True} if self.follows_expiry else {}
+        return follows | {"table_id": self.table_id, "columns": list(self.column_ids)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ViewInput:
         """Return the input that `to_json` described."""
-        return cls(value["table_id"], tuple(value["columns"]))
+        follows_expiry = value.get("follows_expiry", False)
+        return cls(value["table_id"], tuple(value["columns"]), follows_expiry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,10 @@ class ViewDefinition:
         """Return whether a table is among the inputs."""
         return any(table.table_id == table_id for table in self.inputs)
 
+    def follows_expiry(self, table_id: int) -> bool:
+        """Return whether rows of a table that it reads leave it when they expire."""
+        return any(table.table_id == table_id and table.follows_expiry for table in self.inputs)
+
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON values. On disk: never change a name."""
         # Only there for views that replace or have replaced another one.
@@ -92,19 +102,70 @@ class ViewDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class MomentRange:
+    """The moments that pass a temporal filter at one time: ``low <= moment < high``.
+
+    Moments are whole numbers. A bound of None is no bound. ``kept``: rows with earlier moments are
+    not in the state of the filter, because time cannot change any more whether they pass.
+    """
+
+    low: int | None
+    high: int | None
+    kept: int
+
+    def to_json(self) -> list[int | None]:
+        """Return the range as JSON values. On disk: never change the order."""
+        return [self.low, self.high, self.kept]
+
+    @classmethod
+    def from_json(cls, value: Any) -> MomentRange:
+        """Return the range that `to_json` described."""
+        low, high, kept = value
+        return cls(low, high, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewClock:
+    """The time that a view reflects whose query compares rows with the present time.
+
+    Times are in microseconds since 1970. ``time``: what the present time was in its last refresh.
+    ``due``: the time before which it does not change unless its inputs do; None if time alone never
+    changes it. ``ranges``: for each temporal filter, in the order of the plan, what passes at
+    ``time``.
+    """
+
+    time: int
+    due: int | None
+    ranges: tuple[MomentRange, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the clock as JSON values. On disk: never change a name."""
+        ranges = [moments.to_json() for moments in self.ranges]
+        return {"time": self.time, "due": self.due, "ranges": ranges}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ViewClock:
+        """Return the clock that `to_json` described."""
+        ranges = tuple(map(MomentRange.from_json, value["ranges"]))
+        return cls(value["time"], value["due"], ranges)
+
+
+@dataclass(frozen=True, slots=True)
 class ViewProgress:
     """The progress of a view: which epochs of its inputs it has read.
 
     ``reflects``: the epoch of base tables that it reflects, 0 for none yet. ``inputs``: for each
     input its table's id and the epoch up to which its changes have been read, 0 for an input that
     has not been read yet. ``backfill``: a JSON value that describes what is left to read of the
-    inputs as they were at those epochs; None for a view that follows their changes.
+    inputs as they were at those epochs; None for a view that follows their changes. ``clock``:
+    None for a view that does not depend on the present time.
     """
 
     view_id: int
     reflects: int
     inputs: tuple[tuple[int, int], ...]
     backfill: Any = None
+    clock: ViewClock | None = None
 
     @classmethod
     def start(cls, definition: ViewDefinition) -> ViewProgress:
@@ -121,9 +182,14 @@ class ViewProgress:
         """Return the epoch up to which the changes of an input have been read."""
         return dict(self.inputs)[table_id]
 
+    def is_due(self, time: int) -> bool:
+        """Return whether time alone may change the view; ``time``: microseconds since 1970."""
+        return self.clock is not None and self.clock.due is not None and self.clock.due <= time
+
     def to_json(self) -> dict[str, Any]:
         """Return the progress as JSON values. On disk: never change a name."""
-        return {
+        clock = {} if self.clock is None else {"clock": self.clock.to_json()}
+        return clock | {
             "view_id": self.view_id,
             "reflects": self.reflects,
             "inputs": [[table_id, epoch] for table_id, epoch in self.inputs],
@@ -134,7 +200,14 @@ class ViewProgress:
     def from_json(cls, value: Mapping[str, Any]) -> ViewProgress:
         """Return the progress that `to_json` described."""
         inputs = tuple((table_id, epoch) for table_id, epoch in value["inputs"])
-        return cls(value["view_id"], value["reflects"], inputs, value["backfill"])
+        clock = value.get("clock")
+        return cls(
+            value["view_id"],
+            value["reflects"],
+            inputs,
+            value["backfill"],
+            None if clock is None else ViewClock.from_json(clock),
+        )
 
 
 @dataclass(frozen=True, slots=True)

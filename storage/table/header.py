@@ -22,6 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions, concat, constant, from_matrix, gather, lengths_of, load
+from ..schema.schema import Column
+from ..schema.types import BigInt
 from ..segment.block import Block
 from ..segment.key import EXPIRES, Kind
 
@@ -32,6 +34,8 @@ _EXPIRY, _LENGTH = struct.Struct("<q"), struct.Struct("<H")
 
 NEVER = np.iinfo(np.int64).max
 """The expiry of a row that does not expire."""
+EXPIRY = Column(0, "_expiry", BigInt(), nullable=False, hidden=True)
+"""What readers of rows that may have expired get as a column; no table has a column of this id."""
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,16 @@ class PrefixReader:
         ranges = KeyRanges(lows, ends, np.ones(len(ends), np.bool_))
         return self._first_per_range(ranges, order, counts, from_end=True)
 
+    def first_per_range(self, ranges: KeyRanges, most: int | None) -> Block:
+        """Return the visible rows in some ranges, range by range in key order.
+
+        ``most``: of each range at most that many, the first; None: all.
+        """
+        if most is None:
+            return self._read(ranges, None, from_end=False).rows
+        counts = np.full(len(ranges), most, np.int64)
+        return self._first_per_range(ranges, np.arange(len(ranges)), counts, from_end=False)[1]
+
     def _first_per_range(
         self, ranges: KeyRanges, order: Positions, counts: Positions, *, from_end: bool
     ) -> tuple[Positions, Block]:

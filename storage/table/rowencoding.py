@@ -36,7 +36,7 @@ from ..segment.key import (
     prefix_of,
     successor,
 )
-from .header import FIXED
+from .header import EXPIRY, FIXED, Headers
 from .record import Row, row_type
 from .scan import Bounds
 from .value import ValueEncoding
@@ -212,8 +212,12 @@ class RowEncoding:
     def decode(self, block: Block, columns: Sequence[Column]) -> pa.RecordBatch:
         """Return some columns of the rows of a block as a batch, in its order.
 
-        Requires at least one column. ValueError or IndexError if the bytes are not such rows.
+        `EXPIRY` may be the last of them. Requires at least one other. ValueError or IndexError if
+        the bytes are not such rows.
         """
+        if columns[-1] is EXPIRY:
+            rows = self.decode(block, columns[:-1])
+            return rows.append_column(EXPIRY.name, pa.array(Headers(block).expiries))
         by_name: dict[str, pa.Array] = {}
         names = {column.name for column in columns}
         if not names.isdisjoint(self.key_names):

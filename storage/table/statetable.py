@@ -206,6 +206,23 @@ class StateTable:
         owned: Flags = self._owned[self._encoding.vnodes(rows)]
         return owned
 
+    def read_range(
+        self,
+        start: Any,
+        stop: Any = None,
+        columns: Sequence[str] | None = None,
+        *,
+        most: int | None = None,
+    ) -> pa.RecordBatch:
+        """Return the rows with ``start <= value < stop`` in the first column of the primary key.
+
+        ``stop``: None for no end. ``most``: of each vnode at most that many, the first; what comes
+        after them is not read. UsageError if there are uncommitted changes in memory.
+        """
+        self._check_no_changes("read_range")
+        keys = KeyRange(start=(start,), stop=() if stop is None else (stop,))
+        return self._committed.read_range(keys, columns, vnodes=self._vnodes, most=most)
+
     def scan(
         self,
         columns: Sequence[str] | None = None,

@@ -31,9 +31,10 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
+from ..segment.search import KeyRanges
 from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
-from .header import expiry_of, is_delete
+from .header import EXPIRY, expiry_of, is_delete
 from .prefixes import PrefixReader
 from .pruning import (
     Pruned,
@@ -279,6 +280,31 @@ class StorageTable:
             self.encoding.encode_prefixes(bounds.select(names)),
         )
 
+    def read_range(
+        self,
+        keys: KeyRange,
+        columns: Sequence[str] | None = None,
+        *,
+        vnodes: Sequence[range] | None = None,
+        most: int | None = None,
+    ) -> pa.RecordBatch:
+        """Return the rows of a range of keys, vnode by vnode in key order, all in memory.
+
+        ``most``: of each vnode at most that many, the first; what comes after them is not read.
+        The range must have a part in every vnode. SchemaMismatchError for other columns.
+        """
+        read_columns = self.columns(columns)
+        groups = single_vnodes(self._groups(vnodes))
+        parts = [
+            (low, high)
+            for low, high in ranges_in(self.encoding, groups, keys)
+            if high is not None and low < high
+        ]
+        lows, highs = (pa.array([part[end] for part in parts], pa.large_binary()) for end in (0, 1))
+        ranges = KeyRanges(lows, highs, np.ones(len(parts), np.bool_))
+        rows = self._prefix_reader.first_per_range(ranges, most)
+        return self._decode(Piece((rows,), None), read_columns)
+
     @property
     def _prefix_reader(self) -> PrefixReader:
         return PrefixReader(self._files.with_spans, self._resolver)
@@ -339,10 +365,12 @@ class StorageTable:
         keys: KeyRange = EVERY_KEY,
         newest: Block | None = None,
         where: Predicate | None = None,
+        shows_expiry: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the visible rows, vnode by vnode, as batches of bounded size.
 
-        ``columns``: names, by default of the visible columns. ``vnodes``: ranges, all by default.
+        ``columns``: names, by default of the visible columns; with ``shows_expiry`` the column
+        `EXPIRY` comes last. ``vnodes``: ranges, all by default.
         ``newest``: entries in key order that hide the table's own. ``where``: only rows that
         match; its conditions on the key decide what is read, in no order. SchemaMismatchError for
         an unknown column; CorruptionError, naming the file, for damage.
@@ -350,8 +378,10 @@ class StorageTable:
         result_columns = self.columns(columns)
         groups = self._groups(vnodes)
         if where is None:
-            yield from self._read_range(keys, groups, result_columns, newest)
+            shown = [*result_columns, EXPIRY] if shows_expiry else result_columns
+            yield from self._read_range(keys, groups, shown, newest)
             return
+        assert not shows_expiry
         read_columns = self._with_columns_of(where, result_columns)
         matches = None
         if newest is None and keys == EVERY_KEY:

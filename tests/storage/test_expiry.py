@@ -159,7 +159,7 @@ def test_a_plan_of_a_named_epoch_is_judged_by_its_time(store: Store, clock: Manu
 def test_a_view_is_not_created_over_rows_that_expire(
     store: Store, clock: ManualClock, way: str
 ) -> None:
-    """Even for a TTL that the table no longer has; the error says how to remove them."""
+    """Even for a TTL that the table no longer has, if the view was planned without it."""
     if way == "table's":
         store.write("t", rows(k1="a", k2="b"))
         store.set_ttl("t", None)
@@ -169,9 +169,7 @@ def test_a_view_is_not_created_over_rows_that_expire(
         store.write("t", rows(k2="b", k3="c"), ttls=pa.array([60, None]))
     if way == "merged":
         store.compact()
-    with pytest.raises(
-        SchemaError, match=r"'v' cannot read table 't', .* rows .* INSERT OVERWRITE t SELECT"
-    ):
+    with pytest.raises(SchemaError, match="'v' cannot read table 't', whose rows expire"):
         store.create_view(new_view(store, "v", "t"))
 
     if way == "own":

@@ -270,3 +270,12 @@ RECOMPUTED: dict[str, str] = {
     "windowtwice": """SELECT g, k, lag(c) OVER (PARTITION BY g ORDER BY k) AS l FROM
         (SELECT g, k, count(*) OVER (PARTITION BY g) + v AS c FROM t)""",
 }
+
+TIMED: dict[str, str] = {
+    "timed": "SELECT k, g FROM t WHERE ts > now() - INTERVAL 1 HOUR AND n > 0",
+    "timedbetween": "SELECT k FROM t WHERE ts BETWEEN now() - INTERVAL 1 MONTH AND now()",
+    "timeddate": "SELECT g, count(*) AS c FROM t WHERE d = current_date() GROUP BY g",
+    "timedhaving": "SELECT g, max(ts) AS m FROM t GROUP BY g "
+    "HAVING max(ts) > date_trunc('DAY', now())",
+}
+"""SELECTs over the present time, which are no case for whoever runs them at another time."""

@@ -150,6 +150,28 @@ class MemoryState:
         """Return that all rows belong to the one unit there is."""
         return np.ones(rows.num_rows, np.bool_)
 
+    def read_range(
+        self,
+        start: Any,
+        stop: Any = None,
+        columns: Sequence[str] | None = None,
+        *,
+        most: int | None = None,
+    ) -> pa.RecordBatch:
+        """Return the rows of a range of the first column of the primary key, in key order."""
+        name = self._key_names[0]
+        ends = [value for value in (start, stop) if value is not None]
+        schema = pa.schema([self.schema.field(name)])
+        bounds = self._encode(
+            pa.RecordBatch.from_arrays([pa.array(ends, schema[0].type)], schema=schema), 1
+        )
+        keys = bounds.to_pylist()
+        first = bisect_left(self._keys, keys[0])
+        last = len(self._keys) if stop is None else bisect_left(self._keys, keys[1])
+        if most is not None:
+            last = min(last, first + most)
+        return self._rows_at([], list(range(first, max(first, last))), columns)[1]
+
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put or delete rows, visible from `commit` on. A column that is missing is NULL."""
         keys = self._encode(rows, len(self.spec.primary_key))

@@ -18,6 +18,7 @@ from relstate.storage import errors, types
 
 from ..plan.node import Names, Node, Order
 from .changes import Changes, Mask, Step
+from .moments import NextMoments
 from .rowkeys import Codes, RowKeys
 from .state import State
 
@@ -73,6 +74,8 @@ class Executor(ABC, Generic[NodeT]):
         self.node = node
         self.states = tuple(states)
         self.is_ansi = is_ansi
+        self.next_moments: NextMoments | None = None
+        """What a temporal filter has found by `run`; None of other executors."""
 
     @classmethod
     def maintains(cls, node: NodeT) -> bool:

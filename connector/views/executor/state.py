@@ -8,7 +8,7 @@ Does not know: what the rows mean, or who commits them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +91,20 @@ class State(Protocol):
 
     def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return which rows, with the columns of the distribution key, belong to this unit."""
+
+    def read_range(
+        self,
+        start: Any,
+        stop: Any = None,
+        columns: Sequence[str] | None = None,
+        *,
+        most: int | None = None,
+    ) -> pa.RecordBatch:
+        """Return the rows with ``start <= value < stop`` in the first column of the primary key.
+
+        ``stop``: None for no end. ``most``: of each vnode at most that many, the first; what comes
+        after them is not read.
+        """
 
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put rows; delete those that ``deleted`` marks, of which only the key is used.

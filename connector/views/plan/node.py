@@ -8,6 +8,7 @@
     OrderedWindow               stateful: window functions, from the first changed row on (window)
     GroupRecompute,
     WindowRecompute             stateful: Spark evaluates them again for changed groups (recompute)
+    TemporalFilter              stateful: rows come and go as time passes (temporal)
     Materialize                 the root: the view's own table (materialize)
 
 Every operator has *fields*, named uniquely among themselves; expressions are text in Spark's SQL

@@ -48,7 +48,8 @@ class Scan(Leaf):
     """The rows of a table of the store, or of a view.
 
     ``columns``: those that are read. ``primary_key``: the fields of the table's primary key, in its
-    order; all of them are among the columns. ``grows_only``: the table is append-only.
+    order; all of them are among the columns. ``grows_only``: the table is append-only. ``expiry``:
+    the field, a BIGINT, with when a row expires; None if the table's rows do not.
     """
 
     operator = "scan"
@@ -58,11 +59,13 @@ class Scan(Leaf):
     columns: tuple[ScanColumn, ...]
     primary_key: Names
     grows_only: bool = False
+    expiry: types.Field | None = None
 
     @cached_property
     def fields(self) -> tuple[types.Field, ...]:
-        """The columns' fields."""
-        return tuple(column.field for column in self.columns)
+        """The columns' fields, and the expiry."""
+        expiry = () if self.expiry is None else (self.expiry,)
+        return (*(column.field for column in self.columns), *expiry)
 
     @property
     def key(self) -> Names:
@@ -89,11 +92,13 @@ class Scan(Leaf):
     def explain_line(self) -> str:
         """``Scan t [column, column AS field] key [field]``."""
         columns = ", ".join(_renamed(column.column, column.field.name) for column in self.columns)
-        return f"Scan {self.table} [{columns}] key [{', '.join(self.key)}]"
+        expiry = "" if self.expiry is None else f" expiry [{self.expiry.name}]"
+        return f"Scan {self.table} [{columns}] key [{', '.join(self.key)}]{expiry}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the scan as JSON values."""
-        return {
+        expiry = {} if self.expiry is None else {"expiry": field_json(self.expiry)}
+        return expiry | {
             "operator": self.operator,
             "table_id": self.table_id,
             "table": self.table,
@@ -111,7 +116,14 @@ class Scan(Leaf):
             tuple(_read_column(column) for column in read_list(value["columns"])),
             read_names(value["primary_key"]),
             read_flag(value["grows_only"]),
+            read_field(value["expiry"]) if "expiry" in value else None,
         )
+
+    def check(self) -> None:
+        """ValueError, too, if the expiry is not a BIGINT."""
+        super().check()
+        is_whole = self.expiry is None or self.expiry.type == types.BigInt()
+        require(is_whole, "the expiry of a scan is not a BIGINT")
 
 
 def _read_column(value: Any) -> ScanColumn:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import describe_error
 from relstate.connector.syntax.parsed_query import ParsedQuery
+from relstate.connector.syntax.present_time import query_at
 from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import Tree, substituted, text_of
 from relstate.connector.types import fields_of, struct_of
@@ -44,6 +45,11 @@ class Analysis:
         """Whether names that differ in case only are different."""
         return str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
+    @property
+    def time_zone(self) -> str:
+        """The time zone of the session."""
+        return str(self._spark.conf.get("spark.sql.session.timeZone"))
+
     def functions(self) -> frozenset[str]:
         """Return the names of Spark's own functions, without those that a user has replaced."""
         builtin_names = {
@@ -60,8 +66,10 @@ class Analysis:
         UnsupportedStatementError unless its tree means to Spark what its text does.
         """
         original = self._query(query)
-        rewritten = text_of(_with_is_not(query.tree))
-        if not self._is_equivalent(original, rewritten):
+        rewritten, at_one_time = text_of(_with_is_not(query.tree)), query_at(query, 0)
+        # Spark puts the time of the optimization in for the present one: both at the same time.
+        compared = self._query(at_one_time) if at_one_time is not query else original
+        if not self._is_equivalent(compared, rewritten):
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write it in a simpler way"
@@ -79,7 +87,7 @@ class Analysis:
     def _is_equivalent(self, original: DataFrame, text: str) -> bool:
         """Return whether a query and a text mean the same to Spark."""
         try:
-            reparsed = self._query(ParsedQuery.parse(text))
+            reparsed = self._query(query_at(ParsedQuery.parse(text), 0))
             return original.sameSemantics(reparsed) or _has_same_optimized_plan(original, reparsed)
         except errors.RelstateError:
             raise
@@ -271,6 +279,7 @@ class Table:
 
     ``columns``: the columns that a query can name. ``hidden``: key columns that it cannot name.
     ``row_id``: the name of the hidden row id; None for a table with a primary key.
+    ``expires``: whether rows may expire.
     """
 
     table_id: int
@@ -280,6 +289,7 @@ class Table:
     is_append_only: bool = False
     hidden: tuple[types.Field, ...] = ()
     row_id: str | None = None
+    expires: bool = False
 
 
 class Tables(Protocol):
@@ -311,6 +321,7 @@ class StoreTables:
             definition.properties.append_only,
             tuple(column.field for column in columns if column.hidden),
             None if row_id is None else row_id.name,
+            definition.properties.ttl is not None or self._state.expiring_rows(table_id) > 0,
         )
 
 

@@ -32,6 +32,7 @@ from ..plan.topn import TopN
 from .analysis import Analysis
 from .expressions import SUBQUERY_CALL, unsupported_error
 from .rank_bound import apply_rank_bound
+from .temporal import filter_by_clock, has_clock, split_condition
 
 # Words that Spark does not read as a column name without quotes.
 _RESERVED = """
@@ -147,8 +148,12 @@ class Builder:
     def filter(self, node: Node, conditions: Sequence[Tree]) -> Node:
         """Return the rows for which all conditions are true.
 
-        Rank bounds become limits, and subqueries joins.
+        Rank bounds become limits, subqueries joins, and bounds by the present time a filter that
+        follows it.
         """
+        conditions = [part for condition in conditions for part in split_condition(condition)]
+        timed = [condition for condition in conditions if has_clock(condition)]
+        conditions = [condition for condition in conditions if not has_clock(condition)]
         own = [condition for condition in conditions if not has_subquery_call(condition)]
         remaining: list[Tree] = []
         for condition in own:
@@ -161,7 +166,7 @@ class Builder:
             if has_subquery_call(condition):
                 node, rest = self.attach_condition(node, condition)
                 node = _filter(node, [] if rest is None else [rest])
-        return node
+        return filter_by_clock(self.analysis, self.compute, node, timed)
 
     def compute(
         self, node: Node, expressions: Sequence[Tree], titles: Sequence[str | None] = ()

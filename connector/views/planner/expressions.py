@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from relstate.connector.syntax.present_time import CLOCK_FUNCTIONS
 from relstate.connector.syntax.tokens import excerpt
 from relstate.connector.syntax.tree import Tree, parse_expression, substituted, text_of
 from relstate.storage import errors, types
@@ -30,10 +31,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+CLOCK_HINT = "compare the rows with it in WHERE or HAVING, as in ts > now() - INTERVAL 1 HOUR"
 _TIME_FUNCTIONS = _words("""
-    now curdate current_date current_time current_timestamp localtimestamp localtime
-    current_timezone current_user user session_user current_catalog current_database
-    current_schema current_path version
+    current_time localtime current_timezone current_user user session_user current_catalog
+    current_database current_schema current_path version
 """)
 _RANDOM_FUNCTIONS = _words("""
     aes_encrypt rand randn random randstr uniform uuid shuffle monotonically_increasing_id
@@ -76,6 +77,8 @@ def check_expressions(tree: Tree, builtin: frozenset[str]) -> None:
         name = function_name(node)
         if name is None:
             continue
+        if is_clock(node) and not _is_in_condition(node):
+            raise _clock_error(node)
         reason = _unsupported_reason(name)
         if name in _NOW_WITHOUT_ARGUMENTS and not node.expressions:
             reason = TIME_DEPENDENT_REASON
@@ -122,6 +125,23 @@ def check_resolved(tree: Tree) -> None:
                 "select it in a query around this one's rows, or group by it",
                 node,
             )
+
+
+def is_clock(node: Tree) -> bool:
+    """Return whether a node is a call that gives the present time."""
+    return function_name(node) in CLOCK_FUNCTIONS and not node.expressions
+
+
+def _is_in_condition(node: Tree) -> bool:
+    """Return whether a node is in a clause of conditions, where it may be a bound of rows."""
+    clause = node.find_ancestor(exp.Where, exp.Having, exp.Qualify, exp.Join, exp.Query)
+    return clause is not None and not isinstance(clause, exp.Query)
+
+
+def _clock_error(node: Tree) -> errors.UnsupportedStatementError:
+    return unsupported_error(
+        "the present time here", f"{TIME_DEPENDENT_REASON}; {CLOCK_HINT}", node
+    )
 
 
 def unsupported_error(
@@ -195,14 +215,25 @@ def check_moments(tree: Tree) -> None:
 
 
 def check_time_independent(root: Node, analysis: Analysis) -> None:
-    """Raise UnsupportedStatementError if Spark reads a string in a plan as the present time."""
+    """Raise UnsupportedStatementError if an expression of a plan gives the present time.
+
+    Spark also reads strings such as 'now' as that.
+    """
     for node in walk(root):
+        _check_clocks(node)
         trees = [_replace_epoch_words(expression.text) for expression in node.expressions]
         trees = [tree for tree in trees if any(_string_literals(tree))]
         fields = node.input_fields if trees else ()
         if trees and _reads_present_time(analysis, fields, trees):
             culprit = next(tree for tree in trees if _reads_present_time(analysis, fields, [tree]))
             raise unsupported_error(_PRESENT_TIME, TIME_DEPENDENT_REASON, culprit)
+
+
+def _check_clocks(node: Node) -> None:
+    for expression in node.expressions:
+        for part in parse_expression(expression.text).walk():
+            if is_clock(part):
+                raise _clock_error(part)
 
 
 def _reads_present_time(

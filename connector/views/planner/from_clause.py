@@ -18,6 +18,7 @@ from relstate.connector.syntax.tree import Tree, columns_of, conjuncts, is_star,
 from relstate.storage import types
 
 from ..plan.join import JoinKind
+from ..plan.node import Node
 from ..plan.stateless import Scan, ScanColumn
 from .analysis import Table, Tables, table_not_found_error
 from .builder import Builder, Item, Relation, has_subquery_call
@@ -27,6 +28,7 @@ from .generators import is_generator, named_columns, plan_generator, usual_names
 from .join_chain import JoinChain, JoinStep, resolve_all
 from .pivot import plan_pivot
 from .scope import Outer, ResolveSubquery, Scope
+from .temporal import filter_expired
 
 _KINDS = {
     ("", ""): JoinKind.INNER, ("", "INNER"): JoinKind.INNER, ("", "CROSS"): JoinKind.INNER,
@@ -220,7 +222,11 @@ class FromPlanner:
             if not source.nullable
         )
         primary_key = tuple(fields[name.lower()] for name in table.primary_key)
-        node = Scan(table.table_id, table.name, tuple(columns), primary_key, table.is_append_only)
+        scan = Scan(table.table_id, table.name, tuple(columns), primary_key, table.is_append_only)
+        node: Node = scan
+        if table.expires:
+            expiry = types.Field(self.builder.namer.unique_name("expiry"), types.BigInt())
+            node = filter_expired(replace(scan, expiry=expiry), expiry.name)
         visible = [column_.name for column_ in table.columns if column_.name.lower() in fields]
         return Relation(node, tuple(Item(name, fields[name.lower()]) for name in visible))
 

@@ -22,6 +22,7 @@ from ..plan.generate import Generate
 from ..plan.join import JoinKind, JoinNode
 from ..plan.node import Node
 from ..plan.stateless import Filter, Project, Scan, Union
+from ..plan.temporal import TemporalFilter
 from ..plan.topn import TopN
 from ..plan.window import OrderedWindow
 
@@ -37,7 +38,12 @@ def is_never_null(node: Node, name: str, scanned: Set[str]) -> bool:
         case Filter(child, condition) if _excludes_null(condition, name):
             return True
         case (
-            Filter(child) | TopN(child) | Aggregate(child) | Generate(child) | OrderedWindow(child)
+            Filter(child)
+            | TemporalFilter(child)
+            | TopN(child)
+            | Aggregate(child)
+            | Generate(child)
+            | OrderedWindow(child)
         ):
             return name in child.names and is_never_null(child, name, scanned)
         case Union():

@@ -47,7 +47,14 @@ from .clauses import (
 )
 from .comparisons import compare_in_joins
 from .constants import plan_values
-from .expressions import check_expressions, check_moments, check_time_independent, unsupported_error
+from .expressions import (
+    check_expressions,
+    check_moments,
+    check_time_independent,
+    function_name,
+    is_clock,
+    unsupported_error,
+)
 from .from_clause import CommonTables, Context, FromPlanner, visible_common_tables
 from .generators import named_columns, plan_generator
 from .group_by import has_aggregates, plan_distinct
@@ -100,8 +107,10 @@ def _check_tables(query: ParsedQuery, tables: Tables) -> None:
         table = tables.find(reference.name)
         if table is None:
             raise table_not_found_error(reference.name)
+        _check_clock_names([field.name for field in (*table.columns, *table.hidden)], query.tree)
         if table.row_id is not None:
             row_ids[reference.alias] = table.row_id
+    _check_clock_names([alias.alias for alias in query.tree.find_all(exp.Alias)], query.tree)
     others = {reference.alias for reference in references} - row_ids.keys()
     for alias, row_id in row_ids.items():
         if query.names_column(row_id, others):
@@ -109,6 +118,17 @@ def _check_tables(query: ParsedQuery, tables: Tables) -> None:
                 f"the hidden row id {row_id!r} of {alias!r}",
                 "it has no meaning outside of its table; write the alias before a column of that "
                 "name of another table",
+            )
+
+
+def _check_clock_names(names: Sequence[str], tree: Tree) -> None:
+    """Refuse a name of a column that hides the present time, which the tree shows as a function."""
+    for clock in filter(is_clock, tree.walk()):
+        if function_name(clock) in {name.lower() for name in names}:
+            raise unsupported_error(
+                "the present time where a column has the name of its function",
+                "give the column another name",
+                clock,
             )
 
 

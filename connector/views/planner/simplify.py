@@ -27,6 +27,7 @@ from ..plan.generate import Generate
 from ..plan.materialize import Materialize
 from ..plan.node import Node
 from ..plan.stateless import Filter, Output, Project
+from ..plan.temporal import TemporalFilter
 
 
 def simplify_plan(root: Materialize) -> Materialize:
@@ -59,6 +60,9 @@ def merge_operators(node: Node) -> Node:
                 return _merge_project(
                     merge_operators(Filter(child, _inline_columns(tree, passed_outputs))), outputs
                 )
+        case Filter(TemporalFilter() as temporal, condition):
+            # The filter with state comes last.
+            return replace(temporal, child=merge_operators(Filter(temporal.child, condition)))
         case Filter(Generate() as generate, condition):
             return _filter_below(generate, condition)
         case Project(child, outputs):

@@ -134,7 +134,7 @@ def test_all_operators_are_frozen() -> None:
 
     assert names == {
         "scan", "project", "filter", "union", "aggregate", "join", "top_n", "materialize",
-        "group_recompute", "window_recompute", "one_row", "generate", "window",
+        "group_recompute", "window_recompute", "one_row", "generate", "window", "temporal_filter",
     }  # fmt: skip
 
 

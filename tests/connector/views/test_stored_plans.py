@@ -12,7 +12,7 @@ from relstate.connector.sql import Database
 from relstate.connector.views.creation import ViewOptions, new_view
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import NewView, Store, errors
-from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
+from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED, TIMED
 from support.moving import TABLES
 from support.stores import StoreMaker, unsynced, upsert
 
@@ -153,7 +153,7 @@ def test_every_plan_that_create_makes_is_accepted(
     store = make_store()
     for name, table in TABLES.items():
         store.create_table(name, table.ddl, primary_key=list(table.key))
-    for name, query in {**CATALOGUE, **OVER_VIEWS, **RECOMPUTED}.items():
+    for name, query in {**CATALOGUE, **OVER_VIEWS, **RECOMPUTED, **TIMED}.items():
         create(
             store, new_view(spark, store.state, f"v_{name}", query.format(v="v_"), ViewOptions(2))
         )

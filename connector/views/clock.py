@@ -1,0 +1,205 @@
+"""The present time of views: what passes their temporal filters, and when that changes next.
+
+Spark evaluates the bounds of filters, as of the time of a refresh and as of the times in the day
+after it, on the driver and without a job. Bounds jump only where a time zone changes its offset or
+a day or a month begins, and all of that happens at quarters of an hour; between two of them a bound
+moves with the time or stands still.
+
+Promises: the readings of one time are the same wherever they are made. A view does not change by
+time alone before the time at which it is due.
+Does not know: rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from relstate.connector.types import struct_of
+from relstate.storage import Environment, MomentRange, StoreState, ViewClock, types
+
+from .executor.moments import NextMoments
+from .plan.temporal import CLOCK, DAY, ClockBound, ClockStep, TemporalFilter
+
+_QUARTER = DAY // 96
+_QUARTERS = 96
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_MICROS = types.Field("micros", types.BigInt())
+
+
+def time_now(environment: Environment, state: StoreState, views: Iterable[int]) -> int:
+    """Return the time of a refresh of views, in microseconds since 1970.
+
+    It is not before that of the last commit, nor before one that a view has seen already.
+    """
+    clocks = (state.views[view_id].progress.clock for view_id in views)
+    seen = (clock.time for clock in clocks if clock is not None)
+    return max(environment.now(), state.time, *seen)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """What passes the temporal filters of a view at a time, and how that goes on.
+
+    ``before``: what passed before; what passes now for a view without rows. ``day``: for each
+    filter the course of its bounds in the day after ``time``.
+    """
+
+    time: int
+    before: tuple[MomentRange, ...]
+    ranges: tuple[MomentRange, ...]
+    day: tuple[_Course, ...] = field(repr=False)
+
+    @classmethod
+    def at(
+        cls,
+        session: SparkSession,
+        filters: Sequence[TemporalFilter],
+        time: int,
+        before: ViewClock | None,
+    ) -> ClockReading:
+        """Return the reading at a time, of a view that has been at ``before`` if it has rows."""
+        evaluated = _Evaluated.at(session, filters, time)
+        if before is not None and before.time == time:
+            ranges = before.ranges
+        else:
+            kept = [_LEAST] * len(filters) if before is None else [r.kept for r in before.ranges]
+            ranges = tuple(map(evaluated.range_of, filters, kept))
+        day = tuple(map(evaluated.course_of, filters))
+        return cls(time, ranges if before is None else before.ranges, ranges, day)
+
+    @property
+    def steps(self) -> tuple[ClockStep, ...]:
+        """What passes each filter before a refresh and after it."""
+        return tuple(map(ClockStep, self.before, self.ranges))
+
+    def clock(self, moments: Sequence[NextMoments]) -> ViewClock:
+        """Return the clock of the view after the refresh; ``moments``: next ones of the filters."""
+        dues = map(_Course.due, self.day, self.ranges, moments)
+        due = min((time for time in dues if time is not None), default=None)
+        return ViewClock(self.time, due, self.ranges)
+
+
+def steps_of(clock: ViewClock | None) -> tuple[ClockStep, ...]:
+    """Return the steps of the filters of a view in which no time passes."""
+    return () if clock is None else tuple(ClockStep(r, r) for r in clock.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """The bounds of a filter in the quarters of an hour from a time on.
+
+    ``starts``: when the quarters begin, the first at the time itself. ``low`` and ``high``: of each
+    bound the values where the quarters begin and where they end; None if it is not there.
+    """
+
+    filter: TemporalFilter
+    starts: NDArray[np.int64]
+    low: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+    high: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+
+    def due(self, passing: MomentRange, moments: NextMoments) -> int | None:
+        """Return the first time at which a row may come or go, or the filter must look again.
+
+        None if no row ever can.
+        """
+        times: list[int] = []
+        may_change = False
+        for bound, values, next_moment in (
+            (self.filter.low, self.low, moments.low),
+            (self.filter.high, self.high, moments.high),
+        ):
+            if bound is None or values is None:
+                continue
+            if next_moment is not None:
+                may_change = True
+                times += self._rises_above(values, next_moment)
+            if bound.margin and moments.stored is not None:
+                may_change = True
+                times += self._falls(values[0])
+        if not may_change:
+            return None
+        return min([*times, int(self.starts[0]) + DAY])
+
+    def _rises_above(
+        self, values: tuple[NDArray[np.int64], NDArray[np.int64]], moment: int
+    ) -> list[int]:
+        """Return the first time at which a bound may be above a moment; empty if not that day."""
+        begins, ends = values
+        above = np.flatnonzero(ends > moment)
+        if not len(above):
+            return []
+        quarter = int(above[0])
+        missing = max(moment + 1 - int(begins[quarter]), 0)
+        return [int(self.starts[quarter]) + missing * self.filter.unit]
+
+    def _falls(self, begins: NDArray[np.int64]) -> list[int]:
+        """Return the first time at which a bound is below what it was; empty if not that day."""
+        below = np.flatnonzero(begins < begins[0])
+        return [int(self.starts[below[0]])] if len(below) else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluated:
+    """Bounds, by their texts, at some times, ascending as they were asked for."""
+
+    time: int
+    times: NDArray[np.int64]
+    values: dict[str, list[int | None]]
+
+    @classmethod
+    def at(cls, session: SparkSession, filters: Sequence[TemporalFilter], time: int) -> _Evaluated:
+        """Return the bounds of filters at a time, their margins before it, and in the next day."""
+        bounds = [bound for node in filters for bound in node.bounds]
+        begins, ends = _quarters(time)
+        earlier = sorted({time - bound.margin * DAY for bound in bounds})
+        times = np.concatenate([np.array(earlier, np.int64), begins, ends])
+        texts = list(dict.fromkeys(bound.text for bound in bounds))
+        rows = pa.table({_MICROS.name: pa.array(times)})
+        frame = session.createDataFrame(rows, struct_of([_MICROS]))
+        clock = frame.selectExpr(f"timestamp_micros({_MICROS.name}) AS {CLOCK.name}")
+        names = [f"b{number}" for number in range(len(texts))]
+        values = clock.selectExpr(
+            *(f"{text} AS {name}" for text, name in zip(texts, names, strict=True))
+        ).collect()
+        columns = {text: [row[n] for row in values] for n, text in enumerate(texts)}
+        return cls(time, times, columns)
+
+    def range_of(self, node: TemporalFilter, kept: int) -> MomentRange:
+        """Return what passes a filter at the time; ``kept``: from where on rows were kept."""
+        low = None if node.low is None else self._value(node.low, self.time, _MOST)
+        high = None if node.high is None else self._value(node.high, self.time, _LEAST)
+        first = node.low or node.high
+        assert first is not None
+        settled = self._value(first, self.time - first.margin * DAY, _LEAST)
+        return MomentRange(low, high, max(kept, settled))
+
+    def course_of(self, node: TemporalFilter) -> _Course:
+        """Return the course of a filter's bounds in the day after the time."""
+        begins, _ = _quarters(self.time)
+        return _Course(node, begins, self._course(node.low, _MOST), self._course(node.high, _LEAST))
+
+    def _course(
+        self, bound: ClockBound | None, default: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        if bound is None:
+            return None
+        values = self.values[bound.text][-2 * _QUARTERS :]
+        numbers = np.array([default if value is None else value for value in values], np.int64)
+        return numbers[:_QUARTERS], numbers[_QUARTERS:]
+
+    def _value(self, bound: ClockBound, time: int, default: int) -> int:
+        value = self.values[bound.text][int(np.flatnonzero(self.times == time)[0])]
+        return default if value is None else value
+
+
+def _quarters(time: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when the quarters of an hour of the day after a time begin, and when they end."""
+    begins = (time // _QUARTER + np.arange(_QUARTERS + 1)) * _QUARTER
+    begins[0] = time
+    return begins[:-1], begins[1:] - 1

@@ -1,0 +1,268 @@
+"""Conditions that compare rows with the present time: ``ts > now() - INTERVAL 1 HOUR``.
+
+Each is ``<expression of the row> <comparison> <expression of the present time>``. The first becomes
+a whole number, the row's moment; the second a bound of moments, which Spark evaluates anew in every
+refresh. So both mean what they mean to Spark, in months of any length and at any change to daylight
+saving time.
+
+Promises: everything else that reads the present time is refused, with what to write.
+Does not know: how a filter is maintained.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from relstate.connector.syntax.present_time import time_text
+from relstate.connector.syntax.tree import (
+    Tree,
+    as_operand,
+    cast_text,
+    columns_of,
+    parse_expression,
+    substituted,
+    text_of,
+    without_parentheses,
+)
+from relstate.storage import errors, types
+
+from ..plan.node import Node
+from ..plan.temporal import CLOCK, DAY, ClockBound, TemporalFilter
+from .analysis import Analysis
+from .expressions import CLOCK_HINT, function_name, is_clock, unsupported_error
+
+_FLIPPED: dict[type[Tree], type[Tree]] = {
+    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
+}  # fmt: skip
+_EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+_TIMES = types.Date, types.Timestamp, types.TimestampNtz
+# What a bound may consist of, besides calls of these functions and the present time.
+_PARTS = (
+    exp.Paren, exp.Add, exp.Sub, exp.Neg, exp.Interval, exp.IntervalSpan, exp.Literal, exp.Var,
+    exp.Cast, exp.DataType,
+)  # fmt: skip
+_STEPS = exp.Add, exp.Sub, exp.Cast, exp.Anonymous
+_FUNCTIONS = {
+    "add_months", "date", "date_add", "date_sub", "date_trunc", "dateadd", "timestampadd",
+    "to_date", "trunc",
+}  # fmt: skip
+_MONTHS = re.compile(r"mon|year|quarter|'\s*-?\d+-\d", re.IGNORECASE)
+_SHORT_UNITS = {"HOUR": 24, "MINUTE": 24 * 60, "SECOND": 24 * 3600}
+_FIXED_ZONE = re.compile(r"UTC|Z|GMT|Etc/UTC|[+-]\d\d:\d\d", re.IGNORECASE)
+# More days than a step of an expression may take from those between two times: a zone may move by a
+# day, and February lacks three.
+_MARGIN = 7
+
+
+ComputeFields: TypeAlias = Callable[
+    [Node, Sequence[Tree], Sequence[str | None]], tuple[Node, tuple[str, ...]]
+]
+"""Returns an operator with expressions, with these titles if any, as fields, and their names."""
+
+
+def filter_by_clock(
+    analysis: Analysis, compute: ComputeFields, node: Node, conditions: Sequence[Tree]
+) -> Node:
+    """Return the rows for which conditions that read the present time are true."""
+    if not conditions:
+        return node
+    comparisons = [_Comparison.of(condition) for condition in conditions]
+    node, names = compute(node, [comparison.value for comparison in comparisons], ())
+    times = [
+        _Time.of(analysis, node.type_of(name), comparison)
+        for name, comparison in zip(names, comparisons, strict=True)
+    ]
+    values = [
+        parse_expression(time.moment(types.quoted(name), node.type_of(name)))
+        for name, time in zip(names, times, strict=True)
+    ]
+    node, moments = compute(node, values, ["moment"] * len(values))
+    # The bounds of one moment one after the other: they are one filter's.
+    for moment, time in sorted(zip(moments, times, strict=True), key=itemgetter(0)):
+        for is_low, bound in time.bounds(analysis.time_zone):
+            node = _with_bound(node, moment, time.unit, bound, is_low=is_low)
+    return node
+
+
+def filter_expired(node: Node, expiry: str) -> Node:
+    """Return the rows of a scan that have not expired; ``expiry``: the field that says when."""
+    return TemporalFilter(
+        node, expiry, _bound(f"unix_micros({CLOCK.name})", 0, is_after=True), None, 1
+    )
+
+
+def _with_bound(node: Node, moment: str, unit: int, bound: ClockBound, *, is_low: bool) -> Node:
+    """Return the rows within one more bound, by the same filter if it has none on that side."""
+    if isinstance(node, TemporalFilter) and node.moment == moment:
+        if is_low and node.low is None:
+            return replace(node, low=bound)
+        if not is_low and node.high is None:
+            return replace(node, high=bound)
+    low, high = (bound, None) if is_low else (None, bound)
+    return TemporalFilter(node, moment, low, high, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A value of a row, and the expression of the present time that it is compared with.
+
+    ``condition``: as it is written, for messages.
+    """
+
+    value: Tree
+    operator: type[Tree]
+    time: Tree
+    condition: Tree
+
+    @classmethod
+    def of(cls, condition: Tree) -> _Comparison:
+        """Return the comparison that a condition is. UnsupportedStatementError for any other."""
+        condition = without_parentheses(condition)
+        if isinstance(condition, exp.Or):
+            raise _clock_error(condition, "write each branch of the OR as a query of a UNION")
+        if isinstance(condition, exp.Not):
+            raise _clock_error(condition, "write the opposite comparison without NOT")
+        if type(condition) not in _FLIPPED:
+            raise _clock_error(condition, CLOCK_HINT)
+        operator = type(condition)
+        value, time = map(without_parentheses, (condition.this, condition.expression))
+        if has_clock(value):
+            value, operator, time = time, _FLIPPED[operator], value
+        if has_clock(value) or columns_of(time):
+            raise _clock_error(condition, CLOCK_HINT)
+        if not all(map(_is_part_of_bound, time.walk())) or sum(map(is_clock, time.walk())) > 1:
+            raise _clock_error(
+                condition, "add constant intervals to now(), or truncate it by date_trunc, no more"
+            )
+        return cls(value, operator, time, condition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """The expression of the present time in a comparison.
+
+    ``text``: over the field of the clock. ``own_type``: its type. ``data_type``: that in which
+    Spark compares it.
+    """
+
+    comparison: _Comparison
+    text: str
+    own_type: types.DataType
+    data_type: types.DataType
+
+    @classmethod
+    def of(cls, analysis: Analysis, value_type: types.DataType, comparison: _Comparison) -> _Time:
+        """Return the time that a value is compared with. UnsupportedStatementError if it is none.
+
+        ``value_type``: that of the value.
+        """
+        text = text_of(substituted(comparison.time, _clock_field))
+        (own_type,) = analysis.types_of([CLOCK], [text])
+        if not isinstance(value_type, _TIMES) or not isinstance(own_type, _TIMES):
+            raise _clock_error(
+                comparison.condition,
+                f"it compares a {value_type} with a {own_type}: CAST both to TIMESTAMP or DATE",
+            )
+        data_type: types.DataType = own_type
+        if value_type != own_type:
+            fields = types.Field("value", value_type), types.Field("bound", own_type)
+            (data_type,) = analysis.types_of(fields, ["coalesce(value, bound)"])
+        return cls(comparison, text, own_type, data_type)
+
+    @property
+    def unit(self) -> int:
+        """The microseconds by which one moment is after the one before it."""
+        return DAY if isinstance(self.data_type, types.Date) else 1
+
+    def moment(self, text: str, own_type: types.DataType) -> str:
+        """Return an expression of a type as a whole number: microseconds, of a date days."""
+        if own_type != self.data_type:
+            text = cast_text(text, self.data_type)
+        match self.data_type:
+            case types.Date():
+                return f"CAST(unix_date({text}) AS BIGINT)"
+            case types.TimestampNtz():
+                return f"timestampdiff(MICROSECOND, {_EPOCH}, {text})"
+        return f"unix_micros({text})"
+
+    def bounds(self, time_zone: str) -> Iterator[tuple[bool, ClockBound]]:
+        """Yield the bounds of moments, each with whether it is the lower one."""
+        number, margin = self.moment(self.text, self.own_type), self._margin(time_zone)
+        operator = self.comparison.operator
+        if operator in (exp.GT, exp.GTE, exp.EQ):
+            yield True, _bound(number, margin, is_after=operator is exp.GT)
+        if operator in (exp.LT, exp.LTE, exp.EQ):
+            yield False, _bound(number, margin, is_after=operator is not exp.LT)
+
+    def _margin(self, time_zone: str) -> int:
+        """Return for how many days the time may be before one that it has been."""
+        time = self.comparison.time
+        has_months = _MONTHS.search(text_of(time)) is not None
+        is_fixed = _FIXED_ZONE.fullmatch(time_zone) is not None and not has_months
+        is_instant = isinstance(self.own_type, types.Timestamp) and _is_short(time)
+        if is_fixed or (is_instant and self.data_type == self.own_type):
+            return 0
+        steps = sum(isinstance(part, _STEPS) for part in time.walk())
+        return _MARGIN * (steps + 1)
+
+
+def _bound(number: str, margin: int, *, is_after: bool) -> ClockBound:
+    text = f"{number} + 1" if is_after else number
+    return ClockBound(text_of(parse_expression(text)), margin)
+
+
+def split_condition(condition: Tree) -> list[Tree]:
+    """Return conditions that all hold where one does, as far as it compares with the present time.
+
+    ``ts BETWEEN a AND now()`` is ``ts >= a`` and ``ts <= now()``.
+    """
+    between = without_parentheses(condition)
+    if not isinstance(between, exp.Between) or not has_clock(between):
+        return [condition]
+    value, low, high = between.this, between.args["low"], between.args["high"]
+    return [
+        exp.GTE(this=as_operand(value), expression=as_operand(low)),
+        exp.LTE(this=as_operand(value), expression=as_operand(high)),
+    ]
+
+
+def _is_part_of_bound(node: Tree) -> bool:
+    return is_clock(node) or isinstance(node, _PARTS) or function_name(node) in _FUNCTIONS
+
+
+def has_clock(tree: Tree) -> bool:
+    """Return whether an expression reads the present time."""
+    return any(map(is_clock, tree.walk()))
+
+
+def _clock_field(node: Tree) -> Tree | None:
+    """Return what stands for a call that gives the present time, over the field of the clock."""
+    if not is_clock(node):
+        return None
+    return parse_expression(time_text(function_name(node) or "", CLOCK.name))
+
+
+def _is_short(time: Tree) -> bool:
+    """Return whether a time is the present one, earlier or later by intervals below a day.
+
+    Only then Spark adds microseconds, whatever the time zone.
+    """
+    time = without_parentheses(time)
+    if is_clock(time):
+        return True
+    if not isinstance(time, exp.Add | exp.Sub) or not isinstance(time.expression, exp.Interval):
+        return False
+    number, unit = time.expression.this, str(time.expression.args.get("unit") or "").upper()
+    most = _SHORT_UNITS.get(unit.removesuffix("S"), 0)
+    is_whole = isinstance(number, exp.Literal) and str(number.this).isdecimal()
+    return is_whole and int(str(number.this)) < most and _is_short(time.this)
+
+
+def _clock_error(condition: Tree, advice: str) -> errors.UnsupportedStatementError:
+    return unsupported_error("the present time in this condition", advice, condition)
