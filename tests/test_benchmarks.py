@@ -122,7 +122,7 @@ def test_a_public_workload_runs(tmp_path: Path) -> None:
 
     figures = written["figures"]
     cases = [figure["case"] for figure in figures if figure["workload"] == "view-nexmark"]
-    assert len(cases) == 27
+    assert len(cases) == 28
     assert workloads_of(written) == ["view-nexmark", "view-nexmark: faster"]
 
 
