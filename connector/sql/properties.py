@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from relstate.connector.duration import positive_seconds, whole_seconds
+from relstate.connector.syntax.tokens import quoted
 from relstate.storage import CatalogView, TableDefinition, errors
 
 COMMENT = "comment"
@@ -101,7 +102,8 @@ def property_texts(definition: TableDefinition, view: CatalogView | None) -> dic
     if view is not None:
         texts[PARALLELISM] = str(view.definition.mapping.units)
     if properties.is_versioned:
-        texts["version_column"] = ", ".join(columns[i] for i in properties.version_columns)
+        versions = (_name_text(columns[i]) for i in properties.version_columns)
+        texts["version_column"] = ", ".join(versions)
         texts["tombstone_retention"] = f"{properties.tombstone_retention} seconds"
     if properties.ttl is not None:
         texts["ttl"] = f"{properties.ttl} seconds"
@@ -136,12 +138,21 @@ def _boolean(text: str) -> bool:
 
 
 def _names(text: str) -> list[str]:
-    """Return the names that are separated by commas, in backticks where they have one."""
-    names = [name.strip() for name in re.findall(r"(?:`(?:[^`]|``)+`|[^,`])+", text)]
-    return [
-        name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") else name
-        for name in names
-    ]
+    """Return the names that are separated by commas; one in backticks may have commas itself."""
+    names = re.findall(r"\s*(`(?:[^`]|``)+`|[^,]*?)\s*,", text + ",")
+    if "" in names:
+        raise ValueError("it must be the name of a column, or several with commas between them")
+    return [name[1:-1].replace("``", "`") if _is_quoted(name) else name for name in names]
+
+
+def _is_quoted(name: str) -> bool:
+    return len(name) > 2 and name.startswith("`") and name.endswith("`")
+
+
+def _name_text(name: str) -> str:
+    """Return a name as `_names` reads it: in backticks if it would be read as something else."""
+    is_plain = "," not in name and name == name.strip() and not _is_quoted(name)
+    return name if is_plain else quoted(name)
 
 
 def _lower(text: str) -> str:

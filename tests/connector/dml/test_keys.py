@@ -59,6 +59,41 @@ def test_merge_needs_a_column_that_tells_a_row_from_none(db: Database) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("v`.w", ["v`.w"]),
+        ("`a,``b` , c", ["a,`b", "c"]),
+        ("`a`b", ["`a`b"]),
+        ("`", ["`"]),
+        ("` a`,```b```", [" a", "`b`"]),
+    ],
+)
+def test_a_version_column_may_have_any_name(db: Database, text: str, names: list[str]) -> None:
+    """A name in backticks may have commas; `SHOW TBLPROPERTIES` shows what can be written again."""
+    columns = ", ".join(f"`{name.replace('`', '``')}` INT" for name in names)
+    for table, property_text in (("v", text), ("again", None)):
+        shown = db.sql("SHOW TBLPROPERTIES v").collect() if property_text is None else []
+        property_text = property_text or dict(shown)["version_column"]
+        db.sql(
+            f"CREATE TABLE {table} (k INT PRIMARY KEY, {columns}) "
+            f"TBLPROPERTIES ('version_column' = '{property_text}')"
+        )
+        definition = db.store.state.table(table).definition
+        versions = definition.schema.version_columns(definition.properties.version_columns)
+        assert [column.name for column in versions] == names
+
+
+@pytest.mark.parametrize("text", ["", "a,,b", "a,"])
+def test_an_empty_name_of_a_version_column_is_refused(db: Database, text: str) -> None:
+    """No column has an empty name, so a comma too many is told and not passed over."""
+    with pytest.raises(OptionError, match="must be the name of a column"):
+        db.sql(
+            "CREATE TABLE v (k INT PRIMARY KEY, a INT, b INT) "
+            f"TBLPROPERTIES ('version_column' = '{text}')"
+        )
+
+
 def test_version_columns_decide_in_order_which_row_is_later(
     spark: SparkSession, db: Database, store: Store
 ) -> None:

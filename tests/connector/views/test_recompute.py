@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 LISTS = """SELECT g, collect_list(v) AS l, array_agg(DISTINCT v) AS d, first(k) AS f,
     last(v) FILTER (WHERE v > 3) AS a, count(DISTINCT v) AS c, mode(v) AS m FROM t GROUP BY g"""
-TIES = "SELECT k, row_number() OVER (PARTITION BY g ORDER BY v) AS n FROM t"
+# All windows of a partition are recomputed where one of them, as `ntile`, has to be.
+TIES = """SELECT k, row_number() OVER w AS n, ntile(2) OVER w AS h FROM t
+    WINDOW w AS (PARTITION BY g ORDER BY v)"""
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def lists_of(rows: Rows) -> dict[int, dict[str, Any]]:
 
 
 def ties_of(rows: Rows) -> dict[int, int]:
-    """Return what `TIES` is if rows that tie are taken in the order of their keys."""
+    """Return the numbers of `TIES` if rows that tie are taken in the order of their keys."""
     numbers: dict[int, int] = {}
     counts: dict[int, int] = {}
     for key in sorted(rows, key=lambda key: (rows[key][1], key)):

@@ -114,7 +114,7 @@ def test_compaction_changes_no_row(merge: Merge, is_versioned: bool, seeds: Seed
             merged += compacted.epoch - untouched.epoch
 
     run()
-    assert merged > 10
+    assert merged > 0
 
 
 def test_a_delete_outlives_compaction_for_its_time(tmp_path: Path) -> None:
