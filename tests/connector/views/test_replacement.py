@@ -293,7 +293,7 @@ def test_changes_while_the_rows_are_copied_are_not_lost(
             put(db.store, conflicts, 20 + conflicts, 200 + conflicts, factor=5 + conflicts)
             db.store.delete("t", pa.table({"k": [30 + conflicts]}))
             # Somebody refreshes the old view alone, so that the exchange conflicts.
-            Round(JobRunner(db.spark, db.store), db.store.state).run({view_id})
+            Round(JobRunner(db.spark, db.store), db.store.state, {view_id}).run()
         return real(self, proposal)
 
     monkeypatch.setattr(Jobs, "commit", contested)

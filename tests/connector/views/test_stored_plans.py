@@ -84,7 +84,7 @@ def expression(text: str) -> Callable[[Any], None]:
         (ROWS, changed("filter", condition=FORGED.replace("= g", "= 'x'")), "java_method"),
         (ROWS, changed("filter", condition="reflect('a', 'b') = 'x'"), "reflect"),
         (ROWS, changed("filter", condition="rand() < 0.5"), "rand"),
-        (ROWS, changed("filter", condition="v > day(current_date())"), "current_date"),
+        (ROWS, changed("filter", condition="v > day(current_date())"), "CURRENT_DATE"),
         (ROWS, changed("filter", condition="v > 3 OR date_add('now', 1) IS NULL"), "moment"),
         (ROWS, changed("filter", condition="EXISTS(SELECT 1)"), "EXISTS"),
         (ROWS, changed("filter", condition="no_such_function(v)"), "no_such_function"),

@@ -76,7 +76,7 @@ _WORDS = ["vase", "clock", "lamp", "coin", "chair", "stamp", "record", "camera",
 
 Numbers = NDArray[np.int64]
 
-_REFUSED = {"q12": "current_timestamp"}
+_REFUSED = {"q12": "the present time"}
 
 _TABLES = read_tables("nexmark")
 _BY_NAME = {table.name: table for table in _TABLES}
