@@ -6,6 +6,7 @@ tasks and sends as many messages; nothing is looked up, computed, written, or pa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 
 import pyarrow as pa
@@ -48,6 +49,10 @@ class IdleStep(ExecutorStep):
     def run(self, chunk: pa.RecordBatch, writers: Writers) -> pa.RecordBatch:
         """Return no rows, of the fields of the operator."""
         return empty_chunk(chunk_schema(self.operator.node.fields))
+
+    def batches(self, chunk: pa.RecordBatch, writers: Writers) -> Iterator[pa.RecordBatch]:
+        """Yield what `run` returns."""
+        yield self.run(chunk, writers)
 
 
 def _reads(store: Store, state: StoreState, view: CatalogView, plan: ViewPlan) -> list[SourceRead]:
