@@ -198,6 +198,22 @@ def test_a_row_id_beside_a_star_is_not_that_of_another_row(
     assert store.table(events).count(where="n = 0") == 0
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT _row_id AS r, n FROM events",
+        "SELECT n FROM events WHERE EXISTS (SELECT 1 FROM more m WHERE m.n = events._row_id)",
+        "SELECT n FROM events WHERE n IN (SELECT n FROM more WHERE _row_id IS NOT NULL)",
+    ],
+)
+def test_a_view_that_names_a_row_id_is_refused(query: str, db: Database, events: str) -> None:
+    """In a subquery, too, where the name could be that of another table's row."""
+    db.sql("CREATE TABLE more (n INT PRIMARY KEY)")
+    with pytest.raises(RelstateError, match="_row_id"):
+        db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert db.store.views() == ()
+
+
 def test_a_statement_about_row_ids_may_have_a_star_elsewhere(
     db: Database, store: Store, events: str
 ) -> None:

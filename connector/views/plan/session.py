@@ -55,8 +55,8 @@ class SessionRecompute(KeyedRecompute):
 
     @cached_property
     def key(self) -> Names:
-        """The group and the child's key."""
-        return (*self.group, *(name for name in self.child.key if name not in self.group))
+        """The group and the rest of the child's key."""
+        return self.row_key
 
     @property
     def is_never_empty(self) -> bool:
@@ -76,7 +76,7 @@ class SessionRecompute(KeyedRecompute):
     @property
     def explain_line(self) -> str:
         """``Session of each [field] [start, end AS field] by keyed recompute, …``."""
-        group = "" if self.is_global else f" of each [{', '.join(self.group)}]"
+        group = self._group_text("of each")
         made = f"{self.start}, {self.end} AS {self.session.name}"
         return f"Session{group} [{made}] {self._cost('all rows of its group')}"
 

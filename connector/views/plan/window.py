@@ -250,8 +250,8 @@ class OrderedWindow(Grouped):
 
     @cached_property
     def key(self) -> Names:
-        """The group and the child's key."""
-        return (*self.group, *(name for name in self.child.key if name not in self.group))
+        """The group and the rest of the child's key."""
+        return self.row_key
 
     @property
     def is_append_only(self) -> bool:
