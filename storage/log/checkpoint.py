@@ -93,13 +93,14 @@ def _from_json(value: Mapping[str, Any], lines: Sequence[bytes]) -> StoreState:
     tables = [_table_from_json(table) for table in value["tables"]]
     transactions = [Transaction.from_json(transaction) for transaction in value["transactions"]]
     names, epochs, ranks = (value["segments"][name] for name in ("names", "epochs", "ranks"))
+    settings = Settings.from_json(value["settings"])
     rows = zip(lines, epochs, ranks, names, strict=True)
-    segments = [SequencedSegment.from_json(*row) for row in rows]
+    segments = [SequencedSegment.from_json(*row, settings.shards) for row in rows]
     return StoreState(
         value["epoch"],
         value["commit_id"],
         value["time"],
-        Settings.from_json(value["settings"]),
+        settings,
         value["oldest_epoch"],
         value["next_table_id"],
         {table.definition.table_id: table for table in tables},

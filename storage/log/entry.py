@@ -476,6 +476,13 @@ def check_record(record: SegmentRecord) -> None:
             raise ValueError(f"statistics {table!r:.200}")
 
 
+def check_shards(record: SegmentRecord, shards: int) -> None:
+    """Raise ValueError for a segment whose statistics are of another number of shards."""
+    for table in record.tables:
+        if len(table.shard_bytes) != shards:
+            raise ValueError(f"statistics of {len(table.shard_bytes)} shards, not of {shards}")
+
+
 def malformed_error(location: str, kind: str, error: Exception) -> CorruptionError:
     """Return the error for a file whose JSON cannot be decoded; ``error``: what decoding raised.
 

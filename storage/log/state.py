@@ -30,6 +30,7 @@ from .entry import (
     TableDefinition,
     Transaction,
     check_record,
+    check_shards,
     lower_name,
     malformed_error,
 )
@@ -48,10 +49,11 @@ class SequencedSegment:
     does not decode the records of segments that nobody reads.
     """
 
-    __slots__ = ("_json", "_record", "epoch", "name", "rank")
+    __slots__ = ("_json", "_record", "_shards", "epoch", "name", "rank")
 
     _json: bytes | None
     _record: SegmentRecord | None
+    _shards: int | None
 
     def __init__(self, record: SegmentRecord, epoch: int, rank: int) -> None:
         """``epoch``, ``rank``: the sequence number."""
@@ -60,16 +62,23 @@ class SequencedSegment:
         self.rank = rank
         self._json = None
         self._record = record
+        self._shards = None
 
     @classmethod
-    def from_json(cls, record: bytes, epoch: int, rank: int, name: str) -> SequencedSegment:
-        """Return the segment ``name`` whose record has the canonical JSON ``record``."""
+    def from_json(
+        cls, record: bytes, epoch: int, rank: int, name: str, shards: int
+    ) -> SequencedSegment:
+        """Return the segment ``name`` whose record has the canonical JSON ``record``.
+
+        ``shards``: how many the store has.
+        """
         segment = cls.__new__(cls)
         segment.name = name
         segment.epoch = epoch
         segment.rank = rank
         segment._json = record
         segment._record = None
+        segment._shards = shards
         return segment
 
     @property
@@ -91,6 +100,8 @@ class SequencedSegment:
             decoded = SegmentRecord.from_json(parse(record))
             check_types(decoded)
             check_record(decoded)
+            if self._shards is not None:
+                check_shards(decoded, self._shards)
             if decoded.name != self.name:
                 raise ValueError(f"it is the record of {decoded.name}")
         except Exception as error:
@@ -440,6 +451,7 @@ class _Draft:
     def _add_segments(self, entry: Entry) -> None:
         changed = set(entry.based_tables)
         for rank, record in enumerate(entry.added):
+            check_shards(record, self._state.settings.shards)
             segment = SequencedSegment(record, *(record.sequence_number or (entry.epoch, rank)))
             for table_id in self._tables_visible_in(segment):
                 self._segments[record.name] = segment

@@ -24,9 +24,10 @@ def scan(fields: Sequence[types.Field], key: Sequence[str], *, grows_only: bool 
 
 
 def net_changes(old: Rows, new: Rows) -> list[Change]:
-    """Return the changes from one content of a table to another."""
-    deletes = [(Op.DELETE, row) for key, row in old.items() if new.get(key) != row]
-    inserts = [(Op.INSERT, row) for key, row in new.items() if old.get(key) != row]
+    """Return the changes from one content of a table to another; -0.0 is not 0.0 in a row."""
+    stays = {key for key in old.keys() & new.keys() if shown(old[key]) == shown(new[key])}
+    deletes = [(Op.DELETE, row) for key, row in old.items() if key not in stays]
+    inserts = [(Op.INSERT, row) for key, row in new.items() if key not in stays]
     return [*deletes, *inserts]
 
 

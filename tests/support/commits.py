@@ -126,13 +126,15 @@ def published(environment: Environment, *table_ids: int) -> SegmentRecord:
 
 
 def record(name: str, *table_ids: int, content: bytes = b"") -> SegmentRecord:
-    """Return the record of a segment that holds a row of each table."""
+    """Return the record of a segment that holds a row of each table, in the second shard."""
+    shard_bytes = (0, 9, *[0] * (SETTINGS.shards - 2))
     return SegmentRecord(
         name,
         len(content),
         xxhash.xxh3_64_hexdigest(content),
         tuple(
-            TableStatistics(table_id, 1, 0, b"\x00a", b"\xffz", (0, 9)) for table_id in table_ids
+            TableStatistics(table_id, 1, 0, b"\x00a", b"\xffz", shard_bytes)
+            for table_id in table_ids
         ),
     )
 

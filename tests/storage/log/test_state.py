@@ -9,7 +9,12 @@ from functools import reduce
 import pytest
 from hypothesis import given
 
-from relstate.storage.errors import EpochExpiredError, EpochNotFoundError, TableNotFoundError
+from relstate.storage.errors import (
+    CorruptionError,
+    EpochExpiredError,
+    EpochNotFoundError,
+    TableNotFoundError,
+)
 from relstate.storage.log.entry import Entry, Transaction
 from relstate.storage.log.frame import canonical
 from relstate.storage.log.state import SequencedSegment, StoreState, fold
@@ -282,7 +287,7 @@ def test_segments_are_equal_by_record_and_sequence_number() -> None:
     """Whether the record was decoded from JSON or not."""
     record_a = record("a", 1)
     segment = SequencedSegment(record_a, 7, 2)
-    decoded = SequencedSegment.from_json(canonical(record_a.to_json()), 7, 2, "a")
+    decoded = SequencedSegment.from_json(canonical(record_a.to_json()), 7, 2, "a", 16)
 
     assert segment == decoded
     assert hash(segment) == hash(decoded)
@@ -291,3 +296,14 @@ def test_segments_are_equal_by_record_and_sequence_number() -> None:
     assert segment != SequencedSegment(record_a, 6, 2)
     assert segment != SequencedSegment(record("b", 1), 7, 2)
     assert segment != "a"
+
+
+def test_statistics_of_another_number_of_shards_are_corruption() -> None:
+    """In an entry at once, in a checkpoint when the record is read."""
+    (statistics,) = record("a", 1).tables
+    forged = replace(record("a", 1), tables=(replace(statistics, shard_bytes=(9,)),))
+    with pytest.raises(CorruptionError, match="statistics of 1 shards, not of 16"):
+        after(with_tables("t"), added=(forged,))
+    segment = SequencedSegment.from_json(canonical(forged.to_json()), 7, 2, "a", 16)
+    with pytest.raises(CorruptionError, match="statistics of 1 shards, not of 16"):
+        _ = segment.record
