@@ -19,7 +19,7 @@ DURATIONS = ROOT / "tests" / "durations.json"
 # Seconds from which a test is slow: tests without Spark have to run in an instant, because
 # developers run them after every edit.
 SLOW = 1.0
-SLOW_WITH_SPARK = 6.0
+SLOW_WITH_SPARK = 4.0
 # Fixtures that take long, which the durations of calls leave out: a year of flights with all their
 # changes, and the history of a store that eight processes wrote to.
 SLOW_FIXTURES = {"year", "stream", "raced"}
