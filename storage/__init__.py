@@ -23,17 +23,13 @@ from .feed.planning import DEDUPLICATIONS
 from .index.layout import IndexDescription
 from .instant import iso_time, moment_of, parse_instant
 from .location import local_folder
-from .log.entry import (
-    RESERVED_PREFIX,
-    Entry,
-    SegmentRecord,
-    TableDefinition,
-    Transaction,
-    check_table_name,
-)
+from .log.entry import Entry, Transaction
+from .log.names import RESERVED_PREFIX, check_table_name
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
+from .log.segment_record import SegmentRecord
 from .log.state import StoreState, sequence_segments
+from .log.table_definition import TableDefinition
 from .log.transaction import CommitResult
 from .log.view import (
     CatalogView,

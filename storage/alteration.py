@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .errors import SchemaError
-from .log.entry import TableDefinition
+from .log.table_definition import TableDefinition
 from .schema import types as t
 from .schema.arrow import arrow_schema
 from .schema.schema import MAX_VERSION, Column, TableSchema

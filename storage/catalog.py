@@ -30,10 +30,11 @@ from .errors import (
     TableNotFoundError,
 )
 from .index.layout import check_indexes_remain, new_index
-from .log.entry import RESERVED_PREFIX, TableDefinition, check_table_name
+from .log.names import RESERVED_PREFIX, check_table_name
 from .log.proposal import AlteredTable, AlteredView, NewTable, NewView, Proposal, Required
 from .log.rules import check_alterable, check_droppable, check_not_internal, dependants
 from .log.state import StoreState
+from .log.table_definition import TableDefinition
 from .log.transaction import CommitResult
 from .log.view import CatalogView, ViewDefinition
 from .replacement import renamed_table

@@ -19,10 +19,12 @@ from .codec.ragged import Bytes, equal_neighbours, load, parts_of, sort_order
 from .environment import Environment
 from .errors import CorruptionError, RelstateError
 from .index.indexcheck import index_problems
-from .log.entry import Entry, SegmentRecord, TableDefinition
+from .log.entry import Entry
 from .log.history import EntryCache
 from .log.log import Log
+from .log.segment_record import SegmentRecord
 from .log.state import StoreState
+from .log.table_definition import TableDefinition
 from .maintenance.layout import is_internal
 from .paths import SEGMENTS, checkpoint_path, entry_path, parse_segment_file, segment_path
 from .segment.block import Block

@@ -21,9 +21,10 @@ from .errors import ClosedError, OptionError, RelstateError, StoreExistsError, U
 from .index.layout import IndexLayouts
 from .index.maintenance import IndexMaintenance
 from .instant import micros_of, seconds_of
-from .log.entry import Entry, SegmentRecord, Settings
+from .log.entry import Entry, Settings
 from .log.log import Log
 from .log.proposal import Proposal
+from .log.segment_record import SegmentRecord
 from .log.state import StoreState
 from .log.transaction import CommitResult, commit, keep_reserve
 from .maintenance import compaction

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from .epochs import Epochs, epoch_number
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import FeedRequest, data_epochs, plan_feed, snapshot_of
-from .log.entry import Entry, SegmentRecord
+from .log.entry import Entry
 from .log.proposal import Proposal
+from .log.segment_record import SegmentRecord
 from .log.transaction import CommitResult
 from .maintenance.compaction import CompactionJob, CompactionReport
 from .read_plan import ReadPlan

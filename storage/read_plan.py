@@ -16,8 +16,8 @@ from relstate.vnode import VnodeMapping
 
 from .environment import Environment, environment_of
 from .index.tableindex import IndexSource, TableIndex
-from .log.entry import TableDefinition
 from .log.state import SequencedSegment, StoreState
+from .log.table_definition import TableDefinition
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema
 from .schema.schema import name_list

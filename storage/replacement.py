@@ -20,10 +20,12 @@ from dataclasses import dataclass, replace
 
 from .alteration import with_columns_of
 from .errors import DependentViewsError
-from .log.entry import RESERVED_PREFIX, SegmentRecord, TableDefinition
+from .log.names import RESERVED_PREFIX
 from .log.proposal import AlteredTable, AlteredView, NewProgress, NewTable, Proposal
 from .log.rules import check_alterable
+from .log.segment_record import SegmentRecord
 from .log.state import StoreState
+from .log.table_definition import TableDefinition
 from .log.view import CatalogView
 
 _OPERATION = "replace view"

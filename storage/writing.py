@@ -26,10 +26,12 @@ from .errors import (
     UniqueViolationError,
     UsageError,
 )
-from .log.entry import Entry, SegmentRecord, TableDefinition
+from .log.entry import Entry
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
+from .log.segment_record import SegmentRecord
 from .log.state import sequence_segments
+from .log.table_definition import TableDefinition
 from .segment.key import Kind
 from .snapshot import LatestReader
 from .table.appendonly import append_only_error

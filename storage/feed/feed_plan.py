@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..environment import Environment, environment_of
-from ..log.entry import TableDefinition
+from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan
 from ..schema.arrow import arrow_field
 from ..table.header import EXPIRY

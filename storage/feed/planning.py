@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ..errors import EpochExpiredError, EpochNotFoundError, OptionError, TableNotFoundError
-from ..log.entry import Entry, TableDefinition
+from ..log.entry import Entry
 from ..log.log import Log
 from ..log.state import StoreState
+from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan
 from .columns import feed_fields, stored_columns
 from .feed_plan import FeedPlan, FeedSnapshot

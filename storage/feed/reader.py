@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, constant
 from ..environment import Environment
 from ..errors import CorruptionError, OptionError, RelstateError
-from ..log.entry import TableDefinition
 from ..log.rules import without_expiry
 from ..log.state import SequencedSegment
+from ..log.table_definition import TableDefinition
 from ..paths import SEGMENTS
 from ..read_plan import ReadPlan
 from ..segment.block import Block

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes
 from ..environment import Environment
 from ..errors import RelstateError
-from ..log.entry import TableDefinition
 from ..log.state import StoreState
+from ..log.table_definition import TableDefinition
 from ..schema.index import IndexDefinition
 from ..segment.block import Block
 from ..table.encoding import Encoding, encoding_of

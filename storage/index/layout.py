@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from ..codec.ragged import Bytes
 from ..errors import IndexExistsError, SchemaError
-from ..log.entry import RESERVED_PREFIX, TableDefinition, check_index_name
+from ..log.names import RESERVED_PREFIX, check_index_name
 from ..log.proposal import NewIndex, NewTable
 from ..log.state import StoreState
+from ..log.table_definition import TableDefinition
 from ..schema.index import IndexDefinition
 from ..schema.schema import Column, KeyColumn, TableSchema, name_list
 from ..schema.types import quoted

@@ -22,9 +22,10 @@ import pyarrow as pa
 from ..codec.ragged import Bytes, first_of_equal
 from ..environment import Environment
 from ..errors import ConflictError, StorageError, UniqueViolationError
-from ..log.entry import SegmentRecord, TableDefinition
 from ..log.proposal import NO_ADDITIONS, Additions, Proposal
+from ..log.segment_record import SegmentRecord
 from ..log.state import SequencedSegment, StoreState
+from ..log.table_definition import TableDefinition
 from ..paths import segment_path
 from ..segment.block import Block
 from ..segment.key import Kind

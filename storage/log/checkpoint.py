@@ -17,11 +17,8 @@ from typing import Any
 from ..errors import CorruptionError
 from .entry import (
     FORMAT,
-    MAX_TABLE_ID,
     Settings,
-    TableDefinition,
     Transaction,
-    check_definition,
     check_format,
     check_settings,
     check_time,
@@ -29,6 +26,7 @@ from .entry import (
 )
 from .frame import seal, unseal
 from .state import CatalogTable, SequencedSegment, StoreState, check_mapping
+from .table_definition import MAX_TABLE_ID, TableDefinition, check_definition
 from .typecheck import check_types
 from .view import CatalogView, ViewDefinition, ViewProgress
 

@@ -15,7 +15,9 @@ from relstate.vnode import VnodeMapping
 from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
-from .entry import Entry, SegmentRecord, TableDefinition, Transaction
+from .entry import Entry, Transaction
+from .segment_record import SegmentRecord
+from .table_definition import TableDefinition
 from .view import CatalogView, ViewClock, ViewDefinition, ViewInput, ViewProgress
 
 

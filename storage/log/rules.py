@@ -20,9 +20,9 @@ from ..errors import (
     TableNotFoundError,
 )
 from ..schema.types import quoted
-from .entry import TableDefinition
 from .proposal import AlteredTable, NewProgress, NewView, Proposal, Required
 from .state import StoreState
+from .table_definition import TableDefinition
 from .view import CatalogView, ViewDefinition
 
 

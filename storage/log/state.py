@@ -22,19 +22,11 @@ from ..errors import (
     ViewNotPopulatedError,
 )
 from ..paths import entry_path
-from .entry import (
-    RESERVED_PREFIX,
-    Entry,
-    SegmentRecord,
-    Settings,
-    TableDefinition,
-    Transaction,
-    check_record,
-    check_shards,
-    lower_name,
-    malformed_error,
-)
+from .entry import Entry, Settings, Transaction, malformed_error
 from .frame import canonical, parse
+from .names import RESERVED_PREFIX, lower_name
+from .segment_record import SegmentRecord, check_record, check_shards
+from .table_definition import TableDefinition
 from .typecheck import check_types
 from .view import CatalogView, ViewDefinition, ViewProgress
 

@@ -31,12 +31,14 @@ from ..errors import (
 )
 from ..instant import iso_time
 from ..paths import RESERVE, SEGMENTS, segment_path
-from .entry import MAX_SEGMENTS, Entry, SegmentRecord, TableDefinition, Transaction
+from .entry import MAX_SEGMENTS, Entry, Transaction
 from .frame import canonical
 from .log import Log
 from .proposal import NO_ADDITIONS, Additions, NewTable, Proposal, Reads
 from .rules import check_catalog, name_of
+from .segment_record import SegmentRecord
 from .state import StoreState
+from .table_definition import TableDefinition
 from .view import ViewDefinition, ViewProgress
 
 # Vacuum removes files that no commit names once they are older than this; so a commit must not

@@ -26,9 +26,9 @@ from ..errors import (
     TableNotFoundError,
     UnknownOutcomeError,
 )
-from ..log.entry import SegmentRecord
 from ..log.log import Log
 from ..log.proposal import Proposal
+from ..log.segment_record import SegmentRecord
 from ..log.state import StoreState
 from ..log.transaction import commit
 from ..paths import segment_path

@@ -18,8 +18,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..log.entry import RESERVED_PREFIX, TableDefinition
+from ..log.names import RESERVED_PREFIX
 from ..log.state import SequencedSegment, StoreState
+from ..log.table_definition import TableDefinition
 
 Cell: TypeAlias = tuple[int, int]
 """A table's id and the number of a shard."""

@@ -23,8 +23,9 @@ from relstate.vnode import shard_ranges
 
 from ..codec.ragged import Bytes, constant
 from ..environment import Environment
-from ..log.entry import SegmentRecord, TableDefinition
+from ..log.segment_record import SegmentRecord
 from ..log.state import SequencedSegment, StoreState
+from ..log.table_definition import TableDefinition
 from ..segment.block import Block
 from ..segment.key import Kind
 from ..segment.registry import registry

@@ -20,7 +20,7 @@ import xxhash
 from ..codec.ragged import Buffer
 from ..environment import Environment, after_fork, descriptor_limit
 from ..errors import CorruptionError, SegmentMissingError
-from ..log.entry import SegmentRecord
+from ..log.segment_record import SegmentRecord
 from ..paths import segment_path
 from .segment import DescriptorShare, SegmentFile
 

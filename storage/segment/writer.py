@@ -30,7 +30,7 @@ from ..codec.ragged import (
 )
 from ..environment import Environment
 from ..errors import StorageError, UnknownOutcomeError
-from ..log.entry import SegmentRecord, TableStatistics
+from ..log.segment_record import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
 from .key import EXPIRES, Kind
 from .longkey import has_long, pack

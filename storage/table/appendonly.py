@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, equal_neighbours, sort_order
 from ..environment import Environment
 from ..errors import AppendOnlyError
-from ..log.entry import TableDefinition
 from ..log.proposal import Proposal
 from ..log.state import SequencedSegment, StoreState
+from ..log.table_definition import TableDefinition
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import Kind, vnodes_in

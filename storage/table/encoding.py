@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
-from ..log.entry import TableDefinition
+from ..log.table_definition import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import Kind

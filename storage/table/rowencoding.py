@@ -24,7 +24,7 @@ from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
 from ..codec.ragged import Bytes, Positions, gather
 from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
-from ..log.entry import TableDefinition
+from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
 from ..schema.schema import Column, KeyRange, TableSchema

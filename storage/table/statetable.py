@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
 from ..errors import ConsistencyError, UsageError
-from ..log.entry import SegmentRecord
+from ..log.segment_record import SegmentRecord
 from ..schema.schema import KeyRange
 from ..segment.block import Block
 from ..segment.key import Kind, vnode_of, vnodes_in

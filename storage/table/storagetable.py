@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError, SchemaMismatchError
-from ..log.entry import TableDefinition
 from ..log.state import SequencedSegment
+from ..log.table_definition import TableDefinition
 from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ..codec.ragged import Positions
 from ..environment import Environment, environment_of
 from ..errors import OptionError, ValueRangeError
-from ..log.entry import SegmentRecord, TableDefinition
+from ..log.segment_record import SegmentRecord
+from ..log.table_definition import TableDefinition
 from ..segment.key import Kind
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts

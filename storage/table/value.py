@@ -22,7 +22,7 @@ from ..codec.memcomparable import KeyCodec
 from ..codec.ragged import Bytes, Positions, concat, constant
 from ..codec.row import RowCodec
 from ..errors import ValueRangeError
-from ..log.entry import TableDefinition
+from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_type
 from ..schema.cast import exact_cast
 from ..schema.schema import Column, KeyColumn, TableSchema

@@ -13,8 +13,9 @@ import pytest
 from relstate.storage import Kind, SegmentRecord, Store
 from relstate.storage.errors import CorruptionError
 from relstate.storage.log.checkpoint import decode_checkpoint, encode_checkpoint
-from relstate.storage.log.entry import Entry, TableStatistics
+from relstate.storage.log.entry import Entry
 from relstate.storage.log.log import Log
+from relstate.storage.log.segment_record import TableStatistics
 from relstate.storage.log.view import ViewProgress
 from relstate.storage.paths import LOG, SEGMENTS, checkpoint_path, entry_path
 from relstate.storage.table.header import FIXED

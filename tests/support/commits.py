@@ -11,10 +11,11 @@ import xxhash
 
 from relstate.storage.environment import Clock, Disk, Environment, LocalEnvironment
 from relstate.storage.errors import RelstateError
-from relstate.storage.log.entry import Entry, SegmentRecord, Settings, TableStatistics, Transaction
+from relstate.storage.log.entry import Entry, Settings, Transaction
 from relstate.storage.log.history import EntryCache
 from relstate.storage.log.log import Log
 from relstate.storage.log.proposal import NewTable, Proposal
+from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from relstate.storage.log.state import StoreState
 from relstate.storage.log.transaction import commit
 from relstate.storage.paths import segment_path

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from relstate.storage.log.entry import Entry, SegmentRecord, TableDefinition, Transaction
+from relstate.storage.log.entry import Entry, Transaction
+from relstate.storage.log.segment_record import SegmentRecord
 from relstate.storage.log.state import StoreState, fold
+from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.log.view import ViewDefinition, ViewInput, ViewProgress
 from relstate.vnode import VnodeMapping
 from support.clock import START

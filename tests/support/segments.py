@@ -10,7 +10,7 @@ import pyarrow as pa
 import xxhash
 
 from relstate.storage.environment import Environment
-from relstate.storage.log.entry import SegmentRecord
+from relstate.storage.log.segment_record import SegmentRecord
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.segment import DescriptorShare, SegmentFile, write_segment

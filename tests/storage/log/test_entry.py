@@ -7,17 +7,10 @@ import json
 import pytest
 from hypothesis import given
 
-from relstate.storage.errors import CorruptionError, FormatVersionError, TableNameError
-from relstate.storage.log.entry import (
-    Entry,
-    SegmentRecord,
-    TableStatistics,
-    Transaction,
-    check_table_name,
-    decode_entry,
-    encode_entry,
-)
+from relstate.storage.errors import CorruptionError, FormatVersionError
+from relstate.storage.log.entry import Entry, Transaction, decode_entry, encode_entry
 from relstate.storage.log.frame import seal, unseal
+from relstate.storage.log.segment_record import SegmentRecord, TableStatistics
 from support.histories import histories
 
 WRITE = Entry(
@@ -105,25 +98,3 @@ def test_an_entry_that_says_the_impossible_is_corrupt(field: str, value: object)
 def test_an_entry_is_json() -> None:
     """Anyone can read a log with a JSON tool, a line an entry."""
     assert json.loads(WRITE_BYTES)["entry"]["epoch"] == 7
-
-
-def test_rows_of_a_table_are_counted() -> None:
-    """A segment has the counts of each of its tables, and zero for other tables."""
-    assert WRITE.added[0].rows(3) == 10
-    assert WRITE.added[0].rows(4) == 0
-
-
-@pytest.mark.parametrize("name", ["orders", "_x", "A" * 128, "t1", "internal_x"])
-def test_identifiers_are_table_names(name: str) -> None:
-    """Letters, digits and underscores, as Spark has them."""
-    check_table_name(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "1a", "a b", "../x", "a.b", "a/b", "é", "A" * 129, "a\n", "__internal_x", "__INTERNAL_"],
-)
-def test_other_names_are_refused(name: str) -> None:
-    """Names that could be paths, or names of relstate's own tables."""
-    with pytest.raises(TableNameError):
-        check_table_name(name)

@@ -12,7 +12,7 @@ import pytest
 
 from relstate.storage.environment import Environment
 from relstate.storage.errors import CorruptionError, SegmentMissingError
-from relstate.storage.log.entry import SegmentRecord
+from relstate.storage.log.segment_record import SegmentRecord
 from relstate.storage.paths import SEGMENTS, segment_path
 from relstate.storage.segment.registry import SegmentRegistry
 from support.segments import folder_for_segments, write_pairs

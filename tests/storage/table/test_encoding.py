@@ -17,7 +17,7 @@ from relstate.storage.errors import (
     UnknownOperationError,
     ValueRangeError,
 )
-from relstate.storage.log.entry import TableDefinition
+from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.schema import KeyRange, TableSchema
 from relstate.storage.segment.block import Block

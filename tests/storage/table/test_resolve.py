@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.storage.log.entry import TableDefinition
+from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.schema.ddl import parse_columns
 from relstate.storage.schema.properties import Merge, TableProperties
 from relstate.storage.schema.schema import TableSchema

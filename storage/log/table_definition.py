@@ -1,0 +1,99 @@
+"""The definition of a table in the catalog: its columns, properties and indexes.
+
+Promises: `from_json(to_json())` gives an equal definition. Does not know: rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import IndexNotFoundError
+from ..schema.index import IndexDefinition
+from ..schema.properties import PLAIN, TableProperties
+from ..schema.schema import TableSchema
+from .names import lower_name
+
+# On disk: 32 bits of every key are the table's id. Never raise it.
+MAX_TABLE_ID = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table in the catalog; its id is allocated once and never used again.
+
+    ``older_schemas`` are those that its rows may still be encoded under, the oldest first.
+    ``user_properties``: keys and values that mean nothing to relstate, sorted by the keys.
+    ``indexes`` are its secondary indexes, in the order in which they were created.
+    """
+
+    table_id: int
+    name: str
+    schema: TableSchema
+    created_epoch: int
+    properties: TableProperties = PLAIN
+    older_schemas: tuple[TableSchema, ...] = ()
+    comment: str | None = None
+    user_properties: tuple[tuple[str, str], ...] = ()
+    indexes: tuple[IndexDefinition, ...] = ()
+
+    def index(self, name: str) -> IndexDefinition:
+        """Return an index by its name, whatever its case.
+
+        IndexNotFoundError if there is none, TableNameError for what is not text.
+        """
+        for index in self.indexes:
+            if index.name.lower() == lower_name(name):
+                return index
+        known = ", ".join(index.name for index in self.indexes) or "none"
+        raise IndexNotFoundError(
+            f"table {self.name!r} has no index {name!r}; its indexes are: {known}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the definition as JSON values. On disk: never change a name."""
+        # Only there where they were given.
+        comment = {} if self.comment is None else {"comment": self.comment}
+        user_properties = [list(item) for item in self.user_properties]
+        labels = comment | ({"user_properties": user_properties} if user_properties else {})
+        indexes = {"indexes": [index.to_json() for index in self.indexes]} if self.indexes else {}
+        return (
+            labels
+            | indexes
+            | {
+                "table_id": self.table_id,
+                "name": self.name,
+                "schema": self.schema.to_json(),
+                "created_epoch": self.created_epoch,
+                "properties": self.properties.to_json(),
+                "older_schemas": [schema.to_json() for schema in self.older_schemas],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableDefinition:
+        """Return the definition from the result of `to_json`."""
+        return cls(
+            value["table_id"],
+            value["name"],
+            TableSchema.from_json(value["schema"]),
+            value["created_epoch"],
+            TableProperties.from_json(value["properties"]),
+            tuple(map(TableSchema.from_json, value["older_schemas"])),
+            value.get("comment"),
+            tuple((key, text) for key, text in value.get("user_properties", ())),
+            tuple(map(IndexDefinition.from_json, value.get("indexes", ()))),
+        )
+
+
+def check_definition(definition: TableDefinition) -> None:
+    """Raise ValueError for a table that nobody can create."""
+    if not 1 <= definition.table_id <= MAX_TABLE_ID:
+        raise ValueError(f"the table id {definition.table_id}")
+    for schema in (definition.schema, *definition.older_schemas):
+        schema.check()
+    column_ids = {column.id for column in definition.schema.columns}
+    for index in definition.indexes:
+        if not index.columns or not column_ids.issuperset((*index.columns, *index.included)):
+            raise ValueError(f"an index of columns that are not there: {index!r:.200}")
