@@ -1,14 +1,14 @@
 """The embedded engine: keyed tables in immutable LMDB files, versioned by a commit log.
 
 Read in this order: store (the calls of users), jobs (those of Spark's driver and tasks), epochs
-(the newest state, and the commit of the next) and catalog (tables and views); then the folders: log
-(how an epoch comes to be), segment (immutable files of sorted entries), table (what is visible of
-them, what is written), index (secondary indexes), codec (rows to bytes), schema (types and
-columns), predicate (the condition of a read), feed (what commits changed), maintenance (compaction
-and vacuum). read_plan carries a read to another process, check verifies a store; everything outside
-the process goes through environment.
+(the newest state, and the commit of the next), catalog (tables and indexes) and view_catalog; then
+the folders: log (how an epoch comes to be), segment (immutable files of sorted entries), table
+(what is visible of them, what is written), index (secondary indexes), codec (rows to bytes), schema
+(types and columns), predicate (the condition of a read), feed (what commits changed), maintenance
+(compaction and vacuum). read_plan carries a read to another process, check verifies a store;
+everything outside the process goes through environment.
 
-Promises: works without Spark. Does not know it.
+Promises: works without Spark. Does not know: Spark.
 """
 
 from .alteration import descriptions_of, is_wider

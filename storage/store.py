@@ -2,8 +2,8 @@
 
 Promises: opening a store costs the same however many epochs it has; every change is one epoch, all
 or nothing; one process can open several stores, and one store several times.
-Does not know: Spark. It only composes what the other modules do: here are the calls of users; those
-of Spark's driver and tasks are in jobs.
+Does not know: Spark. It only composes what the other modules do. Here are the calls of users; those
+of Spark's driver and tasks are in jobs, those of the planner of views in view_catalog.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from relstate.vnode import DEFAULT_VNODE_COUNT, VnodeMapping
+from relstate.vnode import DEFAULT_VNODE_COUNT
 
 from . import alteration
-from .catalog import Catalog, FollowRename, fields_from, new_table
+from .catalog import Catalog, fields_from, new_table
 from .check import Report, check
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
@@ -26,7 +26,6 @@ from .index.layout import IndexDescription, indexes_of
 from .instant import micros_of
 from .jobs import Jobs
 from .log.entry import Entry, Settings
-from .log.proposal import NewView, Required
 from .log.state import StoreState
 from .log.transaction import repair_clock
 from .log.view import CatalogView
@@ -40,6 +39,7 @@ from .segment.key import Kind
 from .snapshot import LatestReader, Snapshot
 from .table.statetable import StateTable
 from .table.table import Table
+from .view_catalog import ViewCatalog
 from .writing import Rows, open_state_table, write_rows
 
 DEFAULT_RETENTION = 24 * 3600
@@ -53,6 +53,7 @@ class Store:
         self.environment = epochs.environment
         self._epochs = epochs
         self._catalog = Catalog(epochs)
+        self._view_catalog = ViewCatalog(epochs)
         self._jobs = Jobs(epochs)
 
     @classmethod
@@ -132,6 +133,11 @@ class Store:
     def jobs(self) -> Jobs:
         """The plans and commits of work that other processes share, as Spark's tasks do."""
         return self._jobs
+
+    @property
+    def view_catalog(self) -> ViewCatalog:
+        """The changes of views: for the planner of views, which users reach by SQL."""
+        return self._view_catalog
 
     # Tables
 
@@ -316,63 +322,12 @@ class Store:
         state = self.state
         return tuple(map(state.name_of, state.view(view).definition.internal))
 
-    def create_view(self, view: NewView, requires: Sequence[Required] = ()) -> CatalogView:
-        """Create a view that has not begun to read, and return it.
-
-        ``requires``: the definitions it was planned from; ConflictError if one has changed.
-        TableNameError, TableExistsError, TableNotFoundError, SchemaError for an input with a TTL,
-        OptionError for a mapping with another number of vnodes than the store has.
-        """
-        return self._catalog.create_view(view, requires)
-
-    def create_replacement(
-        self, replaced: int, view: NewView, requires: Sequence[Required] = ()
-    ) -> CatalogView:
-        """Create a view that is to take the place of another one, and return it.
-
-        ``replaced``: the id of the other one, which the view names too. A replacement of it that
-        is there already is dropped. Errors as of `create_view`; see `Replacement`.
-        """
-        return self._catalog.create_replacement(replaced, view, requires)
-
-    def drop_replacement(self, view_id: int) -> None:
-        """Drop a replacement, by its id, unless it has taken its place or was dropped."""
-        self._catalog.drop_replacement(view_id)
-
     def drop_view(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a view with all its tables. ViewNotFoundError unless ``if_exists``.
 
         ``cascade``: also drop the views that read it; else DependentViewsError.
         """
-        self._catalog.drop_view(name, if_exists=if_exists, cascade=cascade)
-
-    def alter_view_mapping(self, name: str, mapping: VnodeMapping) -> int:
-        """Give the vnodes of a view to other parallel units and return the epoch.
-
-        A refresh under way conflicts. ViewNotFoundError, OptionError for a mapping with another
-        number of vnodes than the store has.
-        """
-        return self._catalog.alter_view_mapping(name, mapping)
-
-    def set_view_properties(
-        self, name: str, units: int | None, changes: Mapping[str, str | None]
-    ) -> int:
-        """Set properties of a view as one epoch and return it.
-
-        ``units``: in how many parallel units it is maintained, None for as many as now; the fewest
-        vnodes move, and a refresh under way conflicts. ``changes``: as in `set_user_properties`.
-        ViewNotFoundError.
-        """
-        return self._catalog.set_view_properties(name, units, changes)
-
-    def rename_view(self, name: str, new: str, follow: FollowRename) -> int:
-        """Give a view and its state tables another name and return the epoch.
-
-        Older epochs have the old name. ``follow`` returns the next definition of a view that reads
-        it, as its query and its plan name what they read. ViewNotFoundError, TableExistsError,
-        TableNameError, the errors of ``follow``.
-        """
-        return self._catalog.rename_view(name, new, follow)
+        self._view_catalog.drop(name, if_exists=if_exists, cascade=cascade)
 
     # The past
 

@@ -44,8 +44,8 @@ FLOORS = {
     "storage": (
         "errors", "paths", "location", "environment", "syntax", "instant", "schema", "codec",
         "predicate", "log", "segment", "table", "index", "read_plan", "feed", "maintenance",
-        "check", "alteration", "replacement", "epochs", "catalog", "snapshot", "writing", "jobs",
-        "store",
+        "check", "alteration", "replacement", "epochs", "catalog_commit", "catalog", "view_catalog",
+        "snapshot", "writing", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

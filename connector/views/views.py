@@ -70,7 +70,7 @@ class Views:
         with self._turn:
             state = self._store.state
             view = new_view(self._spark, state, name, query, options)
-            created = self._store.create_view(view, _inputs_of(state, view))
+            created = self._store.view_catalog.create(view, _inputs_of(state, view))
             self._runner.plans.trust(view.plan, view.settings)
             try:
                 populate(self._runner, created.view_id)
@@ -106,7 +106,7 @@ class Views:
     ) -> int:
         view = replacement_view(self._spark, state, replaced, query, options)
         required = [*_inputs_of(state, view), state.tables[replaced.view_id].definition]
-        created = self._store.create_replacement(replaced.view_id, view, required)
+        created = self._store.view_catalog.create_replacement(replaced.view_id, view, required)
         self._runner.plans.trust(view.plan, view.settings)
         try:
             populate(self._runner, created.view_id)
@@ -118,7 +118,7 @@ class Views:
 
     def _drop_replacement(self, view_id: int) -> None:
         try:
-            self._store.drop_replacement(view_id)
+            self._store.view_catalog.drop_replacement(view_id)
         except errors.RelstateError as error:
             _logger.warning("the replacement of a view, which failed, was not dropped: %s", error)
 
@@ -144,14 +144,14 @@ class Views:
     def set_properties(
         self, name: str, parallelism: int | None, changes: Mapping[str, str | None]
     ) -> int:
-        """Set properties of a view and return the epoch: see `Store.set_view_properties`.
+        """Set properties of a view and return the epoch: see `ViewCatalog.set_properties`.
 
         Of another parallelism, the fewest vnodes move, and no row of its state. OptionError if it
         is not possible.
         """
         if parallelism is not None:
             check_parallelism(self._store.settings.vnode_count, parallelism)
-        return self._store.set_view_properties(name, parallelism, changes)
+        return self._store.view_catalog.set_properties(name, parallelism, changes)
 
     def rename(self, name: str, new: str) -> int:
         """Give a view another name and return the epoch.
@@ -160,7 +160,7 @@ class Views:
         TableExistsError, TableNameError, DependentViewsError if the query of one means something
         else by the new name.
         """
-        return self._store.rename_view(name, new, partial(follow_rename, name, new))
+        return self._store.view_catalog.rename(name, new, partial(follow_rename, name, new))
 
     def _refresh(self, names: Sequence[str] | None, state: StoreState) -> Refreshed:
         """Refresh views from a state, the newest known, or from later ones if others did it too."""

@@ -22,7 +22,7 @@ def viewed(store: Store) -> Store:
         store.create_table(name, "k BIGINT, n BIGINT", primary_key=["k"])
         put(store, name, 1)
     for name, read in {"v": "t", "w": "u", "x": "v"}.items():
-        store.create_view(new_view(store, name, read))
+        store.view_catalog.create(new_view(store, name, read))
         refresh(store, progressed(store, name), segments=view_rows(store, name, 1))
     return store
 

@@ -223,7 +223,7 @@ def test_rows_that_expire_are_not_written_to_what_a_view_reads(
     """A view that was created before does not follow them; other rows are written."""
     from relstate.connector.sink.write_plan import plan_batch
 
-    store.create_view(new_view(store, "v", orders))
+    store.view_catalog.create(new_view(store, "v", orders))
     options = {"path": store.path, "table": orders, **option}
     rows = StructType().add("id", LongType()).add("customer", StringType())
     rows = rows.add("seconds", LongType()) if "ttlColumn" in option else rows

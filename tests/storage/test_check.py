@@ -266,7 +266,7 @@ def test_a_view_that_is_not_whole_is_found(
     """States that no commit leads to: missing tables, state without a view, progress in the
     future.
     """
-    store.create_view(new_view(store, "v", "t"))
+    store.view_catalog.create(new_view(store, "v", "t"))
     refresh(store, progressed(store, "v"))
     assert store.check().ok
     state = store.state

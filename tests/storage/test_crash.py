@@ -90,7 +90,7 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
         upsert(store, "t", [(1, "old"), (2, "two"), (9, "gone")])
         upsert(store, "t", [(1, "one"), (3, "three")], deleted=[(9, None)])
-        store.create_view(new_view(store, "v", "t"))
+        store.view_catalog.create(new_view(store, "v", "t"))
         refresh(store, progressed(store, "v"))
         store.create_table("indexed", "k BIGINT, v STRING", primary_key=["k"])
         store.create_index("indexed", "by_v", ["v"], unique=True)

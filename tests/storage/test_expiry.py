@@ -170,7 +170,7 @@ def test_a_view_is_not_created_over_rows_that_expire(
     if way == "merged":
         store.compact()
     with pytest.raises(SchemaError, match="'v' cannot read table 't', whose rows expire"):
-        store.create_view(new_view(store, "v", "t"))
+        store.view_catalog.create(new_view(store, "v", "t"))
 
     if way == "own":
         store.write("t", store.table("t").to_arrow(), overwrite=True)
@@ -178,4 +178,4 @@ def test_a_view_is_not_created_over_rows_that_expire(
         clock.advance(100)
         store.write("t", rows(k9="later"))
         store.compact()
-    store.create_view(new_view(store, "v", "t"))
+    store.view_catalog.create(new_view(store, "v", "t"))

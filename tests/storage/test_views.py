@@ -38,7 +38,7 @@ def store(make_store: StoreMaker) -> Store:
     store = make_store(vnode_count=8)
     for name in ("t", "u"):
         store.create_table(name, "k BIGINT, a INT, b INT", primary_key=["k"])
-    store.create_view(new_view(store, "v", "t", columns=(1, 2)))
+    store.view_catalog.create(new_view(store, "v", "t", columns=(1, 2)))
     return store
 
 
@@ -73,7 +73,7 @@ def test_a_view_is_what_it_was_created_as(store: Store) -> None:
 
 def test_the_json_of_a_view_is_the_same_now_and_read_later(store: Store) -> None:
     """Its plan and the position of its backfill are JSON values, whatever types they had."""
-    store.create_view(replace(new_view(store, "w", "u"), plan={"fields": (1, None)}))
+    store.view_catalog.create(replace(new_view(store, "w", "u"), plan={"fields": (1, None)}))
     refresh(store, progressed(store, "w", backfill=(1, 2)))
 
     made, read = store.view("w"), Store.open(store.path, environment=unsynced(store.path)).view("w")
@@ -118,12 +118,12 @@ def test_the_names_of_views_and_tables_are_one_namespace(store: Store) -> None:
         store.create_table("V", "k INT", primary_key=["k"])
     for name in ("v", "U"):
         with pytest.raises(TableExistsError, match="table or view"):
-            store.create_view(new_view(store, name, "t"))
+            store.view_catalog.create(new_view(store, name, "t"))
     with pytest.raises(TableNameError, match="relstate's own"):
-        store.create_view(new_view(store, "__internal_x", "t"))
+        store.view_catalog.create(new_view(store, "__internal_x", "t"))
     view = new_view(store, "w", "t")
     with pytest.raises(TableNameError, match="begin it with __internal_"):
-        store.create_view(replace(view, internal=(replace(view.table, name="plain"),)))
+        store.view_catalog.create(replace(view, internal=(replace(view.table, name="plain"),)))
     assert store.views() == ("v",)
 
 
@@ -131,11 +131,13 @@ def test_impossible_views_are_refused(store: Store) -> None:
     """Inputs that expire, columns and tables that are not there, a mapping of other vnodes."""
     store.create_table("e", "k BIGINT", primary_key=["k"], ttl=5)
     with pytest.raises(SchemaError, match="'w' cannot read table 'e', whose rows expire"):
-        store.create_view(new_view(store, "w", "u", "e"))
+        store.view_catalog.create(new_view(store, "w", "u", "e"))
     with pytest.raises(SchemaError, match="reads columns of table 'u' that are not there"):
-        store.create_view(new_view(store, "w", "u", columns=(1, 9)))
+        store.view_catalog.create(new_view(store, "w", "u", columns=(1, 9)))
     with pytest.raises(OptionError, match="the mapping has 5 vnodes, but the store has 8"):
-        store.create_view(replace(new_view(store, "w", "u"), mapping=VnodeMapping.balanced(5, 1)))
+        store.view_catalog.create(
+            replace(new_view(store, "w", "u"), mapping=VnodeMapping.balanced(5, 1))
+        )
     view = new_view(store, "w", "u")
     store.drop_table("u")
     with pytest.raises(TableNotFoundError):
@@ -150,7 +152,7 @@ def test_what_a_view_reads_gets_no_rows_that_expire(store: Store) -> None:
     writer.write(pa.record_batch({"k": [1]}))
     segments = writer.finish()
     store.set_ttl("w", None)
-    store.create_view(new_view(store, "late", "w"))
+    store.view_catalog.create(new_view(store, "late", "w"))
 
     with pytest.raises(DependentViewsError, match="'w' cannot be written with rows that expire"):
         proposed(store, segments=segments)
@@ -163,8 +165,8 @@ def test_a_view_is_not_created_over_what_was_altered_meanwhile(store: Store) -> 
     store.rename_column("u", "b", "c")
 
     with pytest.raises(ConflictError, match="table 'u' was altered meanwhile"):
-        store.create_view(view, [planned])
-    store.create_view(view, [store.read_plan("u").definition])
+        store.view_catalog.create(view, [planned])
+    store.view_catalog.create(view, [store.read_plan("u").definition])
 
 
 # What a view keeps
@@ -248,7 +250,7 @@ def test_a_refresh_conflicts_with_a_new_mapping(store: Store) -> None:
     """Other units own the vnodes now; a new attempt runs with these."""
     progress = progressed(store, "v")
     mapping = store.view("v").definition.mapping.rescale(3)
-    store.alter_view_mapping("v", mapping)
+    store.view_catalog.set_properties("v", 3, {})
 
     with pytest.raises(ConflictError, match="refreshed or altered"):
         refresh(store, progress)
@@ -256,17 +258,15 @@ def test_a_refresh_conflicts_with_a_new_mapping(store: Store) -> None:
     refresh(store, progressed(store, "v"))
 
 
-def test_a_mapping_is_of_the_stores_vnodes(store: Store) -> None:
-    """Other mappings are refused, and so is a missing view."""
-    with pytest.raises(OptionError, match="has 9 vnodes, but the store has 8"):
-        store.alter_view_mapping("v", VnodeMapping.balanced(9, 2))
+def test_a_table_has_no_properties_of_views(store: Store) -> None:
+    """Only a view has parallel units."""
     with pytest.raises(ViewNotFoundError):
-        store.alter_view_mapping("t", VnodeMapping.balanced(8, 2))
+        store.view_catalog.set_properties("t", 2, {})
 
 
 def test_a_refresh_conflicts_with_what_it_requires(store: Store) -> None:
     """Its inputs' columns, and views that it reads and does not refresh itself."""
-    store.create_view(new_view(store, "w", "v", "u"))
+    store.view_catalog.create(new_view(store, "w", "v", "u"))
     for disturb in (
         lambda: store.add_columns("u", "c INT"),
         lambda: refresh(store, progressed(store, "v")),
@@ -281,7 +281,7 @@ def test_a_refresh_conflicts_with_what_it_requires(store: Store) -> None:
 
 def test_a_refresh_conflicts_with_nothing_else(store: Store) -> None:
     """Writes to its inputs and to others, other views' refreshes, tables made and dropped."""
-    store.create_view(new_view(store, "w", "t", "u"))
+    store.view_catalog.create(new_view(store, "w", "t", "u"))
     progress = progressed(store, "v")
     requires = (store.read_plan("t").definition,)
     upsert(store, "t", [(1, 1, 1)])
@@ -300,7 +300,7 @@ def test_a_dropped_view_is_not_refreshed(store: Store) -> None:
     """Neither is a view of the same name that was created since."""
     progress = progressed(store, "v")
     store.drop_view("v")
-    store.create_view(new_view(store, "v", "t"))
+    store.view_catalog.create(new_view(store, "v", "t"))
 
     with pytest.raises(TableNotFoundError, match=r"dropped meanwhile|never was"):
         refresh(store, progress)
@@ -308,7 +308,7 @@ def test_a_dropped_view_is_not_refreshed(store: Store) -> None:
 
 def test_views_over_views_move_in_one_commit(store: Store) -> None:
     """What one has taken in of the other is the epoch of the commit itself, whichever that is."""
-    store.create_view(new_view(store, "w", "v"))
+    store.view_catalog.create(new_view(store, "w", "v"))
     read = store.epoch
     upper = NewProgress(store.view("w"), read, ((id_of(store, "v"), None),))
     lower = progressed(store, "v", read)
@@ -351,8 +351,8 @@ def test_what_a_view_reads_stays_as_it_reads_it(store: Store) -> None:
 
 def test_what_views_read_is_dropped_with_them_only(store: Store) -> None:
     """The refusal names them; CASCADE drops all in one commit, those of other tables stay."""
-    store.create_view(new_view(store, "w", "v", "u"))
-    store.create_view(new_view(store, "x", "u"))
+    store.view_catalog.create(new_view(store, "w", "v", "u"))
+    store.view_catalog.create(new_view(store, "x", "u"))
     with pytest.raises(
         DependentViewsError, match="'t' cannot be dropped: it is read by the views v"
     ):
@@ -386,8 +386,8 @@ def test_a_view_is_dropped_with_all_its_tables(store: Store) -> None:
 
 def test_views_of_views_are_dropped_together(store: Store) -> None:
     """The named view, and all that read it."""
-    store.create_view(new_view(store, "w", "v"))
-    store.create_view(new_view(store, "x", "w", "u"))
+    store.view_catalog.create(new_view(store, "w", "v"))
+    store.view_catalog.create(new_view(store, "x", "w", "u"))
     store.drop_view("w", cascade=True)
 
     assert store.views() == ("v",)
@@ -397,7 +397,7 @@ def test_what_was_planned_before_the_view_is_refused_at_its_commit(store: Store)
     """A drop, an alteration, a TTL: they are checked against the catalog that they follow."""
     before = store.read_plan("u").definition
     expiring = replace(before, properties=replace(before.properties, ttl=5))
-    store.create_view(new_view(store, "w", "u"))
+    store.view_catalog.create(new_view(store, "w", "u"))
     store.rename_column("t", "b", "c")
 
     with pytest.raises(DependentViewsError, match="dropped"):
@@ -420,29 +420,29 @@ def test_a_drop_finds_a_view_created_meanwhile(store: Store) -> None:
     """It is refused then; with CASCADE that view is dropped, too."""
     first, second = (new_view(store, name, "u") for name in ("w", "x"))
     with pytest.raises(DependentViewsError, match="read by the views w"):
-        late(store, lambda: store.create_view(first)).drop_table("u")
+        late(store, lambda: store.view_catalog.create(first)).drop_table("u")
     assert store.views() == ("v", "w")
 
-    late(store, lambda: store.create_view(second)).drop_table("u", cascade=True)
+    late(store, lambda: store.view_catalog.create(second)).drop_table("u", cascade=True)
     assert (store.tables(), store.views()) == (("t",), ("v",))
 
 
-def test_of_two_mappings_at_once_the_later_stays(store: Store) -> None:
-    """The writer that lost the race applies its mapping again."""
-    first, second = (VnodeMapping.balanced(8, units) for units in (3, 5))
-    handle = late(store, lambda: store.alter_view_mapping("v", first))
+def test_of_two_numbers_of_units_at_once_the_later_stays(store: Store) -> None:
+    """The writer that lost the race sets its number again, over the mapping of the other."""
+    before = store.view("v").definition.mapping
+    handle = late(store, lambda: store.view_catalog.set_properties("v", 3, {}))
 
-    epoch = handle.alter_view_mapping("v", second)
+    epoch = handle.view_catalog.set_properties("v", 5, {})
 
-    assert store.view("v").definition.mapping == second
-    assert store.at(epoch - 1).state.view("v").definition.mapping == first
+    assert store.view("v").definition.mapping == before.rescale(3).rescale(5)
+    assert store.at(epoch - 1).state.view("v").definition.mapping == before.rescale(3)
 
 
 def test_an_alteration_of_another_definition_conflicts(store: Store) -> None:
     """The new definition was made from one that has been replaced."""
     before = store.view("v").definition
     altered = AlteredView(before, replace(before, mapping=VnodeMapping.balanced(8, 5)))
-    store.alter_view_mapping("v", VnodeMapping.balanced(8, 3))
+    store.view_catalog.set_properties("v", 3, {})
 
     with pytest.raises(ConflictError, match="view 'v' was altered meanwhile"):
         proposed(store, altered_views=(altered,))
@@ -457,8 +457,8 @@ def test_a_catalog_that_all_change_at_once_stays_whole(make_store: StoreMaker) -
         handle = Store.open(store.path, environment=unsynced(store.path))
         steps: list[Callable[[], object]] = [
             lambda: handle.create_table("t", "k BIGINT, a INT", primary_key=["k"]),
-            lambda: handle.create_view(new_view(handle, f"v{number}", "t", columns=(1, 2))),
-            lambda: handle.create_view(new_view(handle, f"w{number}", f"v{number}")),
+            lambda: handle.view_catalog.create(new_view(handle, f"v{number}", "t", columns=(1, 2))),
+            lambda: handle.view_catalog.create(new_view(handle, f"w{number}", f"v{number}")),
             lambda: refresh(handle, progressed(handle, f"v{number}")),
             lambda: handle.drop_columns("t", "a"),
             lambda: handle.drop_table("t", cascade=number % 2 == 0),

@@ -24,9 +24,9 @@ def viewed(store: Store) -> Store:
     """A table of two rows, a view over it that is being populated, and a view over both."""
     store.create_table("t", "k BIGINT, n BIGINT", primary_key=["k"])
     store.write("t", pa.table({"k": [1, 2], "n": [10, 20]}))
-    store.create_view(new_view(store, "v", "t"))
+    store.view_catalog.create(new_view(store, "v", "t"))
     refresh(store, progressed(store, "v", backfill={"place": 1}))
-    store.create_view(new_view(store, "w", "t", "v"))
+    store.view_catalog.create(new_view(store, "w", "t", "v"))
     return store
 
 
@@ -62,10 +62,10 @@ def test_views_are_listed(viewed: Store) -> None:
 def test_a_view_is_behind_with_those_that_it_reads(viewed: Store) -> None:
     """A view over a view that cannot be refreshed is behind, though it has no changes to apply."""
     refresh(viewed, progressed(viewed, "v"), progressed(viewed, "w"))
-    viewed.create_view(new_view(viewed, "x", "w"))
+    viewed.view_catalog.create(new_view(viewed, "x", "w"))
     refresh(viewed, progressed(viewed, "x"))
     viewed.create_table("u", "k BIGINT", primary_key=["k"])
-    viewed.create_view(new_view(viewed, "y", "u"))
+    viewed.view_catalog.create(new_view(viewed, "y", "u"))
     refresh(viewed, progressed(viewed, "y"))
     views = run("views", viewed.path, "--json").document
     assert [view["is_behind"] for view in views] == [False] * 4

@@ -134,7 +134,7 @@ def test_a_recompute_adds_a_shuffle_for_several_units_only(
         name = f"v{units}"
         state = db.store.state
         view = new_view(spark, state, name, query, ViewOptions(units))
-        view_id = db.store.create_view(view, [state.table("t").definition]).view_id
+        view_id = db.store.view_catalog.create(view, [state.table("t").definition]).view_id
         jobs = JobRunner(spark, db.store)
         (scan,) = jobs.plan_of(db.store.state, view_id).scans
         job = jobs.job(db.store.state, view_id, [SourceRead(scan, None, range(8))])
@@ -179,6 +179,6 @@ def test_a_forged_call_is_refused(db: Database, spark: SparkSession) -> None:
             spark, state, f"forged{number}", "SELECT g, collect_list(v) FROM t GROUP BY g"
         )
         change(view.plan["child"]["calls"][0])
-        db.store.create_view(replace(view), [state.table("t").definition])
+        db.store.view_catalog.create(replace(view), [state.table("t").definition])
         with pytest.raises(errors.RelstateError, match=problem):
             JobRunner(spark, db.store).plan_of(db.store.state, max(db.store.state.views))

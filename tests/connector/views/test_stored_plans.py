@@ -51,7 +51,9 @@ def forge(db: Database, query: str, change: Callable[[Any], None], **parts: Any)
 def create(store: Store, view: NewView) -> None:
     """Commit a view without populating it."""
     state = store.state
-    store.create_view(view, [state.tables[read.table_id].definition for read in view.inputs])
+    store.view_catalog.create(
+        view, [state.tables[read.table_id].definition for read in view.inputs]
+    )
 
 
 def parts_of(plan: Any, operator: str) -> Iterator[Any]:

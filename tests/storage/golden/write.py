@@ -179,8 +179,8 @@ def write_view(store: Store) -> None:
         {"spark.sql.session.timeZone": "UTC"},
         PLAN,
     )
-    store.create_view(view, [definition])
-    store.alter_view_mapping("view", VnodeMapping.balanced(5, 2).rescale(3))
+    store.view_catalog.create(view, [definition])
+    store.view_catalog.set_properties("view", 3, {})
     batch = pa.RecordBatch.from_pylist(
         [{"b": b, "number": number, "_k": None} for b, number in VIEW], rows.arrow_schema
     )

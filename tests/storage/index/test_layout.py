@@ -97,7 +97,7 @@ def test_the_entries_are_nobody_else_s(table: Store) -> None:
         lambda: table.drop_table(internal),
         lambda: table.add_columns(internal, "z INT"),
         lambda: table.create_index(internal, "j", ["v"]),
-        lambda: table.create_view(new_view(table, "x", internal)),
+        lambda: table.view_catalog.create(new_view(table, "x", internal)),
     ):
         with pytest.raises(InternalTableError, match="holds an index of table 't'"):
             act()
@@ -105,7 +105,7 @@ def test_the_entries_are_nobody_else_s(table: Store) -> None:
 
 def test_views_have_no_indexes(table: Store) -> None:
     """Only tables do."""
-    table.create_view(new_view(table, "x", "t"))
+    table.view_catalog.create(new_view(table, "x", "t"))
     with pytest.raises(InternalTableError):
         table.create_index("x", "i", ["v"])
 

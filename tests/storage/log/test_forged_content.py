@@ -54,7 +54,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = str(tmp_path_factory.mktemp("original") / "store")
     with Store.create(path, vnode_count=8, shards=2, environment=unsynced(path)) as store:
         store.create_table("t", "k BIGINT, v STRING, a ARRAY<INT>", primary_key=["k"])
-        store.create_view(new_view(store, "v", "t"))
+        store.view_catalog.create(new_view(store, "v", "t"))
         upsert(store, "t", [(1, "a", [1]), (2, "b", None)])
         refresh(store, progressed(store, "v"))
         store.add_columns("t", "w DECIMAL(9, 2)")

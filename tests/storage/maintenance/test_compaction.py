@@ -220,7 +220,7 @@ def shared_segment(
 def test_rows_of_relstates_own_tables_leave_users_files(store: Store) -> None:
     """Files that hold both are merged together, into files that hold one."""
     store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
-    store.create_view(new_view(store, "v", "t"))
+    store.view_catalog.create(new_view(store, "v", "t"))
     state = store.internal_tables("v")[0]
     refresh(store, progressed(store, "v"), segments=view_rows(store, state, 1))
     segments = shared_segment(store, {"t": (7, "t"), state: (7, 7)})

@@ -363,7 +363,7 @@ def rest(store: Store, clock: ManualClock) -> None:
 def viewed(store: Store, clock: ManualClock) -> Store:
     """The store with the view v of the table t, which has read all up to epoch 8."""
     store.create_table("other", "k BIGINT", primary_key=["k"])
-    store.create_view(new_view(store, "v", "t"))
+    store.view_catalog.create(new_view(store, "v", "t"))
     refresh(store, progressed(store, "v"))
     rest(store, clock)
     return store
@@ -417,7 +417,7 @@ def test_a_dropped_view_and_one_that_has_not_begun_hold_nothing_back(
     viewed: Store, clock: ManualClock
 ) -> None:
     """They have no progress."""
-    viewed.create_view(new_view(viewed, "w", "t"))
+    viewed.view_catalog.create(new_view(viewed, "w", "t"))
     upsert(viewed, "t", [(1, "after")])
     rest(viewed, clock)
     viewed.drop_view("v")
@@ -428,7 +428,7 @@ def test_a_dropped_view_and_one_that_has_not_begun_hold_nothing_back(
 
 def test_a_vacuum_and_a_view_that_begins_do_not_cross(viewed: Store, clock: ManualClock) -> None:
     """The second one to commit is refused: neither loses what it relies on."""
-    viewed.create_view(new_view(viewed, "w", "t"))
+    viewed.view_catalog.create(new_view(viewed, "w", "t"))
     begun = viewed.epoch
     rest(viewed, clock)
     started = viewed.environment.now()
@@ -448,7 +448,7 @@ def test_a_vacuum_under_which_a_view_begins_looks_again(viewed: Store, clock: Ma
     """Its commit is refused, as it would expire what the view reads; the next attempt keeps
     that.
     """
-    viewed.create_view(new_view(viewed, "w", "t"))
+    viewed.view_catalog.create(new_view(viewed, "w", "t"))
     begun = viewed.epoch
     rest(viewed, clock)
     progress = progressed(viewed, "w", begun, backfill=1)

@@ -39,7 +39,9 @@ def frozen_views(spark: SparkSession, store: Store) -> Iterator[tuple[str, str]]
         state = store.state
         view = new_view(spark, state, f"v_{name}", query.format(v="v_"), ViewOptions(2))
         yield name, text_of(view.plan, explain_new_view(view))
-        store.create_view(view, [state.tables[read.table_id].definition for read in view.inputs])
+        store.view_catalog.create(
+            view, [state.tables[read.table_id].definition for read in view.inputs]
+        )
 
 
 def text_of(plan: object, explanation: list[str]) -> str:
