@@ -57,7 +57,7 @@ from .segment.key import Kind, vnodes_in
 from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import Store
-from .table.chunk import OP_COLUMN, Op, chunk_of
+from .table.chunk import OP_COLUMN, Op
 from .table.encoding import encoding_of
 from .table.header import NEVER
 from .table.record import Row
@@ -125,7 +125,6 @@ __all__ = [
     "cast",
     "check_replaceable",
     "check_table_name",
-    "chunk_of",
     "descriptions_of",
     "encoding_of",
     "environment_of",

@@ -31,7 +31,6 @@ from ..schema.schema import KeyRange
 from ..segment.block import Block
 from ..segment.key import Kind, vnode_of, vnodes_in
 from ..segment.writer import SegmentWriter
-from .chunk import split
 from .memtable import MemTable, StrictMemTable, Transition, Transitions
 from .pruning import check_vnodes
 from .record import Row
@@ -257,15 +256,6 @@ class StateTable:
         """Delete a row, given whole; strict: it must be the present row of its key."""
         self._apply(row, before=self._encoding.encode_row(row), after=None)
 
-    def delete_key(self, *key: Any) -> None:
-        """Delete the row with this primary key, if any. ConsistencyError on a strict table."""
-        if self._is_strict:
-            raise ConsistencyError(
-                f"table {self._encoding.name}: a strict delete needs the whole old row; use "
-                "delete(row)"
-            )
-        self._apply_change(self._encoding.encode_key(key), Transition(None, None))
-
     def update(self, old: Sequence[Any], new: Sequence[Any]) -> None:
         """Replace a row by another of the same key. ConsistencyError if the keys differ."""
         before, after = self._encoding.encode_row(old), self._encoding.encode_row(new)
@@ -276,14 +266,6 @@ class StateTable:
                 f"({old_key} to {new_key}); delete and insert"
             )
         self._apply(new, before, after)
-
-    def write_chunk(self, chunk: pa.RecordBatch) -> None:
-        """Apply the changes of a chunk (see `chunk`) in their order; errors as of `write`.
-
-        UnknownOperationError for an op that is not one.
-        """
-        rows, kinds = split(chunk)
-        self.write(rows, kinds == Kind.DELETE)
 
     def write(self, rows: pa.RecordBatch, deleted: Flags | None = None) -> None:
         """Put rows, or delete those that ``deleted`` marks; the later change of a key wins.

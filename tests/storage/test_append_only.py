@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from relstate.storage import Op, Proposal, Store, Transaction, chunk_of
+from relstate.storage import Proposal, Store, Transaction
 from relstate.storage.errors import AppendOnlyError, ConflictError
 from support.examples import examples
 from support.stores import StoreMaker, batch_of, committed, contents, upsert, written
@@ -107,7 +107,7 @@ def test_rows_are_not_changed_or_removed(log: Store) -> None:
         state.commit()
     rows = batch_of(log, "log", [("a", 1, "y")])
     state = log.state_table("log")
-    state.write_chunk(chunk_of(rows, [Op.UPDATE_INSERT]))  # type: ignore[arg-type]
+    state.write(rows)
     with pytest.raises(AppendOnlyError, match=r"\(name = 'a', n = 1\)"):
         state.commit()
     assert contents(log, "log") == _ROWS

@@ -26,7 +26,7 @@ def _upsert_and_delete(store: Store) -> None:
     state = store.state_table("t")
     state.insert([2, "new"])
     state.insert([4, "four"])
-    state.delete_key(1)
+    state.delete([1, "one"])
     state.commit()
 
 

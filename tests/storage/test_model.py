@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relstate.storage import Op, SegmentRecord, StateTable, Store, Table, chunk_of
+from relstate.storage import SegmentRecord, StateTable, Store, Table
 from relstate.storage.environment import LocalEnvironment, SystemClock
 from relstate.storage.errors import (
     EpochExpiredError,
@@ -194,21 +194,18 @@ class StoreMachine(RuleBasedStateMachine):
             elif data.draw(st.booleans()):
                 self.state_table.delete(row)
             else:
-                self.state_table.delete_key(*self.shape.key_of(row))
+                batch = batch_of(self.store, self.shape.name, [row])
+                self.state_table.write(batch, np.ones(1, np.bool_))
         self.pending += changes_of(self.shape, drawn)
 
     @precondition(lambda self: self.state_table is not None)
     @rule(data=st.data())
-    def write_chunk(self, data: st.DataObject) -> None:
-        """Write a chunk to the state table."""
+    def write_batch(self, data: st.DataObject) -> None:
+        """Write a batch of puts and deletes to the state table."""
         assert self.state_table is not None
         drawn = data.draw(changes(self.shape, most=30))
-        ops = [
-            data.draw(st.sampled_from([Op.INSERT, Op.UPDATE_INSERT] if is_put else [Op.DELETE]))
-            for _, is_put in drawn
-        ]
         rows = batch_of(self.store, self.shape.name, [row for row, _ in drawn])
-        self.state_table.write_chunk(chunk_of(rows, np.array(ops, np.int8)))
+        self.state_table.write(rows, np.array([not is_put for _, is_put in drawn], np.bool_))
         self.pending += changes_of(self.shape, drawn)
 
     @precondition(lambda self: self.state_table is not None)

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from relstate.storage import Op, Proposal, Store, chunk_of
+from relstate.storage import Proposal, Store
 
 from .stores import unsynced
 
@@ -74,7 +74,7 @@ def state_table_peaks(path: str, rows: int, width: int, size: int) -> dict[str, 
         state = store.state_table("t", strict=True)
         with watched(peaks, "write", imports):
             for batch in batches(rows, width, size):
-                state.write_chunk(chunk_of(batch, np.full(batch.num_rows, Op.INSERT, np.int8)))
+                state.write(batch)
         with watched(peaks, "commit", imports):
             state.commit()
         assert store.table("t").count() == rows

@@ -113,7 +113,7 @@ def _commit(store: Store, changes: Sequence[Change], is_executor: bool) -> int:
     table = store.state_table(TABLE)
     for key, value in changes:
         if value is None:
-            table.delete_key(key)
+            table.delete([key, None])
         else:
             table.insert([key, value])
     return table.commit()

@@ -12,20 +12,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from relstate.storage import (
     NewProgress,
     NewTable,
     NewView,
-    Op,
     Proposal,
     Store,
     Table,
     TableSchema,
     ViewInput,
     WriteTarget,
-    chunk_of,
     types,
 )
 from relstate.vnode import VnodeMapping
@@ -96,13 +95,13 @@ def write(path: Path) -> None:
     with Store.create(str(path), vnode_count=5, shards=2) as store:
         table = store.create_table("every_type", COLUMNS, primary_key=KEY)
         state = store.state_table("every_type")
-        for rows, op in (
-            ((FULL, GONE), Op.INSERT),
-            ((GONE,), Op.DELETE),
-            ((EMPTY, LATER), Op.INSERT),
+        for rows, is_deleted in (
+            ((FULL, GONE), False),
+            ((GONE,), True),
+            ((EMPTY, LATER), False),
         ):
             batch = rows_of(table, *rows)
-            state.write_chunk(chunk_of(batch, [op] * len(rows)))
+            state.write(batch, np.full(len(rows), is_deleted))
             state.commit()
         store.create_table("long_keys", "k STRING, v INT", primary_key=["k"])
         state = store.state_table("long_keys")

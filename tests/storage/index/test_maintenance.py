@@ -359,7 +359,7 @@ def test_a_writer_from_before_the_index_keeps_it(store: Store) -> None:
     assert store.table("t").get_by("i", "a") == [(1, "a")]
     state = store.state_table("t")
     state.insert((2, "b"))
-    state.delete_key(1)
+    state.delete((1, "a"))
     state.commit()
     assert store.table("t").get_by("i", "a") == []
     assert store.table("t").get_by("i", "b") == [(2, "b")]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.storage import OP_COLUMN, Op, StateTable, Store, chunk_of
+from relstate.storage import StateTable, Store
 from relstate.storage.errors import (
     ConflictError,
     ConsistencyError,
@@ -25,14 +25,12 @@ from relstate.storage.errors import (
     SchemaMismatchError,
     StorageError,
     TableNotFoundError,
-    UnknownOperationError,
     UnknownOutcomeError,
     ValueRangeError,
 )
 from support.faulty_environment import FaultyEnvironment
 from support.stores import Rows, batch_of, contents, rows_of, upsert
 
-_OPS = {"+": Op.INSERT, "-": Op.DELETE, "U+": Op.UPDATE_INSERT, "U-": Op.UPDATE_DELETE}
 modes = pytest.mark.parametrize("strict", [True, False], ids=["strict", "blind"])
 
 
@@ -43,10 +41,12 @@ def store_of_t(any_store: Store) -> Store:
     return any_store
 
 
-def chunk(store: Store, *changes: tuple[str, tuple[Any, ...]]) -> pa.RecordBatch:
-    """Return changes of `t`, each an op and a row, as a chunk."""
+def batch(
+    store: Store, *changes: tuple[str, tuple[Any, ...]]
+) -> tuple[pa.RecordBatch, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Return (rows, deleted) of changes of `t`, each a sign and a row."""
     rows = batch_of(store, "t", [row for _, row in changes])
-    return chunk_of(rows, np.array([_OPS[op] for op, _ in changes], np.int8))
+    return rows, np.array([sign == "-" for sign, _ in changes], np.bool_)
 
 
 def keys(*values: int) -> pa.RecordBatch:
@@ -80,11 +80,11 @@ def test_the_worked_example(store_of_t: Store, strict: bool) -> None:
 
 
 @modes
-def test_the_worked_example_in_chunks(store_of_t: Store, strict: bool) -> None:
+def test_the_worked_example_in_batches(store_of_t: Store, strict: bool) -> None:
     """Changes that come as Arrow batches do the same."""
     table = store_of_t.state_table("t", strict=strict)
-    table.write_chunk(
-        chunk(
+    table.write(
+        *batch(
             store_of_t,
             ("+", (1, 11, 111)),
             ("+", (2, 22, 222)),
@@ -93,7 +93,7 @@ def test_the_worked_example_in_chunks(store_of_t: Store, strict: bool) -> None:
         )
     )
     table.commit()
-    table.write_chunk(chunk(store_of_t, ("U-", (3, 33, 333)), ("U+", (3, 3333, 3333))))
+    table.write(*batch(store_of_t, ("-", (3, 33, 333)), ("+", (3, 3333, 3333))))
 
     indices, rows = table.get_rows(keys(3, 2, 1))
     assert (indices.tolist(), rows_of(rows)) == ([0, 2], [(3, 3333, 3333), (1, 11, 111)])
@@ -107,8 +107,8 @@ def test_a_blind_delete_is_always_written(store_of_t: Store) -> None:
     table.insert([1, 1, 1])
     table.delete([1, 1, 1])
     table.insert([2, 2, 2])
-    table.delete_key(2)
-    table.delete_key(77)
+    table.delete([2, 0, 0])
+    table.write(keys(77), np.array([True]))
 
     assert rows_of(table.scan()) == []
     table.commit()
@@ -188,7 +188,7 @@ def test_a_strict_table_takes_back_what_it_wrote(store_of_t: Store) -> None:
 
 
 def test_a_strict_mistake_within_an_epoch_is_refused_at_once(store_of_t: Store) -> None:
-    """The changes before it stay; a chunk with a mistake is refused whole."""
+    """The changes before it stay; a batch with a mistake is refused whole."""
     table = store_of_t.state_table("t", strict=True)
     table.insert([1, 1, 1])
     with pytest.raises(ConsistencyError, match="a=1"):
@@ -196,9 +196,7 @@ def test_a_strict_mistake_within_an_epoch_is_refused_at_once(store_of_t: Store) 
     with pytest.raises(ConsistencyError, match="a=1"):
         table.delete([1, 2, 2])
     with pytest.raises(ConsistencyError, match="a=9"):
-        table.write_chunk(chunk(store_of_t, ("+", (8, 8, 8)), ("+", (9, 9, 9)), ("+", (9, 0, 0))))
-    with pytest.raises(ConsistencyError, match=r"delete\(row\)"):
-        table.delete_key(1)
+        table.write(*batch(store_of_t, ("+", (8, 8, 8)), ("+", (9, 9, 9)), ("+", (9, 0, 0))))
 
     assert rows_of(table.scan()) == [(1, 1, 1)]
 
@@ -290,7 +288,7 @@ def merged(store_of_t: Store) -> StateTable:
         if key % 4:
             table.insert([key, 1, key])
         else:
-            table.delete_key(key)
+            table.delete([key, 0, key])
     return table
 
 
@@ -345,7 +343,7 @@ def test_a_state_table_may_own_some_vnodes_only(any_store: Store, strict: bool) 
             partial(table.insert, row),
             partial(table.delete, row),
             partial(table.update, row, row),
-            partial(table.write_chunk, chunk(any_store, ("-", row))),
+            partial(table.write, *batch(any_store, ("-", row))),
         ]
         for write in writes:
             with pytest.raises(ConsistencyError, match="vnode"):
@@ -393,42 +391,37 @@ def test_rows_that_do_not_fit_are_refused(
 
 @pytest.mark.parametrize("key", [(), (1, 2), ("1",), (1.0,), (None,), (1 << 31,), ([1],)])
 def test_keys_that_do_not_fit_are_refused(store_of_t: Store, key: tuple[Any, ...]) -> None:
-    """For reading and for deleting."""
-    table = store_of_t.state_table("t")
-    for use in (table.get_row, table.delete_key):
-        with pytest.raises(DataError):
-            use(*key)
-    assert table.commit() == 2
+    """The error says so; there is no row of such a key."""
+    with pytest.raises(DataError):
+        store_of_t.state_table("t").get_row(*key)
 
 
-_WRONG_CHUNKS = [
-    (pa.record_batch({"a": [1], "b": [1], "c": [1]}), UnknownOperationError),
-    (pa.record_batch({OP_COLUMN: [9], "a": [1], "b": [1], "c": [1]}), UnknownOperationError),
-    (pa.record_batch({OP_COLUMN: [1], "a": ["1"], "b": [1], "c": [1]}), SchemaMismatchError),
-    (pa.record_batch({OP_COLUMN: [1], "a": [1], "d": [1]}), SchemaMismatchError),
-    (pa.record_batch({OP_COLUMN: [1, 1], "a": [1, None]}), NullKeyError),
-    (pa.record_batch({OP_COLUMN: [1, 1], "a": [1, 1 << 40]}), ValueRangeError),
+_WRONG_BATCHES = [
+    (pa.record_batch({"a": ["1"], "b": [1], "c": [1]}), SchemaMismatchError),
+    (pa.record_batch({"a": [1], "d": [1]}), SchemaMismatchError),
+    (pa.record_batch({"a": [1, None]}), NullKeyError),
+    (pa.record_batch({"a": [1, 1 << 40]}), ValueRangeError),
 ]
 
 
 @modes
-@pytest.mark.parametrize(("wrong", "error"), _WRONG_CHUNKS)
-def test_chunks_that_do_not_fit_are_refused_whole(
+@pytest.mark.parametrize(("wrong", "error"), _WRONG_BATCHES)
+def test_batches_that_do_not_fit_are_refused_whole(
     store_of_t: Store, wrong: pa.RecordBatch, error: type[DataError], strict: bool
 ) -> None:
     """None of their rows is applied."""
     table = store_of_t.state_table("t", strict=strict)
     with pytest.raises(error):
-        table.write_chunk(wrong)
+        table.write(wrong)
 
     assert rows_of(table.scan()) == []
 
 
-def test_a_chunk_may_lack_nullable_columns(store_of_t: Store) -> None:
-    """They are NULL; the order and case of other columns do not matter; a chunk may be empty."""
+def test_a_batch_may_lack_nullable_columns(store_of_t: Store) -> None:
+    """They are NULL; the order and case of other columns do not matter; a batch may be empty."""
     table = store_of_t.state_table("t")
-    table.write_chunk(pa.record_batch({"C": [3], OP_COLUMN: pa.array([1], pa.int64()), "A": [1]}))
-    table.write_chunk(chunk(store_of_t))
+    table.write(pa.record_batch({"C": [3], "A": [1]}))
+    table.write(*batch(store_of_t))
 
     assert rows_of(table.scan()) == [(1, None, 3)]
 
