@@ -73,12 +73,17 @@ class PrefixReader:
         read = self._read(ranges, None, from_end=False)
         return _sort_by_range(order[read.owners], read.rows)
 
-    def range_scan(self, lows: Bytes, highs: Bytes) -> Block:
+    def range_scan(self, lows: Bytes, highs: Bytes, most: int | None = None) -> Block:
         """Return the visible rows with keys from ``lows[i]`` to those that begin with ``highs[i]``.
 
-        Ranges ascend and do not overlap; rows come range by range, in key order.
+        Ranges ascend and do not overlap; rows come range by range, in key order. ``most``: of each
+        range at most that many, the first; what comes after them is not read.
         """
-        return self._read(KeyRanges(lows, highs), None, from_end=False).rows
+        ranges = KeyRanges(lows, highs)
+        if most is None:
+            return self._read(ranges, None, from_end=False).rows
+        counts = np.full(len(ranges), most, np.int64)
+        return self._first_per_range(ranges, np.arange(len(ranges)), counts, from_end=False)[1]
 
     def first_per_prefix(self, prefixes: Bytes, counts: Positions) -> tuple[Positions, Block]:
         """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
@@ -113,16 +118,6 @@ class PrefixReader:
         lows = pc.if_else(pa.array(is_first), groups, before) if len(ends) else ends
         ranges = KeyRanges(lows, ends, np.ones(len(ends), np.bool_))
         return self._first_per_range(ranges, order, counts, from_end=True)
-
-    def first_per_range(self, ranges: KeyRanges, most: int | None) -> Block:
-        """Return the visible rows in some ranges, range by range in key order.
-
-        ``most``: of each range at most that many, the first; None: all.
-        """
-        if most is None:
-            return self._read(ranges, None, from_end=False).rows
-        counts = np.full(len(ranges), most, np.int64)
-        return self._first_per_range(ranges, np.arange(len(ranges)), counts, from_end=False)[1]
 
     def _first_per_range(
         self, ranges: KeyRanges, order: Positions, counts: Positions, *, from_end: bool

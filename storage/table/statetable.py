@@ -58,7 +58,11 @@ class EpochCommit(Protocol):
 
 
 class StateTable:
-    """One table, its committed rows and the changes of the running epoch. For one thread."""
+    """One table, its committed rows and the changes of the running epoch. For one thread.
+
+    Reads of many prefixes or ranges (`prefix_scan` to `range_scan`) are those of `StorageTable`.
+    They read committed rows: UsageError while there are uncommitted changes in memory.
+    """
 
     def __init__(
         self,
@@ -127,29 +131,21 @@ class StateTable:
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the rows of those of ``keys`` that exist, in the order asked.
-
-        ``keys`` has the primary key's columns, by name; ``indices`` (int64) name the keys found.
-        """
+        """Return what `StorageTable.get_rows` does; uncommitted changes win."""
         full_keys = self._encoding.encode_keys(self._encoding.conform_keys(keys))
         return self._committed.find(full_keys, columns, newest=self._uncommitted())
 
     def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): all rows whose keys begin with one of ``prefixes``.
-
-        ``prefixes`` has the first columns of the primary key, those of the distribution key among
-        them, and no row twice; ``indices`` (int64, ascending) name the prefix of each row. Rows of
-        one prefix come in key order. UsageError if there are uncommitted changes in memory.
-        """
+        """Return what `StorageTable.prefix_scan` does."""
         self._check_no_changes("prefix_scan")
         return self._committed.prefix_scan(prefixes, columns)
 
     def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return what `prefix_scan` does, but at most the first ``counts[i]`` rows of prefix i."""
+        """Return what `StorageTable.first_per_prefix` does."""
         self._check_no_changes("first_per_prefix")
         return self._committed.first_per_prefix(prefixes, counts, columns)
 
@@ -160,11 +156,7 @@ class StateTable:
         counts: Positions,
         columns: Sequence[str] | None = None,
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the first ``counts[i]`` rows whose keys are at or after start i.
-
-        ``starts`` are as the prefixes of `prefix_scan`. The rows of start i have its first
-        ``group`` values, the distribution key among them, and are before every greater start.
-        """
+        """Return what `StorageTable.rows_from` does."""
         self._check_no_changes("rows_from")
         return self._committed.rows_from(starts, group, counts, columns)
 
@@ -175,10 +167,7 @@ class StateTable:
         counts: Positions,
         columns: Sequence[str] | None = None,
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the last ``counts[i]`` rows whose keys are before end i.
-
-        They have the first ``group`` values of end i, and are not before any lesser end.
-        """
+        """Return what `StorageTable.rows_before` does."""
         self._check_no_changes("rows_before")
         return self._committed.rows_before(ends, group, counts, columns)
 
@@ -188,15 +177,16 @@ class StateTable:
         highs: pa.Array,
         columns: Sequence[str] | None = None,
         *,
+        most: int | None = None,
         everywhere: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield what `StorageTable.range_scan` does, of the vnodes that this table owns.
 
-        ``everywhere``: of all vnodes. UsageError if there are uncommitted changes in memory.
+        ``everywhere``: of all vnodes.
         """
         self._check_no_changes("range_scan")
         vnodes = None if everywhere else self._vnodes
-        return self._committed.range_scan(lows, highs, columns, vnodes=vnodes)
+        return self._committed.range_scan(lows, highs, columns, vnodes=vnodes, most=most)
 
     def owns(self, rows: pa.RecordBatch) -> Flags:
         """Return which rows, with the columns of the distribution key, this table may write."""
@@ -204,23 +194,6 @@ class StateTable:
             return np.ones(rows.num_rows, np.bool_)
         owned: Flags = self._owned[self._encoding.vnodes(rows)]
         return owned
-
-    def read_range(
-        self,
-        start: Any,
-        stop: Any = None,
-        columns: Sequence[str] | None = None,
-        *,
-        most: int | None = None,
-    ) -> pa.RecordBatch:
-        """Return the rows with ``start <= value < stop`` in the first column of the primary key.
-
-        ``stop``: None for no end. ``most``: of each vnode at most that many, the first; what comes
-        after them is not read. UsageError if there are uncommitted changes in memory.
-        """
-        self._check_no_changes("read_range")
-        keys = KeyRange(start=(start,), stop=() if stop is None else (stop,))
-        return self._committed.read_range(keys, columns, vnodes=self._vnodes, most=most)
 
     def scan(
         self,

@@ -31,7 +31,6 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.search import KeyRanges
 from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
 from .header import EXPIRY, expiry_of, is_delete
@@ -280,31 +279,6 @@ class StorageTable:
             self.encoding.encode_prefixes(bounds.select(names)),
         )
 
-    def read_range(
-        self,
-        keys: KeyRange,
-        columns: Sequence[str] | None = None,
-        *,
-        vnodes: Sequence[range] | None = None,
-        most: int | None = None,
-    ) -> pa.RecordBatch:
-        """Return the rows of a range of keys, vnode by vnode in key order, all in memory.
-
-        ``most``: of each vnode at most that many, the first; what comes after them is not read.
-        The range must have a part in every vnode. SchemaMismatchError for other columns.
-        """
-        read_columns = self.columns(columns)
-        groups = single_vnodes(self._groups(vnodes))
-        parts = [
-            (low, high)
-            for low, high in ranges_in(self.encoding, groups, keys)
-            if high is not None and low < high
-        ]
-        lows, highs = (pa.array([part[end] for part in parts], pa.large_binary()) for end in (0, 1))
-        ranges = KeyRanges(lows, highs, np.ones(len(parts), np.bool_))
-        rows = self._prefix_reader.first_per_range(ranges, most)
-        return self._decode(Piece((rows,), None), read_columns)
-
     @property
     def _prefix_reader(self) -> PrefixReader:
         return PrefixReader(self._files.with_spans, self._resolver)
@@ -402,10 +376,12 @@ class StorageTable:
         columns: Sequence[str] | None = None,
         *,
         vnodes: Sequence[range] | None = None,
+        most: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows whose first key column is from ``lows[i]`` to ``highs[i]``, both included.
 
         The bounds have the type of that column; NULL is no bound. Ranges ascend and do not overlap.
+        ``most``: of each range in each vnode only that many rows, the first, must be read.
         Rows come in batches of about 262,144, in no order. Other rows come too where it takes
         longer to search than to read them.
         """
@@ -423,7 +399,7 @@ class StorageTable:
         step = max(min(_ROWS_AT_ONCE * vnode_count // rows, _RANGES_AT_ONCE // len(lows)), 1)
         for start in range(0, len(numbers), step):
             part = numbers[start : start + step]
-            block = reader.range_scan(*self.encoding.encode_ranges(lows, highs, part))
+            block = reader.range_scan(*self.encoding.encode_ranges(lows, highs, part), most)
             if len(block):
                 yield self._decode(Piece((block,), None), read_columns)
 

@@ -129,6 +129,7 @@ class MemoryState:
         highs: pa.Array,
         columns: Sequence[str] | None = None,
         *,
+        most: int | None = None,
         everywhere: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each range, three at a time."""
@@ -137,7 +138,7 @@ class MemoryState:
             assert low.type == high.type == self.schema.field(first).type
             start = self._bound(low, 0) if low.is_valid else 0
             stop = self._bound(high, 1) if high.is_valid else len(self._keys)
-            positions = list(range(start, stop))
+            positions = list(range(start, stop))[:most]
             for part in range(0, len(positions), 3):
                 yield self._rows_at([], list(positions[part : part + 3]), columns)[1]
 
@@ -149,28 +150,6 @@ class MemoryState:
     def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return that all rows belong to the one unit there is."""
         return np.ones(rows.num_rows, np.bool_)
-
-    def read_range(
-        self,
-        start: Any,
-        stop: Any = None,
-        columns: Sequence[str] | None = None,
-        *,
-        most: int | None = None,
-    ) -> pa.RecordBatch:
-        """Return the rows of a range of the first column of the primary key, in key order."""
-        name = self._key_names[0]
-        ends = [value for value in (start, stop) if value is not None]
-        schema = pa.schema([self.schema.field(name)])
-        bounds = self._encode(
-            pa.RecordBatch.from_arrays([pa.array(ends, schema[0].type)], schema=schema), 1
-        )
-        keys = bounds.to_pylist()
-        first = bisect_left(self._keys, keys[0])
-        last = len(self._keys) if stop is None else bisect_left(self._keys, keys[1])
-        if most is not None:
-            last = min(last, first + most)
-        return self._rows_at([], list(range(first, max(first, last))), columns)[1]
 
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
         """Put or delete rows, visible from `commit` on. A column that is missing is NULL."""
@@ -278,9 +257,11 @@ class UnitState:
         highs: pa.Array,
         columns: Sequence[str] | None = None,
         *,
+        most: int | None = None,
         everywhere: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each range that belong to the unit."""
+        assert most is None, "the first rows may belong to other units"
         for batch in self._state.range_scan(lows, highs, columns):
             yield batch if everywhere else batch.filter(pa.array(self.owns(batch)))
 

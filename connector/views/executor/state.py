@@ -8,7 +8,7 @@ Does not know: what the rows mean, or who commits them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,11 @@ Positions = NDArray[np.int64]
 
 
 class State(Protocol):
-    """A state table in one epoch. For one thread."""
+    """A state table in one epoch. For one thread.
+
+    `storage.StorageTable` documents the reads in full, `storage.StateTable` the writes. Reads by
+    keys or prefixes return (indices, rows): rows, and the number of the key or prefix of each.
+    """
 
     @property
     def is_empty(self) -> bool:
@@ -27,20 +31,12 @@ class State(Protocol):
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the rows of the ``keys`` that exist, in the order of ``keys``.
-
-        ``keys`` has the primary key's columns, by name; ``indices`` (int64) name the keys found.
-        """
+        """Return the rows of the ``keys`` that exist, in the order of ``keys``."""
 
     def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): all rows whose keys begin with one of ``prefixes``.
-
-        ``prefixes`` has the first columns of the primary key, those of the distribution key among
-        them, and no row twice; ``indices`` (int64, ascending) name the prefix of each row. Rows of
-        one prefix come in key order.
-        """
+        """Return all rows whose keys begin with one of ``prefixes``, prefix by prefix."""
 
     def first_per_prefix(
         self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
@@ -54,12 +50,7 @@ class State(Protocol):
         counts: Positions,
         columns: Sequence[str] | None = None,
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the first ``counts[i]`` rows whose keys are at or after start i.
-
-        ``starts`` are as the prefixes of `prefix_scan`. The rows of start i have its first
-        ``group`` values, the distribution key among them, and are before every greater start;
-        they come start by start, in key order.
-        """
+        """Return the first ``counts[i]`` rows at or after start i, up to the next start."""
 
     def rows_before(
         self,
@@ -68,11 +59,7 @@ class State(Protocol):
         counts: Positions,
         columns: Sequence[str] | None = None,
     ) -> tuple[Positions, pa.RecordBatch]:
-        """Return (indices, rows): the last ``counts[i]`` rows whose keys are before end i.
-
-        Otherwise as `rows_from`: they have the first ``group`` values of end i, and are not before
-        any lesser end.
-        """
+        """Return the last ``counts[i]`` rows before end i, down to the end before it."""
 
     def range_scan(
         self,
@@ -80,34 +67,17 @@ class State(Protocol):
         highs: pa.Array,
         columns: Sequence[str] | None = None,
         *,
+        most: int | None = None,
         everywhere: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows whose first key column is from ``lows[i]`` to ``highs[i]``, both included.
+        """Yield the rows of this unit, and perhaps others, in ranges of the first key column.
 
-        The bounds have the type of that column; NULL is no bound. Ranges ascend and do not overlap.
-        Rows come in batches of bounded size, in no order; there may be other rows among them.
-        Only those of this unit, ``everywhere``: of all units.
+        ``most``: rows after the first so many of each range in a vnode may be missing.
+        ``everywhere``: the rows of all units.
         """
 
     def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return which rows, with the columns of the distribution key, belong to this unit."""
 
-    def read_range(
-        self,
-        start: Any,
-        stop: Any = None,
-        columns: Sequence[str] | None = None,
-        *,
-        most: int | None = None,
-    ) -> pa.RecordBatch:
-        """Return the rows with ``start <= value < stop`` in the first column of the primary key.
-
-        ``stop``: None for no end. ``most``: of each vnode at most that many, the first; what comes
-        after them is not read.
-        """
-
     def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
-        """Put rows; delete those that ``deleted`` marks, of which only the key is used.
-
-        The later change of a key wins.
-        """
+        """Put rows; delete those that ``deleted`` marks. The later change of a key wins."""

@@ -75,13 +75,15 @@ class TemporalFilterExecutor(Executor[TemporalFilter]):
         return Changes.of(rows, insert_mask(chunk), self._keys, self.label)
 
     def _stored_rows(self, before: MomentRange, after: MomentRange) -> pa.RecordBatch:
-        """Return the rows of the state that a bound has moved over."""
+        """Return the rows of the state that a bound has moved over, and perhaps others."""
         (state,) = self.states
         schema = self._schema.remove(0)
         rows = [pa.RecordBatch.from_pylist([], schema)]
-        if not state.is_empty:
-            for start, stop in _ranges_between(before, after):
-                rows.append(with_schema(state.read_range(start, stop, schema.names), schema))
+        ranges = [] if state.is_empty else _ranges_between(before, after)
+        lows = pa.array([start for start, _ in ranges], pa.int64())
+        highs = pa.array([stop - 1 for _, stop in ranges], pa.int64())
+        for batch in state.range_scan(lows, highs, schema.names):
+            rows.append(with_schema(batch, schema))
         return pa.concat_batches(rows)
 
     def _unchanged(self, rows: pa.RecordBatch, changes: Changes) -> pa.RecordBatch:
@@ -113,11 +115,13 @@ class TemporalFilterExecutor(Executor[TemporalFilter]):
         """Return the first moment from ``start`` on, of stored rows and of those inserted now."""
         (state,) = self.states
         name = self.node.moment
-        later = inserted[(inserted >= start) & (inserted < NEVER)]
+        moments = [inserted]
         if not state.is_empty:
-            first_rows = state.read_range(start, None, [name], most=1)
-            later = np.append(later, _moments(first_rows, name))
-        return int(later.min()) if len(later) else None
+            low, high = pa.array([start], pa.int64()), pa.nulls(1, pa.int64())
+            batches = state.range_scan(low, high, [name], most=1)
+            moments += [_moments(batch, name) for batch in batches]
+        first = min(int(part[part >= start].min(initial=NEVER)) for part in moments)
+        return None if first == NEVER else first
 
 
 def _state_order(node: TemporalFilter) -> tuple[Order, ...]:
