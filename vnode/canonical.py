@@ -12,11 +12,11 @@
     STRUCT                      dict, tuple, list            list of canonical forms or None
     ARRAY                       list, tuple                  list of canonical forms or None
 
-A timestamp is aware, one without time zone is naive. A dict has all fields of its struct.
+A TIMESTAMP has a time zone, a TIMESTAMP_NTZ has none. A dict has all fields of its struct.
 
-Promises: a value is taken exactly or refused; only a FLOAT is rounded, to its 32 bits. A form
-raises TypeError or AttributeError for a value of another type, ValueError or ArithmeticError for
-one that does not fit.
+Promises: a value is converted exactly or refused; only a FLOAT is rounded, to its 32 bits. What
+converts a value raises TypeError or AttributeError for a value of another type, ValueError or
+ArithmeticError for one that does not fit the type.
 Does not know: how a form is packed, or NULL at the top.
 """
 
@@ -44,31 +44,31 @@ _EXACT = decimal.Context(
 _FLOAT = struct.Struct("<f")
 
 
-def canonical_form(kind: pa.DataType) -> Form:
+def canonical_form(data_type: pa.DataType) -> Form:
     """Return the function from a value of a type, not None, to its canonical form.
 
     TypeError for a type that has none.
     """
-    if pa.types.is_decimal(kind):
-        return _decimal(kind.precision, kind.scale)
-    if pa.types.is_timestamp(kind):
-        return _local_timestamp if kind.tz is None else _timestamp
-    if pa.types.is_struct(kind):
-        return _struct([kind.field(index) for index in range(kind.num_fields)])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _array(canonical_form(kind.value_type))
-    form = _FORMS.get(kind.id)
+    if pa.types.is_decimal(data_type):
+        return _decimal(data_type.precision, data_type.scale)
+    if pa.types.is_timestamp(data_type):
+        return _local_timestamp if data_type.tz is None else _timestamp
+    if pa.types.is_struct(data_type):
+        return _struct([data_type.field(index) for index in range(data_type.num_fields)])
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return _array(canonical_form(data_type.value_type))
+    form = _FORMS.get(data_type.id)
     if form is None:
-        raise TypeError(f"values of type {kind} have no canonical form")
+        raise TypeError(f"values of type {data_type} have no canonical form")
     return form
 
 
 def canonical_row(types: Sequence[pa.DataType]) -> Callable[[Sequence[Any]], list[Any]]:
     """Return the function from a row, one value for each type, to their forms; None stays None.
 
-    It raises what the forms raise, and ValueError for another number of values.
+    The function raises ValueError for another number of values, and what the forms raise.
     """
-    forms = [canonical_form(kind) for kind in types]
+    forms = [canonical_form(data_type) for data_type in types]
     if len(forms) == 1:
         (single,) = forms
 
@@ -152,7 +152,7 @@ def _decimal(precision: int, scale: int) -> Form:
             raise TypeError("expected a Decimal")
         try:
             scaled = _EXACT.scaleb(decimal.Decimal(value), scale)
-            # Compared first: as an integer it might have millions of digits.
+            # Compared before the conversion: the integer might have millions of digits.
             if -limit < scaled < limit:
                 return int(_EXACT.to_integral_exact(scaled))
         except decimal.DecimalException as error:

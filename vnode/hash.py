@@ -49,7 +49,7 @@ _pack_float = struct.Struct("<f").pack
 _pack_double = struct.Struct("<d").pack
 _NAN = float("nan")
 
-# struct raises an error of its own, decimals and integers arithmetic ones.
+# What values of a wrong type or size raise: `struct` has an error of its own.
 _MISFITS = (struct.error, TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
 
 _UNITS = {pa.lib.Type_TIMESTAMP: "us", pa.lib.Type_DURATION: "us", pa.lib.Type_TIME64: "ns"}
@@ -82,10 +82,11 @@ def vnodes_of(columns: Sequence[pa.Array], vnode_count: int) -> NDArray[np.uint1
     return np.mod(xxhash64(columns), vnode_count).astype(np.uint16)
 
 
-def check_type(kind: pa.DataType) -> None:
-    """Raise TypeError unless an Arrow type's values have a hash; the types inside are not seen."""
-    if kind.id not in _HASHES or (kind.id in _UNITS and kind.unit != _UNITS[kind.id]):
-        raise TypeError(f"there is no hash for the Arrow type {kind}")
+def check_type(data_type: pa.DataType) -> None:
+    """Raise TypeError unless values of an Arrow type have a hash. Types in it are not checked."""
+    unit = _UNITS.get(data_type.id)
+    if data_type.id not in _HASHES or (unit is not None and data_type.unit != unit):
+        raise TypeError(f"there is no hash for the Arrow type {data_type}")
 
 
 def _hash_column(array: pa.Array, seeds: Words) -> Words:
@@ -243,7 +244,7 @@ def scalar_hasher(types: Sequence[pa.DataType]) -> Callable[[Sequence[object]], 
         try:
             forms = canonical(row)
         except _MISFITS as error:
-            expected = ", ".join(str(kind) for kind in types)
+            expected = ", ".join(str(data_type) for data_type in types)
             raise ValueError(f"the row {row!r} does not fit the types ({expected}): {error}") from (
                 error
             )
@@ -261,7 +262,7 @@ def canonical_hasher(types: Sequence[pa.DataType]) -> Callable[[Sequence[Any]], 
         raise ValueError("at least one column is needed to hash a row")
     if len(types) == 1 and (pack := _packer(types[0])) is not None:
         return _single_hasher(pack)
-    hash_values = _chained_hasher([_value_hasher(kind) for kind in types])
+    hash_values = _chained_hasher([_value_hasher(data_type) for data_type in types])
 
     def hash_row(row: Sequence[Any]) -> int:
         digest = hash_values(row, SEED)
@@ -281,18 +282,18 @@ def _single_hasher(pack: _Pack) -> Callable[[Sequence[Any]], int]:
     return hash_row
 
 
-def _value_hasher(kind: pa.DataType) -> _FormHash:
+def _value_hasher(data_type: pa.DataType) -> _FormHash:
     """Return the function from a form (not None) and a seed to the hash, unsigned."""
-    pack = _packer(kind)
+    pack = _packer(data_type)
     if pack is not None:
         return _packed_hasher(pack)
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(data_type):
         return _chained_hasher(
-            [_value_hasher(kind.field(index).type) for index in range(kind.num_fields)]
+            [_value_hasher(data_type.field(index).type) for index in range(data_type.num_fields)]
         )
-    if pa.types.is_null(kind):
+    if pa.types.is_null(data_type):
         return _keep_seed
-    return _array_hasher(_value_hasher(kind.value_type))
+    return _array_hasher(_value_hasher(data_type.value_type))
 
 
 def _packed_hasher(pack: _Pack) -> _FormHash:
@@ -328,15 +329,15 @@ def _keep_seed(value: Any, seed: int) -> int:
     return seed
 
 
-def _packer(kind: pa.DataType) -> _Pack | None:
+def _packer(data_type: pa.DataType) -> _Pack | None:
     """Return the function from a form to the bytes that are hashed; None for a type with parts.
 
     TypeError for a type that has no hash.
     """
-    check_type(kind)
-    if pa.types.is_decimal(kind):
-        return _pack_long if kind.precision <= LONG_DECIMAL_DIGITS else _pack_big
-    return _PACKERS.get(kind.id)
+    check_type(data_type)
+    if pa.types.is_decimal(data_type):
+        return _pack_long if data_type.precision <= LONG_DECIMAL_DIGITS else _pack_big
+    return _PACKERS.get(data_type.id)
 
 
 def _pack_big(unscaled: int) -> bytes:

@@ -1,14 +1,14 @@
-"""Which vnodes are together: shards, the units of files, and the mapping to parallel units.
+"""How vnodes are grouped: shards, the units of files, and the mapping to parallel units.
 
-A vnode is a number from 0 to ``vnode_count - 1``. A shard is a ``range`` of vnodes, fixed for ever:
-which shard a vnode belongs to is a fact about files that exist. Rows hash to vnodes for ever too;
-only the mapping changes when the parallelism does. That is RisingWave's consistent hash:
+A vnode is a number from 0 to ``vnode_count - 1``. A shard is a ``range`` of vnodes. Neither the
+vnode of a row nor the shard of a vnode ever changes, because files depend on both; only the mapping
+changes with the parallelism. RisingWave calls this a consistent hash:
 https://github.com/risingwavelabs/risingwave, "Consistent Hash".
 
 Promises: pure functions and immutable values. The numbers of vnodes that units own differ by at
 most one in a balanced or rescaled mapping; a rescale moves the fewest vnodes that reach that, and
 the same ones every time.
-Does not know: what a parallel unit is, where it runs, what a vnode weighs.
+Does not know: what a parallel unit is, where it runs, how many rows a vnode has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULT_SHARDS = 16
 
 
 def check_vnode_count(vnode_count: int) -> None:
-    """Raise ValueError unless there can be ``vnode_count`` vnodes: 1 to 32768."""
+    """Raise ValueError unless ``vnode_count`` is 1 to 32768."""
     if not 1 <= vnode_count <= MAX_VNODE_COUNT:
         raise ValueError(f"vnode_count must be 1 to {MAX_VNODE_COUNT}, not {vnode_count}")
 
@@ -63,15 +63,16 @@ class VnodeMapping:
     def __post_init__(self) -> None:
         check_vnode_count(len(self.owners))
         _check_units(self.units)
-        strays = [unit for unit in self.owners if not 0 <= unit < self.units]
-        if strays:
-            raise ValueError(f"owners must be units 0 to {self.units - 1}, not {strays[0]}")
+        invalid_owners = [unit for unit in self.owners if not 0 <= unit < self.units]
+        if invalid_owners:
+            raise ValueError(f"owners must be units 0 to {self.units - 1}, not {invalid_owners[0]}")
 
     @classmethod
     def balanced(cls, vnode_count: int, units: int) -> VnodeMapping:
-        """Return the mapping to contiguous blocks; the first units own one more where needed.
+        """Return the mapping to contiguous blocks of vnodes, of equal sizes.
 
-        ValueError unless there are 1 to 32768 vnodes and at least one unit.
+        If they do not divide evenly, the first units own one more. ValueError unless there are 1 to
+        32768 vnodes and at least one unit.
         """
         check_vnode_count(vnode_count)
         _check_units(units)
@@ -92,9 +93,10 @@ class VnodeMapping:
         """Return the balanced mapping to ``units`` units that moves the fewest vnodes.
 
         A unit that stays (its number is below ``units``) keeps its vnodes up to its share and
-        gives up its highest ones; a unit that is removed gives up all. These go, ascending, to the
-        units below their share, the first ones first. Vnodes that do not divide evenly make the
-        share of the most loaded units one larger. ValueError for less than one unit.
+        gives up its highest ones; a unit that is removed gives up all. They are assigned in
+        ascending order to the units below their share, the first unit first. If the vnodes do not
+        divide evenly, the shares of the most loaded units are larger by one. ValueError for less
+        than one unit.
         """
         _check_units(units)
         owned = self._vnodes_by_unit()
@@ -122,10 +124,10 @@ class VnodeMapping:
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> VnodeMapping:
-        """Return the mapping that ``to_json`` turned into ``value``; ValueError for others."""
+        """Return the mapping from the result of `to_json`; ValueError for another value."""
         match value:
             case {"units": int(units), "runs": list(runs)} if all(map(_is_run, runs)):
-                # Checked first: lengths from outside could need any amount of memory.
+                # Checked first: lengths that were read from a file could need any memory.
                 check_vnode_count(sum(length for _, length in runs))
                 owners = chain.from_iterable([owner] * length for owner, length in runs)
                 return cls(tuple(owners), units)

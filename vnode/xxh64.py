@@ -1,8 +1,8 @@
 """The 64-bit xxHash (XXH64), over whole columns at once.
 
 Promises: every function returns, for each row, exactly what the reference implementation returns
-for that row's bytes and that row's seed; rows are never looped over in Python, save those so long
-that one call per row costs less than the vectorised steps.
+for that row's bytes and that row's seed. No Python loop over rows, except over rows so long that
+one call for each costs less than the vectorised steps.
 Does not know: types, NULL, what the bytes mean.
 
 The algorithm is specified in https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
@@ -51,7 +51,7 @@ def hash_half_words(half_words: NDArray[np.integer], seeds: Words) -> Words:
 
 
 def hash_bytes(data: Buffer, starts: Positions, lengths: Positions, seeds: Words) -> Words:
-    """Return the hash of ``data[starts[i]:starts[i] + lengths[i]]`` under ``seeds[i]``, each i.
+    """Return the hash of ``data[starts[i]:starts[i] + lengths[i]]`` under ``seeds[i]``, for each i.
 
     ``data`` is contiguous. Rows may be anywhere in ``data``, in any order, and may overlap.
     """
@@ -107,9 +107,9 @@ def _hash_stripes(data: Buffer, starts: Positions, stripes: Positions, seeds: Wo
     ]
     for step in range(int(stripes.max())):
         rows = _rows_where(stripes > step)
-        here = starts[rows] + _STRIPE * step
+        positions = starts[rows] + _STRIPE * step
         for index, lane in enumerate(lanes):
-            lane[rows] = _round(lane[rows], _load(data, here + 8 * index, "<u8"))
+            lane[rows] = _round(lane[rows], _load(data, positions + 8 * index, "<u8"))
     hashes = np.zeros(len(seeds), np.uint64)
     for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True):
         hashes += _rotate(lane, turn)
@@ -127,9 +127,9 @@ def _rows_where(mask: NDArray[np.bool_]) -> Positions | slice:
 
 def _load(data: Buffer, positions: Positions, dtype: DTypeLike) -> NDArray[np.unsignedinteger]:
     """Return the numbers of ``dtype`` at byte ``positions``, aligned or not."""
-    kind = np.dtype(dtype)
-    count = max(len(data) - kind.itemsize + 1, 0)
-    overlapping: NDArray[np.unsignedinteger] = np.ndarray((count,), kind, data, 0, (1,))
+    number_type = np.dtype(dtype)
+    count = max(len(data) - number_type.itemsize + 1, 0)
+    overlapping: NDArray[np.unsignedinteger] = np.ndarray((count,), number_type, data, 0, (1,))
     return overlapping[positions]
 
 

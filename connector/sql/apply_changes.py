@@ -2,7 +2,7 @@
 
 Each change has a key and a sequence. Of all changes of a key, in any order of arrival, the one with
 the greatest sequence wins, deletes included. The table's version column stores the sequence, so a
-late change is recognised at any time, not only within a batch.
+late change is recognized in any later batch too.
 
 Promises: a batch is one epoch; a micro-batch of a stream is one epoch, once. All changes of a key
 in a batch are in one task, which writes one row of them.
@@ -64,8 +64,8 @@ def make_changelog(
 ) -> Changelog:
     """Return the arguments after checking them against the table.
 
-    OptionError for one that is not offered or does not fit the table, UsageError for a table
-    without a primary key, SchemaMismatchError for columns.
+    OptionError for an argument that is not supported or does not fit the table, UsageError for a
+    table without a primary key, SchemaMismatchError for a column that the source does not have.
     """
     if str(stored_as_scd_type) != "1":
         raise errors.OptionError(
@@ -80,17 +80,17 @@ def make_changelog(
     if column_list is not None and except_column_list is not None:
         raise errors.OptionError("give column_list or except_column_list, but not both")
     _check_table(target.definition)
-    changes = Changelog(
+    changelog = Changelog(
         _names(source, keys),
         sequence_by,
         apply_as_deletes,
         None if column_list is None else _names(source, column_list),
         None if except_column_list is None else _names(source, except_column_list),
     )
-    _check_keys(target.definition, changes.keys)
-    _check_columns(source, changes)
+    _check_keys(target.definition, changelog.keys)
+    _check_columns(source, changelog)
     _check_sequence(target.definition, source, sequence_by)
-    return changes
+    return changelog
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ChangeApplier:
     """
 
     target: WriteTarget
-    changes: Changelog
+    changelog: Changelog
     application: str | None = None
 
     def run(self, source: DataFrame, version: int | None) -> None:
@@ -137,18 +137,18 @@ class ChangeApplier:
             writer.write(self._last_changes(batch), batch_id)
 
     def _last_changes(self, source: DataFrame) -> DataFrame:
-        return last_changes(self.target, self.changes, source)
+        return last_changes(self.target, self.changelog, source)
 
 
-def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> DataFrame:
+def last_changes(target: WriteTarget, changelog: Changelog, source: DataFrame) -> DataFrame:
     """Return the last change of every key of a source, with its operation."""
     schema = target.definition.schema
     versions = _versions(target.definition)
-    sequence = _sequence(changes.sequence_by, versions)
+    sequence = _sequence(changelog.sequence_by, versions)
     deletes = f.lit(False)
-    if changes.apply_as_deletes is not None:
-        deletes = f.coalesce(_expression(changes.apply_as_deletes), f.lit(False))
-    columns = [f.col(quoted(name)) for name in _stored_columns(schema, changes, source, versions)]
+    if changelog.apply_as_deletes is not None:
+        deletes = f.coalesce(_expression(changelog.apply_as_deletes), f.lit(False))
+    columns = [f.col(quoted(name)) for name in _stored_columns(schema, changelog, source, versions)]
     operation = f.when(deletes, f.lit("delete")).otherwise(f.lit("update"))
     rows = source.select(
         *columns,
@@ -160,40 +160,40 @@ def last_changes(target: WriteTarget, changes: Changelog, source: DataFrame) -> 
         *(f.col(quoted(column.name)) for column in versions),
         (f.col(_OPERATION) == "delete").alias(_ORDER),
     )
-    whole = f.struct(*(f.col(quoted(name)) for name in rows.columns))
-    names = [quoted(name) for name in changes.keys]
-    last = rows.groupBy(*names).agg(f.max_by(whole, order).alias("last"))
+    row = f.struct(*(f.col(quoted(name)) for name in rows.columns))
+    names = [quoted(name) for name in changelog.keys]
+    last = rows.groupBy(*names).agg(f.max_by(row, order).alias("last"))
     return shuffle_by_key(last.select("last.*"), schema, target.vnode_count)
 
 
 def _sequence(sequence_by: Expression, versions: Sequence[TableColumn]) -> list[Column]:
-    """Return the values of the version columns: the sequence, or the parts of one of several."""
-    whole = _expression(sequence_by)
+    """Return the values of the version columns: the sequence, or the fields of a struct."""
+    sequence = _expression(sequence_by)
     missing = f.raise_error(
         f.lit(f"\n{errors.__name__}.NullValueError: sequence_by is NULL in a change of a key\n")
     )
     if len(versions) == 1:
-        return [f.coalesce(whole.cast(str(versions[0].type)), missing)]
-    # The parts of a struct by position, whatever they are called.
+        return [f.coalesce(sequence.cast(str(versions[0].type)), missing)]
+    # The fields are matched by position, whatever their names are.
     names = [f"c{index}" for index in range(len(versions))]
     parts = ", ".join(f"{name}: {c.type}" for name, c in zip(names, versions, strict=True))
-    values = f.coalesce(whole.cast(f"STRUCT<{parts}>"), missing)
+    values = f.coalesce(sequence.cast(f"STRUCT<{parts}>"), missing)
     return [values.getField(name) for name in names]
 
 
 def _stored_columns(
-    schema: TableSchema, changes: Changelog, source: DataFrame, versions: Sequence[TableColumn]
+    schema: TableSchema, changelog: Changelog, source: DataFrame, versions: Sequence[TableColumn]
 ) -> list[str]:
     """Return the names of the source's columns that are stored, without the sequence."""
     table_columns = {column.name.lower() for column in schema.columns}
     source_columns = {name.lower(): name for name in source.columns}
     names = list(source_columns)
-    if changes.column_list is not None:
-        names = [name.lower() for name in changes.column_list]
-    if changes.except_column_list is not None:
-        excluded = {name.lower() for name in changes.except_column_list}
+    if changelog.column_list is not None:
+        names = [name.lower() for name in changelog.column_list]
+    if changelog.except_column_list is not None:
+        excluded = {name.lower() for name in changelog.except_column_list}
         names = [name for name in names if name not in excluded]
-    keys = [key.lower() for key in changes.keys]
+    keys = [key.lower() for key in changelog.keys]
     names = [*keys, *(name for name in names if name not in keys)]
     unknown = [source_columns[name] for name in names if name not in table_columns]
     if unknown:
@@ -201,8 +201,8 @@ def _stored_columns(
             f"the source has columns that the table does not have: {', '.join(unknown)}; leave "
             "them out with column_list or except_column_list, or add them with ALTER TABLE"
         )
-    own = {column.name.lower() for column in versions}
-    return [source_columns[name] for name in names if name not in own]
+    version_names = {column.name.lower() for column in versions}
+    return [source_columns[name] for name in names if name not in version_names]
 
 
 def _check_table(definition: TableDefinition) -> None:
@@ -217,8 +217,8 @@ def _check_table(definition: TableDefinition) -> None:
         )
     if definition.properties.append_only or definition.properties.merge == "ignore":
         raise errors.OptionError(
-            f"the table {definition.name!r} takes no updates: it is append-only, or keeps the "
-            "first row of a key"
+            f"the table {definition.name!r} takes no updates, because it is append-only or keeps "
+            "the first row of a key: create it without append_only and merge = 'ignore'"
         )
 
 
@@ -226,14 +226,14 @@ def _check_keys(definition: TableDefinition, keys: Sequence[str]) -> None:
     names = [column.name for column in definition.schema.key_columns]
     if sorted(map(str.lower, keys)) != sorted(map(str.lower, names)):
         raise errors.OptionError(
-            f"keys are {', '.join(keys) or 'none'}; those of the table {definition.name!r} are "
-            f"{', '.join(names)}"
+            f"keys are {', '.join(keys) or 'none'}, but those of the table {definition.name!r} are "
+            f"{', '.join(names)}: name exactly these"
         )
 
 
-def _check_columns(source: DataFrame, changes: Changelog) -> None:
+def _check_columns(source: DataFrame, changelog: Changelog) -> None:
     present = {name.lower() for name in source.columns}
-    named = (*changes.keys, *(changes.column_list or ()), *(changes.except_column_list or ()))
+    named = (*changelog.keys, *(changelog.column_list or ()), *(changelog.except_column_list or ()))
     for name in named:
         if name.lower() not in present:
             raise errors.SchemaMismatchError(

@@ -268,7 +268,7 @@ class Database:
         Connect needs ``txn_app_id``. OptionError, SchemaMismatchError, TableNotFoundError.
         """
         write_target = self._store.jobs.write_target(target)
-        changes = make_changelog(
+        changelog = make_changelog(
             write_target,
             source,
             keys,
@@ -279,7 +279,7 @@ class Database:
             except_column_list,
             stored_as_scd_type,
         )
-        applier = ChangeApplier(write_target, changes, txn_app_id)
+        applier = ChangeApplier(write_target, changelog, txn_app_id)
         if source.isStreaming:
             return applier.start(source, checkpoint, trigger, query_name)
         applier.run(source, txn_version)

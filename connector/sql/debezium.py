@@ -1,12 +1,12 @@
 """Debezium's change events in JSON, as rows of changes.
 
 An event has one row before and after the change, the operation (``op``: c, u, d, or r for a row of
-the first snapshot) and the position in the database's log. It comes with or without Kafka Connect's
-wrapper of ``schema`` and ``payload``. A value that is NULL is a tombstone, by which Kafka removes a
-key; the delete came before it, so it is left out.
+the first snapshot) and the position in the database's log. It may be wrapped by Kafka Connect in an
+object with ``schema`` and ``payload``. A value that is NULL is a tombstone, by which Kafka removes
+a key. It follows the event of the delete, so it is left out.
 
-Promises: an event that is not understood fails the query; none is left out in silence, and no value
-is taken for another.
+Promises: an event that cannot be read fails the query; none is left out silently, and no value is
+read as another.
 Does not know: tables, or what is done with the changes.
 """
 
@@ -64,8 +64,8 @@ def debezium(
     """Return Debezium's events as rows of ``schema``, with ``_op`` and ``_sequence``.
 
     ``frame`` has the events as JSON in the column ``value``, text or binary; ``schema`` (Spark DDL)
-    names the columns of the rows, by their names in the events. The row of a delete is the one
-    before it. ``_op`` is ``insert``, ``update`` or ``delete``.
+    names the columns of the rows, by their names in the events. A delete has the row as it was
+    before. ``_op`` is ``insert``, ``update`` or ``delete``.
 
     ``_sequence`` orders the changes of a key. By default it is a BIGINT: PostgreSQL's
     ``source.lsn``; MySQL's ``source.file``, ``pos`` and ``row`` in one number; where there is no
@@ -101,8 +101,10 @@ def debezium(
     operation = f.get_json_object(event, "$.op")
     is_delete = operation == "d"
     before, after = f.get_json_object(event, "$.before"), f.get_json_object(event, "$.after")
-    read = s.StructType([s.StructField(field.name, _type_read(field.dataType)) for field in fields])
-    row = f.from_json(f.when(is_delete, before).otherwise(after), read, {"mode": "FAILFAST"})
+    json_schema = s.StructType(
+        [s.StructField(field.name, _json_type(field.dataType)) for field in fields]
+    )
+    row = f.from_json(f.when(is_delete, before).otherwise(after), json_schema, {"mode": "FAILFAST"})
     changes = events.select(
         row.alias("row"),
         _semantic_types(f.col("schema")).alias("types"),
@@ -123,9 +125,9 @@ def debezium(
 
 
 def _operation(operation: Column, event: Column) -> Column:
-    known = f.when(operation.isin("c", "r"), "insert").when(operation == "u", "update")
-    known = known.when(operation == "d", "delete")
-    return known.otherwise(
+    names = f.when(operation.isin("c", "r"), "insert").when(operation == "u", "update")
+    names = names.when(operation == "d", "delete")
+    return names.otherwise(
         error_column(
             "UnknownOperationError",
             "an event of Debezium has the op ",
@@ -139,7 +141,7 @@ def _operation(operation: Column, event: Column) -> Column:
 # The columns of a row
 
 
-def _type_read(data_type: s.DataType) -> s.DataType:
+def _json_type(data_type: s.DataType) -> s.DataType:
     """Return the type as which a column is read from the JSON."""
     return s.StringType() if _is_converted(data_type) else data_type
 
@@ -185,7 +187,7 @@ def _semantic_types(schema: Column) -> Column:
 def _column(field: s.StructField, placeholder: Placeholder) -> Column:
     """Return a column of the rows from what was read of it."""
     value = f.col("row").getField(field.name)
-    unavailable = error_column(
+    unavailable_error = error_column(
         "SchemaMismatchError",
         f"an event has no value for the column {field.name!r}, which was stored apart and did not "
         f"change ({placeholder.text}): in PostgreSQL set REPLICA IDENTITY FULL for the table, or "
@@ -194,7 +196,7 @@ def _column(field: s.StructField, placeholder: Placeholder) -> Column:
     checked = _converted(field, value)
     if (is_unavailable := _is_unavailable(value, field.dataType, placeholder)) is not None:
         is_wrong = ~f.col("is_delete") & f.coalesce(is_unavailable, f.lit(False))
-        checked = f.when(is_wrong, unavailable.cast(field.dataType)).otherwise(checked)
+        checked = f.when(is_wrong, unavailable_error.cast(field.dataType)).otherwise(checked)
     return checked
 
 
@@ -268,7 +270,7 @@ def _converted(field: s.StructField, value: Column) -> Column:
         return value
     semantic_type = f.col("types")[field.name]
     is_decimal = isinstance(data_type, s.DecimalType)
-    wrong = error_column(
+    type_error = error_column(
         "SchemaMismatchError",
         f"the column {field.name!r} is {data_type.simpleString()}, and an event of Debezium has ",
         value,
@@ -278,13 +280,13 @@ def _converted(field: s.StructField, value: Column) -> Column:
     ).cast(data_type)
     if is_decimal:
         is_bytes = f.coalesce(semantic_type.isin(*_DECIMALS), f.lit(False))
-        known = f.when(~is_bytes, value.try_cast(data_type))
+        converted = f.when(~is_bytes, value.try_cast(data_type))
     else:
         number = value.try_cast("bigint")
         moment = _moment(_microseconds(number, semantic_type, data_type), data_type)
         is_number = value.rlike("^-?[0-9]+$")
-        known = f.when(is_number, moment).otherwise(value.try_cast(data_type))
-    return f.when(value.isNotNull(), f.coalesce(known, wrong))
+        converted = f.when(is_number, moment).otherwise(value.try_cast(data_type))
+    return f.when(value.isNotNull(), f.coalesce(converted, type_error))
 
 
 _TIME_ADVICE = (
@@ -295,7 +297,7 @@ _DECIMAL_ADVICE = ": let the connector write decimals as text (decimal.handling.
 
 
 def _microseconds(number: Column, semantic_type: Column, data_type: s.DataType) -> Column:
-    """Return a number of some unit since 1970 in microseconds; NULL where the unit is unknown."""
+    """Return a number of units since 1970 in microseconds; NULL where the unit is unknown."""
     micros = f.when(semantic_type == _NANOSECONDS, _floored(number, 1_000))
     for name, unit in _UNITS.items():
         micros = micros.when(semantic_type == name, f.try_multiply(number, f.lit(unit)))
@@ -306,7 +308,7 @@ def _microseconds(number: Column, semantic_type: Column, data_type: s.DataType) 
 
 
 def _moment(micros: Column, data_type: s.DataType) -> Column:
-    """Return microseconds since 1970 as a value of a type: of local time, or as UTC."""
+    """Return microseconds since 1970 (UTC) as a DATE, TIMESTAMP or TIMESTAMP_NTZ."""
     if isinstance(data_type, s.DateType):
         return f.date_from_unix_date(_floored(micros, _DAY).cast("int"))
     if isinstance(data_type, s.TimestampType):
@@ -316,6 +318,6 @@ def _moment(micros: Column, data_type: s.DataType) -> Column:
 
 
 def _floored(number: Column, divisor: int) -> Column:
-    """Return a BIGINT divided by another, rounded down, without the detour of a DOUBLE."""
-    rest = f.pmod(number, f.lit(divisor).cast("bigint"))
-    return f.call_function("div", number - rest, f.lit(divisor).cast("bigint"))
+    """Return a BIGINT divided by another, rounded down, without a conversion to DOUBLE."""
+    remainder = f.pmod(number, f.lit(divisor).cast("bigint"))
+    return f.call_function("div", number - remainder, f.lit(divisor).cast("bigint"))

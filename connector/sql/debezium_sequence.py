@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 
 from relstate.storage import errors
 
-# A position in MySQL's log is a file's number, a position in it, and a row of the event there. As
-# one BIGINT it has this many bits for the two last.
+# A position in MySQL's log consists of the number of a file, a position in the file, and a row of the
+# event there. In one BIGINT the position and the row have these numbers of bits.
 _POSITION_BITS, _ROW_BITS = 32, 12
 _MOST_FILES = 1 << (63 - _POSITION_BITS - _ROW_BITS)
 _RS_ID = r"^\s*(?:0x)?([0-9a-fA-F]{6}\.[0-9a-fA-F]{8}\.[0-9a-fA-F]{4})\s*$"
@@ -22,7 +22,7 @@ _NO_LSN = "00000000:00000000:0000"
 
 
 def sequence_column(event: Column, sequence_by: str | None) -> Column:
-    """Return what orders the changes of a key: see `debezium.debezium`.
+    """Return the values that order the changes of a key: see `debezium.debezium`.
 
     OptionError if ``sequence_by`` names a field that has no order of its own.
     """
@@ -77,11 +77,11 @@ def _source(event: Column, name: str) -> Column:
 def _whole_number(event: Column, path: str) -> Column:
     """Return a field of an event as a BIGINT, NULL if it has none."""
     text = f.get_json_object(event, f"$.{path}")
-    wrong = error_column(
+    field_error = error_column(
         "SchemaMismatchError", f"the field {path!r} of an event of Debezium is ", text,
         ", which is not a whole number",
     )  # fmt: skip
-    return f.when(text.isNotNull(), f.coalesce(text.try_cast("bigint"), wrong.cast("bigint")))
+    return f.when(text.isNotNull(), f.coalesce(text.try_cast("bigint"), field_error.cast("bigint")))
 
 
 def _binlog_parts(event: Column) -> tuple[Column, Column, Column]:
@@ -89,26 +89,26 @@ def _binlog_parts(event: Column) -> tuple[Column, Column, Column]:
     file, position = _source(event, "file"), _source(event, "pos").try_cast("bigint")
     number = f.regexp_extract(file, r"\.([0-9]+)$", 1).try_cast("bigint")
     row = f.coalesce(_source(event, "row").try_cast("bigint"), f.lit(0).cast("bigint"))
-    wrong = error_column(
+    field_error = error_column(
         "SchemaMismatchError",
         "an event of MySQL needs source.file, which ends with a number, and source.pos; it has ",
         f.coalesce(file, f.lit("NULL")), " and ",
         f.coalesce(_source(event, "pos"), f.lit("NULL")),
     ).cast("bigint")  # fmt: skip
-    return f.coalesce(number, wrong), f.coalesce(position, wrong), row
+    return f.coalesce(number, field_error), f.coalesce(position, field_error), row
 
 
 def _binlog_number(event: Column) -> Column:
     file, position, row = _binlog_parts(event)
     fits = (file < _MOST_FILES) & (position < 1 << _POSITION_BITS) & (row < 1 << _ROW_BITS)
     packed = (file * (1 << _POSITION_BITS) + position) * (1 << _ROW_BITS) + row
-    wrong = error_column(
+    field_error = error_column(
         "OptionError",
         "the position of an event in MySQL's log (source.file, pos and row) does not fit a BIGINT: "
         "pass sequence_by='source.file' to debezium, which gives it as text, and give the table a "
         "version column of type STRING",
     )
-    return f.when(fits, packed).otherwise(wrong.cast("bigint"))
+    return f.when(fits, packed).otherwise(field_error.cast("bigint"))
 
 
 def _binlog_text(event: Column) -> Column:
@@ -124,14 +124,16 @@ def _lsn_text(event: Column) -> Column:
     commit = _source(event, "commit_lsn")
     change = f.coalesce(_source(event, "change_lsn"), f.lit(_NO_LSN))
     number = f.lpad(f.coalesce(_source(event, "event_serial_no"), f.lit("0")), 20, "0")
-    wrong = error_column(
+    field_error = error_column(
         "SchemaMismatchError",
         "the positions commit_lsn and change_lsn of an event must be like "
         "'00000027:00000758:0003'; they are ",
         f.coalesce(commit, f.lit("NULL")), " and ", change,
     ).cast("string")  # fmt: skip
-    is_right = f.coalesce(commit.rlike(_LSN) & change.rlike(_LSN), f.lit(False))
-    return f.when(is_right, f.lower(f.concat_ws("/", commit, change, number))).otherwise(wrong)
+    is_valid = f.coalesce(commit.rlike(_LSN) & change.rlike(_LSN), f.lit(False))
+    return f.when(is_valid, f.lower(f.concat_ws("/", commit, change, number))).otherwise(
+        field_error
+    )
 
 
 def _redo_text(event: Column) -> Column:
@@ -141,7 +143,7 @@ def _redo_text(event: Column) -> Column:
     """
     scn, record = _source(event, "scn"), _source(event, "rs_id")
     change = _source(event, "ssn")
-    wrong = error_column(
+    field_error = error_column(
         "SchemaMismatchError",
         "an event of Oracle needs source.scn, a whole number, and source.rs_id like "
         "'0x000245.0000ab12.0010' with source.ssn; it has ",
@@ -157,9 +159,9 @@ def _redo_text(event: Column) -> Column:
         f.when(is_snapshot, f.lit("")).otherwise(address),
         f.lpad(f.coalesce(change, f.lit("0")), 20, "0"),
     )
-    is_right = scn.rlike(_NUMBER) & (address.isNotNull() | is_snapshot)
-    is_right = is_right & (change.isNull() | change.rlike(_NUMBER))
-    return f.when(f.coalesce(is_right, f.lit(False)), position).otherwise(wrong)
+    is_valid = scn.rlike(_NUMBER) & (address.isNotNull() | is_snapshot)
+    is_valid = is_valid & (change.isNull() | change.rlike(_NUMBER))
+    return f.when(f.coalesce(is_valid, f.lit(False)), position).otherwise(field_error)
 
 
 def error_column(error: str, *parts: str | Column) -> Column:
