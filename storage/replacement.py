@@ -1,4 +1,4 @@
-"""How a view that was filled beside another one takes its place.
+"""How a view that was populated beside another one takes its place.
 
 A replacement is a view of its own, hidden under a reserved name, until it is populated. Then one
 commit gives its query, its plan and its state tables to the view that it replaces:
@@ -32,12 +32,15 @@ _OPERATION = "replace view"
 
 
 def replacement_name(view_id: int) -> str:
-    """Return the name of a view's replacement; a view of users' has none that begins so."""
+    """Return the name of a view's replacement, which no user can give to a view."""
     return f"{RESERVED_PREFIX}{view_id}"
 
 
 def renamed_table(table: str, view: str, new: str) -> str:
-    """Return the name of a table of a view, or of its rows, after the view has got a new one."""
+    """Return the name of a table after a view was renamed: that of its rows or of its state.
+
+    The names of tables that do not belong to the view stay as they are.
+    """
     if table.lower() == view.lower():
         return new
     prefix = f"{RESERVED_PREFIX}{view.removeprefix(RESERVED_PREFIX)}_".lower()
@@ -90,16 +93,16 @@ class Replacement:
     """
 
     view: CatalogView
-    by: CatalogView
+    replacement: CatalogView
     table: TableDefinition | None
 
     @classmethod
-    def of(cls, state: StoreState, by: CatalogView) -> Replacement:
+    def of(cls, state: StoreState, replacement: CatalogView) -> Replacement:
         """Return a replacement that is in the catalog."""
-        assert by.definition.replaces is not None
-        view = state.views[by.definition.replaces]
-        tables = (state.tables[owner.view_id].definition for owner in (view, by))
-        return cls(view, by, next_definition(*tables))
+        assert replacement.definition.replaces is not None
+        view = state.views[replacement.definition.replaces]
+        tables = (state.tables[owner.view_id].definition for owner in (view, replacement))
+        return cls(view, replacement, next_definition(*tables))
 
     def proposal(
         self, state: StoreState, started: int, reflects: int, segments: Sequence[SegmentRecord]
@@ -113,39 +116,39 @@ class Replacement:
             return self._as_new_table(state, started)
         view_id, replaced = self.view.view_id, self.view.definition
         after = replace(
-            self.by.definition,
+            self.replacement.definition,
             view_id=view_id,
             replaces=None,
-            planned_epoch=state.tables[self.by.view_id].definition.created_epoch,
+            planned_epoch=state.tables[self.replacement.view_id].definition.created_epoch,
         )
         return Proposal(
             operation=_OPERATION,
             started=started,
             segments=tuple(segments),
             based_tables=(view_id,),
-            dropped_tables=(self.by.view_id, *replaced.internal),
+            dropped_tables=(self.replacement.view_id, *replaced.internal),
             altered_tables=(
                 AlteredTable(state.tables[view_id].definition, self.table),
-                *self._renamed(state, self.by.definition.internal),
+                *self._renamed(state, self.replacement.definition.internal),
             ),
             altered_views=(AlteredView(replaced, after),),
             progress=(self._progress(reflects),),
-            requires=(self.by,),
+            requires=(self.replacement,),
         )
 
     def _as_new_table(self, state: StoreState, started: int) -> Proposal:
-        definition = self.by.definition
+        definition = self.replacement.definition
         return Proposal(
             operation=_OPERATION,
             started=started,
             dropped_tables=self.view.definition.table_ids,
             altered_tables=self._renamed(state, definition.table_ids),
             altered_views=(AlteredView(definition, replace(definition, replaces=None)),),
-            requires=(self.view, self.by),
+            requires=(self.view, self.replacement),
         )
 
     def _renamed(self, state: StoreState, table_ids: Sequence[int]) -> tuple[AlteredTable, ...]:
-        old, new = state.name_of(self.by.view_id), state.name_of(self.view.view_id)
+        old, new = state.name_of(self.replacement.view_id), state.name_of(self.view.view_id)
         tables = [state.tables[table_id].definition for table_id in table_ids]
         return tuple(
             AlteredTable(table, replace(table, name=renamed_table(table.name, old, new)))
@@ -153,8 +156,8 @@ class Replacement:
         )
 
     def _progress(self, reflects: int) -> NewProgress:
-        """Return the progress of the replacement, which has no changes to take in up to there."""
+        """Return the progress of the replacement, whose inputs have no unread changes before."""
         inputs = tuple(
-            (table_id, max(epoch, reflects)) for table_id, epoch in self.by.progress.inputs
+            (table_id, max(epoch, reflects)) for table_id, epoch in self.replacement.progress.inputs
         )
-        return NewProgress(self.view, reflects, inputs, clock=self.by.progress.clock)
+        return NewProgress(self.view, reflects, inputs, clock=self.replacement.progress.clock)

@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 
 from relstate.storage import errors
 
-# A position in MySQL's log consists of the number of a file, a position in the file, and a row of the
-# event there. In one BIGINT the position and the row have these numbers of bits.
+# A position in MySQL's log consists of the number of a file, a position in the file, and a row of
+# the event there. In one BIGINT the position and the row have these numbers of bits.
 _POSITION_BITS, _ROW_BITS = 32, 12
 _MOST_FILES = 1 << (63 - _POSITION_BITS - _ROW_BITS)
 _RS_ID = r"^\s*(?:0x)?([0-9a-fA-F]{6}\.[0-9a-fA-F]{8}\.[0-9a-fA-F]{4})\s*$"
@@ -131,9 +131,8 @@ def _lsn_text(event: Column) -> Column:
         f.coalesce(commit, f.lit("NULL")), " and ", change,
     ).cast("string")  # fmt: skip
     is_valid = f.coalesce(commit.rlike(_LSN) & change.rlike(_LSN), f.lit(False))
-    return f.when(is_valid, f.lower(f.concat_ws("/", commit, change, number))).otherwise(
-        field_error
-    )
+    position = f.lower(f.concat_ws("/", commit, change, number))
+    return f.when(is_valid, position).otherwise(field_error)
 
 
 def _redo_text(event: Column) -> Column:

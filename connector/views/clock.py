@@ -1,9 +1,9 @@
 """The present time of views: what passes their temporal filters, and when that changes next.
 
-Spark evaluates the bounds of filters, as of the time of a refresh and as of the times in the day
-after it, on the driver and without a job. Bounds jump only where a time zone changes its offset or
-a day or a month begins, and all of that happens at quarters of an hour; between two of them a bound
-moves with the time or stands still.
+Spark evaluates the bounds of filters at the time of a refresh and at times in the day after it, on
+the driver and without a job. Bounds jump only where a time zone changes its offset or a day or a
+month begins. All of that happens at quarters of an hour; between two of these a bound increases
+with the time or is constant.
 
 Promises: the readings of one time are the same wherever they are made. A view does not change by
 time alone before the time at which it is due.
@@ -35,18 +35,18 @@ _MICROS = types.Field("micros", types.BigInt())
 def time_now(environment: Environment, state: StoreState, views: Iterable[int]) -> int:
     """Return the time of a refresh of views, in microseconds since 1970.
 
-    It is not before that of the last commit, nor before one that a view has seen already.
+    It is not before the last commit, nor before an earlier refresh of one of the views.
     """
     clocks = (state.views[view_id].progress.clock for view_id in views)
-    seen = (clock.time for clock in clocks if clock is not None)
-    return max(environment.now(), state.time, *seen)
+    earlier_times = (clock.time for clock in clocks if clock is not None)
+    return max(environment.now(), state.time, *earlier_times)
 
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """What passes the temporal filters of a view at a time, and how that goes on.
+    """What passes the temporal filters of a view at a time, and the course of their bounds.
 
-    ``before``: what passed before; what passes now for a view without rows. ``day``: for each
+    ``before``: what passed before; for a view without rows, what passes now. ``day``: for each
     filter the course of its bounds in the day after ``time``.
     """
 
@@ -79,9 +79,12 @@ class ClockReading:
         return tuple(map(ClockStep, self.before, self.ranges))
 
     def clock(self, moments: Sequence[NextMoments]) -> ViewClock:
-        """Return the clock of the view after the refresh; ``moments``: next ones of the filters."""
-        dues = map(_Course.due, self.day, self.ranges, moments)
-        due = min((time for time in dues if time is not None), default=None)
+        """Return the clock of the view after the refresh.
+
+        ``moments``: for each filter the next moments of its rows.
+        """
+        times = map(_Course.due, self.day, self.ranges, moments)
+        due = min((time for time in times if time is not None), default=None)
         return ViewClock(self.time, due, self.ranges)
 
 
@@ -94,8 +97,8 @@ def steps_of(clock: ViewClock | None) -> tuple[ClockStep, ...]:
 class _Course:
     """The bounds of a filter in the quarters of an hour from a time on.
 
-    ``starts``: when the quarters begin, the first at the time itself. ``low`` and ``high``: of each
-    bound the values where the quarters begin and where they end; None if it is not there.
+    ``starts``: when the quarters begin, the first at the time itself. ``low`` and ``high``: the
+    values of each bound where the quarters begin and where they end; None if there is no bound.
     """
 
     filter: TemporalFilter
@@ -104,7 +107,7 @@ class _Course:
     high: tuple[NDArray[np.int64], NDArray[np.int64]] | None
 
     def due(self, passing: MomentRange, moments: NextMoments) -> int | None:
-        """Return the first time at which a row may come or go, or the filter must look again.
+        """Return the first time at which a row may come or go, or the day of the course is over.
 
         None if no row ever can.
         """
@@ -135,8 +138,8 @@ class _Course:
         if not len(above):
             return []
         quarter = int(above[0])
-        missing = max(moment + 1 - int(begins[quarter]), 0)
-        return [int(self.starts[quarter]) + missing * self.filter.unit]
+        distance = max(moment + 1 - int(begins[quarter]), 0)
+        return [int(self.starts[quarter]) + distance * self.filter.unit]
 
     def _falls(self, begins: NDArray[np.int64]) -> list[int]:
         """Return the first time at which a bound is below what it was; empty if not that day."""
@@ -146,7 +149,10 @@ class _Course:
 
 @dataclass(frozen=True, slots=True)
 class _Evaluated:
-    """Bounds, by their texts, at some times, ascending as they were asked for."""
+    """The values of bounds around the time of a refresh.
+
+    ``values``: for the text of each bound, its value at each of ``times``; None where it is NULL.
+    """
 
     time: int
     times: NDArray[np.int64]
@@ -171,7 +177,7 @@ class _Evaluated:
         return cls(time, times, columns)
 
     def range_of(self, node: TemporalFilter, kept: int) -> MomentRange:
-        """Return what passes a filter at the time; ``kept``: from where on rows were kept."""
+        """Return what passes a filter at the time; ``kept``: the first moment that was kept."""
         low = None if node.low is None else self._value(node.low, self.time, _MOST)
         high = None if node.high is None else self._value(node.high, self.time, _LEAST)
         first = node.low or node.high

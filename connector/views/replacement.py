@@ -1,12 +1,12 @@
 """A replacement takes the place of its view, once it is populated.
 
 It is refreshed to the latest epoch. If the view keeps its id, the rows of the replacement are
-written again under that id, and what has changed in them meanwhile after them; then one commit
-exchanges both. Readers of the view see its old rows until that commit, and its new ones from then
-on; views that read it take in the difference.
+written again under that id, and then what has changed in them meanwhile; one commit exchanges both.
+Readers of the view see its old rows until that commit, and its new ones after it; views that read
+it take in the difference.
 
-Promises: the view exists at every epoch, with its old SELECT or its new one; the commit conflicts
-if one of both was refreshed or altered since it was prepared, and what was written is used again.
+Promises: the view exists at every epoch, with its old SELECT or its new one. The commit conflicts
+if either was refreshed or altered since it was prepared; what was written is then used again.
 Does not know: how a replacement is planned or populated.
 """
 
@@ -47,10 +47,10 @@ _REPORT = "report BINARY"
 
 
 def finish_replacement(runner: JobRunner, view_id: int) -> None:
-    """Let a populated replacement take the place of its view; nothing if it is gone.
+    """Let a populated replacement take the place of its view; do nothing if it was dropped.
 
     ConflictError if others keep changing the views; DependentViewsError if a view was created
-    meanwhile that reads what the replacement does not have; those of a refresh.
+    meanwhile that reads what the replacement does not have; the errors of a refresh.
     """
     exchange = _Exchange(runner, view_id)
     try:
@@ -114,7 +114,7 @@ def _is_replacement(state: StoreState, view_id: int) -> bool:
 class _Copy:
     """The rows of a replacement at ``epoch``, written under the id of the view that it replaces.
 
-    ``target``: as what they were written; ``started``: when that began.
+    ``target``: the table as which they were written; ``started``: when that began.
     """
 
     target: WriteTarget
@@ -161,7 +161,7 @@ class _Copy:
 
 def _rows_of(store: Store, state: StoreState, planned: Replacement) -> ReadPlan:
     """Return the plan of reading all columns of a replacement, hidden ones too."""
-    name = state.name_of(planned.by.view_id)
+    name = state.name_of(planned.replacement.view_id)
     columns = [column.name for column in state.table(name).definition.schema.columns]
     return ReadPlan.of(store.path, state, name, columns)
 

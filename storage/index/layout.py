@@ -42,8 +42,8 @@ class IndexLayout:
     ``indexed``: the indexed columns of the table, whose name is ``table_name``.
     """
 
-    def __init__(self, table: Encoding, index: IndexDefinition, stored: TableDefinition) -> None:
-        """``stored``: the definition of the internal table."""
+    def __init__(self, table: Encoding, index: IndexDefinition, internal: TableDefinition) -> None:
+        """``internal``: the definition of the internal table."""
         definition = table.definition
         self.index = index
         self.table_name = definition.name
@@ -53,10 +53,10 @@ class IndexLayout:
         self.indexed = self._columns[: len(index.columns)]
         renamed = tuple(
             replace(column, name=source.name)
-            for column, source in zip(stored.schema.columns, self._columns, strict=True)
+            for column, source in zip(internal.schema.columns, self._columns, strict=True)
         )
-        present = replace(stored, schema=replace(stored.schema, columns=renamed))
-        self.encoding = encoding_of(present, table.vnode_count)
+        definition = replace(internal, schema=replace(internal.schema, columns=renamed))
+        self.encoding = encoding_of(definition, table.vnode_count)
 
     def entries(self, block: Block) -> tuple[Bytes, Bytes]:
         """Return (full keys, values) of the entries of the rows in a block of the table's.
@@ -84,18 +84,18 @@ class IndexLayout:
         old, new = _rows_of(before), _rows_of(after)
         if not len(old):
             return self._encoded(new)
-        # Both at once: for a few rows it is the number of calls that costs.
+        # Both in one call: for a few rows the number of calls is what costs.
         keys, values = self._encoded(old.followed_by(new))
         old_keys, old_values = keys.slice(0, len(old)), values.slice(0, len(old))
         new_keys, new_values = keys.slice(len(old)), values.slice(len(old))
-        gone = old_keys.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
-        known = pc.index_in(new_keys, value_set=old_keys)
-        is_same = pc.fill_null(pc.equal(new_values, old_values.take(known)), False)
+        deleted_keys = old_keys.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+        positions = pc.index_in(new_keys, value_set=old_keys)
+        is_same = pc.fill_null(pc.equal(new_values, old_values.take(positions)), False)
         is_changed = pc.invert(is_same)
         delete = pa.array([self.encoding.encode_delete()], pa.large_binary())
-        deletes = delete.take(pa.array(np.zeros(len(gone), np.int64)))
+        deletes = delete.take(pa.array(np.zeros(len(deleted_keys), np.int64)))
         return (
-            pa.concat_arrays([gone, new_keys.filter(is_changed)]),
+            pa.concat_arrays([deleted_keys, new_keys.filter(is_changed)]),
             pa.concat_arrays([deletes, new_values.filter(is_changed)]),
         )
 
@@ -130,10 +130,10 @@ def _rows_of(block: Block) -> Block:
 
 
 def _column_ids(definition: TableDefinition, index: IndexDefinition | NewIndex) -> list[int]:
-    """Return the ids of the table's columns of which an entry holds the values, in its order."""
+    """Return the ids of the table's columns whose values an entry holds, in its order."""
     key_ids = [key.column_id for key in definition.schema.primary_key]
-    rest = [column_id for column_id in key_ids if column_id not in index.columns]
-    return [*index.columns, *rest, *index.included]
+    not_indexed = [column_id for column_id in key_ids if column_id not in index.columns]
+    return [*index.columns, *not_indexed, *index.included]
 
 
 def new_index(

@@ -38,7 +38,7 @@ from .layout import IndexLayout, IndexLayouts
 
 # Only a few pages are read of most files: see `appendonly`.
 _VERIFY = "size"
-# A table that is written so often while an index is filled is too busy for it.
+# How often filling an index begins again because others wrote the table meanwhile.
 _ATTEMPTS_TO_FILL = 5
 _FEW_KEYS, _SAMPLE = 4096, 64
 _NO_ROWS = Block.of_pairs([])
@@ -59,8 +59,8 @@ class IndexMaintenance:
     def __call__(self, state: StoreState) -> Additions:
         """Return what the commit of the proposal after a state adds to it.
 
-        The tables it writes are there. UniqueViolationError; ConflictError if the table of a new
-        index changes again and again; the errors of writing segments.
+        Requires: the tables that it writes are in the state. UniqueViolationError; ConflictError if
+        the table of a new index changes again and again; the errors of writing segments.
         """
         tables = [
             state.tables[table_id].definition
@@ -195,8 +195,8 @@ def _sequenced(
 def _stored_entries(table: StorageTable, keys: Bytes) -> Block:
     """Return the entries that a table has under some ascending keys.
 
-    To find that many keys are beyond those of the table is much cheaper than to look each of them
-    up, and dearer if they are not; a few of them tell which it is.
+    If no key is in the table, `possible_duplicates` finds that much faster than lookups do, and
+    otherwise it is slower. If there are many keys, a sample of them decides.
     """
     if table.is_empty:
         return _NO_ROWS
