@@ -76,20 +76,16 @@ class Catalog:
         If others alter the table at the same time, ``alter`` is called again on what they left.
         The errors of ``alter``, InternalTableError, DependentViewsError, ConflictError.
         """
-        for _ in range(ATTEMPTS):
-            state = self._epochs.state
+
+        def altered_in(state: StoreState) -> AlteredTable:
             before = user_table(state, name, "altered")
             altered = AlteredTable(before, alter(before))
             check_indexes_remain(before, altered.after)
             check_alterable(state, altered)
             encoding_of(altered.after, vnode_count=1)
-            try:
-                return propose(
-                    self._epochs, operation, data_change=False, altered_tables=(altered,)
-                ).epoch
-            except ConflictError:
-                continue
-        raise contested_error(name)
+            return altered
+
+        return self._alter(name, operation, altered_in)
 
     def describe_table(
         self, name: str, operation: str, describe: Callable[[TableDefinition], TableDefinition]
@@ -100,10 +96,19 @@ class Catalog:
         well as a table.
         InternalTableError for a state table, the errors of ``describe``, ConflictError.
         """
-        for _ in range(ATTEMPTS):
-            state = self._epochs.state
+
+        def altered_in(state: StoreState) -> AlteredTable:
             before = _described_table(state, name)
-            altered = AlteredTable(before, describe(before))
+            return AlteredTable(before, describe(before))
+
+        return self._alter(name, operation, altered_in)
+
+    def _alter(
+        self, name: str, operation: str, altered_in: Callable[[StoreState], AlteredTable]
+    ) -> int:
+        """Commit what ``altered_in`` returns for the latest state, and return the epoch."""
+        for _ in range(ATTEMPTS):
+            altered = altered_in(self._epochs.state)
             try:
                 return propose(
                     self._epochs, operation, data_change=False, altered_tables=(altered,)

@@ -7,14 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
-from relstate.storage import Proposal, Store, TableSchema, types
+from relstate.storage import Kind, Proposal, Store, TableSchema, types
 from relstate.storage.log.proposal import NewTable
 from relstate.storage.schema.ddl import parse_columns
+from relstate.storage.segment import segment as segment_module
+from relstate.storage.segment.page import LayoutError, Pages
 from relstate.storage.table.encoding import Encoding
+from support.stores import committed
 
 Values = tuple[Any, ...]
+Rows = dict[Values, Values]
 Draw = Callable[[random.Random], Any]
 
 
@@ -63,3 +69,31 @@ class Prefixed:
     def sorted(self, encoding: Encoding, rows: dict[Values, Values]) -> list[Values]:
         """Return rows in key order."""
         return [rows[key] for key in sorted(rows, key=lambda key: encoding.encode_key(key)[6:])]
+
+    def change(self, store: Store, rows: Rows, draw: random.Random) -> None:
+        """Commit random changes as one epoch, in several segments of which the last wins."""
+        segments = []
+        for _ in range(draw.choice([1, 1, 2, 3])):
+            keys = {self.key(draw) for _ in range(draw.choice([1, 20, 150]))}
+            deleted = {key for key in [*rows, *keys] if draw.random() < 0.3}
+            put = {key: (*key, draw.choice([None, "", "v", "w" * 300])) for key in keys - deleted}
+            writer = store.jobs.write_target(self.name).open(store.environment)
+            if put:
+                writer.write(self.batch(list(put.values())))
+            if deleted:
+                kinds = np.full(len(deleted), Kind.DELETE, np.uint8)
+                writer.write(self.batch(list(deleted), len(self.draws)), kinds)
+            segments += writer.finish()
+            rows |= put
+            for key in deleted:
+                rows.pop(key, None)
+        committed(store, segments)
+
+
+def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no file have the layout of pages that is read in bulk."""
+
+    def fail(_buffer: Any) -> Pages:
+        raise LayoutError("another layout")
+
+    monkeypatch.setattr(segment_module, "Pages", fail)

@@ -15,11 +15,11 @@ from relstate.storage.codec.ragged import Positions
 from relstate.storage.errors import CorruptionError, SchemaMismatchError
 from relstate.storage.segment import search as search_module
 from relstate.storage.segment import segment as segment_module
-from relstate.storage.segment.page import LayoutError, Pages
+from relstate.storage.segment.page import Pages
 from relstate.storage.segment.search import KeyRanges, RangeMatches
 from support.examples import examples
-from support.prefixed import Prefixed, Values
-from support.stores import StoreMaker, committed, contents, rows_of
+from support.prefixed import Prefixed, Rows, Values, without_pages
+from support.stores import StoreMaker, contents, rows_of
 
 _LENGTHS = (0, 1, 480, 494, 495, 496, 498, 500, 502, 503, 504, 505, 511, 512, 520, 700)
 
@@ -64,28 +64,6 @@ TABLES = [
         (_of(1, 2, None), _long, _long),
     ),
 ]
-
-Rows = dict[Values, Values]
-
-
-def _change(store: Store, table: Prefixed, rows: Rows, draw: random.Random) -> None:
-    """Commit random changes as one epoch, in several segments of which the last wins."""
-    segments = []
-    for _ in range(draw.choice([1, 1, 2, 3])):
-        keys = {table.key(draw) for _ in range(draw.choice([1, 20, 150]))}
-        deleted = {key for key in [*rows, *keys] if draw.random() < 0.3}
-        put = {key: (*key, draw.choice([None, "", "v", "w" * 300])) for key in keys - deleted}
-        writer = store.jobs.write_target(table.name).open(store.environment)
-        if put:
-            writer.write(table.batch(list(put.values())))
-        if deleted:
-            gone = table.batch(list(deleted), len(table.draws))
-            writer.write(gone, np.full(len(deleted), 2, np.uint8))
-        segments += writer.finish()
-        rows |= put
-        for key in deleted:
-            rows.pop(key, None)
-    committed(store, segments)
 
 
 def _compare(reader: StorageTable, table: Prefixed, rows: Rows, draw: random.Random) -> None:
@@ -170,17 +148,10 @@ def test_prefixes_give_the_rows_of_a_dict(
     rows: Rows = {}
     _compare(store.read_plan(table.name).open(), table, rows, draw)
     for _ in range(8):
-        _change(store, table, rows, draw)
+        table.change(store, rows, draw)
         if draw.random() < 0.25:
             store.compact(table.name)
         _compare(store.read_plan(table.name).open(), table, rows, draw)
-
-
-def _without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_buffer: Any) -> Pages:
-        raise LayoutError("another layout")
-
-    monkeypatch.setattr(segment_module, "Pages", fail)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -192,9 +163,9 @@ def test_a_file_of_another_layout_gives_the_same(
     store = make_store(vnode_count=4)
     table.create(store)
     rows: Rows = {}
-    _without_pages(monkeypatch)
+    without_pages(monkeypatch)
     for _ in range(4):
-        _change(store, table, rows, draw)
+        table.change(store, rows, draw)
     _compare(store.read_plan(table.name).open(), table, rows, draw)
 
 

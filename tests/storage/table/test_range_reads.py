@@ -6,20 +6,16 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from relstate.storage import StateTable, StorageTable, Store
+from relstate.storage import StateTable, StorageTable
 from relstate.storage.errors import UsageError
-from relstate.storage.segment import segment as segment_module
-from relstate.storage.segment.page import LayoutError, Pages
 from support.examples import examples
-from support.prefixed import Prefixed, Values
+from support.prefixed import Prefixed, Rows, Values, without_pages
 from support.stores import StoreMaker, committed, rows_of, upsert
 
 Range = tuple[Any, Any]
-Rows = dict[Values, Values]
 
 NUMBERS = Prefixed(
     "numbers",
@@ -41,26 +37,6 @@ TEXTS = Prefixed(
         lambda draw: draw.randrange(200),
     ),
 )
-
-
-def _change(store: Store, table: Prefixed, rows: Rows, draw: random.Random) -> None:
-    """Commit random changes as one epoch, in two segments."""
-    segments = []
-    for _ in range(2):
-        keys = {table.key(draw) for _ in range(draw.choice([1, 30, 400]))}
-        deleted = {key for key in [*rows, *keys] if draw.random() < 0.2}
-        put = {key: (*key, draw.choice([None, "", "v"])) for key in keys - deleted}
-        writer = store.jobs.write_target(table.name).open(store.environment)
-        if put:
-            writer.write(table.batch(list(put.values())))
-        if deleted:
-            gone = table.batch(list(deleted), 2)
-            writer.write(gone, np.full(len(deleted), 2, np.uint8))
-        segments += writer.finish()
-        rows |= put
-        for key in deleted:
-            rows.pop(key, None)
-    committed(store, segments)
 
 
 def _ranges(rows: Rows, draw: random.Random) -> list[Range]:
@@ -127,7 +103,7 @@ def test_ranges_give_the_rows_of_a_dict(
     rows: Rows = {}
     _compare(store.read_plan(table.name).open(), table, rows, draw)
     for _ in range(6):
-        _change(store, table, rows, draw)
+        table.change(store, rows, draw)
         if draw.random() < 0.25:
             store.compact(table.name)
         for _ in range(3):
@@ -138,17 +114,13 @@ def test_a_file_of_another_layout_gives_the_same(
     make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where pages cannot be read LMDB's cursor finds the same rows."""
-
-    def fail(_buffer: Any) -> Pages:
-        raise LayoutError("another layout")
-
-    monkeypatch.setattr(segment_module, "Pages", fail)
+    without_pages(monkeypatch)
     draw = random.Random(1)
     store = make_store(vnode_count=2)
     NUMBERS.create(store)
     rows: Rows = {}
     for _ in range(4):
-        _change(store, NUMBERS, rows, draw)
+        NUMBERS.change(store, rows, draw)
         _compare(store.read_plan("numbers").open(), NUMBERS, rows, draw)
 
 
