@@ -20,7 +20,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from relstate.storage import SegmentRecord, errors
 
 # Spark's names for what a task of a streaming query finds among its local properties. The job group
-# is the run's id, a UUID, unless somebody sets another one in foreachBatch.
+# is the run's id, a UUID, unless foreachBatch sets another one.
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
 # A statement that runs another one, as CREATE TABLE AS SELECT runs a write, is its root.

@@ -18,7 +18,7 @@ from .log.table_definition import TableDefinition
 from .log.transaction import CommitResult
 from .table.encoding import encoding_of
 
-# A conflict means that somebody else changed the same table or view.
+# A conflict means that another writer changed the same table or view.
 ATTEMPTS = 100
 
 

@@ -320,7 +320,7 @@ def _as_stored(value: Any) -> Any:
 def _commit_time(environment: Environment, state: StoreState) -> int:
     """Return the time of a commit after a state: now, but never before the state's time.
 
-    ClockError if the clock is further behind than clocks may differ.
+    ClockError if the clock is behind the last commit by more than `CLOCK_TOLERANCE`.
     """
     now = environment.now()
     if now < state.time - CLOCK_TOLERANCE:

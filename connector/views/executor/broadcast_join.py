@@ -315,8 +315,8 @@ class _Output:
         for names, rows, picks in zip(
             self._visible, (left, right), (left_picks, right_picks), strict=True
         ):
-            taken = rows.select(names).take(pa.array(picks))
-            columns |= dict(zip(names, taken.columns, strict=True))
+            picked_rows = rows.select(names).take(pa.array(picks))
+            columns |= dict(zip(names, picked_rows.columns, strict=True))
         yield self._chunk(columns, inserts, PAIR if kind.gives_pairs else LEFT_MATCHES)
         if kind is not JoinKind.FULL:
             return
@@ -334,8 +334,8 @@ class _Output:
         matches = gained - np.bincount(codes[~inserts], minlength=len(positions))
         changed = np.flatnonzero(matches)
         counts = matches[changed]
-        taken = rows.take(pa.array(positions[changed]))
-        return self.rows_of(side, taken, counts > 0, part, np.abs(counts))
+        changed_rows = rows.take(pa.array(positions[changed]))
+        return self.rows_of(side, changed_rows, counts > 0, part, np.abs(counts))
 
     def _chunk(
         self, columns: dict[str, pa.Array], inserts: Mask, part: int, matches: Rows | None = None

@@ -83,10 +83,10 @@ class DegreeExecutor(Executor[Join]):
             names = [field.name for field in (*key_fields(node), *side.fields)]
             rows, inserts = changed.select(names), insert_mask(changed)
             has_null_key = null_keys(rows, node.keys)
-            kept = _KeptSide(node.kind, row_keys(node, side), names, state, role)
+            kept_side = _KeptSide(node.kind, row_keys(node, side), names, state, role)
             can_match = pa.array(~has_null_key)
             chunks.append(
-                kept.run(rows.filter(can_match), inserts[~has_null_key], pairs, self._schema)
+                kept_side.run(rows.filter(can_match), inserts[~has_null_key], pairs, self._schema)
             )
             if node.kind is not JoinKind.SEMI:
                 unmatched = rows.filter(pa.array(has_null_key))
@@ -127,9 +127,9 @@ class BroadcastDegreeExecutor(Executor[BroadcastJoin]):
             changed, matches = _part(chunk, part), _part(chunk, counting_part(node, part))
             visible = node.visible[0 if part == LEFT_ROW else 1]
             names = [field.name for field in visible]
-            kept = _KeptSide(node.kind, _side_keys(side), names, state, role)
+            kept_side = _KeptSide(node.kind, _side_keys(side), names, state, role)
             rows = changed.select(names)
-            chunks.append(kept.run(rows, insert_mask(changed), matches, self._schema))
+            chunks.append(kept_side.run(rows, insert_mask(changed), matches, self._schema))
         return pa.concat_batches(chunks)
 
 

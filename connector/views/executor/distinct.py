@@ -42,11 +42,11 @@ def distinct_table(
 ) -> Distinct:
     """Return the table of an argument's values: group / value."""
     key = tuple(dict.fromkeys((*node.group, argument)))
-    taken = {name.lower() for name in key}
+    used_names = {name.lower() for name in key}
     columns = []
     for number, condition in enumerate(filters):
         name = "rows" if condition is None else f"rows_{number}"
-        columns.append((condition, free_name(name, taken)))
+        columns.append((condition, free_name(name, used_names)))
     fields = (
         *(types.Field(name, node.child.type_of(name)) for name in key),
         *(types.Field(name, types.BigInt()) for _, name in columns),

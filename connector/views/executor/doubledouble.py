@@ -22,9 +22,9 @@ def add(left: Pair, right: Pair) -> Pair:
     """Return the sum of two pairs."""
     with np.errstate(over="ignore", invalid="ignore"):
         high, error = _two_sum(left[0], right[0])
-        low, rest = _two_sum(left[1], right[1])
+        low, low_error = _two_sum(left[1], right[1])
         total, error = _quick_two_sum(high, error + low)
-        total, error = _quick_two_sum(total, error + rest)
+        total, error = _quick_two_sum(total, error + low_error)
         return _drop_non_finite_low((np.where(np.isfinite(high), total, high), error))
 
 

@@ -90,8 +90,8 @@ def to_arrow(numbers: Exact, arrow: pa.DataType, is_null: NDArray[np.bool_]) -> 
     """Return exact numbers, which fit the type, as a column of decimals, integers or intervals."""
     numbers = np.where(is_null, 0, numbers)
     if not pa.types.is_decimal(arrow):
-        whole = pa.array(numbers.astype(np.int64), pa.int64(), mask=is_null)
-        return whole if arrow == pa.int64() else whole.cast(arrow)
+        integers = pa.array(numbers.astype(np.int64), pa.int64(), mask=is_null)
+        return integers if arrow == pa.int64() else integers.cast(arrow)
     if numbers.dtype == np.int64:
         words = np.stack([numbers, numbers >> (_WORD - 1)], axis=1)
     else:
@@ -105,8 +105,8 @@ def to_arrow(numbers: Exact, arrow: pa.DataType, is_null: NDArray[np.bool_]) -> 
 def _words_of(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Return (low, high): the bits of each value; high is None if every value fits low."""
     if not pa.types.is_decimal(column.type):
-        whole = column if pa.types.is_integer(column.type) else column.cast(pa.int64())
-        return np.asarray(whole.fill_null(0)).astype(np.int64), None
+        integers = column if pa.types.is_integer(column.type) else column.cast(pa.int64())
+        return np.asarray(integers.fill_null(0)).astype(np.int64), None
     if not len(column):
         return np.empty(0, np.int64), None
     words = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)

@@ -67,8 +67,9 @@ class ComparedRows:
     def take(self, positions: Rows) -> ComparedRows:
         """Return some of the rows."""
         chosen = pa.array(positions)
-        taken = {id(values): values.take(chosen) for values in self.values}
-        return ComparedRows(self.rows.take(chosen), tuple(taken[id(v)] for v in self.values))
+        # Several comparisons may have the same values: these are taken once.
+        by_id = {id(values): values.take(chosen) for values in self.values}
+        return ComparedRows(self.rows.take(chosen), tuple(by_id[id(v)] for v in self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +224,11 @@ class _Search:
         for comparator, build_codes, probe_codes in self.bounds:
             ordered = build_codes[self.order]
             if comparator in _STARTS:
-                found = np.searchsorted(ordered, probe_codes, _STARTS[comparator])
-                starts = np.maximum(starts, found)
+                positions = np.searchsorted(ordered, probe_codes, _STARTS[comparator])
+                starts = np.maximum(starts, positions)
             if comparator in _STOPS:
-                found = np.searchsorted(ordered, probe_codes, _STOPS[comparator])
-                stops = np.minimum(stops, found)
+                positions = np.searchsorted(ordered, probe_codes, _STOPS[comparator])
+                stops = np.minimum(stops, positions)
         return _Runs.of(np.arange(self.probes), starts, np.maximum(stops, starts))
 
     def slices(self) -> Iterator[tuple[Rows, Rows]]:

@@ -98,10 +98,10 @@ class TopNExecutor(Executor[TopN]):
         firsts = first_positions(ranks)
         (state,) = self.states
         if state.is_empty:
-            whole = np.ones(len(firsts), np.bool_)
-            return changes.rows.slice(0, 0), np.empty(0, np.int64), whole
+            is_whole = np.ones(len(firsts), np.bool_)
+            return changes.rows.slice(0, 0), np.empty(0, np.int64), is_whole
         groups = changes.rows.take(pa.array(firsts)).select(list(self._groups.names))
-        # After the deletes there are still as many rows or places as the window has.
+        # So many that the limit is reached without the deleted rows.
         needed = self._end + np.bincount(ranks[~changes.inserts], minlength=len(firsts))
         schema = changes.rows.schema
         indices, rows, is_whole = self._read_ranked(state, groups, needed, schema.names)
@@ -260,8 +260,8 @@ class _ChangedGroups:
         """For each change whether it deletes a row that is missing among the first of its group."""
         last = np.full(len(self.is_whole), -1, np.int64)
         last[self.first_groups] = self.first_codes  # they ascend: the last code of a group wins
-        known = self.is_whole[self.groups] | (self.codes <= last[self.groups])
-        return ~self.inserts & ~mark_codes(self.first_codes, self.count)[self.codes] & known
+        is_read = self.is_whole[self.groups] | (self.codes <= last[self.groups])
+        return ~self.inserts & ~mark_codes(self.first_codes, self.count)[self.codes] & is_read
 
     @property
     def repeated(self) -> Mask:

@@ -48,10 +48,14 @@ class Materialize(Unary):
 
         If several visible columns are the same field, the first is in the key.
         """
-        seen = {field for _, field in self.visible}
+        visible_fields = {field for _, field in self.visible}
         needed = dict.fromkeys((*(order.name for order in self.order), *self.child.key))
-        taken = {name.lower() for name, _ in self.visible}
-        hidden = [(free_name(f"_{name}", taken), name) for name in needed if name not in seen]
+        used_names = {name.lower() for name, _ in self.visible}
+        hidden = [
+            (free_name(f"_{name}", used_names), name)
+            for name in needed
+            if name not in visible_fields
+        ]
         return (*self.visible, *hidden)
 
     @property

@@ -164,8 +164,8 @@ class Builder:
         node = _filter(node, remaining)
         for condition in conditions:
             if has_subquery_call(condition):
-                node, rest = self.attach_condition(node, condition)
-                node = _filter(node, [] if rest is None else [rest])
+                node, residual = self.attach_condition(node, condition)
+                node = _filter(node, [] if residual is None else [residual])
         return filter_by_clock(self.analysis, self.compute, node, timed)
 
     def compute(

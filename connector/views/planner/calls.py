@@ -1,6 +1,6 @@
 """Calls of aggregate and window functions: which there are, and their parts.
 
-Promises: a call is found whatever stands around its name: FILTER, WITHIN GROUP, IGNORE NULLS.
+Promises: a call is found with any clauses after it: FILTER, WITHIN GROUP, IGNORE NULLS.
 Does not know: which executor maintains a call.
 """
 
@@ -191,8 +191,8 @@ def name_of(function: Tree) -> str:
     """Return the name of an aggregate or window function, in lower case."""
     if isinstance(function, exp.Anonymous):
         return str(function.this).lower()
-    known = AGGREGATES.get(type(function))
-    return str(known) if known is not None else text_of(function).split("(")[0].lower()
+    aggregate = AGGREGATES.get(type(function))
+    return str(aggregate) if aggregate is not None else text_of(function).split("(")[0].lower()
 
 
 def _arguments(function: Tree) -> Iterator[Tree]:

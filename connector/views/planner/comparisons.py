@@ -3,8 +3,8 @@
 What compares an expression over one input with one over the other becomes a comparison of two
 fields. All else remains a condition that Spark evaluates over pairs.
 
-Promises: a comparison is true for the same pairs as its condition. Values that are visible in a
-view are not those that are compared if these have several forms (-0 and 0).
+Promises: a comparison is true for the same pairs as its condition. If equal values of a type have
+several forms (-0 and 0), what is visible in a view is not the field that is compared.
 Does not know: what comparisons are good for.
 """
 
@@ -59,12 +59,14 @@ def compare_in_joins(builder: Builder, node: Node) -> Node:
     right = _filter_below(builder, join.right, conditions)
     sides = {*join.left.names}, {*join.right.names}
     across = [c for c in conditions if not any(reads_only(names, c) for names in sides)]
-    left, right, comparisons, rest = plan_comparisons(
+    left, right, comparisons, other_conditions = plan_comparisons(
         builder, left, right, across, with_equality=join.has_one_row
     )
     comparisons = (*join.comparisons, *comparisons)
     joined = replace(join, left=left, right=right, comparisons=comparisons)
-    return Filter(joined, text_of(conjunction(rest))) if rest else joined
+    if not other_conditions:
+        return joined
+    return Filter(joined, text_of(conjunction(other_conditions)))
 
 
 def _filter_below(builder: Builder, node: Node, conditions: Sequence[Tree]) -> Node:
@@ -101,14 +103,14 @@ def plan_comparisons(
     """
     planner = _ComparisonPlanner(builder, _Values(builder, left), _Values(builder, right))
     comparisons: dict[Comparison, None] = {}
-    rest = []
+    other_conditions = []
     for condition in conditions:
         comparison = planner.comparison(condition, with_equality)
         if comparison is None:
-            rest.append(condition)
+            other_conditions.append(condition)
         else:
             comparisons[comparison] = None
-    return planner.left.node, planner.right.node, tuple(comparisons), rest
+    return planner.left.node, planner.right.node, tuple(comparisons), other_conditions
 
 
 @dataclass
@@ -149,7 +151,7 @@ class _ComparisonPlanner:
     right: _Values
 
     def comparison(self, condition: Tree, with_equality: bool) -> Comparison | None:
-        """Return the comparison that a condition is; None if it is none."""
+        """Return a condition as a comparison; None if it is not one."""
         plain = without_parentheses(condition)
         comparator = _COMPARATORS.get(type(plain))
         if comparator is None or (comparator is Comparator.EQUAL and not with_equality):

@@ -1,6 +1,6 @@
 """IN of a subquery within an expression, and the NOT before it.
 
-Promises: an expression is rewritten as Spark rewrites it, so that NOT stands directly before IN.
+Promises: an expression is rewritten as Spark rewrites it, so that NOT is directly before IN.
 Does not know: how IN becomes a join (subqueries).
 """
 
@@ -13,7 +13,7 @@ from relstate.connector.syntax.tree import Tree, as_operand, substituted, withou
 from .expressions import SUBQUERY_CALL
 
 MEMBERSHIP_CALL = f"{SUBQUERY_CALL}in_"
-"""How the names of the calls begin that stand for IN of a subquery."""
+"""The prefix of the names of calls that stand for IN of a subquery."""
 
 
 def is_membership(tree: Tree) -> bool:
@@ -32,7 +32,7 @@ def has_membership(tree: Tree) -> bool:
 
 
 def with_direct_negations(tree: Tree) -> Tree:
-    """Return an expression in which every NOT that concerns IN stands directly before it.
+    """Return an expression in which every NOT that concerns IN is directly before it.
 
     IN compared with FALSE is a NOT, and NOT of an AND or OR goes into both sides.
     """

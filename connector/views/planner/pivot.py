@@ -60,7 +60,7 @@ def _list_of(tree: exp.Pivot) -> exp.In:
 
 
 def _parts(tree: Tree) -> list[Tree]:
-    """Return the members of ``(a, b)``, or what stands alone."""
+    """Return the members of ``(a, b)``, or an expression that is not in parentheses."""
     tree = without_parentheses(tree)
     return list(tree.expressions) if isinstance(tree, exp.Tuple) else [tree]
 
@@ -105,22 +105,22 @@ def _pivot(builder: Builder, relation: Relation, tree: exp.Pivot) -> Relation:
     keys = [scope.resolve(part) for part in _parts(listed.this)]
     calls = [scope.resolve(_without_alias(call)) for call in tree.expressions]
     read = {name for part in (*keys, *calls) for name in columns_of(part)}
-    passed = [item for item in items if item.field not in read]
-    made = _columns_in_spark(builder, relation, items, tree)[len(passed) :]
+    group_items = [item for item in items if item.field not in read]
+    pivoted_fields = _columns_in_spark(builder, relation, items, tree)[len(group_items) :]
     _check_distinct(listed)
     conditions = [_is_value(builder, relation, keys, value) for value in listed.expressions]
-    is_numeric = all(isinstance(field.type, _NUMBERS) for field in made)
+    is_numeric = all(isinstance(field.type, _NUMBERS) for field in pivoted_fields)
     values = [_of_value(call, condition, is_numeric) for condition in conditions for call in calls]
-    assert len(values) == len(made)
-    group = [column(name) for name in dict.fromkeys(item.field for item in passed)]
+    assert len(values) == len(pivoted_fields)
+    group = [column(name) for name in dict.fromkeys(item.field for item in group_items)]
     node, outputs = plan_group_by(builder, relation.node, GroupBy(tuple(group)), [*group, *values])
     node, names = builder.compute(
-        node, outputs, [*(key.name for key in group), *(field.name for field in made)]
+        node, outputs, [*(key.name for key in group), *(field.name for field in pivoted_fields)]
     )
     by_field = dict(zip((key.name for key in group), names, strict=False))
-    kept = tuple(replace(item, field=by_field[item.field]) for item in passed)
-    pivoted = map(Item, (field.name for field in made), names[len(group) :])
-    return Relation(node, (*kept, *pivoted))
+    grouped = tuple(replace(item, field=by_field[item.field]) for item in group_items)
+    pivoted = map(Item, (field.name for field in pivoted_fields), names[len(group) :])
+    return Relation(node, (*grouped, *pivoted))
 
 
 def _check_distinct(listed: exp.In) -> None:

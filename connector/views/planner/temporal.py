@@ -1,7 +1,7 @@
 """Conditions that compare rows with the present time: ``ts > now() - INTERVAL 1 HOUR``.
 
 Each is ``<expression of the row> <comparison> <expression of the present time>``. The first becomes
-a whole number, the row's moment; the second a bound of moments, which Spark evaluates anew in every
+a whole number, the row's moment; the second a bound of moments, which Spark evaluates in every
 refresh. So both mean what they mean to Spark, in months of any length and at any change to daylight
 saving time.
 
@@ -242,7 +242,7 @@ def has_clock(tree: Tree) -> bool:
 
 
 def _clock_field(node: Tree) -> Tree | None:
-    """Return what stands for a call that gives the present time, over the field of the clock."""
+    """Return what replaces a call that gives the present time, over the field of the clock."""
     if not is_clock(node):
         return None
     return parse_expression(time_text(function_name(node) or "", CLOCK.name))

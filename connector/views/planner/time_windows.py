@@ -73,7 +73,7 @@ def _is_call(tree: Tree, name: str) -> bool:
 
 
 def with_window_field(tree: exp.Select, call: Tree, field: str) -> exp.Select:
-    """Return a SELECT in which a field stands for a call, and for the name of its column."""
+    """Return a SELECT in which a field replaces a call and the name of its column."""
     name = str(function_name(call))
     text, reference = text_of(call).lower(), as_fields(column(field))
 
@@ -132,8 +132,8 @@ def _plan_call(builder: Builder, node: Node, call: Tree, scope: Scope) -> tuple[
     """Return the rows with a field that holds their window; a row has several if it hops."""
     durations = _durations(builder, call)
     time = scope.resolve(call.expressions[0])
-    rest = ", ".join(text_of(argument) for argument in call.expressions[1:])
-    (data_type,) = builder.analysis.types_of(node.fields, [f"window({text_of(time)}, {rest})"])
+    arguments = ", ".join(map(text_of, (time, *call.expressions[1:])))
+    (data_type,) = builder.analysis.types_of(node.fields, [f"window({arguments})"])
     assert isinstance(data_type, types.Struct)
     moment_type = data_type.fields[0].type
     moment = cast_text(text_of(time), moment_type)
