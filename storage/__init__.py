@@ -28,7 +28,8 @@ from .log.names import RESERVED_PREFIX, check_table_name
 from .log.proposal import NewProgress, NewTable, NewView, Proposal, Reads
 from .log.rules import without_expiry
 from .log.segment_record import SegmentRecord
-from .log.state import StoreState, sequence_segments
+from .log.sequenced_segment import sequence_segments
+from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .log.transaction import CommitResult
 from .log.view import (

@@ -16,7 +16,8 @@ from relstate.vnode import VnodeMapping
 
 from .environment import Environment, environment_of
 from .index.tableindex import IndexSource, TableIndex
-from .log.state import SequencedSegment, StoreState
+from .log.sequenced_segment import SequencedSegment
+from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .predicate.predicate import Predicate
 from .schema.arrow import arrow_schema

@@ -30,7 +30,7 @@ from .log.entry import Entry
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
 from .log.segment_record import SegmentRecord
-from .log.state import sequence_segments
+from .log.sequenced_segment import sequence_segments
 from .log.table_definition import TableDefinition
 from .segment.key import Kind
 from .snapshot import LatestReader

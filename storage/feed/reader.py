@@ -21,7 +21,7 @@ from ..codec.ragged import Bytes, Positions, constant
 from ..environment import Environment
 from ..errors import CorruptionError, OptionError, RelstateError
 from ..log.rules import without_expiry
-from ..log.state import SequencedSegment
+from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
 from ..paths import SEGMENTS
 from ..read_plan import ReadPlan

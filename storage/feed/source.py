@@ -16,7 +16,7 @@ from ..codec.ragged import Bytes, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError
 from ..log.entry import Entry
-from ..log.state import SequencedSegment, sequence_segments
+from ..log.sequenced_segment import SequencedSegment, sequence_segments
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES

@@ -24,7 +24,8 @@ from ..environment import Environment
 from ..errors import ConflictError, StorageError, UniqueViolationError
 from ..log.proposal import NO_ADDITIONS, Additions, Proposal
 from ..log.segment_record import SegmentRecord
-from ..log.state import SequencedSegment, StoreState
+from ..log.sequenced_segment import SequencedSegment, sequence_segments
+from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..paths import segment_path
 from ..segment.block import Block
@@ -128,7 +129,7 @@ class IndexMaintenance:
         """Write what changes in the entries of a table's indexes; return their layouts."""
         encoding, layouts = self._layouts.of(state, definition)
         table_id = definition.table_id
-        added = _sequenced(state, self._proposal.segments, table_id)
+        added = sequence_segments(self._proposal.segments, state.epoch + 1, table_id)
         is_based = table_id in self._proposal.based_tables
         stored = () if is_based else state.segments_of(table_id)
         before = self._table(encoding, stored)
@@ -166,7 +167,7 @@ class IndexMaintenance:
     ) -> None:
         """UniqueViolationError if two rows would have the values that an added entry has."""
         encoding = layout.encoding
-        added = _sequenced(state, segments, encoding.table_id)
+        added = sequence_segments(segments, state.epoch + 1, encoding.table_id)
         if stored is None:
             stored = state.segments_of(encoding.table_id)
         after = self._table(encoding, (*added, *stored))
@@ -180,16 +181,6 @@ class IndexMaintenance:
     def _table(self, encoding: Encoding, segments: Sequence[SequencedSegment]) -> StorageTable:
         now = self._environment.now
         return StorageTable(self._environment, encoding, segments, now, verify=_VERIFY)
-
-
-def _sequenced(
-    state: StoreState, records: Sequence[SegmentRecord], table_id: int
-) -> tuple[SequencedSegment, ...]:
-    """Return those of some segments to be committed that hold rows of a table, the newest first."""
-    segments = (
-        SequencedSegment(record, state.epoch + 1, rank) for rank, record in enumerate(records)
-    )
-    return tuple(segment for segment in segments if segment.record.rows(table_id))[::-1]
 
 
 def _stored_entries(table: StorageTable, keys: Bytes) -> Block:

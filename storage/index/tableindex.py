@@ -17,7 +17,8 @@ import pyarrow as pa
 from ..codec.ragged import sort_order
 from ..environment import Environment
 from ..errors import CorruptionError, SchemaMismatchError
-from ..log.state import SequencedSegment, StoreState
+from ..log.sequenced_segment import SequencedSegment
+from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..paths import SEGMENTS
 from ..predicate.keyspace import key_ranges

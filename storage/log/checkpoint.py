@@ -25,7 +25,8 @@ from .entry import (
     malformed_error,
 )
 from .frame import seal, unseal
-from .state import CatalogTable, SequencedSegment, StoreState, check_mapping
+from .sequenced_segment import SequencedSegment
+from .state import CatalogTable, StoreState, check_mapping
 from .table_definition import MAX_TABLE_ID, TableDefinition, check_definition
 from .typecheck import check_types
 from .view import CatalogView, ViewDefinition, ViewProgress

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..log.names import RESERVED_PREFIX
-from ..log.state import SequencedSegment, StoreState
+from ..log.sequenced_segment import SequencedSegment
+from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 
 Cell: TypeAlias = tuple[int, int]

@@ -24,7 +24,8 @@ from relstate.vnode import shard_ranges
 from ..codec.ragged import Bytes, constant
 from ..environment import Environment
 from ..log.segment_record import SegmentRecord
-from ..log.state import SequencedSegment, StoreState
+from ..log.sequenced_segment import SequencedSegment
+from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..segment.block import Block
 from ..segment.key import Kind

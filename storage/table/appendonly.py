@@ -18,7 +18,8 @@ from ..codec.ragged import Bytes, equal_neighbours, sort_order
 from ..environment import Environment
 from ..errors import AppendOnlyError
 from ..log.proposal import Proposal
-from ..log.state import SequencedSegment, StoreState
+from ..log.sequenced_segment import SequencedSegment
+from ..log.state import StoreState
 from ..log.table_definition import TableDefinition
 from ..segment import longkey
 from ..segment.block import Block

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..codec.ragged import Bytes
-from ..log.state import SequencedSegment
+from ..log.sequenced_segment import SequencedSegment
 from ..predicate.predicate import Predicate
 from ..segment.key import vnodes_in
 

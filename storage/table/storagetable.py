@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..environment import Environment
 from ..errors import CorruptionError, SchemaMismatchError
-from ..log.state import SequencedSegment
+from ..log.sequenced_segment import SequencedSegment
 from ..log.table_definition import TableDefinition
 from ..paths import SEGMENTS
 from ..predicate.predicate import Predicate

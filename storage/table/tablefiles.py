@@ -23,7 +23,7 @@ from relstate.vnode import shards_of
 from ..environment import Environment
 from ..errors import CorruptionError, SegmentMissingError
 from ..log.log import missing_segment_error
-from ..log.state import SequencedSegment
+from ..log.sequenced_segment import SequencedSegment
 from ..segment import longkey
 from ..segment.block import Block, join_small
 from ..segment.key import PREFIX_BYTES, vnode_of

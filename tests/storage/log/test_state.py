@@ -17,7 +17,8 @@ from relstate.storage.errors import (
 )
 from relstate.storage.log.entry import Entry, Transaction
 from relstate.storage.log.frame import canonical
-from relstate.storage.log.state import SequencedSegment, StoreState, fold
+from relstate.storage.log.sequenced_segment import SequencedSegment
+from relstate.storage.log.state import StoreState, fold
 from relstate.storage.schema.properties import TableProperties
 from support.commits import record
 from support.histories import FIRST, definition, following, histories

@@ -1,0 +1,109 @@
+"""A segment with its sequence number, which orders the versions of a row.
+
+Does not know: files, or which segments a state has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .entry import malformed_error
+from .frame import canonical, parse
+from .segment_record import SegmentRecord, check_record, check_shards
+from .typecheck import check_types
+
+
+class SequencedSegment:
+    """A segment and its sequence number: an epoch, and a rank in that epoch's commit.
+
+    The sequence number orders the versions of a row: of two segments that hold a row, the one with
+    the greater number wins. It is the epoch and rank of the commit that added the segment; a
+    segment that compaction wrote has the number of its newest input. Immutable. A segment from a
+    checkpoint holds the JSON of its record and decodes it at the first access, so opening a store
+    does not decode the records of segments that nobody reads.
+    """
+
+    __slots__ = ("_json", "_record", "_shards", "epoch", "name", "rank")
+
+    _json: bytes | None
+    _record: SegmentRecord | None
+    _shards: int | None
+
+    def __init__(self, record: SegmentRecord, epoch: int, rank: int) -> None:
+        """``epoch``, ``rank``: the sequence number."""
+        self.name = record.name
+        self.epoch = epoch
+        self.rank = rank
+        self._json = None
+        self._record = record
+        self._shards = None
+
+    @classmethod
+    def from_json(
+        cls, record: bytes, epoch: int, rank: int, name: str, shards: int
+    ) -> SequencedSegment:
+        """Return the segment ``name`` whose record has the canonical JSON ``record``.
+
+        ``shards``: how many the store has.
+        """
+        segment = cls.__new__(cls)
+        segment.name = name
+        segment.epoch = epoch
+        segment.rank = rank
+        segment._json = record
+        segment._record = None
+        segment._shards = shards
+        return segment
+
+    @property
+    def record(self) -> SegmentRecord:
+        """The log's record of the segment."""
+        if self._record is None:
+            self._record = self._decode(self.record_json)
+        return self._record
+
+    @property
+    def record_json(self) -> bytes:
+        """The canonical JSON of the record."""
+        if self._json is None:
+            self._json = canonical(self.record.to_json())
+        return self._json
+
+    def _decode(self, record: bytes) -> SegmentRecord:
+        try:
+            decoded = SegmentRecord.from_json(parse(record))
+            check_types(decoded)
+            check_record(decoded)
+            if self._shards is not None:
+                check_shards(decoded, self._shards)
+            if decoded.name != self.name:
+                raise ValueError(f"it is the record of {decoded.name}")
+        except Exception as error:
+            location = f"segment {self.name} in the log's checkpoint"
+            raise malformed_error(location, "segment record", error) from error
+        return decoded
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SequencedSegment):
+            return NotImplemented
+        return (self.epoch, self.rank, self.record) == (other.epoch, other.rank, other.record)
+
+    def __hash__(self) -> int:
+        return hash((self.epoch, self.rank, self.name))
+
+    def __reduce__(self) -> tuple[type[SequencedSegment], tuple[SegmentRecord, int, int]]:
+        return SequencedSegment, (self.record, self.epoch, self.rank)
+
+    def __repr__(self) -> str:
+        return f"SequencedSegment({self.name!r}, epoch={self.epoch}, rank={self.rank})"
+
+
+def sequence_segments(
+    added: Sequence[SegmentRecord], epoch: int, table_id: int
+) -> tuple[SequencedSegment, ...]:
+    """Return the segments with rows of a table among those that a commit adds, the newest first.
+
+    Their sequence numbers are those of an entry of ``epoch`` whose segments are ``added``.
+    """
+    segments = (SequencedSegment(record, epoch, rank) for rank, record in enumerate(added))
+    return tuple(segment for segment in segments if segment.record.rows(table_id))[::-1]
