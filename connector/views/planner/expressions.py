@@ -190,7 +190,7 @@ def _unsupported_reason(name: str) -> str | None:
         return "write window.end - INTERVAL '1' MICROSECOND, which is its value"
     if name in _GENERATORS:
         return "functions like it that return rows are not maintained incrementally yet"
-    if name.startswith("kll_") and "_agg" in name:
+    if name.startswith(("kll_sketch_agg", "kll_merge_agg", "kll_sketch_merge")):
         return "it draws random numbers; approx_percentile() is maintained"
     if name in _UNSUPPORTED_AGGREGATES or name.endswith(_AGGREGATE_SUFFIXES):
         return _UNSUPPORTED_AGGREGATE_REASON

@@ -48,6 +48,7 @@ REFUSED = {
     "SELECT t.id FROM t LEFT JOIN w ON t.id = w.id AND t.ts > 'now'": _MOMENT,
     "SELECT ts FROM t UNION ALL SELECT 'now' FROM w": _MOMENT,
     "SELECT g, kll_sketch_agg_bigint(x) FROM t GROUP BY g": "draws random numbers",
+    "SELECT id, kll_sketch_merge_bigint(X'00', X'00') AS s FROM t": "draws random numbers",
     "SELECT id, (SELECT hll_sketch_agg(k) FROM u WHERE u.x = t.x) AS h FROM t": "join with ON",
     "SELECT NULL AS n, count(*) FROM t GROUP BY 1": "CAST(NULL AS STRING)",
     "SELECT id FROM range(0, 2000000)": "write the numbers into a table",
