@@ -51,6 +51,8 @@ from relstate.storage import (
     feed_fields,
 )
 
+# What the driver reads by itself at most, in stored bytes: a task costs more than reading them.
+DRIVER_BYTES = 8 << 20
 # Stored bytes per partition by default: a task of Spark costs as much as reading 1 MiB.
 PARTITION_BYTES = 32 << 20
 # So many keys, looked up singly, make a partition.

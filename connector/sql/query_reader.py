@@ -22,7 +22,7 @@ from sqlglot import exp
 from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.options import FOLLOWS_LATEST
-from relstate.connector.source.read import default_read_partitions
+from relstate.connector.source.read import DRIVER_BYTES, default_read_partitions
 from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree, conjunction, text_of
 from relstate.connector.types import named_columns, passes_as_is, struct_type
@@ -185,12 +185,13 @@ class QueryReader:
     def relation(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
         """Return a table as a relation.
 
-        Its schema is given, so that Spark starts no worker for it. If only a few keys can match,
-        their rows are looked up here and now, which takes less time than a task.
+        Its schema is given, so that Spark starts no worker for it. A small table, or a few keys
+        of a large one, are read here and now, which takes less time than a task.
         """
-        if where is not None and _is_lookup(plan, where):
+        read = replace(plan, where=where)
+        if is_read_on_driver(read):
             schema = struct_type(named_columns(plan.definition.schema, plan.columns))
-            return self._spark.createDataFrame(_looked_up(plan, where), schema)
+            return self._spark.createDataFrame(_rows_of(read), schema)
         reader = self._reader(plan)
         if where is not None:
             reader = reader.option("boundCondition", where.json)
@@ -300,19 +301,20 @@ def _parsed(text: str) -> ParsedQuery:
         ) from None
 
 
-def _is_lookup(plan: ReadPlan, where: Predicate) -> bool:
-    """Return whether a read is of a few keys, and of types that Spark takes as they are."""
-    columns = named_columns(plan.definition.schema, plan.columns)
+def is_read_on_driver(read: ReadPlan) -> bool:
+    """Return whether a read is of little, and of types that Spark takes as they are."""
+    columns = named_columns(read.definition.schema, read.columns)
     if not all(passes_as_is(column.type) for column in columns):
         return False
-    pruning = replace(plan, where=where).pruning()
+    if read.stored_bytes <= DRIVER_BYTES:
+        return True
+    pruning = read.pruning()
     return pruning.ranges == 0 and pruning.points <= _MOST_LOOKUPS
 
 
-def _looked_up(plan: ReadPlan, where: Predicate) -> pa.Table:
-    everything = (range(plan.vnode_count),)
-    batches = replace(plan, where=where).read(everything)
-    return pa.Table.from_batches(batches, plan.arrow_schema())
+def _rows_of(read: ReadPlan) -> pa.Table:
+    everything = (range(read.vnode_count),)
+    return pa.Table.from_batches(read.read(everything), read.arrow_schema())
 
 
 def _with_columns(plan: ReadPlan, query: ParsedQuery, *, is_target: bool) -> ReadPlan:
@@ -421,6 +423,7 @@ EXPLAIN_SCHEMA = (
 def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple[Any, ...]]:
     """Return a row for each reference, with columns as in ``EXPLAIN_SCHEMA``, then Spark's plan.
 
+    ``partitions`` is 0 for what the driver reads by itself.
     ``points`` and ``ranges`` are NULL where every key is read; ``index`` is the name of the index
     in which the points were found, NULL if none was used.
     """
@@ -436,7 +439,7 @@ def _explain_row(relation: Relation) -> tuple[Any, ...]:
         plan.definition.name,
         plan.epoch,
         pruning.vnodes,
-        len(plan.partitions(default_read_partitions(plan))),
+        0 if is_read_on_driver(plan) else len(plan.partitions(default_read_partitions(plan))),
         None if reads_all else pruning.points,
         pruning.ranges,
         list(pruning.columns),

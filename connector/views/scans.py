@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import strip_tracebacks
+from relstate.connector.source.read import DRIVER_BYTES
 from relstate.connector.types import passes_as_is, struct_of
 from relstate.storage import CHANGE_TYPE, FeedPlan, Op, ReadPlan, adds_row, types
 
@@ -24,8 +25,7 @@ from .plan.generate import Source
 from .sessions import parallelism
 from .wire import change_batches, control_rows, wire_fields, wire_schema
 
-# What is read on the driver at most, and what makes a task beyond that, in stored bytes.
-_LOCAL_BYTES = 8 << 20
+# What makes a task of what the driver does not read, in stored bytes.
 _TASK_BYTES = 32 << 20
 
 
@@ -97,7 +97,7 @@ def source_frame(
     task = SourceTask(read, tuple(steps), 1, units)
     struct = struct_of(wire_fields(task.fields))
     is_plain = all(passes_as_is(field.type) for field in task.fields)
-    if read.plan is None or (is_plain and read.stored_bytes <= _LOCAL_BYTES):
+    if read.plan is None or (is_plain and read.stored_bytes <= DRIVER_BYTES):
         rows = pa.Table.from_batches(task.part(0), wire_schema(task.fields))
         return session.createDataFrame(rows, struct)
     tasks = max(parallelism(session), -(-read.stored_bytes // _TASK_BYTES))

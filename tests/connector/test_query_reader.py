@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relstate.connector.sql import Database
+from relstate.connector.sql import query_reader as query_reader_module
 from relstate.connector.sql.query_reader import QueryReader
 from relstate.storage import Store
 
@@ -148,10 +149,13 @@ def answer(rows: list[Row]) -> list[str]:
 
 
 @pytest.mark.timeout(240)
-def test_a_pruned_query_answers_as_spark_does(spark: SparkSession, both: Database) -> None:
-    """Random queries have the same rows over the store and over Spark's own views."""
+def test_a_pruned_query_answers_as_spark_does(
+    spark: SparkSession, both: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random queries have the rows of Spark's own views, read on the driver and in tasks."""
     pruned = 0
     for seed in range(40):
+        monkeypatch.setattr(query_reader_module, "DRIVER_BYTES", seed % 2 * 8192)
         query = Queries(seed).query()
         reader = QueryReader(spark, both.store)
         planned = reader.plan(query)
@@ -191,6 +195,27 @@ def test_explain_reports_what_is_read(both: Database) -> None:
         0,
         1,
     )
+
+
+def test_a_small_table_is_read_without_a_task(
+    both: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver reads it when the query is planned; a larger one is read in Spark's tasks."""
+    query = "SELECT k, count(*) AS n FROM b WHERE s <> 'x' GROUP BY k ORDER BY k"
+    small_table, spark_plan = both.sql(f"EXPLAIN {query}").collect()
+    rows = both.sql(query).collect()
+    monkeypatch.setattr(query_reader_module, "DRIVER_BYTES", small_table_bytes(both) - 1)
+    large_table, tasks_plan = both.sql(f"EXPLAIN {query}").collect()
+
+    assert (small_table.partitions, large_table.partitions) == (0, 1)
+    assert "BatchScan" not in spark_plan.plan
+    assert "BatchScan" in tasks_plan.plan
+    assert both.sql(query).collect() == rows
+
+
+def small_table_bytes(db: Database) -> int:
+    """Return the stored bytes of the table b."""
+    return db.store.read_plan("b").stored_bytes
 
 
 def counted(db: Database, query: str) -> int:
