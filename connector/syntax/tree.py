@@ -146,12 +146,13 @@ def substituted(tree: Tree, replacement: Callable[[Tree], Tree | None]) -> Tree:
 
 def with_fields(tree: Tree, names: Mapping[str, str]) -> Tree:
     """Return a copy in which expressions are fields; ``names``: by their `comparable_text`."""
+    return substituted(tree, lambda node: field_of(node, names))
 
-    def replacement(node: Tree) -> Tree | None:
-        name = None if isinstance(node, _NO_VALUES) else names.get(comparable_text(node))
-        return None if name is None else column(name)
 
-    return substituted(tree, replacement)
+def field_of(node: Tree, names: Mapping[str, str]) -> Tree | None:
+    """Return the field that stands for a part of an expression; None if none does."""
+    name = None if isinstance(node, _NO_VALUES) else names.get(comparable_text(node))
+    return None if name is None else column(name)
 
 
 # Their text is that of what they contain, and they are not values.

@@ -103,6 +103,11 @@ def _is_aggregate_function(node: Tree) -> bool:
     return isinstance(node, exp.AggFunc) and not isinstance(node, _WINDOW_TYPES)
 
 
+def is_aggregate_of_group(node: Tree) -> bool:
+    """Return whether a node is an aggregate call, with what is around it, and not of a window."""
+    return is_aggregate(node) and not _is_of_window(node)
+
+
 def is_aggregated(node: Tree) -> bool:
     """Return whether a node is inside an aggregate call."""
     ancestor = node.parent
@@ -133,12 +138,14 @@ def find_aggregates(tree: Tree) -> list[Tree]:
 
 
 def _is_group_function(node: Tree) -> bool:
-    if not _is_aggregate_function(node):
-        return False
-    outer = node
-    while isinstance(outer.parent, _WRAPPERS) and outer.parent.this is outer:
-        outer = outer.parent
-    return not (isinstance(outer.parent, exp.Window) and outer.parent.this is outer)
+    return _is_aggregate_function(node) and not _is_of_window(node)
+
+
+def _is_of_window(call: Tree) -> bool:
+    """Return whether a call, with what is around it, is the function of a window."""
+    while isinstance(call.parent, _WRAPPERS) and call.parent.this is call:
+        call = call.parent
+    return isinstance(call.parent, exp.Window) and call.parent.this is call
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""GROUPING SETS, CUBE and ROLLUP: an aggregate for each set, and their union.
+"""GROUPING SETS, CUBE and ROLLUP: one aggregate over rows that come once per set.
 
 Promises: a set has the rows that its GROUP BY alone has; what a row is not grouped by is NULL, but
 the arguments of aggregates are as they came. As in Spark, no set has a row if there is no input.
@@ -18,20 +18,23 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import (
     Tree,
     cast_text,
+    column,
     comparable_text,
+    field_of,
     parse_expression,
+    substituted,
     text_of,
-    with_fields,
+    with_parts,
     without_parentheses,
 )
 from relstate.storage import errors, types
 
-from ..plan.node import Node
-from .builder import Builder, Item, Relation, field_title
-from .calls import find_aggregates
+from ..plan.node import Names, Node
+from .builder import Builder, check_keyable, field_title
+from .calls import is_aggregate_of_group
 from .expressions import unsupported_error
-from .group_by import check_grouped, plan_aggregate
-from .set_operations import plan_union
+from .generators import plan_elements
+from .group_by import plan_aggregate
 
 Resolve: TypeAlias = Callable[[Tree], Tree]
 """Returns a grouping expression over fields."""
@@ -57,8 +60,9 @@ class GroupBy:
         """Return the GROUP BY of grouping sets; ``listed``: the expressions in their order.
 
         One empty set alone is the global aggregate, which has a row even if the input has none.
+        With expressions before it, it is a set like others, in which they are NULL.
         """
-        if sets == [[]]:
+        if sets == [[]] and not listed:
             return cls(())
         expressions = {comparable_text(tree): tree for tree in chain(listed, *sets)}
         positions = {text: position for position, text in enumerate(expressions)}
@@ -139,56 +143,50 @@ def _subsets(items: _Sets, tree: Tree) -> _Sets:
 def plan_group_by(
     builder: Builder, node: Node, group: GroupBy, expressions: Sequence[Tree]
 ) -> tuple[Node, list[Tree]]:
-    """Return the aggregates for expressions, and the expressions over their fields."""
+    """Return the aggregate for expressions, and the expressions over its fields."""
     if group.sets is None:
         return plan_aggregate(builder, node, group.expressions, expressions)
-    calls = {comparable_text(call): call for tree in expressions for call in find_aggregates(tree)}
-    functions = {
-        comparable_text(function): function
-        for tree in expressions
-        for function in tree.find_all(exp.Anonymous)
-        if str(function.this).lower() in _FUNCTIONS
-    }
-    inputs = [
-        _plan_set(builder, node, group, members, list(calls.values()), list(functions.values()))
-        for members in group.sets
-    ]
-    relation = plan_union(builder, inputs)
-    texts = [*map(comparable_text, group.expressions), *calls, *functions]
-    names = {text: item.field for text, item in zip(texts, relation.items, strict=True)}
-    outputs = [with_fields(tree, names) for tree in expressions]
-    check_grouped(outputs, relation.node)
-    return relation.node, outputs
+    node, set_number, fields = _expand(builder, node, group.expressions, group.sets)
+    texts = map(comparable_text, group.expressions)
+    keys = dict(zip(texts, fields, strict=True))
+
+    def replacement(part: Tree) -> Tree | None:
+        if is_aggregate_of_group(part):
+            # Its arguments are as they came. A copy is not asked about its parts.
+            return part.copy()
+        if isinstance(part, exp.Anonymous) and str(part.this).lower() in _FUNCTIONS:
+            return _grouping(part, group, set_number)
+        return field_of(part, keys)
+
+    over_sets = [substituted(tree, replacement) for tree in expressions]
+    return plan_aggregate(builder, node, [column(set_number), *map(column, fields)], over_sets)
 
 
-def _plan_set(
-    builder: Builder,
-    node: Node,
-    group: GroupBy,
-    members: Sequence[int],
-    calls: Sequence[Tree],
-    functions: Sequence[Tree],
-) -> Relation:
-    """Return the rows of one set: the grouping expressions, the calls, the functions."""
-    data_types = builder.analysis.types_of(node.fields, [text_of(t) for t in group.expressions])
-    grouped = [group.expressions[member] for member in members]
-    # A set without expressions has no row if there is no input, unlike a SELECT without GROUP BY.
-    own = grouped or [exp.Literal.number(0)]
-    node, outputs = plan_aggregate(builder, node, own, [*grouped, *calls])
-    fields = dict(zip(members, outputs, strict=False))
-    values = [
-        fields[position] if position in fields else parse_expression(cast_text("NULL", data_type))
-        for position, data_type in enumerate(data_types)
-    ]
-    values += outputs[len(grouped) :]
-    values += [_grouping(function, group, members) for function in functions]
-    titles = [field_title(tree) for tree in (*group.expressions, *calls, *functions)]
-    node, names = builder.compute(node, values, titles)
-    return Relation(node, tuple(map(Item, titles, names)))
+def _expand(
+    builder: Builder, node: Node, expressions: Sequence[Tree], sets: Sequence[Sequence[int]]
+) -> tuple[Node, str, Names]:
+    """Return (each row once per set, the field with the number of the set, the group's fields)."""
+    node, names = builder.compute(node, expressions, [field_title(tree) for tree in expressions])
+    data_types = [node.type_of(name) for name in names]
+    for data_type in data_types:
+        check_keyable(data_type, "GROUP BY")
+    rows = []
+    for members in sets:
+        cells = (
+            types.quoted(name) if number in members else cast_text("NULL", data_type)
+            for number, (name, data_type) in enumerate(zip(names, data_types, strict=True))
+        )
+        parts = ", ".join(f"'c{number}', {cell}" for number, cell in enumerate(cells))
+        rows.append(f"named_struct({parts})")
+    titles = "set_number", "grouped"
+    node, (set_number, row) = plan_elements(builder, node, f"array({', '.join(rows)})", titles)
+    values = [with_parts(column(row), [f"c{number}"]) for number in range(len(names))]
+    node, fields = builder.compute(node, values, names)
+    return node, set_number, fields
 
 
-def _grouping(function: Tree, group: GroupBy, members: Sequence[int]) -> Tree:
-    """Return the value of grouping() or grouping_id() in a set."""
+def _grouping(function: Tree, group: GroupBy, set_number: str) -> Tree:
+    """Return the value of grouping() or grouping_id(), which follows from the number of the set."""
     positions = {comparable_text(tree): number for number, tree in enumerate(group.expressions)}
     arguments = list(_positions(function, positions))
     is_one = str(function.this).lower() == "grouping"
@@ -197,11 +195,15 @@ def _grouping(function: Tree, group: GroupBy, members: Sequence[int]) -> Tree:
             f"{text_of(function)}", "its arguments are not those of the GROUP BY", function
         )
     read = arguments or range(len(group.expressions))
-    value = 0
-    for position in read:
-        value = value * 2 + int(position not in members)
+    cases = []
+    for number, members in enumerate(group.sets or ()):
+        value = 0
+        for argument in read:
+            value = value * 2 + int(argument not in members)
+        cases.append(f"WHEN {number} THEN {value}")
     data_type = types.TinyInt() if is_one else types.BigInt()
-    return parse_expression(cast_text(str(value), data_type))
+    text = f"CASE {types.quoted(set_number)} {' '.join(cases)} END"
+    return parse_expression(cast_text(text, data_type))
 
 
 def _positions(function: Tree, positions: dict[str, int]) -> Iterator[int | None]:

@@ -42,7 +42,10 @@ def test_the_sets_are_those_of_spark(clause: str, expressions: str, sets: list[s
 
 
 def test_one_empty_set_is_the_global_aggregate() -> None:
-    """Then there is a row even if the input has none; a ROLLUP has none."""
+    """Then there is a row even if the input has none; a ROLLUP has none, nor a listed column."""
+    listed = ParsedQuery.parse("SELECT a FROM t GROUP BY a GROUPING SETS (())")
+    assert grouping_sets(listed.tree.args["group"], lambda tree: tree).sets == ((),)
+
     query = ParsedQuery.parse("SELECT count(*) FROM t GROUP BY GROUPING SETS (())")
 
     group = grouping_sets(query.tree.args["group"], lambda tree: tree)
@@ -54,7 +57,7 @@ def test_one_empty_set_is_the_global_aggregate() -> None:
     "clause", ["CUBE (a, b, c, d, e, f, g)", "CUBE (a, b, c, d), CUBE (e, f, g)"]
 )
 def test_the_number_of_sets_is_bounded(clause: str) -> None:
-    """Each set is an aggregate of its own, with its own state."""
+    """Each row is expanded to one row per set."""
     query = ParsedQuery.parse(f"SELECT count(*) FROM t GROUP BY {clause}")
 
     with pytest.raises(errors.UnsupportedStatementError, match="more than 64 grouping sets"):

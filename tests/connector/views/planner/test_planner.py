@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relstate.connector.views.plan.node import Order, plan_lines
+from relstate.connector.views.plan.node import Order, plan_lines, walk
 from relstate.storage import Store, types
 
 if TYPE_CHECKING:
@@ -80,6 +80,16 @@ Materialize [id_3 AS id] key [_input, _id_4, _k_2, _g_2, _id_5] hidden [_input, 
 def test_a_query_has_the_expected_plan(query: str, planned: Callable[[str], Materialize]) -> None:
     """Filters are above scans, joins read what they need, and fields have the names of columns."""
     assert "\n" + "\n".join(plan_lines(planned(query))) == SHAPES[query]
+
+
+def test_grouping_sets_are_one_aggregate_over_one_input(
+    planned: Callable[[str], Materialize],
+) -> None:
+    """However many sets there are, the input and its joins are maintained once."""
+    plan = planned("SELECT g, x, count(*) AS c FROM t JOIN w USING (id) GROUP BY CUBE (g, x)")
+    operators = [node.operator for node in walk(plan)]
+    assert (operators.count("scan"), operators.count("join")) == (2, 1)
+    assert operators.count("aggregate") == 1
 
 
 def test_the_visible_columns_are_those_of_the_query(planned: Callable[[str], Materialize]) -> None:
