@@ -87,6 +87,13 @@ class _Parser(SparkParser):
         if kind is not TokenType.FOR
     }
 
+    def _parse_join_parts(self) -> Any:
+        """Parse what stands before JOIN: in Spark, ASOF stands after the side and the kind."""
+        method, side, kind = super()._parse_join_parts()
+        if method is None and self._match(TokenType.ASOF):
+            method = self._prev
+        return method, side, kind
+
     def _parse_interval(
         self, require_interval: bool = True, parse_function_unit: bool = True
     ) -> Any:
@@ -164,6 +171,13 @@ class _Generator(SparkGenerator):
         if kind not in (exp.Select, exp.From, exp.Pivot)
     } | {exp.Slice: _variant_path_sql}
 
+    def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
+        """Return the text of a join, ASOF after its side and its kind."""
+        if expression.method == "ASOF":
+            words = expression.side, expression.kind, "ASOF JOIN"
+            join_op = " ".join(filter(None, words))
+        return super().join_sql(expression, join_op)
+
 
 class Dialect(Spark):
     """Spark's, with no function known that need not be."""
@@ -187,10 +201,15 @@ class Dialect(Spark):
             else:
                 tokens.append(token)
             is_raw = token.token_type is TokenType.RAW_STRING
+        has_asof = any(token.token_type is TokenType.ASOF for token in tokens)
         for token, following in pairwise(tokens):
+            if following.token_type is not TokenType.L_PAREN:
+                continue
             # The clause names a window first; what has arguments is the function.
-            if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            if token.token_type is TokenType.WINDOW:
                 token.token_type = TokenType.VAR
+            elif has_asof and token.text.upper() == "MATCH_CONDITION":
+                token.token_type = TokenType.MATCH_CONDITION
         for token in tokens:
             if token.token_type is TokenType.RAW_STRING:
                 token.token_type = TokenType.STRING

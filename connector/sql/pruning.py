@@ -7,7 +7,7 @@ reference gets a condition only if every row that the condition rejects has no e
   there; never in another SELECT around it, whether aggregated, windowed, limited or plain;
 - no outer join replaces the reference's rows with NULLs before the condition is evaluated, and
   none keeps rows that the condition rejects: a condition in the ON of a LEFT JOIN goes to the right
-  side only, one in the WHERE to the left;
+  side only, one in the WHERE to the left; a FROM with an ASOF JOIN, which picks rows, takes none;
 - it names columns of this reference only: by its alias, or without one where no other relation of
   the FROM can have such a column.
 
@@ -103,6 +103,12 @@ class _Source:
     def is_natural(self) -> bool:
         return self.join is not None and bool(self.join.method)
 
+    @property
+    def keeps_all_rows(self) -> bool:
+        """Whether no condition may remove rows before its join: FULL, or ASOF, which picks rows."""
+        is_asof = self.join is not None and self.join.method == "ASOF"
+        return is_asof or self.side == "FULL"
+
     def has(self, name: str) -> bool | None:
         """Return whether it has a column of this name; None if that is not known."""
         return None if self.schema is None else self.type_of(name) is not None
@@ -135,7 +141,7 @@ class _Scope:
 
     def conjuncts(self) -> Iterator[tuple[int, Tree]]:
         """Yield (id of a reference's node, a conjunct for it)."""
-        if not self._is_known or any(source.side == "FULL" for source in self._sources):
+        if not self._is_known or any(source.keeps_all_rows for source in self._sources):
             return
         assigned = list(self._assigned())
         for index, conjunct in assigned:

@@ -81,7 +81,6 @@ class ParsedQuery:
         try:
             tree = syntax.parse_tokens(tokens, text)
         except SqlglotError as error:
-            _check_asof(tokens)
             raise unreadable_error(text, error) from None
         except RecursionError:
             raise errors.UnsupportedStatementError(
@@ -236,14 +235,3 @@ def _ancestry(node: Tree) -> Iterator[Tree]:
     while current is not None:
         yield current
         current = current.parent
-
-
-def _check_asof(tokens: Sequence[Token]) -> None:
-    """Refuse ASOF JOIN, which the parser does not read."""
-    words = [token.text.upper() for token in tokens]
-    if ("ASOF", "JOIN") in pairwise(words):
-        raise errors.UnsupportedStatementError(
-            "ASOF JOIN is not read: write a LEFT JOIN with the MATCH_CONDITION in its ON, and take "
-            "the first row of each left key, QUALIFY row_number() OVER (PARTITION BY left_key "
-            "ORDER BY right_time DESC) = 1"
-        )

@@ -22,6 +22,8 @@ STORED_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     ANSI: "true",
 }
+# What all of them have: Spark 4.3 reads ASOF JOIN only then.
+_READING = {"spark.sql.join.asofJoin.enabled": "true"}
 # Settings for the jobs of a refresh: its stages are few and small.
 _REFRESH = {
     "spark.sql.adaptive.enabled": "false",
@@ -83,7 +85,7 @@ class Sessions:
         with self._lock:
             if key not in self._made:
                 session = self._spark.newSession()
-                for name, value in {**self._own, **settings}.items():
+                for name, value in {**_READING, **self._own, **settings}.items():
                     session.conf.set(name, value)
                 self._made[key] = session
             return self._made[key]

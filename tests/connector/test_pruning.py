@@ -83,6 +83,7 @@ def test_a_condition_needs_one_table_for_sure(text: str, expected: list[tuple[st
             [("n = 1",), ("z = 4",)],
         ),
         ("SELECT * FROM t FULL JOIN w ON n = 1 AND z = 2 WHERE n = 3 AND z = 4", [(), ()]),
+        ("SELECT * FROM t ASOF JOIN w MATCH_CONDITION (n > z) WHERE n = 3 AND z = 4", [(), ()]),
         (
             "SELECT * FROM t LEFT SEMI JOIN w ON n = 1 AND z = 2 WHERE n = 3",
             [("n = 3", "n = 1"), ("z = 2",)],

@@ -48,6 +48,23 @@ SHAPES: dict[str, str] = {
         FROM t""",
     "scalarhaving": """SELECT g, sum(v) AS s FROM t GROUP BY g
         HAVING sum(v) > (SELECT min(n) FROM u) OR g IN (SELECT g FROM w)""",
+    "existsgroups": """SELECT k, EXISTS (SELECT count(*) FROM u WHERE u.n = t.n HAVING count(*) = 0)
+        AS e FROM t WHERE v IS NULL OR EXISTS (SELECT 1 FROM u WHERE u.g = t.g GROUP BY u.i
+        HAVING max(u.n) > 1)""",
+    "ingroups": """SELECT k, n FROM t
+        WHERE v IN (SELECT max(u.n) FROM u WHERE u.g = t.g GROUP BY u.i
+        HAVING count(*) > 1) OR n NOT IN (SELECT max(u.n) FROM u WHERE u.g = t.g GROUP BY u.s)""",
+    "notincount": """SELECT k FROM t WHERE n NOT IN
+        (SELECT count(u.n) FROM u WHERE u.g = t.g HAVING max(u.i) > 0)""",
+    "inunion": """SELECT k FROM t WHERE v IN (SELECT u.n FROM u WHERE u.g = t.g UNION ALL
+        SELECT r.k FROM t AS r WHERE r.n = t.n AND r.v > 0) OR n IS NULL""",
+    "notinunion": """SELECT k FROM t WHERE NOT v IN (SELECT u.n FROM u WHERE u.g = t.g UNION
+        SELECT max(u.n) FROM u WHERE u.i = t.n)""",
+    "havingouter": """SELECT g, count(*) AS c FROM t GROUP BY g
+        HAVING EXISTS (SELECT 1 FROM u WHERE u.n <= max(t.n) AND u.g = t.g)""",
+    "onor": """SELECT t.k, u.i, u.s FROM t LEFT JOIN u ON t.n = u.n AND (t.v > 0
+        OR EXISTS (SELECT 1 FROM w WHERE w.g = u.g))""",
+    "nullin": "SELECT k, NULL IN (SELECT g FROM w WHERE r > 6) AS e FROM t",
     # Functions that return rows
     "exploded": """SELECT k, p, e FROM t
         LATERAL VIEW OUTER posexplode(filter(array(v, n, k), y -> y > 1)) q AS p, e""",
@@ -101,9 +118,19 @@ SHAPES: dict[str, str] = {
         WHERE u.n = t.n GROUP BY u.g) q WHERE q.c > 1""",
     "lateraltop": """SELECT w.g, q.k, q.v FROM w LEFT JOIN LATERAL (SELECT k, v FROM t
         WHERE t.g = w.g ORDER BY v DESC, k LIMIT 2) q ON TRUE""",
+    # The nearest row
+    "asof": """SELECT t.k, u.i, u.s FROM t LEFT ASOF JOIN u
+        MATCH_CONDITION ((t.v, 9, 'z') >= (u.n, u.i, u.s)) ON t.g = u.g""",
+    "asofafter": """SELECT t.k, w.g, w.d AS day FROM t ASOF JOIN w
+        MATCH_CONDITION ((w.d, w.g) > (t.d, 'a')) ON w.r < t.m
+        WHERE t.n >= 0 AND w.ok IS NOT NULL""",
+    "asofkey": "SELECT a.k, b.k AS next FROM t a LEFT ASOF JOIN t b MATCH_CONDITION (a.v < b.k)",
     # Expressions of Spark's own
     "intervals": """SELECT g, sum(ts - TIMESTAMP'2024-02-28 22:00:00') AS s,
         min(ts - INTERVAL 1 DAY 2 HOURS) AS m FROM t GROUP BY g""",
+    "months": """SELECT g, CAST(sum(INTERVAL '1' MONTH * n) AS STRING) AS s,
+        d + min(make_ym_interval(1, n)) AS m, CAST(avg(DISTINCT INTERVAL '7' MONTH * n) AS STRING)
+        AS a FROM t GROUP BY g, d HAVING sum(INTERVAL '1' MONTH * n) IS NOT NULL""",
     "variant": """SELECT k, parse_json(to_json(named_struct('a', array(n, v)))):a[1]::bigint AS v
         FROM t""",
     "sketches": """SELECT g, hll_sketch_estimate(hll_sketch_agg(n)) AS h,
@@ -231,6 +258,7 @@ RECOMPUTED: dict[str, str] = {
         count_if(v > 0) AS f, every(n IS NULL) AS h, count(*) AS i FROM t GROUP BY g""",
     "moments": """SELECT d, corr(v, n) AS a, covar_samp(v, n) AS b, skewness(v) AS c,
         regr_slope(n, v) AS e, regr_count(n, v) AS f FROM t GROUP BY d""",
+    "distinctpairs": "SELECT d, corr(DISTINCT v, n) AS a, count(*) AS c FROM t GROUP BY d",
     "listed": """SELECT n, listagg(g, ', ') WITHIN GROUP (ORDER BY k DESC) AS l,
         min_by(g, k) FILTER (WHERE v > 0) AS m FROM t GROUP BY n""",
     "globallist": """SELECT sort_array(collect_list(v)) AS l, try_sum(v) AS s, any_value(1) AS o,
@@ -245,6 +273,8 @@ RECOMPUTED: dict[str, str] = {
     "cube": """SELECT n % 2 AS p, d, max(g) AS g, sort_array(collect_list(v)) AS l, grouping(d) AS i
         FROM t GROUP BY CUBE (n % 2, d) HAVING count(*) > 1""",
     "sets": "SELECT g, n, min(v) AS v FROM t GROUP BY GROUPING SETS ((g, n), n, ())",
+    "noset": """SELECT g, n, count(v) AS c, grouping__id AS i FROM t
+        GROUP BY g, n GROUPING SETS (())""",
     # Windows
     "windows": """SELECT k, lag(v) OVER w AS a, lead(v, 2, 0) OVER w AS b,
         sum(v) OVER (PARTITION BY g ORDER BY k ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c,

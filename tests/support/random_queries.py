@@ -163,14 +163,30 @@ class QueryMaker(ExpressionMaker):
         for right in relations[1:]:
             kind = self._random.choice(
                 ["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN",
-                 "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "CROSS JOIN"]
+                 "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "CROSS JOIN", "ASOF JOIN",
+                 "LEFT ASOF JOIN"]
             )  # fmt: skip
+            if kind.endswith("ASOF JOIN") and len(right.exact) < len(right.columns):
+                kind = "JOIN"
             text = f"{source.sql} {kind} {right.sql}"
-            if kind != "CROSS JOIN":
+            if kind.endswith("ASOF JOIN"):
+                text += self._asof(source.exact, right)
+            elif kind != "CROSS JOIN":
                 text += f" ON {self._on(source.exact, right.exact, depth)}"
             is_pair = "SEMI" not in kind and "ANTI" not in kind
             source = _From(text, source.columns + (right.columns if is_pair else []))
         return source
+
+    def _asof(self, left: Sequence[Typed], right: _From) -> str:
+        """Return the conditions of an ASOF JOIN in which no two different rows are equally near."""
+        operands = [[self._value(left, kind)[0] for _, kind in right.columns]]
+        operands.append([name for name, _ in right.columns])
+        sides = (f"({', '.join(texts)}, 0)" for texts in operands)
+        text = (
+            f" MATCH_CONDITION ({self._random.choice([' >= ', ' > ', ' < ', ' <= ']).join(sides)})"
+        )
+        pair = self._pair(left, right.exact) if self._flip(0.8) else None
+        return f"{text} ON {self._equality(*pair)}" if pair else text
 
     def _on(self, left: Sequence[Typed], right: Sequence[Typed], depth: int) -> str:
         parts = []
@@ -298,7 +314,12 @@ class QueryMaker(ExpressionMaker):
                 where.append(self._equality(*pair) if self._flip(0.75) else self._comparison(*pair))
             if self._flip(0.25) and (pair := self._pair(columns, inner)):
                 where.append(self._comparison(*pair))
-            condition = f"{is_not}EXISTS (SELECT 1 FROM {source.sql}{_where(where)})"
+            value, tail = "1", ""
+            if self._flip(0.2):
+                value, tail = "count(*)", " HAVING count(*) > 1" if self._flip(0.7) else ""
+            elif self._flip(0.1):
+                tail = f" GROUP BY {random.choice(inner)[0]} HAVING count(*) > 1"
+            condition = f"{is_not}EXISTS (SELECT {value} FROM {source.sql}{_where(where)}{tail})"
         elif chance < 0.7:
             condition = self._in_condition(columns, source, where, is_not)
         else:
@@ -332,9 +353,21 @@ class QueryMaker(ExpressionMaker):
         tail = ""
         if len(inner) == 1 and self._flip(0.15):
             tail = f" GROUP BY {select} HAVING count(*) > 1"
+        elif self._flip(0.12):
+            select = ", ".join(f"{self._random.choice(['min', 'max'])}({text})" for text in inner)
+        elif len(inner) == 1 and self._flip(0.12):
+            tail = f" UNION ALL {self._union_input(columns, dict(source.exact)[inner[0]])}"
         distinct = "DISTINCT " if not tail and self._flip(0.1) else ""
         text = f"SELECT {distinct}{select} FROM {source.sql}{_where(where)}{tail}"
         return f"{left} {is_not}IN ({text})"
+
+    def _union_input(self, columns: Sequence[Typed], kind: str) -> str:
+        """Return a SELECT of one value of a kind, which may be compared with columns around it."""
+        source, own = self._inner(0)
+        where = [own] if own else []
+        if self._flip(0.5) and (pair := self._pair(columns, source.exact)):
+            where.append(self._equality(*pair))
+        return f"SELECT {self._value(source.exact, kind)[0]} FROM {source.sql}{_where(where)}"
 
     def _scalar(self, columns: Sequence[Typed], depth: int, kind: str) -> str:
         """Return a scalar subquery of a kind."""
@@ -457,6 +490,10 @@ class QueryMaker(ExpressionMaker):
         by = f" GROUP BY {', '.join(text for text, _ in groups)}" if groups else ""
         if groups and groups == values[: len(groups)] and self._flip(0.15):
             by = f" GROUP BY {', '.join(str(number + 1) for number in range(len(groups)))}"
+        elif groups and all("." in text for text, _ in groups) and self._flip(0.12):
+            texts = ", ".join(dict.fromkeys(text for text, _ in groups))
+            sets = [f"ROLLUP ({texts})", f"CUBE ({texts})", f"GROUPING SETS (({texts}), ())"]
+            by = f" GROUP BY {random.choice(sets)}"
         having = ""
         if self._flip(0.25):
             having = f" HAVING {self._having(source, groups, depth)}"

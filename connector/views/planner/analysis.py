@@ -7,6 +7,7 @@ Does not know: plans.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ from relstate.storage import StoreState, errors, syntax, types
 
 _SHOW_BUILTIN_FUNCTIONS = "SHOW SYSTEM FUNCTIONS"
 _SHOW_USER_FUNCTIONS = "SHOW USER FUNCTIONS"
+_MAP_CALL = re.compile(r"map\w*\(", re.IGNORECASE)
 
 
 class Analysis:
@@ -70,6 +72,7 @@ class Analysis:
         # Spark puts the time of the optimization in for the present one: both at the same time.
         compared = self._query(at_one_time) if at_one_time is not query else original
         if not self._is_equivalent(compared, rewritten):
+            _check_constant_maps(query.tree)
             raise errors.UnsupportedStatementError(
                 f"relstate does not read {excerpt(query.text)} as Spark does, but as "
                 f"{rewritten!r}; write it in a simpler way"
@@ -245,6 +248,16 @@ def as_nullable(data_type: types.DataType) -> types.DataType:
 def _has_subquery_in_on(tree: Tree) -> bool:
     conditions = (join.args.get("on") for join in tree.find_all(exp.Join))
     return any(on is not None and on.find(exp.Query) is not None for on in conditions)
+
+
+def _check_constant_maps(tree: Tree) -> None:
+    """Refuse maps in VALUES: to Spark two queries with the same ones are not the same."""
+    for values in tree.find_all(exp.Values):
+        if _MAP_CALL.search(text_of(values)):
+            raise errors.UnsupportedStatementError(
+                f"a view cannot have a MAP in VALUES at {excerpt(text_of(values))}: write its keys "
+                "and values as columns, and the map in a SELECT around VALUES"
+            )
 
 
 def _with_is_not(tree: Tree) -> Tree:

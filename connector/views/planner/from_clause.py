@@ -240,7 +240,7 @@ class FromPlanner:
     def _plan_step(self, join: Tree, context: Context) -> JoinStep:
         method, side, kind = (str(join.args.get(part) or "").upper() for part in _JOIN_PARTS)
         join_kind = _KINDS.get((side, kind))
-        if join_kind is None or method not in ("", "NATURAL"):
+        if join_kind is None or method not in ("", "NATURAL", "ASOF"):
             raise unsupported_error(
                 "this kind of join", "it is not maintained incrementally yet", join
             )
@@ -257,6 +257,7 @@ class FromPlanner:
             () if on is None else tuple(conjuncts(on)),
             () if method == "NATURAL" else using,
             join,
+            join.args.get("match_condition"),
         )
 
 

@@ -29,6 +29,7 @@ from .builder import Builder, check_keyable, field_title, has_subquery_call
 from .calls import AGGREGATES, find_aggregates, values_of
 from .expressions import VARIANCE_FUNCTIONS, unsupported_error
 from .recompute import plan_group_recompute
+from .year_months import with_months
 
 _NUMBERS = (
     types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float, types.Double,
@@ -57,6 +58,7 @@ def plan_aggregate(
     builder: Builder, node: Node, group: Sequence[Tree], expressions: Sequence[Tree]
 ) -> tuple[Node, list[Tree]]:
     """Return the aggregate for expressions, and the expressions over its fields."""
+    expressions = with_months(builder, node, expressions)
     calls = {comparable_text(call): call for tree in expressions for call in _find_calls(tree)}
     aggregate, groups, results = _plan_calls(builder, node, group, list(calls.values()))
     names = dict(zip(calls, results, strict=True))

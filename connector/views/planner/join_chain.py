@@ -14,10 +14,11 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from relstate.connector.syntax.tree import Tree, column, columns_of
+from relstate.connector.syntax.tree import Tree, column, columns_of, without_parentheses
 
 from ..plan.join import Join, JoinKind
 from ..plan.node import Node
+from .asof_join import plan_asof_join
 from .builder import Builder, Item, Relation, reads_only
 from .expressions import unsupported_error
 from .join_conditions import factor_condition, is_equality, plan_join
@@ -35,6 +36,7 @@ class JoinStep:
     """One more input, its kind of join, and its conditions over names of the query.
 
     ``using``: column names; empty for all names that both sides have; None without USING.
+    ``match``: the MATCH_CONDITION of an ASOF JOIN; None for any other.
     """
 
     relation: Relation
@@ -42,11 +44,12 @@ class JoinStep:
     on: tuple[Tree, ...]
     using: tuple[str, ...] | None
     tree: Tree
+    match: Tree | None = None
 
     @property
     def is_plain_inner(self) -> bool:
         """Whether it gives pairs with the columns of both sides, and nothing else."""
-        return self.kind is JoinKind.INNER and self.using is None
+        return self.kind is JoinKind.INNER and self.using is None and self.match is None
 
 
 @dataclass
@@ -193,6 +196,10 @@ class JoinChain:
         on = [*equalities, *resolve_all(scope, step.on)]
         right = step.relation.node
         used: list[Tree] = []
+        if step.match is not None:
+            match = without_parentheses(scope.resolve(step.match))
+            nearest = plan_asof_join(self.builder, left.node, right, step.kind, on, match)
+            return Relation(nearest, items), used
         if step.kind is JoinKind.INNER:
             used = [
                 condition

@@ -36,7 +36,12 @@ from ..plan.stateless import Filter, Project
 from .builder import Builder, check_keyable, field_title, has_subquery_call, reads_only
 from .comparisons import plan_comparisons, split_ranges
 from .expressions import unsupported_error
-from .memberships import is_negated_membership, with_direct_negations
+from .memberships import (
+    is_negated_membership,
+    outermost_calls,
+    with_direct_negations,
+    with_value,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +170,28 @@ def _attach_subqueries(
         if has_subquery_call(condition):
             condition = with_direct_negations(condition)
             _check_negations(condition)
-            if reads_only(left.names, condition):
-                left, (condition,) = builder.attach_values(left, [condition])
-            elif columns_of(condition) <= set(right.names):
-                right, (condition,) = builder.attach_values(right, [condition])
-            else:
-                raise unsupported_error(
-                    "a subquery that reads both sides of an outer join, in its ON",
-                    "compare its value in a query around the join",
-                )
+            for part in _parts_of_one_side(left, right, condition):
+                if reads_only(left.names, part):
+                    left, (value,) = builder.attach_values(left, [part])
+                else:
+                    right, (value,) = builder.attach_values(right, [part])
+                condition = value if part is condition else with_value(condition, part, value)
         attached.append(condition)
     return left, right, attached
+
+
+def _parts_of_one_side(left: Node, right: Node, condition: Tree) -> list[Tree]:
+    """Return the parts of a condition that have its subqueries, each of which reads one side."""
+    if columns_of(condition) <= set(left.names) or columns_of(condition) <= set(right.names):
+        return [condition]
+    calls = outermost_calls(condition)
+    for call in calls:
+        if not (columns_of(call) <= set(left.names) or columns_of(call) <= set(right.names)):
+            raise unsupported_error(
+                "a subquery that reads both sides of an outer join, in its ON",
+                "compare its value in a query around the join",
+            )
+    return calls
 
 
 def _check_negations(condition: Tree) -> None:

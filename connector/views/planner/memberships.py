@@ -1,4 +1,4 @@
-"""IN of a subquery within an expression, and the NOT before it.
+"""Calls that stand for subqueries within an expression, and the NOT before those of IN.
 
 Promises: an expression is rewritten as Spark rewrites it, so that NOT is directly before IN.
 Does not know: how IN becomes a join (subqueries).
@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from relstate.connector.syntax.tree import Tree, as_operand, substituted, without_parentheses
 
+from .builder import is_subquery_call
 from .expressions import SUBQUERY_CALL
 
 MEMBERSHIP_CALL = f"{SUBQUERY_CALL}in_"
@@ -29,6 +30,18 @@ def is_negated_membership(tree: Tree) -> bool:
 def has_membership(tree: Tree) -> bool:
     """Return whether an expression has a call that stands for IN of a subquery."""
     return any(map(is_membership, tree.find_all(exp.Anonymous)))
+
+
+def outermost_calls(tree: Tree) -> list[Tree]:
+    """Return the calls in an expression that stand for subqueries, of IN with the NOT before it."""
+    if is_negated_membership(tree) or is_subquery_call(tree):
+        return [tree]
+    return [call for child in tree.iter_expressions() for call in outermost_calls(child)]
+
+
+def with_value(tree: Tree, call: Tree, value: Tree) -> Tree:
+    """Return an expression in which a value replaces a call."""
+    return substituted(tree, lambda node: exp.Paren(this=value.copy()) if node == call else None)
 
 
 def with_direct_negations(tree: Tree) -> Tree:

@@ -223,6 +223,8 @@ class QueryPlanner:
     ) -> PlannedSubquery:
         """Return the plan of a subquery in an expression, whose names may be those of ``outer``."""
         tree, common_tables = _without_parentheses(tree, common_tables)
+        if isinstance(tree, exp.Union) and not has_limit(tree):
+            return self._plan_union_subquery(tree, common_tables, outer)
         if not isinstance(tree, exp.Select):
             return PlannedSubquery(
                 self.plan(tree, common_tables),
@@ -238,6 +240,23 @@ class QueryPlanner:
             tree = tree.copy()
             tree.set("order", None)
         return PlannedSubquery(relation, context, tree, conditions)
+
+    def _plan_union_subquery(
+        self, tree: exp.Union, common_tables: CommonTables, outer: Outer
+    ) -> PlannedSubquery:
+        """Return the plan of a UNION; its queries if one of them compares values of ``outer``."""
+        queries = [_without_plain_parentheses(query) for query in _inputs_of(tree)]
+        inputs = [self.plan_subquery(query, common_tables, outer) for query in queries]
+        context = Context(common_tables, self._subqueries.resolver(common_tables), outer)
+        if any(planned.select is not None or planned.branches for planned in inputs):
+            branches = [
+                branch
+                for query, planned in zip(queries, inputs, strict=True)
+                for branch in planned.branches or [(query, planned)]
+            ]
+            return PlannedSubquery(inputs[0].relation, context, branches=branches)
+        relations = [replace(planned.relation, order=()) for planned in inputs]
+        return PlannedSubquery(self._united(tree, relations), context)
 
     def plan_lateral(self, relation: Relation, tree: exp.Lateral, context: Context) -> Relation:
         """Return a relation joined with a LATERAL subquery, whose names may be the relation's."""
@@ -396,24 +415,16 @@ class QueryPlanner:
     # UNION, INTERSECT, EXCEPT
 
     def _plan_union(self, tree: exp.Union, common_tables: CommonTables) -> Relation:
-        relation = plan_union(self._builder, self._plan_inputs(tree, common_tables))
+        inputs = [self.plan(query, common_tables) for query in _inputs_of(tree)]
+        return self._united(tree, [replace(relation, order=()) for relation in inputs])
+
+    def _united(self, tree: exp.Union, inputs: Sequence[Relation]) -> Relation:
+        """Return the UNION of its inputs."""
+        relation = plan_union(self._builder, inputs)
         if not tree.args.get("distinct"):
             return relation
         fields = [item.field for item in relation.items]
         return replace(relation, node=plan_distinct(relation.node, fields))
-
-    def _plan_inputs(self, tree: exp.Union, common_tables: CommonTables) -> list[Relation]:
-        """Return the inputs of a UNION; those of a UNION ALL nested in it are its inputs too."""
-        _check_by_position(tree)
-        left = tree.this
-        clauses = ("order", "limit", "offset", "with_", "distinct")
-        is_flat = isinstance(left, exp.Union) and not any(left.args.get(name) for name in clauses)
-        first = (
-            self._plan_inputs(left, common_tables)
-            if is_flat
-            else [replace(self.plan(left, common_tables), order=())]
-        )
-        return [*first, replace(self.plan(tree.expression, common_tables), order=())]
 
     def _plan_counted(self, tree: exp.SetOperation, common_tables: CommonTables) -> Relation:
         _check_by_position(tree)
@@ -432,6 +443,22 @@ def _without_parentheses(tree: Tree, common_tables: CommonTables) -> tuple[Tree,
         common_tables = visible_common_tables(tree, common_tables)
         tree = tree.this
     return tree, visible_common_tables(tree, common_tables)
+
+
+def _without_plain_parentheses(tree: Tree) -> Tree:
+    """Return a query without parentheses that have no clauses of their own."""
+    while isinstance(tree, exp.Subquery) and not has_limit(tree) and not tree.args.get("with_"):
+        tree = tree.this
+    return tree
+
+
+def _inputs_of(tree: exp.Union) -> list[Tree]:
+    """Return the queries of a UNION; those of a UNION ALL nested in it are its inputs, too."""
+    _check_by_position(tree)
+    left = tree.this
+    clauses = ("order", "limit", "offset", "with_", "distinct")
+    is_flat = isinstance(left, exp.Union) and not any(left.args.get(name) for name in clauses)
+    return [*(_inputs_of(left) if is_flat else [left]), tree.expression]
 
 
 def _titles(columns: Sequence[SelectColumn]) -> list[str | None]:

@@ -54,6 +54,12 @@ def plan_group_recompute(
     return operator, tuple(outputs[call].output.name for call in resolved)
 
 
+# Spark casts the arguments of these to DOUBLE before it looks for equal ones.
+_OF_TWO_DOUBLES = frozenset(
+    {"corr", "covar_pop", "covar_samp", "regr_intercept", "regr_r2", "regr_slope", "regr_sxy"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _ResolvedCall:
     """A call over fields; for the parts see `GroupCall`."""
@@ -78,6 +84,11 @@ def _parse(tree: Tree) -> AggregateCall:
         function.set("this", _FIRSTS[name])
         function.append("expressions", exp.Boolean(this=isinstance(call.nulls, exp.IgnoreNulls)))
         call = replace(call, call=function)
+    if call.is_distinct and name in _OF_TWO_DOUBLES:
+        function = call.call.copy()
+        arguments = [exp.cast(argument, "DOUBLE") for argument in function.expressions]
+        function.set("expressions", arguments)
+        return replace(call, call=function)
     if call.is_distinct and len(call.arguments) > 1 and name != "count":
         raise unsupported_error(
             f"{name}(DISTINCT) of several values",

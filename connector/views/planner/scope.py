@@ -38,6 +38,8 @@ ResolveSubquery: TypeAlias = Callable[[Tree, "Scope"], Tree]
 
 # Marks a reference to a field, to which a star or a subquery was expanded: it is not looked up.
 _IS_FIELD = "is_field"
+# Where no column has this name, it is Spark's name for grouping_id().
+_GROUPING_ID = "grouping__id"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ class Scope:
         return matches[0] if len(matches) == 1 else None
 
     def _replacement(self, node: Tree) -> Tree | None:
+        if self.outer is not None and is_aggregate(node) and self._is_unknown(node):
+            return self.outer.parameter(node)
         if not isinstance(node, exp.Column):
             return None
         if is_star(node):
@@ -142,14 +146,26 @@ class Scope:
             return with_parts(self._only_column(matches, node), parts[1:])
         if alias is not None:
             return with_parts(as_operand(alias), parts[1:])
+        if len(parts) == 1 and parts[0].lower() == _GROUPING_ID:
+            return exp.Anonymous(this="grouping_id", expressions=[])
         if self.outer is not None:
             return self.outer.parameter(node)
         raise unsupported_error(
             "an unknown column",
             "no table in FROM has it; a subquery can compare columns of the query around it in its "
-            "WHERE alone",
+            "WHERE alone, and not below INTERSECT and EXCEPT",
             node,
         )
+
+    def _is_unknown(self, call: Tree) -> bool:
+        """Return whether a call reads columns, and none that the scope knows."""
+        references = list(call.find_all(exp.Column))
+        return bool(references) and not any(map(self._is_known, references))
+
+    def _is_known(self, reference: exp.Column) -> bool:
+        parts = [part.name for part in reference.parts]
+        is_qualified = len(parts) > 1 and bool(self._matching_items(parts[1], parts[0]))
+        return is_qualified or bool(self._matching_items(parts[0], None))
 
     def _matching_items(self, name: str, qualifier: str | None) -> tuple[Item, ...]:
         return tuple(
@@ -218,7 +234,7 @@ def _check_lambdas(tree: Tree) -> None:
 
 @dataclass(frozen=True)
 class Outer:
-    """The columns of the query around a subquery.
+    """The columns of the query around a subquery, and its aggregates, if it has a HAVING.
 
     ``parameters``: what the subquery reads of them, over the fields of that query, under the names
     that its conditions have for it.
@@ -229,7 +245,7 @@ class Outer:
     parameters: dict[str, Tree] = field(default_factory=dict)
 
     def parameter(self, node: Tree) -> Tree:
-        """Return a reference to a parameter for a name that the subquery does not know."""
+        """Return a reference to a parameter for a name or call that the subquery does not know."""
         value = self.scope.resolve(node)
         text = comparable_text(value)
         known = (name for name, tree in self.parameters.items() if comparable_text(tree) == text)

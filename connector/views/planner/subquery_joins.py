@@ -34,18 +34,11 @@ from .builder import Builder, Relation, check_keyable, pass_through_output
 from .clauses import select_columns
 from .expressions import unsupported_error
 from .from_clause import Context
-from .group_by import has_aggregates, plan_distinct
+from .group_by import plan_distinct
 from .join_conditions import common_type, has_one_row_at_most, plan_join
 from .nullability import is_never_null
 from .windows import find_windows
 
-_AFTER_ROWS = ("having", "qualify")
-_ADVICE = {
-    "EXISTS": "without GROUP BY it always has a row; compare the value of the aggregate instead, "
-    "as in (SELECT count(*) FROM … WHERE …) > 1",
-    "IN": "write = and the subquery, which has one row, or a JOIN with a query that groups by the "
-    "columns that it compares",
-}
 _TOO_MANY_ROWS = (
     "raise_error('[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as "
     "an expression.')"
@@ -57,13 +50,26 @@ class PlannedSubquery:
     """A subquery as far as it is planned before it is joined.
 
     ``relation``: its rows; those of its FROM if it compares values of the outer query: then
-    ``select`` has the rest of it, and ``conditions`` are those comparisons.
+    ``select`` has the rest of it, and ``conditions`` are those comparisons. ``branches``: the
+    queries of a UNION that compares such values, each with its own plan; ``relation`` is then that
+    of the first.
     """
 
     relation: Relation
     context: Context
     select: exp.Select | None = None
     conditions: Sequence[Tree] = ()
+    branches: Sequence[tuple[Tree, PlannedSubquery]] = ()
+
+
+def column_types(builder: Builder, planned: PlannedSubquery) -> list[types.DataType]:
+    """Return the types of the columns of a subquery that is not a UNION."""
+    node, items = planned.relation.node, planned.relation.items
+    if planned.select is None:
+        return [node.type_of(item.field) for item in items if not item.is_hidden]
+    columns = select_columns(planned.select, planned.context.scope(items))
+    texts = [text_of(select_column.value) for select_column in columns]
+    return list(builder.analysis.types_of(node.fields, texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +206,14 @@ class SubqueryJoin:
 
     def match(self, node: Node, kind: JoinKind) -> Node:
         """Return the rows for which the subquery has rows, or has none."""
-        self._check_plain("EXISTS")
+        self.check_plain("EXISTS")
         if not self.correlation.conditions:
             return self._match_all(node, self.node, kind)
         return self._join(node, self.node, kind, self.correlation.conditions)
 
     def exists_value(self, node: Node) -> tuple[Node, Tree]:
         """Return the rows, and whether the subquery has rows for each."""
-        self._check_plain("EXISTS")
+        self.check_plain("EXISTS")
         node, marker = self._look_up(node, self.node, self.correlation.equalities)
         return node, parse_expression(f"{types.quoted(marker)} IS NOT NULL")
 
@@ -296,14 +302,13 @@ class SubqueryJoin:
             node = self.node
             inner: Sequence[Tree] = [column(item.field) for item in self.planned.relation.items]
         else:
-            self._check_plain("IN")
+            self.check_plain("IN")
             columns = select_columns(
                 select, self.planned.context.scope(self.planned.relation.items)
             )
             inner = [select_column.value for select_column in columns]
             node = self.node
-        if len(inner) != len(self.values):
-            raise self.error(f"IN of {len(self.values)} values over {len(inner)} columns")
+        self.check_width(len(inner))
         node, names = self.builder.compute(node, inner)
         pairs = zip(self.values, names, strict=True)
         return node, [Equality(value, column(name)) for value, name in pairs]
@@ -413,12 +418,11 @@ class SubqueryJoin:
             compared.append(Equality(column(outer), column(inner), equality.is_null_safe))
         return node, right, compared
 
-    def _check_plain(self, operator: str) -> None:
-        """Refuse a correlated subquery whose clauses change which rows it has."""
+    def check_plain(self, operator: str) -> None:
+        """Refuse a correlated subquery whose SELECT or QUALIFY changes which rows it has."""
         select = self.planned.select
         if select is None:
             return
-        is_grouped = select.args.get("group") is not None
         columns = select_columns(select, self.planned.context.scope(self.planned.relation.items))
         if any(select_column.call is not None for select_column in columns):
             raise unsupported_error(
@@ -428,17 +432,18 @@ class SubqueryJoin:
                 self.tree,
             )
         values = [value for select_column in columns for value in select_column.values]
-        is_aggregated = has_aggregates(values) or bool(find_windows(values)) or is_grouped
-        if is_grouped and operator == "EXISTS":
-            # A group has a row if it has any.
-            is_aggregated = False
-        if is_aggregated or any(select.args.get(clause) is not None for clause in _AFTER_ROWS):
+        if find_windows(values) or select.args.get("qualify") is not None:
             raise unsupported_error(
-                f"{operator} over a subquery that aggregates rows and compares them with those of "
-                "the query around it",
-                _ADVICE[operator],
+                f"{operator} over a subquery that has windows and compares rows with those of the "
+                "query around it",
+                "compute the windows of all rows in a subquery in FROM, and join it",
                 self.tree,
             )
+
+    def check_width(self, width: int) -> None:
+        """Refuse IN unless the subquery has as many columns as there are values before it."""
+        if width != len(self.values):
+            raise self.error(f"IN of {len(self.values)} values over {width} columns")
 
     def error(self, construct: str) -> errors.UnsupportedStatementError:
         """Return the error that says what a subquery cannot be."""

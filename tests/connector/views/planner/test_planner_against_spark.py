@@ -262,6 +262,38 @@ SELECT id, parse_json('{"a": {"b c": [1, 2]}, "n": 3}'):a['b c'][1]::int + x AS 
 SELECT id, v:a.b::string AS s, (v:a):b::bigint + 1 AS n FROM (SELECT id, parse_json(concat('{"a": {"b": ', id, '}}')) AS v FROM t) WHERE v:a.b::int > 3
 SELECT g, hll_sketch_estimate(hll_sketch_agg(x)) AS h, hex(count_min_sketch(x, 0.5d, 0.5d, 1)) AS c, theta_sketch_estimate(theta_sketch_agg(x)) AS e, size(approx_top_k(x, 3)) AS k FROM t GROUP BY g
 SELECT g, count(*) AS c, sum(x) FILTER (WHERE g = 'a') AS s, rank() OVER (PARTITION BY grouping_id() ORDER BY count(*), g) AS r, sum(sum(x)) OVER (PARTITION BY length(g)) AS o FROM t GROUP BY GROUPING SETS ((g, length(g)), (length(g)), (length(g)))
+SELECT g, x, count(*) AS c, grouping__id FROM t GROUP BY CUBE (g, x) HAVING grouping__id > 0 AND count(*) > 1 ORDER BY grouping__id, g, x LIMIT 9
+SELECT g, x, count(id) AS c FROM t GROUP BY g, x GROUPING SETS (())
+SELECT g, count(*) AS c FROM t WHERE id > 1000 GROUP BY g GROUPING SETS (())
+SELECT id FROM t WHERE EXISTS (SELECT count(*) FROM u WHERE u.g = t.g)
+SELECT id FROM t WHERE EXISTS (SELECT max(k) FROM u WHERE u.g = t.g HAVING count(*) = 0)
+SELECT id FROM t WHERE NOT EXISTS (SELECT max(k) FROM u WHERE u.g = t.g HAVING max(k) > 6)
+SELECT id, EXISTS (SELECT 1 FROM u WHERE u.g = t.g GROUP BY x HAVING count(*) > 1) AS e FROM t WHERE NOT EXISTS (SELECT x FROM u WHERE u.x = t.x GROUP BY x, g HAVING max(k) > 9)
+SELECT id FROM t WHERE x IN (SELECT count(*) FROM u WHERE u.g = t.g)
+SELECT id FROM t WHERE x NOT IN (SELECT count(*) FROM u WHERE u.g = t.g)
+SELECT id FROM t WHERE x NOT IN (SELECT min(x) FROM u WHERE u.g <=> t.g HAVING count(*) > 2)
+SELECT id FROM t WHERE (x, id) NOT IN (SELECT min(x), max(k) FROM u WHERE u.g = t.g)
+SELECT id FROM t WHERE x IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2 HAVING count(*) > 1)
+SELECT id FROM t WHERE x NOT IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2)
+SELECT id, x IN (SELECT count(*) FROM u WHERE u.g = t.g) AS a, x NOT IN (SELECT min(x) FROM u WHERE u.g = t.g) AS b, x IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2) AS c, x NOT IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2) AS d FROM t
+SELECT id FROM t WHERE x IN (SELECT x FROM u WHERE u.g = t.g UNION ALL SELECT id FROM w)
+SELECT id FROM t WHERE x NOT IN (SELECT x FROM u WHERE u.g = t.g AND x > 1 UNION SELECT id FROM w WHERE w.id < t.id)
+SELECT id FROM t WHERE EXISTS (SELECT x FROM u WHERE u.x = t.x AND k > 9 UNION (SELECT id FROM w WHERE w.id = t.id) UNION ALL SELECT id FROM w WHERE v = 'none')
+SELECT id, EXISTS (SELECT x FROM u WHERE u.x = t.x AND k > 9 UNION SELECT id FROM w WHERE w.id = t.id) AS e FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.x < t.x AND k > 11 UNION ALL SELECT 1 FROM w WHERE w.id = t.id)
+SELECT g, count(*) AS c FROM t GROUP BY g HAVING EXISTS (SELECT 1 FROM u WHERE u.k > min(t.x) AND u.x = max(t.x) AND u.g = t.g)
+SELECT g, sum(x) AS s FROM t GROUP BY g HAVING count(*) IN (SELECT k FROM u WHERE u.x <= max(t.x))
+SELECT id, avg(x) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND interval 1 days 4 hours FOLLOWING) AS a FROM t
+SELECT g, corr(DISTINCT x, id % 4) AS c, regr_slope(DISTINCT x, id % 4) AS r, covar_pop(DISTINCT y, x) FILTER (WHERE x > 1) AS v FROM t GROUP BY g
+SELECT t.id, u.k FROM t LEFT JOIN u ON t.id = u.k OR EXISTS (SELECT 1 FROM w WHERE w.id = u.x)
+SELECT t.id, u.k FROM t LEFT JOIN u ON t.g = u.g AND (t.id = u.k OR t.x IN (SELECT id FROM w))
+SELECT id, NULL IN (SELECT x FROM u) AS a, CAST(NULL AS INT) NOT IN (SELECT x FROM u) AS b, NULL IN (SELECT x FROM u WHERE k > 99) AS c FROM t WHERE NULL NOT IN (SELECT x FROM u WHERE k > 99)
+SELECT id FROM t WHERE NULL NOT IN (SELECT x FROM u) OR x > 3
+SELECT g, CAST(sum(make_ym_interval(x, id)) AS STRING) AS s, CAST(avg(DISTINCT INTERVAL '7' MONTH * x) AS STRING) AS a, CAST(min(INTERVAL '1' YEAR * x) AS STRING) AS m, count(make_ym_interval(x, 1)) AS c, max(ts) + sum(INTERVAL '1' MONTH * x) FILTER (WHERE x < 3) AS n FROM t GROUP BY g HAVING sum(INTERVAL '1' MONTH * x) > INTERVAL '1' MONTH
+SELECT t.id, u.k, u.name FROM t LEFT ASOF JOIN u MATCH_CONDITION (t.id >= u.k) ON t.g = u.g WHERE t.id > 2
+SELECT t.id, w.id AS wid FROM t ASOF JOIN w MATCH_CONDITION (w.id > t.id) WHERE w.v > 'v0'
+SELECT t.id, g, u.k FROM t INNER ASOF JOIN u MATCH_CONDITION (t.id <= u.k) USING (g)
+SELECT t.id, u.k FROM t LEFT OUTER ASOF JOIN u MATCH_CONDITION (t.id + 1 > u.k) ON t.x < u.x AND u.name > 'n2' AND t.y > 3
+SELECT t.id, a.k, w.v FROM t LEFT ASOF JOIN (SELECT * FROM u WHERE k > 3) a MATCH_CONDITION ((t.x, CAST(t.id AS INT)) >= (CAST(a.x AS INT), a.k)) JOIN w ON w.id = t.id
 """  # noqa: E501
 
 
