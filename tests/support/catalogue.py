@@ -93,6 +93,28 @@ SHAPES: dict[str, str] = {
     "runningall": """SELECT k, row_number() OVER (ORDER BY x DESC, k) AS p,
         max(m) OVER (ORDER BY d) AS h,
         count(*) OVER (ORDER BY d RANGE BETWEEN CURRENT ROW AND CURRENT ROW) AS c FROM t""",
+    "ranges": """SELECT k,
+        sum(v) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS i,
+        max(m) OVER (PARTITION BY g ORDER BY d DESC
+            RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND INTERVAL 2 DAYS FOLLOWING) AS h,
+        count(*) OVER (PARTITION BY g ORDER BY d
+            RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND CURRENT ROW) AS c,
+        avg(n) OVER (PARTITION BY g ORDER BY ts
+            RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND INTERVAL 23 HOURS FOLLOWING) AS a,
+        sum(m) OVER (PARTITION BY g ORDER BY x DESC NULLS FIRST
+            RANGE BETWEEN 0.5 PRECEDING AND 1 FOLLOWING) AS s,
+        min(v) OVER (PARTITION BY g ORDER BY m NULLS LAST
+            RANGE BETWEEN 1 FOLLOWING AND 2.5 FOLLOWING) AS l FROM t""",
+    "rangesall": """SELECT k, count(v) OVER (ORDER BY CAST(v AS TINYINT)
+        RANGE BETWEEN 70 PRECEDING AND 1 PRECEDING) AS c,
+        sum(n) OVER (ORDER BY v DESC RANGE BETWEEN CURRENT ROW AND 20 FOLLOWING) AS s FROM t""",
+    "nearest": """SELECT k, lag(n) IGNORE NULLS OVER w AS a, lead(m, 2, 0) IGNORE NULLS OVER w AS b,
+        last_value(x) IGNORE NULLS OVER w AS c, first_value(n) IGNORE NULLS OVER w AS e,
+        nth_value(v, 2) OVER w AS f, nth_value(n, 2) IGNORE NULLS OVER w AS h,
+        first(n, true) OVER (PARTITION BY g ORDER BY d DESC, k ROWS 2 PRECEDING) AS i,
+        nth_value(n, 2) IGNORE NULLS OVER (PARTITION BY g ORDER BY k ROWS 3 PRECEDING) AS j,
+        nth_value(n, 3) IGNORE NULLS OVER (PARTITION BY g ORDER BY k ROWS UNBOUNDED PRECEDING) AS o
+        FROM t WINDOW w AS (PARTITION BY g ORDER BY d DESC, k)""",
     "rankedtop": """SELECT k, g, v, r FROM
         (SELECT *, rank() OVER (PARTITION BY g ORDER BY v DESC) AS r FROM t) WHERE r <= 2""",
     "rankedall": "SELECT k, n FROM t QUALIFY dense_rank() OVER (ORDER BY n DESC NULLS LAST) < 3",

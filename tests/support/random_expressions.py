@@ -72,6 +72,15 @@ _FRAMES = (
     " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
     " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
 )
+# Frames of values, by the kind of the order.
+_RANGES: Mapping[str, Sequence[str]] = {
+    "i": ("1 PRECEDING AND CURRENT ROW", "1 PRECEDING AND 1 FOLLOWING",
+          "1 FOLLOWING AND 2 FOLLOWING", "UNBOUNDED PRECEDING AND 1 PRECEDING"),
+    "m": ("0.5 PRECEDING AND 1 FOLLOWING", "CURRENT ROW AND 2 FOLLOWING"),
+    "x": ("1 PRECEDING AND 0.5 FOLLOWING", "2 PRECEDING AND 1 PRECEDING"),
+    "d": ("1 PRECEDING AND 1 FOLLOWING", "INTERVAL 1 MONTH PRECEDING AND CURRENT ROW"),
+    "t": ("INTERVAL 1 HOUR PRECEDING AND CURRENT ROW", "INTERVAL 1 DAY PRECEDING AND CURRENT ROW"),
+}  # fmt: skip
 
 
 class ExpressionMaker:
@@ -202,6 +211,8 @@ class ExpressionMaker:
             (f"lead({text}, 2)", kind), (f"first_value({text})", kind),
             (f"lag({text}, 1, {self._value(chosen, kind)[0]})", kind),
             (f"nth_value({text}, 2)", kind), (f"last_value({text}) IGNORE NULLS", kind),
+            (f"lag({text}) IGNORE NULLS", kind), (f"lead({text}, 2) IGNORE NULLS", kind),
+            (f"nth_value({text}, 2) IGNORE NULLS", kind),
         ]  # fmt: skip
         if self._flip(0.5):
             form, result = random.choice(total)
@@ -218,8 +229,9 @@ class ExpressionMaker:
         order, order_kind = random.choice(list(chosen))
         if chance < 0.45:
             return f"{form} OVER ({by.strip()})", result
-        if chance < 0.6 and order_kind == "i":
-            frame = random.choice(["1 PRECEDING AND CURRENT ROW", "1 PRECEDING AND 1 FOLLOWING"])
+        if chance < 0.7 and order_kind in _RANGES:
+            frame = random.choice(_RANGES[order_kind])
+            order += random.choice(["", " DESC", " NULLS LAST", " DESC NULLS FIRST"])
             return f"{form} OVER ({by}ORDER BY {order} RANGE BETWEEN {frame})", result
         ranks: list[Typed] = [("rank()", "i"), ("dense_rank()", "i"), ("cume_dist()", INEXACT)]
         form, result = random.choice([*ranks, (form, result)])

@@ -29,21 +29,40 @@ _EVERYTHING = 1 << 40
 class Bounds:
     """Positions, sorted and distinct.
 
-    ``rows``: the columns of each. ``groups``: its partition, ascending. ``counts``: how many rows
-    to read from it on.
+    ``rows``: the columns of each. ``groups``: its partition, ascending. ``befores``, ``counts``:
+    how many rows to read before it, and from it on. ``is_read_on``: whether values may change in
+    all of the latter.
     """
 
     rows: pa.RecordBatch
     groups: Codes
+    befores: Rows
     counts: Rows
+    is_read_on: Mask
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, groups: Codes, width: int, ties: Rows) -> Bounds:
+        """Return bounds around which ``width`` rows are read, besides those that tie with them."""
+        befores = np.full(rows.num_rows, width)
+        is_read_on = np.zeros(rows.num_rows, np.bool_)
+        return cls(rows, groups, befores, befores + 1 + ties, is_read_on)
 
     def __len__(self) -> int:
         return len(self.groups)
 
-    @property
-    def reads_to_end(self) -> Mask:
-        """Which bounds are read to the end of their partition."""
-        return self.counts >= _EVERYTHING
+    def widened(self, firsts: Rows, lasts: Rows, factor: int) -> Bounds:
+        """Return the bounds with more rows before ``firsts``, and from ``lasts`` on."""
+        befores, counts = self.befores.copy(), self.counts.copy()
+        befores[firsts] *= factor
+        counts[lasts] *= factor
+        return replace(self, befores=befores, counts=counts)
+
+    def read_on(self, lasts: Rows, count: int) -> Bounds:
+        """Return the bounds with ``count`` more rows from ``lasts`` on, whose values may change."""
+        counts, is_read_on = self.counts.copy(), self.is_read_on.copy()
+        counts[lasts] += count
+        is_read_on[lasts] = True
+        return replace(self, counts=counts, is_read_on=is_read_on)
 
     def follows_in_group(self) -> Mask:
         """Return which bounds are not the first of their partition."""
@@ -64,7 +83,11 @@ class Bounds:
         counts = self.counts.copy()
         counts[from_bounds] = _EVERYTHING
         remaining = Bounds(
-            self.rows.filter(pa.array(remains)), self.groups[remains], counts[remains]
+            self.rows.filter(pa.array(remains)),
+            self.groups[remains],
+            self.befores[remains],
+            counts[remains],
+            self.is_read_on[remains],
         )
         return remaining, np.cumsum(remains) - 1
 
@@ -74,14 +97,15 @@ class Islands:
     """Stored rows in key order, each once, and their islands.
 
     ``row_islands``: the island of each row, -1 for a row that was read alone. ``bound_islands``:
-    that of each bound, ascending. ``is_at_end``: for each island whether its partition has no row
-    after it.
+    that of each bound, ascending. ``is_at_start``, ``is_at_end``: for each island whether its
+    partition has no row before it, or after it.
     """
 
     rows: pa.RecordBatch
     keys: ragged.Bytes
     row_islands: Codes
     bound_islands: Codes
+    is_at_start: Mask
     is_at_end: Mask
 
     def __len__(self) -> int:
@@ -114,9 +138,9 @@ class Islands:
 
 
 def read_islands(
-    state: State, bounds: Bounds, before: int, row_keys: RowKeys, schema: pa.Schema, group: int
+    state: State, bounds: Bounds, row_keys: RowKeys, schema: pa.Schema, group: int
 ) -> Islands:
-    """Return the rows around bounds, at least one ``before`` each if its partition has any.
+    """Return the rows around bounds, at least one before each if its partition has any.
 
     ``row_keys``: the key of the rows; ``group``: how many of its columns are the partition.
     """
@@ -124,15 +148,16 @@ def read_islands(
     if state.is_empty or not len(bounds):
         islands = np.cumsum(~follows) - 1
         no_rows = pa.RecordBatch.from_pylist([], schema)
-        is_at_end = np.ones(int(islands[-1]) + 1 if len(islands) else 0, np.bool_)
-        return Islands(no_rows, row_keys.encode(no_rows), islands[:0], islands, is_at_end)
+        is_whole = np.ones(int(islands[-1]) + 1 if len(islands) else 0, np.bool_)
+        keys = row_keys.encode(no_rows)
+        return Islands(no_rows, keys, islands[:0], islands, is_whole, is_whole)
     owners, rows = state.rows_from(bounds.rows, group, bounds.counts, schema.names)
     is_whole = np.bincount(owners, minlength=len(bounds)) < bounds.counts
     # Where all rows up to a bound were read already, none before it is missing.
     is_linked = follows & np.append(False, is_whole[:-1])
     asked = np.flatnonzero(~is_linked)
     ends = bounds.rows.take(pa.array(asked))
-    indices, earlier = state.rows_before(ends, group, np.full(len(asked), before), schema.names)
+    indices, earlier = state.rows_before(ends, group, bounds.befores[asked], schema.names)
     all_rows = pa.concat_batches([with_schema(rows, schema), with_schema(earlier, schema)])
     keys = row_keys.encode(all_rows)
     (codes, earlier_codes), count = number_keys(
@@ -143,6 +168,8 @@ def read_islands(
     islands = np.cumsum(~is_linked) - 1
     firsts = ragged.first_of_equal(keys)
     positions = pa.array(firsts)
+    befores_read = np.bincount(asked[indices], minlength=len(bounds))
+    is_at_start = (befores_read < bounds.befores)[first_positions(islands)]
     is_last = np.append(islands[1:] != islands[:-1], True)
     is_at_end = is_whole[is_last] & ~np.append(follows[1:], False)[is_last]
     return Islands(
@@ -150,5 +177,6 @@ def read_islands(
         keys.take(positions),
         islands[np.concatenate([owners, asked[indices]])[firsts]],
         islands,
+        is_at_start,
         is_at_end,
     )

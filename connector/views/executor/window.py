@@ -2,7 +2,8 @@
 
 The state holds every row with its values. A changed row changes the values of the rows near it: as
 far as bounded frames reach, and for functions that run, up to the row whose value is what it was.
-If that is not among the rows that are read at first, the partition is read to its end.
+If that is not among the rows that are read at first, more of them are read: to the end of the
+partition where the value will not be what it was, else a multiple of the rows each time.
 
 Promises: only rows whose values change are written and emitted.
 Does not know: how a function is computed (window_values), or which rows are read (islands).
@@ -10,7 +11,7 @@ Does not know: how a function is computed (window_values), or which rows are rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,8 @@ import pyarrow as pa
 
 from relstate.storage import ragged
 
-from ..plan.window import SHIFTS, OrderedWindow
+from ..plan.frame import Frame, ValueFrame
+from ..plan.window import SHIFTS, OrderedCall, OrderedWindow, WindowFunction
 from .changes import (
     Changes,
     Mask,
@@ -32,20 +34,29 @@ from .changes import (
 from .executor import Executor, StateTableSpec, check_fits_state
 from .islands import Bounds, read_islands
 from .rowkeys import (
+    Codes,
     RowKeys,
+    Rows,
     first_positions,
     mark_codes,
     number_keys,
     number_sorted_keys,
 )
 from .state import State
+from .window_ends import SpanEnds
+from .window_frames import Columns, Frames, RowRuns
 from .window_layout import WindowLayout
+from .window_reach import Reach, ValueReach, find_shift_reach
 from .window_sequence import ChangedSpans, Effects, RowSequence
-from .window_values import Frames, RowRuns, WindowValues
+from .window_values import WindowValues
 
-# Rows that are read at least before and after a changed row, if a function runs: often what it
-# carries on is what it was after a few rows.
+# Rows that are read at least before and after a changed row, if the values of rows decide how far
+# its effect reaches: often that is a few rows.
 _LEAST_ROWS = 64
+# How many times as many rows are read if they were too few, and how often for a function that runs
+# before its partition is read to the end.
+_GROWTH = 8
+_MOST_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,13 @@ class WindowExecutor(Executor[OrderedWindow]):
         self._places = RowKeys(fields, order[: len(places)])
         self._positions = self._places if node.is_by_place else self._keys
         low, high = node.reach
-        self._width = max(high - low + 1, _LEAST_ROWS if node.is_running else 1)
+        is_open = node.is_running or node.reaches_by_value
+        self._width = max(high - low + 1, _LEAST_ROWS if is_open else 1)
+        self._value_reaches = {
+            call.output.name: ValueReach(node, call.frame)
+            for call in node.calls
+            if isinstance(call.frame, ValueFrame)
+        }
         self._functions = [
             WindowValues(
                 call,
@@ -99,16 +116,22 @@ class WindowExecutor(Executor[OrderedWindow]):
         if not len(changes):
             return empty_chunk(self._schema)
         effects = self._effects(changes)
+        rounds = 0
         while True:
             sequence = self._read(effects)
             spans = ChangedSpans.of(sequence, self._positions)
-            values = self._compute(sequence, spans)
-            is_open = self._find_open(sequence, spans, values)
+            reaches = self._reaches(sequence, spans)
+            widened = _widened(sequence, list(reaches.values()))
+            if widened is not None:
+                effects = effects.with_bounds(widened)
+                continue
+            values = self._compute(sequence, spans, reaches)
+            ends = SpanEnds.of(sequence, spans, values.columns, self._layout.carried)
+            is_open = ends.differ(self._layout.carried)
             if not is_open.any():
                 return self._finish(sequence, values)
-            open_bounds = sequence.islands.first_bounds[is_open]
-            groups = effects.bounds.groups[open_bounds]
-            effects = effects.to_end(open_bounds[first_positions(groups)])
+            rounds += 1
+            effects = self._read_on(effects, sequence, ends, is_open, rounds)
 
     # What is read
 
@@ -119,15 +142,16 @@ class WindowExecutor(Executor[OrderedWindow]):
         numbers = number_sorted_keys(self._positions.encode(effective.rows))
         firsts = pa.array(first_positions(numbers))
         rows = effective.rows.take(firsts).select(list(self._positions.names))
-        counts = np.full(rows.num_rows, self._width + 1)
+        ties = np.zeros(rows.num_rows, np.int64)
         (state,) = self.states
         if self.node.is_by_place and rows.num_rows and not state.is_empty:
             owners, _ = state.prefix_scan(rows, self._groups.names[:1])
-            counts += np.bincount(owners, minlength=rows.num_rows)
+            ties = np.bincount(owners, minlength=rows.num_rows)
         groups = number_sorted_keys(self._groups.encode(rows))
         bound_of_changes = np.zeros(len(changes), np.int64)
         bound_of_changes[is_effective] = numbers
-        return Effects(changes, is_effective, Bounds(rows, groups, counts), bound_of_changes)
+        bounds = Bounds.of(rows, groups, self._width, ties)
+        return Effects(changes, is_effective, rows, bounds, bound_of_changes)
 
     def _find_effective(self, changes: Changes) -> Mask:
         """Return which changes can change values: updates that keep key and arguments do not."""
@@ -143,7 +167,7 @@ class WindowExecutor(Executor[OrderedWindow]):
         (state,) = self.states
         changes, schema = effects.changes, self._layout.schema
         group = len(self.node.group)
-        islands = read_islands(state, effects.bounds, self._width, self._keys, schema, group)
+        islands = read_islands(state, effects.bounds, self._keys, schema, group)
         updated = changes.filtered(~effects.is_effective & ~changes.inserts)
         if len(updated) and not state.is_empty:
             _, rows = state.get_rows(updated.rows.select(list(self._keys.names)), schema.names)
@@ -152,9 +176,60 @@ class WindowExecutor(Executor[OrderedWindow]):
         check_fits_state(self.label, changes, self._keys, codes, mark_codes(stored_codes, count))
         return RowSequence.of(effects, islands, stored_codes, codes, count)
 
+    def _reaches(self, sequence: RowSequence, spans: ChangedSpans) -> dict[str, Reach]:
+        """Return by their outputs how far the calls reach that values decide it of."""
+        return {
+            call.output.name: self._value_reaches[call.output.name].find(sequence)
+            if isinstance(call.frame, ValueFrame)
+            else find_shift_reach(call, sequence, spans)
+            for call in self.node.calls
+            if call.reaches_by_value
+        }
+
+    def _read_on(
+        self,
+        effects: Effects,
+        sequence: RowSequence,
+        ends: SpanEnds,
+        is_open: Mask,
+        rounds: int,
+    ) -> Effects:
+        """Return the changes with more rows after them, in the islands after which values change.
+
+        ``rounds``: how often rows were computed.
+        """
+        islands, bounds = sequence.islands, effects.bounds
+        groups = bounds.groups[islands.first_bounds]
+        is_endless = self._find_endless(ends, groups)
+        if rounds > _MOST_ROUNDS:
+            is_endless = is_open
+        endless_groups = mark_codes(groups[is_endless], int(groups[-1]) + 1)
+        is_endless = endless_groups[groups]
+        lasts = islands.last_bounds[is_open & ~is_endless]
+        bounds = bounds.read_on(lasts, _LEAST_ROWS * _GROWTH**rounds)
+        open_bounds = islands.first_bounds[is_open & is_endless]
+        first_open = first_positions(bounds.groups[open_bounds])
+        return effects.with_bounds(bounds).to_end(open_bounds[first_open])
+
+    def _find_endless(self, ends: SpanEnds, groups: Codes) -> Mask:
+        """Return the islands in whose partition a value will not be what it was any more."""
+        is_endless = np.zeros(len(groups), np.bool_)
+        for call in self.node.calls:
+            fields = self._layout.carried_by(call)
+            if call.can_settle:
+                continue
+            if call.function is WindowFunction.FIRST_VALUE:
+                is_endless |= ends.differ(fields)
+            else:
+                for field in fields:
+                    is_endless |= ends.remain(field, groups)
+        return is_endless
+
     # What is computed
 
-    def _compute(self, sequence: RowSequence, spans: ChangedSpans) -> _Values:
+    def _compute(
+        self, sequence: RowSequence, spans: ChangedSpans, reaches: Mapping[str, Reach]
+    ) -> _Values:
         """Return the values of all rows."""
         columns = dict(zip(self.node.child.names, sequence.rows.columns, strict=True))
         near = sequence.rows_near_changes(*self.node.reach)
@@ -162,28 +237,49 @@ class WindowExecutor(Executor[OrderedWindow]):
         inside = {name: column.take(pa.array(span_rows)) for name, column in columns.items()}
         runs = self._runs(sequence, spans)
         values: dict[str, pa.Array] = {}
+        is_computed = sequence.is_inserted.copy()
+        is_computed[near] = is_computed[span_rows] = True
         for function in self._functions:
             call, name = function.call, function.call.output.name
-            rows = span_rows if call.is_running or call.is_by_place else near
-            if call.is_running:
-                computed = function.running_values(inside, runs)
-            elif call.is_by_place:
-                frames = Frames(np.arange(len(rows)), runs.place_starts, runs.place_stops)
-                computed = {name: function.frame_values(inside, frames)}
-            elif call.function in SHIFTS:
-                computed = {name: function.shifted_values(columns, sequence.whole_frames(rows))}
+            if call.is_running or call.is_by_place:
+                rows = span_rows
+                computed = self._span_values(function, inside, runs)
             else:
-                assert call.frame is not None
-                assert call.frame.start is not None
-                frames = sequence.frames(rows, call.frame.start, call.frame.end + 1)
-                computed = {name: function.frame_values(columns, frames)}
+                frames = self._frames(call, sequence, near, reaches)
+                rows = frames.rows
+                computed = {name: function.values(columns, frames)}
+                is_computed[rows] = True
             values |= {
                 field: sequence.with_stored(field, rows, column)
                 for field, column in computed.items()
             }
-        is_computed = sequence.is_inserted.copy()
-        is_computed[near] = is_computed[span_rows] = True
         return _Values(values, is_computed)
+
+    def _span_values(
+        self, function: WindowValues, columns: Columns, runs: RowRuns
+    ) -> dict[str, pa.Array]:
+        """Return the columns of a function that is computed from place to place."""
+        if function.call.is_running:
+            return function.running_values(columns, runs)
+        rows = np.arange(len(runs.runs))
+        frames = Frames(rows, runs.place_starts, runs.place_stops)
+        return {function.call.output.name: function.values(columns, frames)}
+
+    def _frames(
+        self,
+        call: OrderedCall,
+        sequence: RowSequence,
+        near: Rows,
+        reaches: Mapping[str, Reach],
+    ) -> Frames:
+        """Return the rows that a call is computed for; ``near``: those near a change."""
+        if call.reaches_by_value:
+            return reaches[call.output.name].frames
+        if call.function in SHIFTS:
+            return sequence.whole_frames(near)
+        assert isinstance(call.frame, Frame)
+        assert call.frame.start is not None
+        return sequence.frames(near, call.frame.start, call.frame.end + 1)
 
     def _runs(self, sequence: RowSequence, spans: ChangedSpans) -> RowRuns:
         rows = sequence.rows.take(pa.array(spans.rows))
@@ -193,26 +289,6 @@ class WindowExecutor(Executor[OrderedWindow]):
             field.name: sequence.stored_values(field.name, before) for field in self._layout.carried
         }
         return RowRuns(spans.runs, places, carry, before < 0)
-
-    def _find_open(self, sequence: RowSequence, spans: ChangedSpans, values: _Values) -> Mask:
-        """Return after which islands the next row follows from another value than before."""
-        carried = self._layout.carried
-        if not carried:
-            return np.zeros(len(spans.starts), np.bool_)
-        stored = sequence.islands.rows
-        # The row before the next one: now (in the sequence or before the span), and before.
-        now = np.where(spans.stops > spans.starts, stored.num_rows + spans.stops - 1, spans.before)
-        is_open: Mask = (now != spans.old_ends) & ~spans.is_to_end
-        both = np.flatnonzero(is_open & (now >= 0) & (spans.old_ends >= 0))
-        rows = pa.RecordBatch.from_arrays(
-            [
-                pa.concat_arrays([stored.column(field.name), values.columns[field.name]])
-                for field in carried
-            ],
-            names=[field.name for field in carried],
-        )
-        is_open[both] = ~equal_rows(carried, rows, spans.old_ends[both], rows, now[both])
-        return is_open
 
     # What is written and emitted
 
@@ -247,3 +323,16 @@ class WindowExecutor(Executor[OrderedWindow]):
         if written.num_rows:
             deleted = np.arange(written.num_rows) >= rows.num_rows
             self.states[0].write(written, deleted if deleted.any() else None)
+
+
+def _widened(sequence: RowSequence, reaches: Sequence[Reach]) -> Bounds | None:
+    """Return bounds around which more rows are read; None if all that matter are known."""
+    if not reaches:
+        return None
+    islands = sequence.islands
+    lacks_before = np.logical_or.reduce([reach.lacks_before for reach in reaches])
+    lacks_after = np.logical_or.reduce([reach.lacks_after for reach in reaches])
+    if not (lacks_before.any() or lacks_after.any()):
+        return None
+    firsts, lasts = islands.first_bounds[lacks_before], islands.last_bounds[lacks_after]
+    return sequence.bounds.widened(firsts, lasts, _GROWTH)

@@ -37,9 +37,13 @@ class WindowLayout:
 
     def carried_by(self, call: OrderedCall) -> tuple[types.Field, ...]:
         """Return the columns from which the value of the next row follows."""
-        if not call.is_running or call.function is WindowFunction.LAST_VALUE:
+        is_own = call.function is WindowFunction.LAST_VALUE and not call.ignores_nulls
+        if not call.is_running or is_own:
             return ()
-        return self._hidden[call.output.name] or (call.output,)
+        hidden = self._hidden[call.output.name]
+        if call.function is WindowFunction.NTH_VALUE:
+            return (*hidden, call.output)
+        return hidden or (call.output,)
 
     @cached_property
     def order(self) -> tuple[Order, ...]:

@@ -7,7 +7,7 @@ Does not know: functions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,19 +26,21 @@ from .rowkeys import (
     number_keys,
     number_runs,
 )
-from .window_values import Frames
+from .window_frames import Frames
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
     """The changes of an epoch, and where they are.
 
-    ``is_effective``: for each change whether it can change the values of functions. ``bounds``: the
-    positions of those; ``bound_of_changes``: the number of each one's own, 0 for the others.
+    ``is_effective``: for each change whether it can change the values of functions. ``positions``:
+    those of all of these. ``bounds``: the positions around which rows are read;
+    ``bound_of_changes``: the number of each one's own, 0 for the others.
     """
 
     changes: Changes
     is_effective: Mask
+    positions: pa.RecordBatch
     bounds: Bounds
     bound_of_changes: Rows
 
@@ -46,7 +48,11 @@ class Effects:
         """Return the changes of partitions that are read to their end, as `Bounds.to_end`."""
         bounds, numbers = self.bounds.to_end(from_bounds)
         own = np.where(self.is_effective, numbers[self.bound_of_changes], 0)
-        return Effects(self.changes, self.is_effective, bounds, own)
+        return replace(self, bounds=bounds, bound_of_changes=own)
+
+    def with_bounds(self, bounds: Bounds) -> Effects:
+        """Return the changes with as many bounds, of which more is read."""
+        return replace(self, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class RowSequence:
     ``sources``: the stored row of each, before the epoch, -1 if there was none. ``row_islands``:
     the island of each, -1 for a row that was read alone. ``is_inserted``: whether a change inserts
     it. ``is_changed``: whether it is where an effective change is. ``gone``: the stored rows that
-    exist no more.
+    exist no more. ``positions``, ``bounds``: as in `Effects`.
     """
 
     rows: pa.RecordBatch
@@ -66,6 +72,7 @@ class RowSequence:
     is_changed: Mask
     gone: Rows
     islands: Islands
+    positions: pa.RecordBatch
     bounds: Bounds
 
     def __len__(self) -> int:
@@ -113,10 +120,21 @@ class RowSequence:
             is_changed,
             np.flatnonzero(is_deleted & ~is_replaced),
             islands,
+            effects.positions,
             effects.bounds,
         )
 
     # Rows by their island
+
+    @property
+    def extents(self) -> tuple[Rows, Rows]:
+        """For each island its first row, and the one after its last; 0 and 0 if it has none."""
+        count = len(self.islands)
+        # Rows without an island are in the spare item.
+        sizes = np.bincount(self.row_islands + 1, minlength=count + 1)[1:]
+        starts = np.zeros(count + 1, np.int64)
+        starts[self.row_islands[::-1]] = np.arange(len(self))[::-1]
+        return starts[:-1], starts[:-1] + sizes
 
     @property
     def island_bounds(self) -> tuple[Rows, Rows]:
@@ -131,9 +149,13 @@ class RowSequence:
 
         They end where their island does.
         """
+        return self.clipped(rows, rows + first, rows + stop)
+
+    def clipped(self, rows: Rows, starts: Rows, stops: Rows) -> Frames:
+        """Return the frames of some rows from ``starts`` up to ``stops``, within their islands."""
         low, high = (bounds[rows] for bounds in self.island_bounds)
-        starts = np.clip(rows + first, low, high)
-        return Frames(rows, starts, np.maximum(np.clip(rows + stop, low, high), starts))
+        starts = np.clip(starts, low, high)
+        return Frames(rows, starts, np.maximum(np.clip(stops, low, high), starts))
 
     def whole_frames(self, rows: Rows) -> Frames:
         """Return for some rows the rows of their islands."""
@@ -183,19 +205,20 @@ def _islands_of_changes(effects: Effects, islands: Islands, stored: Rows) -> Cod
 
 @dataclass(frozen=True, slots=True)
 class ChangedSpans:
-    """For each island the rows from its first changed place to the last: what runs is computed for.
+    """For each island the rows from its first changed place on: what runs is computed for.
 
-    ``starts``, ``stops``: rows of the sequence. ``before``: the stored row before the start, -1 if
-    the partition starts there. ``old_ends``: the stored row at the end of the same places before
-    the epoch, -1 if there was none. ``is_to_end``: whether the island ends with its partition; then
-    the span does, too.
+    They end with the last changed place, with the partition, or in an island that is read on with
+    the last place that is known whole. ``starts``, ``stops``: rows of the sequence;
+    ``changed_stops``: the row after the last changed place. ``before``: the stored row before the
+    start, -1 if the partition starts there. ``old_ends``: the stored row at the end of the same
+    places before the epoch, -1 if there was none.
     """
 
     starts: Rows
     stops: Rows
+    changed_stops: Rows
     before: Rows
     old_ends: Rows
-    is_to_end: Mask
 
     @classmethod
     def of(cls, sequence: RowSequence, row_keys: RowKeys) -> ChangedSpans:
@@ -207,23 +230,33 @@ class ChangedSpans:
         )
         lasts = bound_places[islands.last_bounds]
         starts = np.searchsorted(places, bound_places[islands.first_bounds], "left")
-        stops = np.searchsorted(places, lasts, "right")
-        is_to_end = bounds.reads_to_end[islands.last_bounds] | islands.is_at_end
-        ends = np.zeros(len(islands) + 1, np.int64)
-        # They ascend: the last row of an island wins. Rows without one are in the spare item.
-        ends[sequence.row_islands] = np.arange(1, len(sequence) + 1)
-        stops = np.where(is_to_end, np.maximum(stops, ends[:-1]), stops)
+        changed_stops = np.maximum(np.searchsorted(places, lasts, "right"), starts)
         old_ends = np.searchsorted(stored_places, lasts, "right") - 1
         is_own = old_ends >= 0
         numbers = np.arange(len(islands))
         is_own[is_own] = islands.row_islands[old_ends[is_own]] == numbers[is_own]
-        return cls(
-            starts,
-            np.maximum(stops, starts),
-            sequence.stored_before(starts),
-            np.where(is_own, old_ends, -1),
-            is_to_end,
+        before = sequence.stored_before(starts)
+        spans = cls(starts, changed_stops, changed_stops, before, np.where(is_own, old_ends, -1))
+        return spans._read_on(sequence, places)
+
+    def _read_on(self, sequence: RowSequence, places: Codes) -> ChangedSpans:
+        """Return the spans up to where the values may change."""
+        islands, bounds = sequence.islands, sequence.bounds
+        _, island_stops = sequence.extents
+        is_at_end = islands.is_at_end
+        stops = np.where(is_at_end, np.maximum(self.stops, island_stops), self.stops)
+        open_islands = np.flatnonzero(
+            bounds.is_read_on[islands.last_bounds] & ~is_at_end & (island_stops > self.stops)
         )
+        # Further rows of the last place may follow.
+        last_places = places[island_stops[open_islands] - 1]
+        cuts = np.searchsorted(places, last_places, "left")
+        is_longer = cuts > self.stops[open_islands]
+        open_islands, cuts = open_islands[is_longer], cuts[is_longer]
+        stops[open_islands] = cuts
+        old_ends = self.old_ends.copy()
+        old_ends[open_islands] = sequence.sources[cuts - 1]
+        return replace(self, stops=stops, old_ends=old_ends)
 
     @property
     def filled(self) -> Rows:

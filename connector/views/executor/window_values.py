@@ -1,6 +1,6 @@
 """The values of window functions over sorted rows, as in Spark.
 
-A function over a bounded frame is computed from the rows of each frame (`frame_values`), one that
+A function over a bounded frame is computed from the rows of each frame (`values`), one that
 runs from the row before on (`running_values`).
 
 Promises: whole numbers are exact; floats are added from the first row to the last, as Spark does.
@@ -9,7 +9,6 @@ Does not know: which rows are computed, or state tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,64 +19,22 @@ from numpy.typing import NDArray
 from relstate.storage import KeyCodec, arrow, errors, types
 
 from ..plan.node import Order
-from ..plan.window import SHIFTS, OrderedCall, WindowFunction
+from ..plan.window import PICKS, SHIFTS, OrderedCall, WindowFunction
 from . import exact
-from .rowkeys import Codes, Rows, first_row_per_code, number_keys, number_runs, offsets_in_runs
+from .rowkeys import Rows, first_row_per_code, number_keys, number_runs, offsets_in_runs
+from .window_frames import Columns, Frames, Mask, RowRuns
+from .window_picks import (
+    pick_from_frames,
+    pick_nth_running,
+    pick_running,
+    shift,
+    take_or_null,
+)
 
 Doubles = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Columns = Mapping[str, pa.Array]
 
-# Up to this size the sums of runs are added row by row of all runs at once.
+# Up to this size the sums of runs and frames are added row by row of all of them at once.
 _SHORT_RUN = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """The frames of some rows: those from ``starts`` up to, not including, ``stops``.
-
-    ``rows``: the rows that they are of. An empty frame starts and stops at one row.
-    """
-
-    rows: Rows
-    starts: Rows
-    stops: Rows
-
-    @property
-    def sizes(self) -> Rows:
-        """How many rows each frame has."""
-        return self.stops - self.starts
-
-
-@dataclass(frozen=True, slots=True)
-class RowRuns:
-    """Runs of consecutive rows of a partition, and what is known of the row before each.
-
-    ``runs``: the run of each row, ascending from 0. ``places``: a number for each row, ascending;
-    rows that tie have one. ``carry``: the stored columns of the row before each run; NULLs where
-    it is at the start of its partition, as ``is_first`` says.
-    """
-
-    runs: Codes
-    places: Codes
-    carry: Columns
-    is_first: Mask
-
-    @property
-    def starts(self) -> Rows:
-        """The first row of each row's run."""
-        return np.arange(len(self.runs)) - offsets_in_runs(self.runs)
-
-    @property
-    def place_starts(self) -> Rows:
-        """For each row the first that ties with it."""
-        return np.arange(len(self.places)) - offsets_in_runs(self.places)
-
-    @property
-    def place_stops(self) -> Rows:
-        """For each row the one after the last that ties with it."""
-        numbers = number_runs(self.places)
-        return np.cumsum(np.bincount(numbers))[numbers] if len(numbers) else numbers
 
 
 def carried_types(
@@ -89,6 +46,8 @@ def carried_types(
     """
     if call.function is WindowFunction.RANK:
         return (("position", types.BigInt()),)
+    if call.function is WindowFunction.NTH_VALUE and call.is_running:
+        return (("count", types.BigInt()),)
     if call.function is WindowFunction.AVG and call.is_running:
         return ("sum", _sum_type(argument)), ("count", types.BigInt())
     return ()
@@ -114,37 +73,27 @@ class WindowValues:
     carried: tuple[str, ...]
     is_ansi: bool
 
-    def frame_values(self, columns: Columns, frames: Frames) -> pa.Array:
-        """Return the value for each frame. ValueRangeError if a sum does not fit its type."""
+    def values(self, columns: Columns, frames: Frames) -> pa.Array:
+        """Return the value for each frame. ValueRangeError if a sum does not fit its type.
+
+        For lag and lead the frames are the known rows of each row's partition.
+        """
         function = self.call.function
+        if function in SHIFTS:
+            return shift(self.call, columns, frames)
         if function is WindowFunction.COUNT:
             return pa.array(self._counts(columns, frames))
         values = columns[self.call.argument or ""]
-        match function:
-            case WindowFunction.FIRST_VALUE:
-                return _take(values, frames.starts, frames.sizes == 0)
-            case WindowFunction.LAST_VALUE:
-                return _take(values, frames.stops - 1, frames.sizes == 0)
-            case WindowFunction.MIN | WindowFunction.MAX:
-                return self._extremes(values, frames)
+        if function in PICKS:
+            return pick_from_frames(self.call, values, frames)
+        if function in (WindowFunction.MIN, WindowFunction.MAX):
+            return self._extremes(values, frames)
         counts = self._counts(columns, frames)
         if self._is_floating:
             doubles = _to_doubles(values)
             return self._from_doubles(_sums_of_frames(doubles, frames), counts)
         totals = _running_totals(exact.from_arrow(values))
         return self._from_whole(totals[frames.stops] - totals[frames.starts], counts)
-
-    def shifted_values(self, columns: Columns, frames: Frames) -> pa.Array:
-        """Return the values of lag and lead; ``frames``: the known rows of each row's partition."""
-        assert self.call.function in SHIFTS
-        sources = frames.rows + self.call.shift
-        is_outside = (sources < frames.starts) | (sources >= frames.stops)
-        values = columns[self.call.argument or ""]
-        shifted = _take(values, sources, is_outside)
-        if self.call.default is None:
-            return shifted
-        default = columns[self.call.default].take(pa.array(frames.rows))
-        return pc.if_else(pa.array(is_outside), default, shifted) if is_outside.any() else shifted
 
     def running_values(self, columns: Columns, runs: RowRuns) -> dict[str, pa.Array]:
         """Return the output and the carried columns for the rows of some runs."""
@@ -166,10 +115,11 @@ class WindowValues:
             case WindowFunction.COUNT:
                 counts = self._running_counts(columns, runs, runs.carry[name])
                 return {name: pa.array(counts[lasts])}
-            case WindowFunction.LAST_VALUE:
-                return {name: columns[call.argument or ""].take(pa.array(lasts))}
-            case WindowFunction.FIRST_VALUE:
-                return {name: self._running_firsts(columns, runs)}
+            case WindowFunction.FIRST_VALUE | WindowFunction.LAST_VALUE:
+                return pick_running(call, columns[call.argument or ""], runs, lasts)
+            case WindowFunction.NTH_VALUE:
+                values = columns[call.argument or ""]
+                return pick_nth_running(call, self.carried[0], values, runs, lasts)
             case WindowFunction.MIN | WindowFunction.MAX:
                 return {name: self._running_extremes(columns, runs, lasts)}
             case WindowFunction.AVG:
@@ -280,7 +230,7 @@ class WindowValues:
                 "correct the rows, or create the view again with its argument cast to a wider type"
             )
 
-    # The least, the greatest and the first
+    # The least and the greatest
 
     def _scores(self, values: pa.Array) -> tuple[Rows, Rows]:
         """Return (scores, rows): a number of each value, greater for a better one, 0 for NULL.
@@ -299,7 +249,7 @@ class WindowValues:
     def _extremes(self, values: pa.Array, frames: Frames) -> pa.Array:
         scores, rows = self._scores(values)
         best = _greatest_of_frames(scores, frames)
-        return _take(values, rows[best], best == 0)
+        return take_or_null(values, rows[best], best == 0)
 
     def _running_extremes(self, columns: Columns, runs: RowRuns, lasts: Rows) -> pa.Array:
         carry = runs.carry[self.call.output.name]
@@ -312,18 +262,7 @@ class WindowValues:
         # Runs come one after another, each above all before it.
         floors = runs.runs * np.int64(len(rows))
         best = (np.maximum.accumulate(own + floors) - floors)[lasts]
-        return _take(values, rows[best], best == 0)
-
-    def _running_firsts(self, columns: Columns, runs: RowRuns) -> pa.Array:
-        carry = runs.carry[self.call.output.name]
-        values = pa.concat_arrays([columns[self.call.argument or ""], carry])
-        carried = len(runs.runs) + runs.runs
-        return values.take(pa.array(np.where(runs.is_first[runs.runs], runs.starts, carried)))
-
-
-def _take(values: pa.Array, rows: Rows, is_null: Mask) -> pa.Array:
-    """Return the values at some rows, NULL where ``is_null`` says."""
-    return values.take(pa.array(np.where(is_null, 0, rows), mask=is_null))
+        return take_or_null(values, rows[best], best == 0)
 
 
 def _counts_of(column: pa.Array) -> Rows:
@@ -368,11 +307,14 @@ def _sums_of_frames(numbers: Doubles, frames: Frames) -> Doubles:
     """Return the sum of each frame, added from its first row to its last."""
     sums = np.zeros(len(frames.rows))
     sizes = frames.sizes
-    padded = np.append(numbers, 0.0)
     with np.errstate(invalid="ignore", over="ignore"):
-        for offset in range(int(sizes.max(initial=0))):
-            inside = offset < sizes
-            sums += padded[np.where(inside, frames.starts + offset, len(numbers))]
+        for frame in np.flatnonzero(sizes > _SHORT_RUN):
+            rows = slice(frames.starts[frame], frames.stops[frame])
+            sums[frame] = np.cumsum(np.append(0.0, numbers[rows]))[-1]
+        short = np.flatnonzero(sizes <= _SHORT_RUN)
+        for offset in range(int(sizes[short].max(initial=0))):
+            short = short[sizes[short] > offset]
+            sums[short] += numbers[frames.starts[short] + offset]
     return sums
 
 

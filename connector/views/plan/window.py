@@ -1,7 +1,8 @@
 """Windows over sorted partitions, of functions whose change has a limited effect.
 
-A function has a frame that is bounded on both sides, or it *runs*: its value for a row follows from
-its value for the row before. All other functions are recomputed (recompute).
+A function has a frame that is bounded on both sides, by a number of rows or by values of the order,
+or it *runs*: its value for a row follows from its value for the row before. All other functions are
+recomputed (recompute).
 
 Does not know: how the functions are maintained (executor).
 """
@@ -16,6 +17,7 @@ from typing import Any
 
 from relstate.storage import types
 
+from .frame import Frame, ValueFrame, read_frame, read_offset
 from .node import (
     Expression,
     FieldsOf,
@@ -37,9 +39,6 @@ from .node import (
     require,
 )
 
-WIDEST_FRAME = 1000
-"""How many rows before or after a row a frame may reach; a wider one is recomputed."""
-
 
 class WindowFunction(StrEnum):
     """A function, by its name in Spark. On disk: never change one."""
@@ -51,6 +50,7 @@ class WindowFunction(StrEnum):
     LEAD = "lead"
     FIRST_VALUE = "first_value"
     LAST_VALUE = "last_value"
+    NTH_VALUE = "nth_value"
     COUNT = "count"
     SUM = "sum"
     AVG = "avg"
@@ -60,59 +60,9 @@ class WindowFunction(StrEnum):
 
 NUMBERINGS = frozenset({WindowFunction.ROW_NUMBER, WindowFunction.RANK, WindowFunction.DENSE_RANK})
 SHIFTS = frozenset({WindowFunction.LAG, WindowFunction.LEAD})
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The rows around a row that a function reads.
-
-    Of ROWS: ``start`` and ``end`` count rows after the row, so that those before are negative. Of
-    RANGE (``is_range``) they are 0, the rows that tie with the row. A ``start`` of None: from the
-    first row of the partition on, up to ``end`` 0.
-    """
-
-    is_range: bool
-    start: int | None
-    end: int
-
-    @property
-    def sql(self) -> str:
-        """The frame in Spark's SQL."""
-        unit = "RANGE" if self.is_range else "ROWS"
-        return f"{unit} BETWEEN {_bound_sql(self.start)} AND {_bound_sql(self.end)}"
-
-    def to_json(self) -> list[Any]:
-        """Return the frame as JSON values. On disk: never change."""
-        return [self.is_range, self.start, self.end]
-
-    @classmethod
-    def from_json(cls, value: Any) -> Frame:
-        """Return the frame that `to_json` described."""
-        is_range, start, end = value
-        return cls(read_flag(is_range), read_optional(start, _read_offset), _read_offset(end))
-
-    @property
-    def is_supported(self) -> bool:
-        """Whether the executor maintains functions over the frame."""
-        if self.start is None:
-            return self.end == 0
-        if self.is_range:
-            return self.start == self.end == 0
-        return -WIDEST_FRAME <= self.start <= self.end <= WIDEST_FRAME
-
-
-def _bound_sql(offset: int | None) -> str:
-    if offset is None:
-        return "UNBOUNDED PRECEDING"
-    if not offset:
-        return "CURRENT ROW"
-    return f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
-
-
-def _read_offset(value: Any) -> int:
-    is_offset = isinstance(value, int) and not isinstance(value, bool)
-    require(is_offset and abs(value) <= WIDEST_FRAME, "the frame of a window is too wide")
-    return int(value)
+PICKS = frozenset({WindowFunction.FIRST_VALUE, WindowFunction.LAST_VALUE, WindowFunction.NTH_VALUE})
+"""The functions that return the value of one row of their frame."""
+_SETTLING = (PICKS - {WindowFunction.FIRST_VALUE}) | {WindowFunction.MIN, WindowFunction.MAX}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +70,19 @@ class OrderedCall:
     """A window function over fields of the child.
 
     ``argument``: None for a numbering and for ``count(*)``. ``frame``: None for a numbering, lag
-    and lead. ``offset``: by how many rows lag and lead look back or ahead; ``default``: the field
-    with their value where there is no such row, None for NULL.
+    and lead. ``offset``: by how many rows lag and lead look back or ahead, or which row of the
+    frame nth_value returns, from 1; ``default``: the field with the value of lag and lead where
+    there is no such row, None for NULL. ``ignores_nulls``: only rows whose argument is not NULL are
+    counted.
     """
 
     function: WindowFunction
     argument: str | None
     output: types.Field
-    frame: Frame | None = None
+    frame: Frame | ValueFrame | None = None
     offset: int = 0
     default: str | None = None
+    ignores_nulls: bool = False
 
     def __str__(self) -> str:
         frame = "" if self.frame is None else f" {self.frame.sql}"
@@ -138,17 +91,23 @@ class OrderedCall:
     @property
     def inputs(self) -> Names:
         """The fields that it reads."""
+        bounds = self.frame.fields if isinstance(self.frame, ValueFrame) else ()
+        return (*self._arguments, *bounds)
+
+    @property
+    def _arguments(self) -> Names:
         return tuple(name for name in (self.argument, self.default) if name is not None)
 
     @property
     def text(self) -> str:
         """The function in Spark's SQL, without OVER."""
-        arguments = [types.quoted(name) for name in self.inputs]
-        if self.function in SHIFTS:
+        arguments = [types.quoted(name) for name in self._arguments]
+        if self.function in SHIFTS or self.function is WindowFunction.NTH_VALUE:
             arguments.insert(1, str(self.offset))
         elif self.function is WindowFunction.COUNT and not arguments:
             arguments = ["*"]
-        return f"{self.function.upper()}({', '.join(arguments)})"
+        nulls = " IGNORE NULLS" if self.ignores_nulls else ""
+        return f"{self.function.upper()}({', '.join(arguments)}){nulls}"
 
     def sql(self, partition: Sequence[str], order: Sequence[Order]) -> str:
         """Return the function in Spark's SQL over sorted partitions by some columns."""
@@ -161,20 +120,35 @@ class OrderedCall:
     @property
     def is_running(self) -> bool:
         """Whether its value for a row follows from that for the row before."""
-        return self.function in NUMBERINGS or (self.frame is not None and self.frame.start is None)
+        is_framed = isinstance(self.frame, Frame) and self.frame.start is None
+        return self.function in NUMBERINGS or is_framed
+
+    @property
+    def can_settle(self) -> bool:
+        """Whether a function that runs may be as it was again some rows after the last change.
+
+        The difference in the value of any other one remains up to the end of the partition.
+        """
+        return self.function in _SETTLING
 
     @property
     def is_by_place(self) -> bool:
-        """Whether rows that tie in the order have one value."""
+        """Whether it is computed for all rows that tie in the order at once."""
         return self.function in (WindowFunction.RANK, WindowFunction.DENSE_RANK) or (
-            self.frame is not None and self.frame.is_range
+            isinstance(self.frame, Frame) and self.frame.is_range
         )
 
     @property
     def depends_on_ties(self) -> bool:
         """Whether its value depends on the order of rows that tie."""
-        values = WindowFunction.FIRST_VALUE, WindowFunction.LAST_VALUE
-        return not self.is_by_place or self.function in values
+        is_same = self.is_by_place or isinstance(self.frame, ValueFrame)
+        return not is_same or self.function in PICKS
+
+    @property
+    def reaches_by_value(self) -> bool:
+        """Whether the values of rows decide how many rows before and after a row it reads."""
+        is_shift = self.function in SHIFTS and self.ignores_nulls
+        return is_shift or isinstance(self.frame, ValueFrame)
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -182,10 +156,12 @@ class OrderedCall:
 
         0 is between them.
         """
+        if self.reaches_by_value:
+            return 0, 0
         if self.function in SHIFTS:
             shift = self.shift
             return min(shift, 0), max(shift, 0)
-        if self.frame is None or self.frame.is_range or self.frame.start is None:
+        if not isinstance(self.frame, Frame) or self.frame.is_range or self.frame.start is None:
             return 0, 0
         return min(self.frame.start, 0), max(self.frame.end, 0)
 
@@ -197,6 +173,7 @@ class OrderedCall:
     def to_json(self) -> dict[str, Any]:
         """Return the function as JSON values. On disk: never change a name."""
         return {
+            **({"ignores_nulls": True} if self.ignores_nulls else {}),
             "function": str(self.function),
             "argument": self.argument,
             "output": field_json(self.output),
@@ -212,23 +189,37 @@ class OrderedCall:
             WindowFunction(read_text(value["function"])),
             read_optional(value["argument"], read_text),
             read_field(value["output"]),
-            read_optional(value["frame"], Frame.from_json),
-            _read_offset(value["offset"]),
+            read_optional(value["frame"], read_frame),
+            read_offset(value["offset"]),
             read_optional(value["default"], read_text),
+            read_flag(value.get("ignores_nulls", False)),
         )
 
     def check(self) -> None:
         """ValueError if the parts of the call contradict each other."""
         is_framed = self.function not in NUMBERINGS | SHIFTS
         require(is_framed == (self.frame is not None), f"{self.function} has a wrong frame")
-        fits = self.frame is None or self.frame.is_supported
+        fits = not isinstance(self.frame, Frame) or self.frame.is_supported
         require(fits, f"the frame of {self.function} is not maintained")
+        has_bounds = not isinstance(self.frame, ValueFrame) or bool(self.frame.fields)
+        require(has_bounds, f"the frame of {self.function} has no bounds")
         needs_argument = self.function not in NUMBERINGS | {WindowFunction.COUNT}
         has_argument = self.argument is not None
         require(has_argument or not needs_argument, f"{self.function} has no argument")
-        is_shift = self.function in SHIFTS
-        require(is_shift or (not self.offset and self.default is None), "only lag and lead shift")
-        require(self.offset >= 0, "lag and lead have an offset that is not negative")
+        self._check_offset()
+
+    def _check_offset(self) -> None:
+        if self.function is WindowFunction.NTH_VALUE:
+            require(self.offset > 0, "nth_value has no row before the first")
+            require(self.default is None, "nth_value has a default")
+        else:
+            is_shift = self.function in SHIFTS
+            require(
+                is_shift or (not self.offset and self.default is None), "only lag and lead shift"
+            )
+            require(self.offset >= 0, "lag and lead have an offset that is not negative")
+        may_ignore = self.function in PICKS or (self.function in SHIFTS and self.offset > 0)
+        require(may_ignore or not self.ignores_nulls, f"{self.function} ignores NULLs")
 
 
 @dataclass(frozen=True)
@@ -272,8 +263,13 @@ class OrderedWindow(Grouped):
 
     @property
     def is_by_place(self) -> bool:
-        """Whether a function has one value for rows that tie."""
+        """Whether a function is computed for all rows that tie at once."""
         return any(call.is_by_place for call in self.calls)
+
+    @property
+    def reaches_by_value(self) -> bool:
+        """Whether the values of rows decide how far a function reads."""
+        return any(call.reaches_by_value for call in self.calls)
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -302,6 +298,11 @@ class OrderedWindow(Grouped):
         low, high = self.reach
         if self.is_running:
             return "the rows after it whose values change"
+        if any(isinstance(call.frame, ValueFrame) for call in self.calls):
+            return "the rows whose frames it is in, and the rows of their frames"
+        if self.reaches_by_value:
+            count = max(call.offset for call in self.calls if call.reaches_by_value)
+            return f"the rows up to {count} values that are not NULL before and after it"
         return "the rows that tie with it" if self.is_by_place else f"{2 * (high - low) + 1} rows"
 
     def to_json(self) -> dict[str, Any]:
@@ -337,4 +338,13 @@ class OrderedWindow(Grouped):
             call.check()
             is_same = call.default is None or self.child.type_of(call.default) == call.output.type
             require(is_same, f"the default of {call.function} has another type")
+            if isinstance(call.frame, ValueFrame):
+                self._check_values(call.frame)
         super().check()
+
+    def _check_values(self, frame: ValueFrame) -> None:
+        is_one = len(self.order) == 1 and self.order[0].name not in self.group
+        require(is_one, "a frame of values is not of one sort key")
+        order_type = self.child.type_of(self.order[0].name)
+        is_same = all(self.child.type_of(name) == order_type for name in frame.fields)
+        require(is_same, "the bounds of a frame have another type than the order")

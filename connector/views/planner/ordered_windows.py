@@ -1,9 +1,10 @@
 """Windows that the window executor maintains, and the rule that chooses it.
 
-It maintains the numberings, lag and lead, and ``first_value``, ``last_value``, ``count``, ``sum``,
-``avg``, ``min`` and ``max`` over frames of ROWS that are bounded, and over those from the first row
-of the partition to the current row, of ROWS or RANGE. If one window of a PARTITION BY is another
-one, all windows of that PARTITION BY are recomputed: they need the whole partition anyway.
+It maintains the numberings, lag and lead, and ``first_value``, ``last_value``, ``nth_value``,
+``count``, ``sum``, ``avg``, ``min`` and ``max`` over frames that are bounded, of ROWS or RANGE, and
+over those from the first row of the partition to the current row. If one window of a PARTITION BY
+is another one, all windows of that PARTITION BY are recomputed: they need the whole partition
+anyway.
 
 Does not know: windows that are recomputed (windows).
 """
@@ -18,19 +19,20 @@ from sqlglot import exp
 from relstate.connector.syntax.tree import Tree, columns_of, whole_number
 from relstate.storage import types
 
+from ..plan.frame import WIDEST_FRAME, Frame
 from ..plan.node import Names, Node, Order
 from ..plan.topn import TopN
 from ..plan.window import (
     NUMBERINGS,
+    PICKS,
     SHIFTS,
-    WIDEST_FRAME,
-    Frame,
     OrderedCall,
     OrderedWindow,
     WindowFunction,
 )
 from .builder import Builder, field_title, is_keyable
 from .calls import function_of, name_of, values_of
+from .value_frames import OffsetTree, ValueFrameTree, plan_value_frame
 
 _FUNCTIONS = {
     **{str(function): function for function in WindowFunction},
@@ -51,35 +53,78 @@ class OrderedCallTree:
     function: WindowFunction
     argument: Tree | None
     order: tuple[tuple[Tree, bool, bool], ...]
-    frame: Frame | None
+    frame: Frame | ValueFrameTree | None
     offset: int = 0
     default: Tree | None = None
+    ignores_nulls: bool = False
 
 
 def parse_ordered_call(
     window: Tree, order: Sequence[tuple[Tree, bool, bool]]
 ) -> OrderedCallTree | None:
     """Return the parts of a window; None if the executor does not maintain it."""
-    tree = window.this
+    tree = function_of(window.this)
     function = _FUNCTIONS.get(name_of(tree))
-    spec = window.args.get("spec")
-    is_plain = function_of(tree) is tree and tree.find(exp.Distinct) is None
-    if function is None or not order or not is_plain:
+    is_wrapped = isinstance(window.this, exp.IgnoreNulls | exp.RespectNulls)
+    is_plain = window.this is tree or (is_wrapped and window.this.this is tree)
+    if function is None or not order or not is_plain or tree.find(exp.Distinct) is not None:
         return None
-    arguments = list(values_of(tree))
+    call = _parse_call(function, list(values_of(tree)), window.args.get("spec"), tuple(order))
+    if call is None or window.this is tree:
+        return call
+    if function not in PICKS | SHIFTS or call.ignores_nulls:
+        return None
+    ignores_nulls = isinstance(window.this, exp.IgnoreNulls)
+    # Without a shift it is the value of the row itself, NULL or not.
+    return replace(call, ignores_nulls=ignores_nulls and not _is_unshifted(call))
+
+
+def _is_unshifted(call: OrderedCallTree) -> bool:
+    return call.function in SHIFTS and not call.offset
+
+
+def _parse_call(
+    function: WindowFunction,
+    arguments: Sequence[Tree],
+    spec: Tree | None,
+    order: tuple[tuple[Tree, bool, bool], ...],
+) -> OrderedCallTree | None:
+    """Return the parts of a call but IGNORE NULLS around it."""
     if function in NUMBERINGS:
-        return None if spec else OrderedCallTree(function, None, tuple(order), None)
+        return None if spec else OrderedCallTree(function, None, order, None)
     if function in SHIFTS:
-        return None if spec else _parse_shift(function, arguments, tuple(order))
+        return None if spec else _parse_shift(function, arguments, order)
     frame = Frame(True, None, 0) if spec is None else _parse_frame(spec)
-    if frame is None or not frame.is_supported or len(arguments) != 1:
+    if frame is None or (isinstance(frame, Frame) and not frame.is_supported):
+        return None
+    if function in PICKS:
+        return _parse_pick(function, arguments, order, frame)
+    if len(arguments) != 1:
         return None
     argument: Tree | None = arguments[0]
     if function is WindowFunction.COUNT and not columns_of(arguments[0]):
         if not isinstance(argument, exp.Star) and whole_number(arguments[0]) is None:
             return None
         argument = None
-    return OrderedCallTree(function, argument, tuple(order), frame)
+    return OrderedCallTree(function, argument, order, frame)
+
+
+def _parse_pick(
+    function: WindowFunction,
+    arguments: Sequence[Tree],
+    order: tuple[tuple[Tree, bool, bool], ...],
+    frame: Frame | ValueFrameTree,
+) -> OrderedCallTree | None:
+    """Return the parts of a first, last or n-th value; ``first(v, true)`` ignores NULLs."""
+    if function is WindowFunction.NTH_VALUE:
+        number = whole_number(arguments[1]) if len(arguments) == 2 else None
+        if number is None or not 0 < number <= WIDEST_FRAME:
+            return None
+        return OrderedCallTree(function, arguments[0], order, frame, number)
+    if len(arguments) == 2 and isinstance(arguments[1], exp.Boolean):
+        ignores_nulls = bool(arguments[1].this)
+        return OrderedCallTree(function, arguments[0], order, frame, ignores_nulls=ignores_nulls)
+    return OrderedCallTree(function, arguments[0], order, frame) if len(arguments) == 1 else None
 
 
 def _parse_shift(
@@ -106,32 +151,38 @@ def _signed_number(tree: Tree) -> int | None:
     return whole_number(tree)
 
 
-def _parse_frame(spec: Tree) -> Frame | None:
+def _parse_frame(spec: Tree) -> Frame | ValueFrameTree | None:
     """Return the frame of a window; None if the executor does not maintain it."""
     if spec.args.get("exclude"):
         return None
     is_range = str(spec.args["kind"]).upper() == "RANGE"
     start = _parse_bound(spec.args.get("start"), spec.args.get("start_side"))
     end = _parse_bound(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
-    if start is None or isinstance(end, str) or end is None:
+    if isinstance(end, str):
         return None
     if start == "PRECEDING":
-        return Frame(is_range, None, end)
-    return None if isinstance(start, str) else Frame(is_range, start, end)
+        return Frame(is_range, None, 0) if _rows_of(end) == 0 else None
+    if isinstance(start, str):
+        return None
+    if is_range and (start is not None or end is not None):
+        return ValueFrameTree(start, end)
+    first, last = _rows_of(start), _rows_of(end)
+    return None if first is None or last is None else Frame(is_range, first, last)
 
 
-def _parse_bound(bound: Tree | str | None, side: str | None) -> int | str | None:
-    """Return how many rows after the row a bound is, or the side of one that is unbounded.
-
-    None for any other.
-    """
+def _parse_bound(bound: Tree | str | None, side: str | None) -> OffsetTree | str | None:
+    """Return an end of a frame: None for CURRENT ROW, the side of one that is unbounded."""
     direction = str(side or "").upper()
     if isinstance(bound, str):
-        return 0 if bound.upper() == "CURRENT ROW" else direction
-    number = None if bound is None else whole_number(bound)
-    if number is None:
-        return None
-    return -number if direction == "PRECEDING" else number
+        return None if bound.upper() == "CURRENT ROW" else direction
+    assert bound is not None, "a frame has a start"
+    return OffsetTree(bound, direction == "PRECEDING")
+
+
+def _rows_of(end: OffsetTree | None) -> int | None:
+    """Return how many rows after the row an end is; None if that is not a literal number."""
+    number = 0 if end is None else whole_number(end.offset)
+    return -number if number is not None and end is not None and end.is_preceding else number
 
 
 def plan_ordered_windows(
@@ -148,6 +199,7 @@ def plan_ordered_windows(
     these types.
     """
     placed: list[tuple[tuple[Order, ...], OrderedCall]] = []
+    bounds: dict[str, str] = {}
     for tree, title in windows:
         node, order = _compute_order(builder, node, tree)
         if not all(is_keyable(node.type_of(field.name)) for field in order):
@@ -156,6 +208,12 @@ def plan_ordered_windows(
         if computed is None:
             return None
         node, call = computed
+        if isinstance(tree.frame, ValueFrameTree):
+            framed = plan_value_frame(builder, node, group, order, tree.frame, bounds)
+            if framed is None:
+                return None
+            node, value_frame = framed
+            call = replace(call, frame=value_frame)
         placed.append((order, call))
     texts = [call.sql(group, order) for order, call in placed]
     data_types = builder.analysis.types_of(node.fields, texts)
@@ -204,7 +262,10 @@ def _compute_call(
         return None
     default = names[-1] if tree.default is not None else None
     output = types.Field(title, types.Void())
-    return node, OrderedCall(tree.function, argument, output, tree.frame, tree.offset, default)
+    frame = tree.frame if isinstance(tree.frame, Frame) else None
+    return node, OrderedCall(
+        tree.function, argument, output, frame, tree.offset, default, tree.ignores_nulls
+    )
 
 
 def _is_maintained(builder: Builder, function: WindowFunction, data_type: types.DataType) -> bool:

@@ -16,12 +16,12 @@ from relstate.connector.views.plan.broadcast_join import (
     Comparator,
     Comparison,
 )
+from relstate.connector.views.plan.frame import Frame
 from relstate.connector.views.plan.join import Join, JoinKey, JoinKind
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.topn import Ranking, TopN
 from relstate.connector.views.plan.window import (
-    Frame,
     OrderedCall,
     OrderedWindow,
     WindowFunction,

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from relstate.connector.views.executor.window import WindowExecutor
+from relstate.connector.views.plan.frame import Frame, ValueBound, ValueFrame
 from relstate.connector.views.plan.node import Order
 from relstate.connector.views.plan.window import (
-    Frame,
     OrderedCall,
     OrderedWindow,
     WindowFunction,
@@ -44,11 +44,29 @@ FIELDS = (
     types.Field("d", types.Decimal(30, 2)),
     types.Field("f", types.Double()),
     types.Field("a", types.Array(types.Int())),
+    types.Field("s", types.Int()),
+    types.Field("w", types.Int()),
+    types.Field("w_less_3", types.Int()),
+    types.Field("w_less_1", types.Int()),
+    types.Field("w_more_1", types.Int()),
+    types.Field("w_more_3", types.Int()),
+    types.Field("o_less", types.Double()),
+    types.Field("o_more", types.Double()),
 )
 CHILD = scan(FIELDS, ["id"])
 RUNNING = Frame(False, None, 0)
 BY_PLACE = Frame(True, None, 0)
 TIES = Frame(True, 0, 0)
+
+
+def values(lower: str | None, upper: str | None) -> ValueFrame:
+    """Return the frame between two fields."""
+    lower_bound, upper_bound = (
+        None if name is None else ValueBound(f"{name} FOLLOWING", name) for name in (lower, upper)
+    )
+    return ValueFrame(lower_bound, upper_bound)
+
+
 NAN = float("nan")
 F = WindowFunction
 
@@ -56,11 +74,12 @@ F = WindowFunction
 def call(
     function: WindowFunction,
     argument: str | None = None,
-    frame: Frame | None = None,
+    frame: Frame | ValueFrame | None = None,
     offset: int = 0,
     default: str | None = None,
     *,
     title: str = "",
+    ignores_nulls: bool = False,
 ) -> OrderedCall:
     """Return a call whose output has the type that it has in Spark."""
     data_type: types.DataType = types.Int()
@@ -74,8 +93,28 @@ def call(
             )
         elif function is F.AVG:
             data_type = types.Decimal(34, 6) if argument == "d" else types.Double()
-    name = title or f"{function}_{argument}_{frame and frame.sql}_{offset}".replace(" ", "_")
-    return OrderedCall(function, argument, types.Field(name, data_type), frame, offset, default)
+    nulls = "ignored" if ignores_nulls else ""
+    name = title or f"{function}_{argument}_{frame and frame.sql}_{offset}{nulls}".replace(" ", "_")
+    output = types.Field(name, data_type)
+    return OrderedCall(function, argument, output, frame, offset, default, ignores_nulls)
+
+
+def picks(argument: str, frame: Frame | ValueFrame) -> list[OrderedCall]:
+    """Return the first, the last and the second value of a frame, with and without NULLs."""
+    functions = (F.FIRST_VALUE, 0), (F.LAST_VALUE, 0), (F.NTH_VALUE, 2)
+    return [
+        call(function, argument, frame, offset, ignores_nulls=ignores_nulls)
+        for function, offset in functions
+        for ignores_nulls in (False, True)
+    ]
+
+
+def nearest(argument: str, offset: int) -> list[OrderedCall]:
+    """Return lag and lead with IGNORE NULLS."""
+    return [
+        call(function, argument, None, offset, argument, ignores_nulls=True)
+        for function in (F.LAG, F.LEAD)
+    ]
 
 
 def window(order: tuple[Order, ...], *calls: OrderedCall) -> OrderedWindow:
@@ -123,16 +162,70 @@ CASES = {
         call(F.AVG, "p", RUNNING),
         call(F.MIN, "o", Frame(False, -2, 0)),
     ),
+    "values up to the row": window(
+        (Order("w"),), *(call(f, "n", values("w_less_3", None)) for f in ALL_OVER)
+    ),
+    "values from the row": window(
+        (Order("w", False, False),),
+        *(call(f, "d", values(None, "w_more_1")) for f in ALL_OVER),
+    ),
+    "values around": window(
+        (Order("w", True),), *(call(f, "f", values("w_more_1", "w_less_3")) for f in ALL_OVER)
+    ),
+    "values before": window(
+        (Order("w"),), *(call(f, "n", values("w_less_3", "w_less_1")) for f in ALL_OVER)
+    ),
+    "values after": window(
+        (Order("w", True, True),), *(call(f, "p", values("w_less_1", "w_less_3")) for f in ALL_OVER)
+    ),
+    "no values": window((Order("w"),), call(F.COUNT, "n", values("w_more_3", "w_more_1"))),
+    "floats around": window(
+        (Order("o", True, True),), *(call(f, "n", values("o_more", "o_less")) for f in ALL_OVER)
+    ),
+    "two frames": window(
+        (Order("w"),),
+        call(F.MAX, "n", values("w_less_1", "w_more_3")),
+        call(F.LAG, "s", None, 2, ignores_nulls=True),
+        call(F.LEAD, "s", None, 1, ignores_nulls=True),
+        call(F.SUM, "n", RUNNING),
+        call(F.COUNT, None, values(None, "w_more_3")),
+        call(F.LAG, "n", None, 1),
+    ),
+    "picks": window((Order("w"),), *picks("s", Frame(False, -2, 3))),
+    "running picks": window((Order("w"),), *picks("s", RUNNING)),
+    "picks by place": window((Order("p"),), *picks("s", BY_PLACE)),
+    "picks of ties": window((Order("p"),), *picks("n", TIES)),
+    "picks of values": window((Order("w", True),), *picks("s", values("w_more_3", None))),
+    "late picks": window(
+        (Order("w"),),
+        call(F.NTH_VALUE, "n", RUNNING, 9),
+        call(F.NTH_VALUE, "s", RUNNING, 4, ignores_nulls=True),
+    ),
+    "nearest": window((Order("w"),), *nearest("s", 1)),
+    "second nearest": window((Order("o", True),), *nearest("n", 2), call(F.LAG, "n", None, 1)),
+    "last known": window((Order("w"),), call(F.LAST_VALUE, "s", RUNNING, ignores_nulls=True)),
+    "extremes": window((Order("w"),), call(F.MAX, "n", RUNNING), call(F.MIN, "n", BY_PLACE)),
     "by the group": window((Order("g"),), call(F.SUM, "n", BY_PLACE), call(F.ROW_NUMBER)),
 }
 
 
 def row_of(chance: random.Random, key: Any) -> Row:
     """Return a row that ties with others in the order."""
+    o = chance.choice([None, NAN, 0.0, 1.5, -2.0, float("inf")])
+    w = chance.choice([None, *range(20)])
     return {
+        "s": chance.choice([None, None, None, None, 1, 2]),
+        "w": w,
+        **{
+            f"w_{name}": None if w is None else w + offset
+            for name, offset in (("less_3", -3), ("less_1", -1), ("more_1", 1), ("more_3", 3))
+        },
+        # -0.0 ties with 0.0.
+        "o_less": None if o is None else o - 1.5 or -0.0,
+        "o_more": None if o is None else o + 2.0,
         "id": key,
         "g": chance.choice(["x", "x", "x", "y", None]),
-        "o": chance.choice([None, NAN, 0.0, 1.5, -2.0]),
+        "o": o,
         "p": chance.choice([None, 1, 2, 3, 4]),
         "n": chance.choice([None, 0, 1, -5, 1 << 40]),
         "d": chance.choice([None, Decimal("0.01"), Decimal("-2.50"), Decimal(f"1{'0' * 25}.00")]),
@@ -152,13 +245,16 @@ def model(node: OrderedWindow, rows: Rows) -> list[Row]:
         places = [repr([sortable(row[o.name]) for o in node.order]) for row in members]
         for position, row in enumerate(members):
             values = {
-                one.output.name: value_of(one, members, places, position) for one in node.calls
+                one.output.name: value_of(node, one, members, places, position)
+                for one in node.calls
             }
             results.append({**row, **values})
     return results
 
 
-def value_of(one: OrderedCall, members: list[Row], places: list[str], position: int) -> Any:
+def value_of(
+    node: OrderedWindow, one: OrderedCall, members: list[Row], places: list[str], position: int
+) -> Any:
     """Return the value of a function for one row of a sorted partition."""
     match one.function:
         case F.ROW_NUMBER:
@@ -168,14 +264,31 @@ def value_of(one: OrderedCall, members: list[Row], places: list[str], position: 
         case F.DENSE_RANK:
             return list(dict.fromkeys(places)).index(places[position]) + 1
         case F.LAG | F.LEAD:
-            source = position + one.shift
-            if 0 <= source < len(members):
-                return members[source][one.argument or ""]
+            rows = members[:position][::-1] if one.function is F.LAG else members[position + 1 :]
+            if one.ignores_nulls:
+                rows = [row for row in rows if row[one.argument or ""] is not None]
+            rows = [members[position], *rows]
+            if one.offset < len(rows):
+                return rows[one.offset][one.argument or ""]
             return members[position][one.default] if one.default else None
-    assert one.frame is not None
-    first, stop = frame_of(one.frame, places, position)
-    values = [row[one.argument] if one.argument else 1 for row in members[first:stop]]
+    if isinstance(one.frame, ValueFrame):
+        rows = [row for row in members if is_between(node.order[0], row, members[position], one)]
+    else:
+        assert one.frame is not None
+        rows = members[slice(*frame_of(one.frame, places, position))]
+    values = [row[one.argument] if one.argument else 1 for row in rows]
     return aggregated(one, values)
+
+
+def is_between(order: Order, row: Row, owner: Row, one: OrderedCall) -> bool:
+    """Return whether a row is in the frame of another one."""
+    assert isinstance(one.frame, ValueFrame)
+    low, high = (
+        owner[order.name if bound is None else bound.field]
+        for bound in (one.frame.lower, one.frame.upper)
+    )
+    value = row[order.name]
+    return compared_values(order, low, value) <= 0 <= compared_values(order, high, value)
 
 
 def frame_of(frame: Frame, places: list[str], position: int) -> tuple[int, int]:
@@ -191,6 +304,8 @@ def frame_of(frame: Frame, places: list[str], position: int) -> tuple[int, int]:
 def aggregated(one: OrderedCall, values: list[Any]) -> Any:
     """Return the value of a function over the values of a frame."""
     present = [value for value in values if value is not None]
+    if one.ignores_nulls:
+        values = present
     match one.function:
         case F.COUNT:
             return len(present)
@@ -198,6 +313,8 @@ def aggregated(one: OrderedCall, values: list[Any]) -> Any:
             return values[0] if values else None
         case F.LAST_VALUE:
             return values[-1] if values else None
+        case F.NTH_VALUE:
+            return values[one.offset - 1] if len(values) >= one.offset else None
     if not present:
         return None
     match one.function:
@@ -218,11 +335,19 @@ def aggregated(one: OrderedCall, values: list[Any]) -> Any:
 def compared(node: OrderedWindow, left: Row, right: Row) -> int:
     """Return the order of two rows of one partition: -1, 0 or 1."""
     for order in (*node.order, *map(Order, node.child.key)):
-        first, second = (sortable(row[order.name]) for row in (left, right))
-        if (first is None) != (second is None):
-            return -1 if (first is None) == order.nulls_first else 1
-        if first is not None and first != second:
-            return -1 if (first < second) != order.descending else 1
+        result = compared_values(order, left[order.name], right[order.name])
+        if result:
+            return result
+    return 0
+
+
+def compared_values(order: Order, left: Any, right: Any) -> int:
+    """Return the order of two values: -1, 0 or 1."""
+    first, second = sortable(left), sortable(right)
+    if (first is None) != (second is None):
+        return -1 if (first is None) == order.nulls_first else 1
+    if first is not None and first != second:
+        return -1 if (first < second) != order.descending else 1
     return 0
 
 
@@ -250,6 +375,7 @@ def chunk(changes: list[Change]) -> pa.RecordBatch:
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let only two rows be read before and after a change at first."""
     monkeypatch.setattr("relstate.connector.views.executor.window._LEAST_ROWS", 2)
+    monkeypatch.setattr("relstate.connector.views.executor.window._GROWTH", 2)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -309,9 +435,13 @@ def test_the_state_depends_on_the_rows_alone(case: str, seeds: Seeds) -> None:
 def large(count: int, value: Callable[[int], int] = lambda number: number) -> Rows:
     """Return the rows of one large partition, in the order of their keys."""
     return {
-        i: {"id": i, "g": "x", "o": float(i), "p": value(i), "n": i, "d": None, "f": 0.0, "a": None}
+        i: {
+            **dict.fromkeys(field.name for field in FIELDS),
+            "id": i, "g": "x", "o": float(i), "p": value(i), "n": i, "f": 0.0, "w": i,
+            "w_less_3": i - 3, "w_more_3": i + 3,
+        }
         for i in range(count)
-    }
+    }  # fmt: skip
 
 
 def test_a_bounded_frame_reads_and_emits_few_rows() -> None:
@@ -352,6 +482,55 @@ def test_what_runs_is_read_to_the_end_only_if_it_changes() -> None:
 
     middle = {**rows[1500], "id": 9000, "o": 1500.5}
     assert bench.run(chunk([(Op.INSERT, middle)])).num_rows == 2 * 1499 + 1
+
+
+def changed_rows(node: OrderedWindow, rows: Rows, changes: list[Change]) -> tuple[list[Any], int]:
+    """Return the keys of the rows that changes change, and how many rows are read for them."""
+    bench = WindowBench(node)
+    bench.step(chunk(net_changes({}, rows)))
+    bench.state.reads = 0
+    keys = sorted({row["id"] for row in bench.run(chunk(changes)).to_pylist()})
+    return keys, bench.state.reads
+
+
+def test_what_values_decide_is_read_as_far_as_it_reaches() -> None:
+    """A frame of values, and the nearest value that is not NULL, in a large partition."""
+    rows = large(3000)
+    for row in rows.values():
+        row["s"] = row["id"] if row["id"] % 50 == 0 else None
+    update = {**rows[1000], "n": 7, "s": None}
+    changes = [(Op.DELETE, rows[1000]), (Op.INSERT, update)]
+
+    frame = window((Order("w"),), call(F.SUM, "n", values("w_less_3", "w_more_3")))
+    keys, reads = changed_rows(frame, rows, changes)
+    assert keys == list(range(997, 1004))
+    assert reads < 300
+
+    lags = window((Order("w"),), call(F.LAG, "s", None, 1, ignores_nulls=True))
+    keys, reads = changed_rows(lags, rows, changes)
+    assert keys == list(range(1000, 1051))
+    assert reads < 1500
+
+    last = window((Order("w"),), call(F.LAST_VALUE, "s", RUNNING, ignores_nulls=True))
+    keys, reads = changed_rows(last, rows, changes)
+    assert keys == list(range(1000, 1050))
+    assert reads < 1500
+
+
+def test_what_runs_is_read_until_it_is_what_it_was() -> None:
+    """A maximum up to the next greater one, numbers up to the place to which a row moves."""
+    rows = large(20_000)
+    highest = window((Order("w"),), call(F.MAX, "n", RUNNING))
+    update = {**rows[1000], "n": 1300}
+    keys, reads = changed_rows(highest, rows, [(Op.DELETE, rows[1000]), (Op.INSERT, update)])
+    assert keys == list(range(1000, 1300))
+    assert reads < 2000
+
+    numbers = window((Order("o"),), call(F.ROW_NUMBER), call(F.SUM, "n", RUNNING))
+    moved = {**rows[1000], "o": 1400.5}
+    keys, reads = changed_rows(numbers, rows, [(Op.DELETE, rows[1000]), (Op.INSERT, moved)])
+    assert keys == list(range(1000, 1401))
+    assert reads < 3000
 
 
 def test_one_partition_for_all_rows_is_in_vnode_0() -> None:
@@ -432,6 +611,11 @@ def test_a_call_whose_parts_do_not_fit_is_refused() -> None:
         call(F.LAG, "n", None, -1): "not negative",
         call(F.LAG, "n", None, 1, "p"): "another type",
         replace(whole, argument="q"): "not one of its fields",
+        replace(whole, ignores_nulls=True): "ignores NULLs",
+        replace(whole, frame=values(None, None)): "no bounds",
+        replace(whole, frame=values("n", None)): "another type than the order",
+        call(F.NTH_VALUE, "n", RUNNING): "before the first",
+        call(F.LAG, "n", None, 0, ignores_nulls=True): "ignores NULLs",
     }.items():
         with pytest.raises(ValueError, match=problem):
             window((Order("o"),), wrong).check()

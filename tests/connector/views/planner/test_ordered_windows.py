@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from relstate.connector.syntax.tree import parse_expression
-from relstate.connector.views.plan.window import Frame, WindowFunction
+from relstate.connector.views.plan.frame import Frame
+from relstate.connector.views.plan.window import WindowFunction
 from relstate.connector.views.planner.ordered_windows import OrderedCallTree, parse_ordered_call
+from relstate.connector.views.planner.value_frames import ValueFrameTree
 from relstate.connector.views.planner.windows import sort_keys
 
 BY_PLACE = Frame(True, None, 0)
@@ -61,10 +63,12 @@ def test_what_has_a_limited_effect_is_maintained_from_the_first_changed_row_on(
         "sum(v) OVER (PARTITION BY g)",
         "ntile(2) OVER (ORDER BY x)",
         "percent_rank() OVER (ORDER BY x)",
-        "lag(v) IGNORE NULLS OVER (ORDER BY x)",
         "lag(v, n) OVER (ORDER BY x)",
         "lag(v, 1001) OVER (ORDER BY x)",
-        "first(v, true) OVER (ORDER BY x)",
+        "nth_value(v, 1001) OVER (ORDER BY x)",
+        "nth_value(v, n) OVER (ORDER BY x)",
+        "sum(v) OVER (ORDER BY x RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)",
+        "sum(v) OVER (ORDER BY x RANGE BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING)",
         "count(a, b) OVER (ORDER BY x)",
         "count(NULL) OVER (ORDER BY x)",
         "sum(DISTINCT v) OVER (ORDER BY x)",
@@ -75,9 +79,52 @@ def test_what_has_a_limited_effect_is_maintained_from_the_first_changed_row_on(
         "sum(v) OVER (ORDER BY x ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)",
         "sum(v) OVER (ORDER BY x ROWS BETWEEN 1001 PRECEDING AND CURRENT ROW)",
         "sum(v) OVER (ORDER BY x ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING)",
-        "sum(v) OVER (ORDER BY x RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)",
     ],
 )
 def test_all_other_windows_are_recomputed(text: str) -> None:
     """They need the whole partition, or Spark's own evaluation."""
     assert parsed(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ignores_nulls"),
+    [
+        ("lag(v) IGNORE NULLS OVER (ORDER BY x)", True),
+        ("lag(v) RESPECT NULLS OVER (ORDER BY x)", False),
+        ("lead(v, 0) IGNORE NULLS OVER (ORDER BY x)", False),
+        ("nth_value(v, 3) IGNORE NULLS OVER (ORDER BY x)", True),
+        ("first(v, true) OVER (ORDER BY x)", True),
+        ("last_value(v, false) OVER (ORDER BY x)", False),
+        ("last_value(v) IGNORE NULLS OVER (ORDER BY x ROWS 3 PRECEDING)", True),
+    ],
+)
+def test_nulls_are_ignored_where_the_text_says_so(text: str, ignores_nulls: bool) -> None:
+    """In both forms that Spark has."""
+    call = parsed(text)
+
+    assert call is not None
+    assert call.ignores_nulls == ignores_nulls
+
+
+@pytest.mark.parametrize(
+    ("text", "lower", "upper"),
+    [
+        ("1 PRECEDING AND CURRENT ROW", "1 PRECEDING", None),
+        ("CURRENT ROW AND 2.5 FOLLOWING", None, "2.5 FOLLOWING"),
+        (
+            "INTERVAL 2 HOURS PRECEDING AND INTERVAL 1 DAY FOLLOWING",
+            "INTERVAL '2' HOURS PRECEDING",
+            "INTERVAL '1' DAY FOLLOWING",
+        ),
+    ],
+)
+def test_a_range_with_an_offset_is_a_frame_of_values(
+    text: str, lower: str | None, upper: str | None
+) -> None:
+    """Its ends are texts, whose values Spark computes for each row."""
+    call = parsed(f"sum(v) OVER (ORDER BY x RANGE BETWEEN {text})")
+
+    assert call is not None
+    assert isinstance(call.frame, ValueFrameTree)
+    ends = call.frame.lower, call.frame.upper
+    assert tuple(end if end is None else end.sql for end in ends) == (lower, upper)
