@@ -19,6 +19,7 @@ from .errors import (
     ConflictError,
     IndexExistsError,
     IndexNotFoundError,
+    InternalTableError,
     SchemaError,
     TableExistsError,
     TableNotFoundError,
@@ -132,7 +133,7 @@ class Catalog:
         """Create an index and return the epoch: see `Store.create_index`."""
         for _ in range(ATTEMPTS):
             state = self._epochs.state
-            definition = user_table(state, table, "indexed")
+            definition = _indexable_table(state, table)
             try:
                 index = new_index(definition, name, columns, include, unique)
             except IndexExistsError:
@@ -145,7 +146,7 @@ class Catalog:
                     self._epochs, "create index", data_change=False, new_index=index
                 ).epoch
             except (ConflictError, TableExistsError):
-                if user_table(self._epochs.state, table, "indexed") == definition:
+                if _indexable_table(self._epochs.state, table) == definition:
                     raise
         raise contested_error(table)
 
@@ -191,6 +192,17 @@ def user_table(state: StoreState, name: str, action: str) -> TableDefinition:
     definition = state.table(name).definition
     check_not_internal(state, definition.table_id, action)
     return definition
+
+
+def _indexable_table(state: StoreState, name: str) -> TableDefinition:
+    """Return the definition of a table that may have indexes; errors as of `user_table`."""
+    table_id = state.table(name).definition.table_id
+    if table_id in state.views:
+        raise InternalTableError(
+            f"{name!r} is a view, and only tables have indexes: give the view an ORDER BY that "
+            "begins with the columns to look up, or write its rows to a table and index that"
+        )
+    return user_table(state, name, "indexed")
 
 
 def new_table(

@@ -149,9 +149,9 @@ class Epochs:
         if not done.committed:
             indexes.discard()
         self._state = done.state
-        if proposal.segments and proposal.data_change:
-            tables = {table.table_id for record in proposal.segments for table in record.tables}
-            tables |= indexes.table_ids
+        added = (*proposal.segments, *indexes.segments)
+        if added and proposal.data_change:
+            tables = {table.table_id for record in added for table in record.tables}
             self._state = compaction.auto_compact(self.log, done.state, tables)
         return done
 

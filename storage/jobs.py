@@ -126,7 +126,7 @@ class Jobs:
     ) -> CompactionReport:
         """Commit what all parts of a job have written.
 
-        ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped.
+        Errors as of `CompactionJob.commit`.
         """
         newest, report = job.commit(self._epochs.log, self._epochs.state, records)
         self._epochs.advance(newest)

@@ -29,7 +29,6 @@ from .errors import (
 from .log.entry import Entry
 from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
-from .log.segment_record import SegmentRecord
 from .log.sequenced_segment import sequence_segments
 from .log.table_definition import TableDefinition
 from .segment.key import Kind
@@ -39,7 +38,7 @@ from .table.encoding import Encoding
 from .table.rowid import no_key_error
 from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
-from .table.tablewriter import WriteTarget
+from .table.tablewriter import TableWriter, WriteTarget
 
 
 @runtime_checkable
@@ -92,11 +91,17 @@ def write_rows(
         batches = _without_row_ids(target.definition, batches)
     if target.definition.properties.append_only and (overwrite or kind is Kind.DELETE):
         raise append_only_error(target.definition, "overwrite" if overwrite else "delete")
-    segments = _write_segments(epochs, target, batches, kind, ttls)
+    with target.open(epochs.environment) as writer:
+        _write_batches(writer, batches, kind, ttls)
+        # One segment for the rows and the entries of indexes: a small commit costs little more.
+        may_wait = ttls is None and _may_wait(target.definition)
+        unwritten = writer.take_rows() if may_wait else None
+        segments = writer.finish()
     proposal = Proposal(
         operation="overwrite" if overwrite else "write",
         started=started,
         segments=segments,
+        rows=unwritten,
         based_tables=(target.definition.table_id,) if overwrite else (),
     )
     try:
@@ -140,21 +145,27 @@ def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:
         raise DataError(f"the rows of a {type(rows).__name__} cannot be read: {error}") from error
 
 
-def _write_segments(
-    epochs: Epochs,
-    target: WriteTarget,
+def _may_wait(definition: TableDefinition) -> bool:
+    """Return whether the commit of rows may write them: see `Proposal`.
+
+    Rows that expire, and those of append-only tables, are checked before the commit adds to them.
+    """
+    properties = definition.properties
+    return bool(definition.indexes) and properties.ttl is None and not properties.append_only
+
+
+def _write_batches(
+    writer: TableWriter,
     batches: Iterable[pa.RecordBatch],
     kind: Kind | None,
     ttls: pa.Array | None,
-) -> tuple[SegmentRecord, ...]:
+) -> None:
     start = 0
-    with target.open(epochs.environment) as writer:
-        for batch in batches:
-            kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
-            lives = None if ttls is None else ttls.slice(start, batch.num_rows)
-            writer.write(batch, kinds, lives)
-            start += batch.num_rows
-        return writer.finish()
+    for batch in batches:
+        kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
+        lives = None if ttls is None else ttls.slice(start, batch.num_rows)
+        writer.write(batch, kinds, lives)
+        start += batch.num_rows
 
 
 # State tables

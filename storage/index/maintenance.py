@@ -34,6 +34,7 @@ from ..segment.writer import SegmentWriter
 from ..table.appendonly import possible_duplicates
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import Headers
+from ..table.resolve import Resolver, keep_all
 from ..table.storagetable import StorageTable
 from .layout import IndexLayout, IndexLayouts
 
@@ -69,7 +70,7 @@ class IndexMaintenance:
             if state.tables[table_id].definition.indexes
         ]
         index = self._proposal.new_index
-        if index is None and not tables:
+        if index is None and not tables and self._proposal.rows is None:
             self.discard()
             return NO_ADDITIONS
         table_ids = [table.table_id for table in tables]
@@ -84,9 +85,9 @@ class IndexMaintenance:
         return self._additions
 
     @property
-    def table_ids(self) -> set[int]:
-        """The ids of the internal tables with entries among what was added last."""
-        return {table.table_id for record in self._additions.segments for table in record.tables}
+    def segments(self) -> tuple[SegmentRecord, ...]:
+        """The segments that were added last."""
+        return self._additions.segments
 
     def discard(self) -> None:
         """Remove what was added, because it is not committed."""
@@ -113,7 +114,10 @@ class IndexMaintenance:
             if table.table_id in self._proposal.based_tables
             for index in table.indexes
         ]
+        rows = self._proposal.rows
         with SegmentWriter(self._environment, settings.vnode_count, settings.shards) as writer:
+            if rows is not None:
+                writer.add(rows.keys, rows.values)
             layouts = [layout for table in tables for layout in self._update(state, table, writer)]
             layouts += self._fill(state, writer)
             segments = writer.finish()
@@ -128,20 +132,30 @@ class IndexMaintenance:
     ) -> Sequence[IndexLayout]:
         """Write what changes in the entries of a table's indexes; return their layouts."""
         encoding, layouts = self._layouts.of(state, definition)
-        table_id = definition.table_id
-        added = sequence_segments(self._proposal.segments, state.epoch + 1, table_id)
+        for before, after in self._changes(state, encoding):
+            for layout in layouts:
+                _add(writer, layout, before, after)
+        return layouts
+
+    def _changes(self, state: StoreState, encoding: Encoding) -> Iterator[tuple[Block, Block]]:
+        """Yield the entries of a table before and after the commit, of the keys that it writes."""
+        table_id, rows = encoding.table_id, self._proposal.rows
         is_based = table_id in self._proposal.based_tables
         stored = () if is_based else state.segments_of(table_id)
         before = self._table(encoding, stored)
+        if rows is not None and rows.table_id == table_id:
+            old, new = _stored_entries(before, rows.keys), Block.over(rows.keys, rows.values)
+            if encoding.fold is not None and len(old):
+                new = Resolver(keep_all, encoding.fold).resolve([new, old])
+            yield old, new
+            return
+        added = sequence_segments(self._proposal.segments, state.epoch + 1, table_id)
         after = self._table(encoding, (*added, *stored))
         for block in self._table(encoding, added).entries():
             keys = block.key_bytes()
             old = _stored_entries(before, keys)
             # A row that is merged with an older one is in neither the old nor the new files.
-            new = after.get_values(keys) if encoding.fold is not None and len(old) else block
-            for layout in layouts:
-                _add(writer, layout, old, new)
-        return layouts
+            yield old, after.get_values(keys) if encoding.fold is not None and len(old) else block
 
     def _fill(self, state: StoreState, writer: SegmentWriter) -> list[IndexLayout]:
         """Write the entries of all rows to a new index; return its layout, if there is one."""

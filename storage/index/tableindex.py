@@ -7,10 +7,10 @@ Does not know: which of several indexes is the best.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -25,9 +25,12 @@ from ..predicate.keyspace import key_ranges
 from ..predicate.predicate import Predicate
 from ..schema.index import IndexDefinition
 from ..table.encoding import Encoding
+from ..table.record import Row, row_type
 from ..table.secondary import IndexMatches
 from ..table.storagetable import StorageTable
 from .layout import IndexLayout
+
+_Shape: TypeAlias = tuple[Callable[[Iterable[Any]], Row], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +68,21 @@ class TableIndex:
         """``table``: the encoding of the indexed table; the others as `StorageTable` has them."""
         self.name = source.index.name
         self.segments: Sequence[SequencedSegment] = source.segments
+        self._width = len(source.index.columns)
         self._environment = environment
         self._table = table
         self._source = source
         self._time = time
         self._verify = verify
         self._epoch = epoch
+        self._shapes: dict[tuple[str, ...] | None, _Shape | None] = {}
 
     @cached_property
     def _layout(self) -> IndexLayout:
         return IndexLayout(self._table, self._source.index, self._source.definition)
 
     @cached_property
-    def rows(self) -> StorageTable:
+    def _entries(self) -> StorageTable:
         """The internal table with the entries."""
         return StorageTable(
             self._environment,
@@ -93,6 +98,12 @@ class TableIndex:
         """Where the columns of the table's primary key are in the key of an entry."""
         return [self._layout.encoding.key_names.index(name) for name in self._table.key_names]
 
+    @cached_property
+    def _ends_with_key(self) -> bool:
+        """Whether the keys of entries end with the primary keys of their rows, byte by byte."""
+        stop = self._width + len(self._key_positions)
+        return self._key_positions == [*range(self._width, stop)]
+
     def matches(self, where: Predicate, most: int) -> IndexMatches | None:
         """Return the rows that can match: see `SecondaryIndex.matches`."""
         ranges = key_ranges(where.condition, self._layout.encoding.schema)
@@ -101,7 +112,7 @@ class TableIndex:
         names = [column.name for column in self._layout.encoding.schema.columns]
         batches: list[pa.RecordBatch] = []
         count = 0
-        for batch in self.rows.scan_ranges(names, ranges):
+        for batch in self._entries.scan_ranges(names, ranges):
             count += batch.num_rows
             if count > most:
                 return None
@@ -112,23 +123,65 @@ class TableIndex:
         order = pa.array(sort_order(keys))
         return IndexMatches(self.name, keys.take(order), rows.take(order))
 
-    def primary_keys(self, values: Sequence[Any]) -> list[list[Any]]:
-        """Return the primary keys of rows: see `SecondaryIndex.primary_keys`."""
-        encoding, most = self._layout.encoding, len(self._source.index.columns)
-        if not 1 <= len(values) <= most:
-            names = ", ".join(encoding.key_names[:most])
+    def keys(self, values: Sequence[Any]) -> list[tuple[Sequence[Any], bytes]]:
+        """Return the primary and full keys of rows: see `SecondaryIndex.keys`."""
+        prefix = self._prefix(values)
+        entries = self._entries.prefix_entries(prefix)
+        try:
+            if self._ends_with_key and len(values) == self._width:
+                start, locate = len(prefix), self._table.locate
+                return [locate(key[start:]) for key, _ in entries]
+            decode = self._layout.encoding.decode_key
+            entry_keys = [decode(key) for key, _ in entries]
+        except (ValueError, IndexError, struct.error) as error:
+            raise self._damaged_entry_error(error) from error
+        positions = self._key_positions
+        keys = [[key[position] for position in positions] for key in entry_keys]
+        return [(key, self._table.encode_key(key)) for key in keys]
+
+    def rows(self, values: Sequence[Any], names: tuple[str, ...] | None) -> list[Row] | None:
+        """Return columns of rows if the index holds them: see `SecondaryIndex.rows`."""
+        shape = self._shape(names)
+        if shape is None:
+            return None
+        encoding = self._layout.encoding
+        entries = self._entries.prefix_entries(self._prefix(values))
+        try:
+            rows = [encoding.decode_row(encoding.decode_key(key), value) for key, value in entries]
+        except (ValueError, IndexError, struct.error) as error:
+            raise self._damaged_entry_error(error) from error
+        make, positions = shape
+        plain = [tuple(row) for row in rows if row is not None]
+        return [make(row[position] for position in positions) for row in plain]
+
+    def _prefix(self, values: Sequence[Any]) -> bytes:
+        """Return what the keys of the entries begin with whose first columns have some values."""
+        encoding = self._layout.encoding
+        if not 1 <= len(values) <= self._width:
+            names = ", ".join(encoding.key_names[: self._width])
             raise SchemaMismatchError(
                 f"the index {self.name!r} of table {self._table.name!r} is on ({names}); "
                 f"{len(values)} values were given: give those of the first columns, or of all"
             )
-        entries = self.rows.prefix_entries(encoding.encode_key_prefix(values))
-        try:
-            keys = [encoding.decode_key(key) for key, _ in entries]
-        except (ValueError, IndexError, struct.error) as error:
-            raise CorruptionError(
-                f"{self._environment.local_path(SEGMENTS)}: an entry of the index {self.name!r} of "
-                f"table {self._table.name!r} cannot be decoded ({error}); run check to find the "
-                "file"
-            ) from error
-        positions = self._key_positions
-        return [[key[position] for position in positions] for key in keys]
+        return encoding.encode_key_prefix(values)
+
+    def _shape(self, names: tuple[str, ...] | None) -> _Shape | None:
+        """Return the class of rows with some columns, and where the values are in an entry's row.
+
+        None if an entry does not hold all of them. ``names``: None for the visible columns.
+        """
+        if names not in self._shapes:
+            visible = [column.name for column in self._table.schema.visible_columns]
+            wanted = visible if names is None else names
+            held = [column.name for column in self._layout.encoding.schema.visible_columns]
+            is_held = set(wanted) <= set(held)
+            self._shapes[names] = (
+                (row_type(wanted), [held.index(name) for name in wanted]) if is_held else None
+            )
+        return self._shapes[names]
+
+    def _damaged_entry_error(self, error: Exception) -> CorruptionError:
+        return CorruptionError(
+            f"{self._environment.local_path(SEGMENTS)}: an entry of the index {self.name!r} of "
+            f"table {self._table.name!r} cannot be decoded ({error}); run check to find the file"
+        )

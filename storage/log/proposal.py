@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from relstate.vnode import VnodeMapping
 
+from ..codec.ragged import Bytes
 from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
@@ -54,11 +55,24 @@ class NewIndex:
         return IndexDefinition(self.name, table_id, self.columns, self.included, self.unique)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UnwrittenRows:
+    """Entries of one table that are in no segment yet, one per key, in key order.
+
+    None of them expires.
+    """
+
+    table_id: int
+    keys: Bytes
+    values: Bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Additions:
     """What a commit adds to a proposal, depending on the state that it follows.
 
-    ``segments``, already published, come after those of the proposal; ``based_tables``: ids.
+    ``segments``, already published, come after those of the proposal; the unwritten rows of the
+    proposal are in them. ``based_tables``: ids.
     """
 
     segments: tuple[SegmentRecord, ...] = ()
@@ -154,7 +168,8 @@ class Proposal:
 
     ``operation`` names it for the history; ``started`` is when its job began, in microseconds
     since 1970; ``data_change`` is False for maintenance, which changes no rows. ``segments`` are in
-    the order of their ranks, already published. ``removed`` names segments that maintenance
+    the order of their ranks, already published. ``rows`` are written by the commit, into one
+    segment with the entries of their table's indexes. ``removed`` names segments that maintenance
     replaced. ``dropped_tables`` and ``based_tables`` are ids; a based table has only the rows that
     this commit adds. A view is dropped with all of its tables. ``progress``: of the views that are
     refreshed; the rows of a view's tables change in no other commit.
@@ -169,6 +184,7 @@ class Proposal:
     started: int
     data_change: bool = True
     segments: tuple[SegmentRecord, ...] = ()
+    rows: UnwrittenRows | None = None
     removed: tuple[str, ...] = ()
     created_tables: tuple[NewTable, ...] = ()
     altered_tables: tuple[AlteredTable, ...] = ()
@@ -220,7 +236,8 @@ class Proposal:
     def written(self) -> frozenset[int]:
         """The ids of the tables whose rows it adds or replaces."""
         in_segments = (table.table_id for segment in self.segments for table in segment.tables)
-        return frozenset((*in_segments, *self.based_tables))
+        unwritten = () if self.rows is None else (self.rows.table_id,)
+        return frozenset((*in_segments, *unwritten, *self.based_tables))
 
     @property
     def is_empty(self) -> bool:
@@ -228,6 +245,7 @@ class Proposal:
         return self.oldest_epoch is None and not (
             self.repairs_clock
             or self.segments
+            or self.rows
             or self.removed
             or self.new_tables
             or self.altered_tables

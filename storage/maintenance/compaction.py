@@ -1,7 +1,8 @@
 """Compaction: from the choice of files to a commit.
 
 The inputs of a merge are removed and its outputs added in one commit, which conflicts only if an
-input is gone: another compaction replaced it, or its rows were truncated or dropped. The files
+input is gone: another compaction replaced it, or its rows were truncated or dropped; or if a table
+with a version column was altered, which may have an index now. The files
 written for a commit that certainly did not happen are removed, and the merge is planned again.
 
 Promises: a writer that compacts after its own commit waits for at most one more commit, over a
@@ -30,11 +31,12 @@ from ..log.log import Log
 from ..log.proposal import Proposal
 from ..log.segment_record import SegmentRecord
 from ..log.state import StoreState
+from ..log.table_definition import TableDefinition
 from ..log.transaction import commit
 from ..paths import segment_path
 from .layout import Component, components
 from .policy import BUDGET, FEW, Merge, automatic, full
-from .rewrite import Rewrite, has_expired
+from .rewrite import Rewrite, forgets_late_rows, has_expired
 
 OPERATION = "compact"
 # A conflict means that others compact too; so many in a row, that they never stop.
@@ -128,11 +130,13 @@ class CompactionJob:
     ) -> tuple[StoreState, CompactionReport]:
         """Commit what all parts have written; return the state after it and what was done.
 
-        ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped.
-        No file is removed then: this may be a second attempt of a job whose first one has been
-        committed. Vacuum removes what no commit names.
+        ConflictError if an input was removed meanwhile, or a table got an index that the merge did
+        not know of; TableNotFoundError if a table was dropped. No file is removed then: this may be
+        a second attempt of a job whose first one has been committed. Vacuum removes what no commit
+        names.
         """
-        state = _commit_merges(log, state, self.started, [self.merge], records)
+        tables = self.rewrite.tables
+        state = _commit_merges(log, state, self.started, tables, [self.merge], records)
         report = CompactionReport(
             state.epoch,
             len(self.merge.inputs),
@@ -224,7 +228,7 @@ def _run_merges(
     records = _write_merges(log.environment, state, component, merges)
     try:
         with _removed_if_refused(log.environment, records):
-            return _commit_merges(log, state, started, merges, records)
+            return _commit_merges(log, state, started, component.tables, merges, records)
     except (ConflictError, TableNotFoundError):
         # Another compaction came first, and it merges as much as this one would have.
         return state
@@ -270,13 +274,16 @@ def _commit_merges(
     log: Log,
     state: StoreState,
     started: int,
+    tables: Sequence[TableDefinition],
     merges: Sequence[Merge],
     records: Sequence[SegmentRecord],
 ) -> StoreState:
     """Commit that the inputs of merges are replaced; return the state after it.
 
-    ConflictError if an input was removed meanwhile, TableNotFoundError if a table was dropped, the
-    other errors of a commit.
+    ``tables``: those in the inputs, as they were when the merges were planned. ConflictError if an
+    input was removed meanwhile, or a table from which a merge dropped what hides late rows was
+    altered: it may have an index now. TableNotFoundError if a table was dropped, the other errors
+    of a commit.
     """
     proposal = Proposal(
         operation=OPERATION,
@@ -284,6 +291,7 @@ def _commit_merges(
         data_change=False,
         segments=tuple(records),
         removed=tuple(file.name for merge in merges for file in merge.inputs),
+        requires=tuple(table for table in tables if forgets_late_rows(table)),
     )
     return commit(log, state, proposal).state
 

@@ -4,8 +4,8 @@ For each key the merge writes what a reader would make of its versions. It write
 older versions may remain in other files, and where the delete must outlive the row that it deleted.
 A row that has expired is dropped, or replaced by a delete.
 
-Promises: a file that a merge writes holds users' rows or internal ones, never both; memory is
-bounded by a segment and a window of the merge, whatever is merged.
+Promises: a file of one shard that a merge writes holds users' rows or internal ones, never both;
+memory is bounded by a segment and a window of the merge, whatever is merged.
 Does not know: which files are worth merging, or when the outputs are committed.
 """
 
@@ -120,7 +120,10 @@ class Rewrite:
             for group in self.groups if groups is None else groups:
                 for internal in (False, True):
                     self._write(environment, writer, group, internal)
-                    writer.cut()
+                    # Files of several shards are small. Two instead of one would be merged twice
+                    # as often.
+                    if len(group) == 1:
+                        writer.cut()
             written = writer.finish()
         return tuple(replace(record, sequence_number=self.sequence_number) for record in written)
 
@@ -162,6 +165,11 @@ def has_expired(
         if _forgets(table)
         for block in _expiring_blocks(environment, state, table)
     )
+
+
+def forgets_late_rows(definition: TableDefinition) -> bool:
+    """Return whether a merge may drop what hides a late row of a table."""
+    return definition.properties.is_versioned and _forgets(definition)
 
 
 def _forgets(definition: TableDefinition) -> bool:

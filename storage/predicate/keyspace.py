@@ -1,8 +1,8 @@
 """Conditions on the primary key as ranges of keys.
 
-A condition becomes *boxes*: for each key column a set of values, or None for all of them; every
-row for which the condition is true is in one of the boxes. A box with single values in the first
-columns of the key becomes keys, or prefixes with a range on the column after them.
+A condition becomes *boxes*: for each key column a set of values, NULL alone, or None for all of
+them; every row for which the condition is true is in one of the boxes. A box with single values in
+the first columns of the key becomes keys, or prefixes with a range on the column after them.
 
 Promises: every row for which the condition is true has a key in the ranges; it still has to be
 evaluated on what is read. There are never more ranges than `MOST_RANGES`: more are replaced by
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -26,7 +27,15 @@ MOST_RANGES = 16_384
 # A range in one key column of at most this many values is taken value by value.
 _FEW_VALUES = 64
 
-_Box: TypeAlias = tuple[ValueSet | None, ...]
+
+class _Null(Enum):
+    """The side of a box that holds NULL and no value."""
+
+    NULL = "NULL"
+
+
+_Side: TypeAlias = ValueSet | _Null | None
+_Box: TypeAlias = tuple[_Side, ...]
 
 
 def key_ranges(condition: Condition, schema: TableSchema) -> tuple[KeyRange, ...] | None:
@@ -55,14 +64,16 @@ def _boxes(condition: Condition, keys: Sequence[Column]) -> list[_Box]:
             return [(None,) * len(names)] if value else []
         case Member(path, _, values, when_null) if len(path) == 1 and path[0] in names:
             position = names.index(path[0])
-            if when_null and keys[position].nullable:
-                # No set of values has NULL in it.
-                return [(None,) * len(names)]
-            if values.is_empty:
-                return []
-            is_free = values.is_everything or domain_of(condition.type) is None
-            side = None if is_free else values
-            return [tuple(side if index == position else None for index in range(len(names)))]
+            sides: list[_Side] = []
+            if not values.is_empty:
+                is_free = values.is_everything or domain_of(condition.type) is None
+                sides.append(None if is_free else values)
+            if when_null and keys[position].nullable and None not in sides:
+                sides.append(_Null.NULL)
+            return [
+                tuple(side if index == position else None for index in range(len(names)))
+                for side in sides
+            ]
         case And(parts):
             return _crossed([_boxes(part, keys) for part in parts], len(names))
         case Or(parts):
@@ -84,10 +95,15 @@ def _crossed(choices: list[list[_Box]], width: int) -> list[_Box]:
 
 def _intersected(first: _Box, second: _Box) -> _Box | None:
     """Return the box of the rows that are in both of two; None if there can be none."""
-    sides: list[ValueSet | None] = []
+    sides: list[_Side] = []
     for left, right in zip(first, second, strict=True):
-        both = intersection([left, right]) if left and right else left or right
-        if both is not None and both.is_empty:
+        if left is None or right is None or left == right:
+            sides.append(right if left is None else left)
+            continue
+        if isinstance(left, _Null) or isinstance(right, _Null):
+            return None
+        both = intersection([left, right])
+        if both.is_empty:
             return None
         sides.append(both)
     return tuple(sides)
@@ -95,11 +111,16 @@ def _intersected(first: _Box, second: _Box) -> _Box | None:
 
 def _hull(boxes: Sequence[_Box]) -> _Box:
     """Return a box around some boxes; there must be one."""
-    sides = zip(*boxes, strict=True)
-    return tuple(
-        None if None in side else union([values for values in side if values is not None])
-        for side in sides
-    )
+    return tuple(map(_around, zip(*boxes, strict=True)))
+
+
+def _around(sides: Sequence[_Side]) -> _Side:
+    """Return a side around some sides."""
+    sets = [side for side in sides if isinstance(side, ValueSet)]
+    if len(sets) == len(sides):
+        return union(sets)
+    # No set of values has NULL in it.
+    return _Null.NULL if all(isinstance(side, _Null) for side in sides) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +161,12 @@ class _Key:
                         distribution,
                     )
 
-    def _points(self, position: int, values: ValueSet | None) -> list[Any] | None:
+    def _points(self, position: int, values: _Side) -> list[Any] | None:
         """Return the single values of a set; None if there are too many, or no last one."""
         if values is None:
             return None
+        if isinstance(values, _Null):
+            return [None]
         domain = domain_of(self.schema.key_columns[position].type)
         assert domain is not None
         points: list[Ordinal] = []
@@ -164,13 +187,13 @@ class _Key:
         return None if None in single_values else single_values
 
     def _bounds(
-        self, position: int, values: ValueSet | None
+        self, position: int, values: _Side
     ) -> list[tuple[tuple[Any, ...], bool, tuple[Any, ...], bool]]:
         """Return (start, is it excluded, stop, is it included) of each range of a set.
 
         Start and stop are in the key's order: in a descending column the start is the greatest.
         """
-        if values is None:
+        if not isinstance(values, ValueSet):
             return [((), False, (), False)]
         key: KeyColumn = self.schema.primary_key[position]
         domain = domain_of(self.schema.key_columns[position].type)
@@ -209,9 +232,9 @@ def _bound(value: Any) -> tuple[Any, ...]:
     return () if value is None else (value,)
 
 
-def _outer(values: ValueSet | None) -> ValueSet | None:
+def _outer(values: _Side) -> _Side:
     """Return the range from the first value of a set to its last."""
-    if values is None or len(values.cuts) <= 2:
+    if not isinstance(values, ValueSet) or len(values.cuts) <= 2:
         return values
     ends = values.cuts[:1] if len(values.cuts) % 2 else (values.cuts[0], values.cuts[-1])
     return ValueSet(values.least, ends)

@@ -51,8 +51,8 @@ class Block:
     @classmethod
     def of_pairs(cls, pairs: Sequence[tuple[bytes, bytes]]) -> Block:
         """Return the block of some (key, value) pairs, a copy."""
-        keys = pa.array([key for key, _ in pairs], pa.large_binary())
-        return cls.over(keys, pa.array([value for _, value in pairs], pa.large_binary()))
+        keys, values = zip(*pairs, strict=True) if pairs else ((), ())
+        return cls.over(pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary()))
 
     @classmethod
     def joined(cls, blocks: Sequence[Block]) -> Block:

@@ -38,6 +38,8 @@ from .segment import page_bytes, write_segment
 
 # A segment is cut at this size, with a reserve for pages that are emptier than expected.
 SEGMENT_BYTES = 60 << 20
+_TAKEN_BYTES = 4 << 20
+_NO_BYTES: Bytes = pa.array([], pa.large_binary())
 
 
 EntryFold: TypeAlias = Callable[[Bytes, Bytes], tuple[Bytes, Bytes]]
@@ -112,6 +114,19 @@ class SegmentWriter:
         if self._pending:
             self._spill()
 
+    def take(self) -> tuple[Bytes, Bytes] | None:
+        """Return the keys and values of all entries, one per key in key order, and forget them.
+
+        None, and nothing is forgotten, if they are too many to stay in memory.
+        """
+        if self._written or self._failure or self._pending_bytes > _TAKEN_BYTES:
+            return None
+        if not self._pending:
+            return _NO_BYTES, _NO_BYTES
+        keys, values = self._merged()
+        order = pa.array(last_of_equal(keys))
+        return keys.take(order), values.take(order)
+
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Write what is left, make all segments durable and return them in the order of writing.
 
@@ -143,11 +158,7 @@ class SegmentWriter:
             raise
 
     def _write(self, name: str) -> None:
-        keys = pa.concat_arrays([keys for keys, _ in self._pending])
-        values = pa.concat_arrays([values for _, values in self._pending])
-        self._pending, self._pending_bytes = [], 0
-        if self._fold is not None:
-            keys, values = self._fold(keys, values)
+        keys, values = self._merged()
         order = last_of_equal(keys)
         tables = statistics(keys, values, order, self._vnode_count, self._shards)
         if has_long(keys):
@@ -163,6 +174,13 @@ class SegmentWriter:
                 tables=tables,
             )
         )
+
+    def _merged(self) -> tuple[Bytes, Bytes]:
+        """Return the pending entries, folded if there is a fold, and forget them."""
+        keys = pa.concat_arrays([keys for keys, _ in self._pending])
+        values = pa.concat_arrays([values for _, values in self._pending])
+        self._pending, self._pending_bytes = [], 0
+        return (keys, values) if self._fold is None else self._fold(keys, values)
 
 
 def statistics(

@@ -114,6 +114,9 @@ class Encoding(Protocol):
     def encode_key_prefix(self, values: Sequence[Any]) -> bytes:
         """Return the bytes with which full keys begin: see `RowEncoding.encode_key_prefix`."""
 
+    def locate(self, primary_key: bytes) -> tuple[list[Any], bytes]:
+        """Return (values, full key) of a primary key given as its bytes."""
+
     def decode_key(self, full_key: bytes) -> list[Any]:
         """Return the primary key's values of a full key."""
 

@@ -312,6 +312,15 @@ class RowEncoding:
         vnode = self._hash_forms([forms[index] for index in self._hashed]) % self.vnode_count
         return prefix_of(self.table_id, vnode) + codec.encode_canonical(forms)
 
+    def locate(self, primary_key: bytes) -> tuple[list[Any], bytes]:
+        """Return (values, full key) of a primary key given as its bytes.
+
+        ValueError, IndexError or struct.error if the bytes are not such a key.
+        """
+        values = self._decode_key(primary_key)
+        vnode = self._hash_key(self._keys.canonical(values)) % self.vnode_count
+        return values, prefix_of(self.table_id, vnode) + primary_key
+
     def decode_key(self, full_key: bytes) -> list[Any]:
         """Return the primary key's values of a full key.
 

@@ -32,26 +32,21 @@ from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
 from ..segment.segment import LOOKUP_ERRORS
+from . import conditional
+from .conditional import Reading
 from .encoding import Encoding
 from .header import EXPIRY, expiry_of, is_delete
 from .prefixes import PrefixReader
 from .pruning import (
-    Pruned,
     check_vnodes,
-    enclosing_ranges,
-    matching_vnodes,
-    prune,
     ranges_in,
-    single_vnodes,
-    worthwhile_seeks,
 )
 from .record import Row
 from .resolve import Fold, Resolver, keep_all, keep_visible
-from .scan import Bounds, Limits, Piece, Scan, joined_ranges, matching_rows
-from .secondary import IndexMatches, SecondaryIndex, fewest_matches
+from .scan import Bounds, Limits, Piece, Scan
+from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .tablefiles import TableFiles
 
-_POINTS_AT_ONCE = 4096
 _LEAVES_OF_KEYS = 512
 # Ranges that are searched at once, and about the most rows that are then in memory.
 _RANGES_AT_ONCE = _ROWS_AT_ONCE = 262_144
@@ -76,8 +71,7 @@ class StorageTable:
         epoch that is read, for messages. ``indexes``: those of the table that reads may use.
         """
         self.encoding = encoding
-        self._indexes = indexes
-        self._index_by_name = {index.name: index for index in indexes}
+        self.indexes = TableIndexes(encoding, indexes)
         self._environment = environment
         self._time = time
         self._resolver = Resolver(keep_visible(time), encoding.fold)
@@ -96,7 +90,7 @@ class StorageTable:
         return (
             self.encoding.definition == definition
             and self._files.segments == segments
-            and [index.segments for index in self._indexes] == [*index_segments]
+            and self.indexes.segments == [*index_segments]
         )
 
     @property
@@ -108,7 +102,11 @@ class StorageTable:
 
     def get(self, key: Sequence[Any]) -> Row | None:
         """Return the row with these primary key values, in the key's order; None if none."""
-        value = self.get_value(self.encoding.encode_key(key))
+        return self.get_at(key, self.encoding.encode_key(key))
+
+    def get_at(self, key: Sequence[Any], full_key: bytes) -> Row | None:
+        """Return the row with a primary key, which is also given as a full key; None if none."""
+        value = self.get_value(full_key)
         if value is None or (value[1] and expiry_of(value) <= self._time()):
             return None
         try:
@@ -166,16 +164,22 @@ class StorageTable:
             if value is not None:
                 yield value
 
-    def get_by(self, index: str, values: Sequence[Any]) -> list[Row]:
+    def get_by(
+        self, index: str, values: Sequence[Any], columns: Sequence[str] | None = None
+    ) -> list[Row]:
         """Return the rows with these values in the first columns of an index, in its order.
 
         IndexNotFoundError, SchemaMismatchError, ValueRangeError.
         """
-        secondary = self._index_by_name.get(index)
-        if secondary is None:
-            secondary = self._index_by_name[self.encoding.definition.index(index).name]
-        rows = [self.get(key) for key in secondary.primary_keys(values)]
-        return [row for row in rows if row is not None]
+        names = None
+        if columns is not None:
+            names = tuple(column.name for column in self.columns(columns))
+            if not set(names) <= {column.name for column in self.encoding.schema.visible_columns}:
+                raise SchemaMismatchError(
+                    f"table {self.encoding.name}: a point lookup returns no hidden column, but "
+                    f"{', '.join(names)} were named; read it with scan"
+                )
+        return conditional.get_by(self, index, values, names)
 
     def prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the visible (full key, value) below a prefix of full keys, in key order.
@@ -191,17 +195,18 @@ class StorageTable:
             for pairs_after in reversed(getters):
                 newest.update(pairs_after(prefix))
             pairs = sorted(newest.items())
-        for key, _ in pairs:
+        entries: list[tuple[bytes, bytes]] = []
+        for pair in pairs:
+            key, value = pair
             if longkey.is_long(key):
                 return self._long_prefix_entries(full_prefix)
-        return [pair for pair in pairs if self._is_visible(pair[1])]
+            if not is_delete(value) and not (value[1] and expiry_of(value) <= self._time()):
+                entries.append(pair)
+        return entries
 
     def _long_prefix_entries(self, full_prefix: bytes) -> list[tuple[bytes, bytes]]:
         _, rows = self._prefix_reader.prefix_scan(pa.array([full_prefix], pa.large_binary()))
         return list(zip(rows.key_bytes().to_pylist(), rows.value_bytes().to_pylist(), strict=True))
-
-    def _is_visible(self, value: bytes) -> bool:
-        return not is_delete(value) and not (value[1] and expiry_of(value) <= self._time())
 
     def get_rows(
         self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
@@ -310,13 +315,14 @@ class StorageTable:
             return self._get_values_folded(self.encoding.fold, distinct_keys)
         remaining = distinct_keys.to_pylist()
         pairs: list[tuple[bytes, bytes]] = []
+        hits: list[tuple[bytes, bytes]] = []
         for file, span in self._files.with_spans:
-            inside = _indices_within(remaining, span)
-            candidates = remaining[inside]
-            if candidates and (hits := file.get_many(candidates)):
-                pairs += hits
-                found_keys = {key for key, _ in hits}
-                remaining[inside] = [key for key in candidates if key not in found_keys]
+            if hits:
+                newer = {key for key, _ in hits}
+                remaining = [key for key in remaining if key not in newer]
+            candidates = remaining[_indices_within(remaining, span)]
+            hits = file.get_many(candidates) if candidates else []
+            pairs += hits
         return Block.of_pairs(pairs)
 
     def _get_values_folded(self, fold: Fold, full_keys: Bytes) -> Block:
@@ -353,21 +359,11 @@ class StorageTable:
         groups = self._groups(vnodes)
         if where is None:
             shown = [*result_columns, EXPIRY] if shows_expiry else result_columns
-            yield from self._read_range(keys, groups, shown, newest)
+            yield from conditional.read_range(self, Reading(shown, groups, keys, newest))
             return
         assert not shows_expiry
-        read_columns = self._with_columns_of(where, result_columns)
-        matches = None
-        if newest is None and keys == EVERY_KEY:
-            matches = self.index_matches(where)
-        pruned = None if matches is not None else self._pruned(where, groups, keys)
-        if matches is not None:
-            batches = self._read_matches(matches.within(groups), read_columns)
-        elif pruned is None:
-            batches = self._read_range(keys, groups, read_columns, newest)
-        else:
-            batches = self._read_pruned(pruned, read_columns, newest)
-        yield from matching_rows(batches, where, [column.name for column in result_columns])
+        reading = Reading(result_columns, groups, keys, newest)
+        yield from conditional.read_matching(self, where, reading)
 
     def range_scan(
         self,
@@ -389,7 +385,7 @@ class StorageTable:
         if self.is_empty or not groups or not len(lows):
             return
         numbers = np.concatenate([np.arange(group.start, group.stop) for group in groups])
-        vnode_count, rows = self.encoding.vnode_count, self._most(None).rows
+        vnode_count, rows = self.encoding.vnode_count, self.stored_rows
         searches = len(lows) * len(numbers) * len(self._files.segments)
         if searches * vnode_count > rows * len(numbers):
             yield from self.scan(columns, vnodes=vnodes)
@@ -414,34 +410,8 @@ class StorageTable:
         where: Predicate | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield what `scan` does, in the order of the primary key across all vnodes."""
-        read_columns = self.columns(columns)
-        names = [column.name for column in read_columns]
-        if where is not None:
-            read_columns = self._with_columns_of(where, read_columns)
-        extra_names = {column.name for column in read_columns}.union(self.encoding.key_names)
-        extra_names -= set(names)
-        all_columns = self.columns([*names, *sorted(extra_names)])
-        scan = self._scan(all_columns, newest)
-        groups = self._groups(vnodes)
-        if where is not None and newest is None and keys == EVERY_KEY:
-            matches = self.index_matches(where)
-            if matches is not None:
-                matching = list(self._read_matches(matches.within(groups), all_columns))
-                ordered = scan.in_order(matching, descending=descending)
-                yield from matching_rows(ordered, where, names)
-                return
-        pruned = None if where is None else self._pruned(where, groups, keys)
-        if pruned is not None:
-            ranges = enclosing_ranges(pruned)
-        else:
-            cut = groups if scan.sorts_in_memory else single_vnodes(groups)
-            ranges = ranges_in(self.encoding, cut, keys)
-        batches = scan.sorted_batches(ranges, descending=descending)
-        if where is not None:
-            yield from matching_rows(batches, where, names)
-            return
-        for batch in batches:
-            yield batch.select(names)
+        reading = Reading(self.columns(columns), self._groups(vnodes), keys, newest)
+        yield from conditional.read_in_order(self, where, reading, descending=descending)
 
     def scan_ranges(
         self, columns: Sequence[str] | None, ranges: Sequence[KeyRange]
@@ -450,13 +420,11 @@ class StorageTable:
 
         Every row comes once.
         """
-        seeks = worthwhile_seeks(self._most(None).rows, len(self._files.segments))
-        pruned = prune(self.encoding, ranges, self._groups(None), seeks)
-        return self._read_pruned(pruned, self.columns(columns), None)
+        return conditional.read_ranges(self, self.columns(columns), ranges)
 
     def entries(self) -> Iterator[Block]:
         """Yield the newest entry of every key, deletes and expired rows too."""
-        scan = replace(self._scan((), None), resolver=Resolver(keep_all, self.encoding.fold))
+        scan = replace(self.scan_of((), None), resolver=Resolver(keep_all, self.encoding.fold))
         for window in scan.windows(self.encoding.vnode_bounds(range(self.encoding.vnode_count))):
             yield from filter(len, window.blocks)
 
@@ -484,7 +452,7 @@ class StorageTable:
         if where is not None:
             names = where.columns or self.encoding.key_names[:1]
             return sum(batch.num_rows for batch in self.scan(names, vnodes=vnodes, where=where))
-        scan = self._scan((), None)
+        scan = self.scan_of((), None)
         return sum(
             len(block)
             for bounds in ranges_in(self.encoding, self._groups(vnodes), EVERY_KEY)
@@ -511,70 +479,25 @@ class StorageTable:
                 f"{', '.join(column.name for column in schema.visible_columns)}, or is named twice"
             ) from None
 
-    def _with_columns_of(self, where: Predicate, columns: Sequence[Column]) -> Sequence[Column]:
-        """Return some columns, followed by the others that a predicate uses."""
-        schema = self.encoding.schema
-        if where.schema != schema:
-            raise SchemaMismatchError(
-                f"table {self.encoding.name}: the condition was parsed for another schema; parse "
-                "it again"
-            )
-        used = map(schema.column, where.columns)
-        return [*columns, *(column for column in used if column not in columns)]
-
     def index_matches(self, where: Predicate) -> IndexMatches | None:
-        """Return the rows that can match, from the index that leaves fewest of them to read.
+        """Return the rows that can match, from the indexes that leave fewest of them to read.
 
         None if no index is better than the primary key, or than reading all rows.
         """
-        if not self._indexes or self._is_bound_by_key(where):
-            return None
-        return fewest_matches(self._indexes, where, self._most(None).rows)
+        return conditional.index_matches(self, where)
 
-    def _is_bound_by_key(self, where: Predicate) -> bool:
-        """Return whether a predicate leaves ranges of the primary key, each in one vnode."""
-        ranges = where.ranges()
-        return ranges is not None and matching_vnodes(self.encoding, ranges) is not None
+    @property
+    def stored_rows(self) -> int:
+        """How many entries are stored, older versions and deletes too."""
+        return self._most(None).rows
 
-    def _read_matches(
-        self, matches: IndexMatches, columns: Sequence[Column]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield columns of the rows that an index has named, from the index if it holds them."""
-        names = [column.name for column in columns]
-        if set(names) <= set(matches.rows.schema.names):
-            return iter([matches.rows.select(names)])
-        return self._read_pruned(Pruned(matches.keys, []), columns, None)
+    @property
+    def file_count(self) -> int:
+        """How many files hold entries."""
+        return len(self._files.segments)
 
-    def _pruned(self, where: Predicate, groups: Sequence[range], keys: KeyRange) -> Pruned | None:
-        """Return what a predicate leaves to read; None to read all of ``keys``."""
-        ranges = where.ranges() if keys == EVERY_KEY else None
-        if ranges is None:
-            return None
-        seeks = worthwhile_seeks(self._most(None).rows, len(self._files.segments))
-        return prune(self.encoding, ranges, groups, seeks)
-
-    def _read_range(
-        self,
-        keys: KeyRange,
-        groups: Sequence[range],
-        columns: Sequence[Column],
-        newest: Block | None,
-    ) -> Iterator[pa.RecordBatch]:
-        ranges = ranges_in(self.encoding, groups, keys)
-        return self._scan(columns, newest).batches(ranges)
-
-    def _read_pruned(
-        self, pruned: Pruned, columns: Sequence[Column], newest: Block | None
-    ) -> Iterator[pa.RecordBatch]:
-        names = [column.name for column in columns]
-        for start in range(0, len(pruned.points), _POINTS_AT_ONCE):
-            yield self.find(pruned.points.slice(start, _POINTS_AT_ONCE), names, newest)[1]
-        if pruned.ranges:
-            scan = self._scan(columns, newest)
-            sources = [joined_ranges(source, pruned.ranges) for source in scan.sources]
-            yield from replace(scan, sources=sources).batches([pruned.around])
-
-    def _scan(self, columns: Sequence[Column], newest: Block | None) -> Scan:
+    def scan_of(self, columns: Sequence[Column], newest: Block | None) -> Scan:
+        """Return the scan of some columns; entries in ``newest`` hide the table's own."""
         sources = [run.source for run in self._files.runs]
         return Scan(
             sources=sources if newest is None else [partial(_block_source, newest), *sources],

@@ -46,15 +46,16 @@ class Table:
         names = reader.encoding.key_names
         return reader.get(key if len(key) == len(names) else _whole_key(key, names))
 
-    def get_by(self, index: str, *values: Any) -> list[Row]:
+    def get_by(self, index: str, *values: Any, columns: Sequence[str] | None = None) -> list[Row]:
         """Return the rows with these values in the columns of an index, in the order of the index.
 
         ``values``: of all its columns, or of the first ones; None finds NULL. Of a unique index and
-        all its values there is at most one row, unless one is None. IndexNotFoundError,
-        SchemaMismatchError for too many values, none, or one of another type, ValueRangeError for
-        one that does not fit its type.
+        all its values there is at most one row, unless one is None. ``columns``: of the rows, by
+        default all; if the index holds them, it alone is read. IndexNotFoundError,
+        SchemaMismatchError for too many values, none, or one of another type, or for an unknown
+        column, ValueRangeError for a value that does not fit its type.
         """
-        return self._reader().get_by(index, values)
+        return self._reader().get_by(index, values, columns)
 
     def get_rows(
         self, keys: pa.RecordBatch | Sequence[Sequence[Any]], columns: Sequence[str] | None = None

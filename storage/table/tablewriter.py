@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..codec.ragged import Positions
 from ..environment import Environment, environment_of
 from ..errors import OptionError, ValueRangeError
+from ..log.proposal import UnwrittenRows
 from ..log.segment_record import SegmentRecord
 from ..log.table_definition import TableDefinition
 from ..segment.key import Kind
@@ -98,6 +99,16 @@ class TableWriter:
     def rows(self) -> int:
         """How many rows were written so far."""
         return self._rows
+
+    def take_rows(self) -> UnwrittenRows | None:
+        """Return all rows, for the commit to write; None if there are none, or too many for it.
+
+        Those that are returned are not in the segments of `finish`. None of them may expire.
+        """
+        entries = self._segments.take()
+        if entries is None or not len(entries[0]):
+            return None
+        return UnwrittenRows(self._encoding.table_id, *entries)
 
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Return the durable segments that hold all rows, in rank order."""

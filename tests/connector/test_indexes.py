@@ -97,6 +97,7 @@ _QUERIES = [
     "SELECT count(*) AS n FROM a WHERE NOT s > 'x' AND k BETWEEN 0 AND 1",
     "SELECT id FROM a WHERE k = 1 OR s = 'x'",
     "SELECT id FROM a WHERE s <=> NULL",
+    "SELECT id, k FROM a WHERE k IS NULL AND (s = 'x' OR s IS NULL)",
     "SELECT id FROM a WHERE s = 'nothing'",
 ]
 
@@ -111,7 +112,7 @@ def test_a_query_through_an_index_answers_as_spark_does(
         assert sorted(map(str, both.sql(query).collect())) == expected, query
         *relations, _ = both.sql(f"EXPLAIN {query}").collect()
         used += sum(row["index"] is not None for row in relations)
-    assert used == 9
+    assert used == 12
 
     (row, _) = both.sql("EXPLAIN SELECT * FROM a WHERE k = 3 AND s = 'x'").collect()
     count = both.sql("SELECT * FROM a WHERE k = 3 AND s = 'x'").count()

@@ -9,6 +9,7 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import NullKeyError, SchemaError
+from relstate.storage.schema.schema import KeyRange
 
 COLUMNS = "a INT, b STRING NOT NULL, v INT"
 SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.string()), ("v", pa.int32())])
@@ -50,6 +51,33 @@ def test_null_is_one_value_of_the_key(order: str, tmp_path: Path) -> None:
         assert table.get(None, "y") is None
         assert table.get(None, "x") == (None, "x", 5)
         assert store.check().ok
+
+
+def test_null_bounds_the_key(tmp_path: Path) -> None:
+    """IS NULL is a point of the key, alone and beside values; other rows are not read."""
+    with Store.create(str(tmp_path / "s"), vnode_count=4) as store:
+        columns = COLUMNS.replace(" NOT NULL", "")
+        store.create_table("t", columns, primary_key=["a", "b"], nullable_key=True)
+        plan = store.read_plan("t")
+        for where, expected in (
+            ("a IS NULL AND b = 'x'", {KeyRange((None, "x"))}),
+            ("b <=> NULL AND a = 1", {KeyRange((1, None))}),
+            ("(a IS NULL OR a = 1) AND b = 'x'", {KeyRange((None, "x")), KeyRange((1, "x"))}),
+            ("a IS NULL AND a = 1", set()),
+        ):
+            predicate = plan.filtered(where).where
+            assert predicate is not None
+            assert set(predicate.ranges() or ()) == expected, where
+        store.write("t", rows((None, "x", 1), (1, None, 2), (1, "x", 3), (None, None, 4)))
+        for where, values in (
+            ("a IS NULL", [1, 4]),
+            ("a IS NULL AND b IS NULL", [4]),
+            ("a IS NULL OR b = 'x'", [1, 3, 4]),
+            ("NOT (a <=> 1)", [1, 4]),
+            ("(a IS NULL OR a = 1) AND b = 'x'", [1, 3]),
+        ):
+            batches = [*store.table("t").scan(["v"], where=where)]
+            assert sorted(v for batch in batches for v in batch["v"].to_pylist()) == values, where
 
 
 def test_key_columns_are_not_null_unless_the_table_says_otherwise(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from relstate.storage import Kind, Proposal, Store, Transaction
 from relstate.storage.errors import ConflictError, UniqueViolationError
+from relstate.storage.segment import writer
 from support.clock import ManualClock
 from support.commits import quick_environment
 from support.examples import Seeds
@@ -71,6 +72,12 @@ _CONDITIONS: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "n = 2 AND email >= 'b'": lambda row: row[3] == 2 and row[2] is not None and row[2] >= "b",
     "n >= 2": lambda row: row[3] is not None and row[3] >= 2,
     "n IS NULL": lambda row: row[3] is None,
+    "email IS NULL AND n = 2": lambda row: row[2] is None and row[3] == 2,
+    "n = 1 OR email = 'b'": lambda row: row[3] == 1 or row[2] == "b",
+    "(email IS NULL OR n = 3) AND ver < 4": lambda row: (
+        (row[2] is None or row[3] == 3) and row[4] < 4
+    ),
+    "a = 'x' AND b = 1 OR email = 'a'": lambda row: row[:2] == ("x", 1) or row[2] == "a",
 }
 
 
@@ -93,7 +100,10 @@ def _change(store: Store, chance: random.Random, kind: str) -> None:
     action = chance.random()
     if action < 0.6:
         batch = _batch(store, rows)
-        store.write("t", batch, overwrite=action < 0.05)
+        if 0.1 < action < 0.2 and kind != "keyless":
+            store.delete("t", batch)
+        else:
+            store.write("t", batch, overwrite=action < 0.05)
     elif action < 0.8 and kind != "keyless":
         # Rows and deletes in two segments of one commit.
         committed(store, _segments(store, rows, chance))
@@ -115,16 +125,16 @@ def _segments(store: Store, rows: list[tuple[Any, ...]], chance: random.Random) 
     for part in (rows, chance.sample(rows, len(rows) // 2)):
         if not part:
             continue
-        with target.open(store.environment) as writer:
+        with target.open(store.environment) as task:
             kinds = [
                 Kind.DELETE if part is not rows and chance.random() < 0.7 else None for _ in part
             ]
             upserts = pa.array([kind is None for kind in kinds])
             batch = batch_of(store, "t", part)
-            writer.write(batch.filter(upserts))
+            task.write(batch.filter(upserts))
             deletes = batch.filter(pa.array([kind is not None for kind in kinds]))
-            writer.write(deletes, np.full(deletes.num_rows, Kind.DELETE, np.uint8))
-            segments += writer.finish()
+            task.write(deletes, np.full(deletes.num_rows, Kind.DELETE, np.uint8))
+            segments += task.finish()
     return segments
 
 
@@ -173,6 +183,36 @@ def test_a_row_that_keeps_its_values_writes_no_entry(store: Store) -> None:
     assert store.table("t").get_by("i", "a") == [(1, "a", 2)]
 
 
+def test_a_small_commit_is_one_segment(store: Store) -> None:
+    """Rows and entries share it, also when commits are merged automatically."""
+    store.create_table("t", "k INT, v STRING", primary_key=["k"])
+    store.create_index("t", "i", ["v"])
+    store.create_index("t", "j", ["v desc"])
+    table = store.state.table("t").definition
+    ids = {table.table_id, *(index.table_id for index in table.indexes)}
+    for turn in range(30):
+        rows = [(key, f"{key} {turn}") for key in range(turn, turn + 9)]
+        store.write("t", batch_of(store, "t", rows))
+        entry = next(entry for entry in store.history() if entry.data_change)
+        assert [{part.table_id for part in record.tables} for record in entry.added] == [ids]
+    assert max(len(store.state.segments_of(table_id)) for table_id in ids) <= 7
+    assert store.check().problems == ()
+    assert store.check().orphans == 0
+
+
+def test_a_large_commit_writes_the_entries_to_a_segment_of_their_own(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that take too much memory are written before the commit."""
+    monkeypatch.setattr(writer, "_TAKEN_BYTES", 100)
+    store.create_table("t", "k INT, v STRING", primary_key=["k"])
+    store.create_index("t", "i", ["v"])
+    store.write("t", batch_of(store, "t", [(key, f"{key}") for key in range(100)]))
+    assert len(next(store.history()).added) == 2
+    assert store.table("t").get_by("i", "7") == [(7, "7")]
+    assert store.check().problems == ()
+
+
 def test_entries_expire_with_their_rows(tmp_path: Any) -> None:
     """An index of a table with a TTL finds what the table shows, at every time and epoch."""
     clock = ManualClock()
@@ -216,6 +256,33 @@ def test_a_late_row_stays_hidden_while_there_is_an_index(tmp_path: Any) -> None:
             store.compact()
         assert store.table("t").get(1) is None
         assert store.table("t").get_by("i", "late") == []
+        assert store.check().problems == ()
+
+
+def test_a_merge_planned_before_the_index_is_refused(tmp_path: Any) -> None:
+    """It dropped the delete that hides a late row, which the new index therefore does not hold."""
+    clock = ManualClock()
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=1, environment=quick_environment(path, clock)) as store:
+        store.create_table(
+            "t",
+            "k INT, v STRING, ver INT",
+            primary_key=["k"],
+            version_column="ver",
+            tombstone_retention=1,
+        )
+        upsert(store, "t", [(1, "a", 1)])
+        upsert(store, "t", [], deleted=[(1, None, 5)])
+        clock.advance(1000)
+        job = store.jobs.compaction_job("t")
+        assert job is not None
+        records = job.run(range(job.parts))
+        upsert(store, "t", [(1, "late", 3)])
+        store.create_index("t", "i", ["v"])
+        with pytest.raises(ConflictError, match="'t' was altered meanwhile"):
+            store.jobs.commit_compaction(job, records)
+        store.compact()
+        assert store.table("t").get(1) is None
         assert store.check().problems == ()
 
 
@@ -307,6 +374,19 @@ def test_a_lost_race_finds_the_rows_of_the_winner(
     assert unique.table("t").get_by("i", "theirs") == []
     assert unique.table("t").get_by("i", "mine") == [(1, "mine", 7)]
     assert unique.table("t").get_by("j", 7) == [(1, "mine", 7)]
+    assert unique.check().problems == ()
+    assert unique.check().orphans == 0
+    other.close()
+
+
+def test_rows_are_committed_though_their_index_is_dropped_meanwhile(
+    unique: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit writes them without entries, and leaves nothing of its first attempt."""
+    other = Store.open(unique.path, environment=unique.environment)
+    _before_append(unique, monkeypatch, [lambda: other.drop_index("t", "i")])
+    unique.write("t", batch_of(unique, "t", [(3, "c", 1)]))
+    assert unique.table("t").get(3) == (3, "c", 1)
     assert unique.check().problems == ()
     assert unique.check().orphans == 0
     other.close()

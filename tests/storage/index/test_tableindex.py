@@ -11,6 +11,7 @@ import pytest
 
 from relstate.storage import Store
 from relstate.storage.errors import SchemaMismatchError
+from relstate.storage.table.storagetable import StorageTable
 from support.stores import rows_of, upsert
 
 _ROWS = 3000
@@ -51,10 +52,16 @@ _USES: list[tuple[str, str | None, int]] = [
     ("a = 5 AND name = 'name 5'", None, 0),
     ("a = 5 AND b = '5'", None, 1),
     ("n >= 0", None, 0),
-    ("n IS NULL", None, 0),
+    ("n IS NULL", "by_n", 0),
+    ("n = 3 AND name IS NULL", "by_name", 0),
     ("x = 5", None, 0),
     ("name = 'name 5' OR x = 5", None, 0),
-    ("name = 'name 5' OR n = 900", None, 0),
+    ("name = 'name 5' OR n = 900", "by_n, by_name", 3),
+    ("x > 5 AND (name = 'name 5' OR n = 3 AND name = 'name 7')", "by_name", 6),
+    ("name = 'name 5' OR a = 7 AND b = '7'", "by_name", 4),
+    ("name = 'name 5' OR a = 7", None, 0),
+    ("n IS NULL OR n >= 0", None, 0),
+    ("NOT (name <=> 'name 5')", None, 0),
 ]
 
 
@@ -108,6 +115,49 @@ def test_get_by_takes_the_first_columns(many: Store) -> None:
         table.get_by("by_n")
     with pytest.raises(SchemaMismatchError):
         table.get_by("by_n", "three")
+
+
+def test_get_by_takes_columns(many: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the index holds them, the table is not read; the rows have just these columns."""
+    table = many.table("t")
+    assert table.get_by("by_name", "name 5", columns=["n", "B"]) == [
+        (4, "1005"),
+        (3, "2005"),
+        (5, "5"),
+    ]
+    monkeypatch.setattr(StorageTable, "get_at", None)
+    rows = table.get_by("by_name", "name 5", columns=["x", "name", "b"])
+    assert [row.as_dict() for row in rows] == [
+        {"x": 502.5, "name": "name 5", "b": "1005"},
+        {"x": 1002.5, "name": "name 5", "b": "2005"},
+        {"x": 2.5, "name": "name 5", "b": "5"},
+    ]
+    assert table.get_by("by_name", "none", columns=["x"]) == []
+    many.create_index("t", "whole", ["x", "b"], include=["n", "name"])
+    assert table.get_by("whole", 2.5) == [(5, "5", "name 5", 5, 2.5)]
+    with pytest.raises(SchemaMismatchError, match="nope"):
+        table.get_by("by_name", "name 5", columns=["nope"])
+
+
+@pytest.mark.parametrize("indexed", [["s"], ["s", "b"], ["b desc"], ["a", "s"]])
+def test_keys_are_found_whatever_is_indexed(store: Store, indexed: list[str]) -> None:
+    """Columns of the primary key among the indexed ones, descending ones, NULLs and long texts."""
+    store.create_table("t", "a STRING, b INT, s STRING", primary_key=["b desc", "a"])
+    rows = [
+        (a, b, s) for a in ("", "x\0", "k" * 520) for b in (-1, 7) for s in (None, "y", "l" * 520)
+    ]
+    rows = [(f"{number}{a}", b, s) for number, (a, b, s) in enumerate(rows)]
+    upsert(store, "t", rows)
+    store.create_index("t", "i", indexed)
+    table = store.table("t")
+    positions = ["abs".index(part[0]) for part in indexed]
+    for count in range(1, len(indexed) + 1):
+        for row in rows:
+            values = [row[position] for position in positions[:count]]
+            matches = [r for r in rows if [r[position] for position in positions[:count]] == values]
+            assert sorted(map(str, table.get_by("i", *values))) == sorted(
+                str(table.get(b, a)) for a, b, _ in matches
+            )
 
 
 def test_a_table_follows_its_index(many: Store) -> None:

@@ -1,0 +1,224 @@
+"""Reads of a table with a condition: through indexes, or of the keys that the condition leaves.
+
+Promises: what is read decides what a read costs, never its rows: the whole condition is evaluated
+on them.
+Does not know: files, or versions of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ..codec.ragged import Bytes, Positions
+from ..errors import SchemaMismatchError
+from ..predicate.predicate import Predicate
+from ..schema.schema import EVERY_KEY, Column, KeyRange
+from ..segment.block import Block
+from .encoding import Encoding
+from .pruning import (
+    Pruned,
+    enclosing_ranges,
+    matching_vnodes,
+    prune,
+    ranges_in,
+    single_vnodes,
+    worthwhile_seeks,
+)
+from .record import Row, row_type
+from .scan import Scan, joined_ranges, matching_rows
+from .secondary import IndexMatches, TableIndexes
+
+_POINTS_AT_ONCE = 4096
+
+
+class ReadableTable(Protocol):
+    """What a read with a condition asks of its table, at one epoch."""
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding of the table."""
+
+    @property
+    def indexes(self) -> TableIndexes:
+        """Its indexes."""
+
+    @property
+    def stored_rows(self) -> int:
+        """How many entries its files hold."""
+
+    @property
+    def file_count(self) -> int:
+        """How many files it has."""
+
+    def get_at(self, key: Sequence[Any], full_key: bytes) -> Row | None:
+        """Return the row with a primary key, which is also given as a full key."""
+
+    def find(
+        self, full_keys: Bytes, columns: Sequence[str] | None, newest: Block | None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows) of those of some full keys that exist."""
+
+    def scan_of(self, columns: Sequence[Column], newest: Block | None) -> Scan:
+        """Return the scan of some columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which rows a read is of, and which of their columns.
+
+    ``groups``: ranges of vnodes; ``newest``: entries that hide those of the table.
+    """
+
+    columns: Sequence[Column]
+    groups: Sequence[range]
+    keys: KeyRange = EVERY_KEY
+    newest: Block | None = None
+
+
+def get_by(
+    table: ReadableTable, index: str, values: Sequence[Any], names: tuple[str, ...] | None
+) -> list[Row]:
+    """Return the rows with these values in the first columns of an index, in its order.
+
+    ``names``: of the columns, None for all visible ones. IndexNotFoundError, SchemaMismatchError,
+    ValueRangeError.
+    """
+    secondary = table.indexes.named(index)
+    held = secondary.rows(values, names)
+    if held is not None:
+        return held
+    keys = secondary.keys(values)
+    rows = [row for key in keys if (row := table.get_at(*key)) is not None]
+    if names is None:
+        return rows
+    narrow = row_type(names)
+    return [narrow(row[name] for name in names) for row in rows]
+
+
+def index_matches(table: ReadableTable, where: Predicate) -> IndexMatches | None:
+    """Return the rows that can match, from the indexes that leave fewest of them to read.
+
+    None if no index is better than the primary key, or than reading all rows.
+    """
+    if table.indexes.is_empty or _is_bound_by_key(table.encoding, where):
+        return None
+    return table.indexes.matches(where, table.stored_rows)
+
+
+def read_matching(
+    table: ReadableTable, where: Predicate, reading: Reading
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that match a condition, in no order."""
+    names = [column.name for column in reading.columns]
+    reading = replace(reading, columns=_with_columns_of(table.encoding, where, reading.columns))
+    matches = _matches(table, where, reading)
+    pruned = None if matches is not None else _pruned(table, where, reading)
+    if matches is not None:
+        batches = _read_matches(table, matches.within(reading.groups), reading.columns)
+    elif pruned is None:
+        batches = read_range(table, reading)
+    else:
+        batches = _read_pruned(table, pruned, reading.columns, reading.newest)
+    return matching_rows(batches, where, names)
+
+
+def read_in_order(
+    table: ReadableTable, where: Predicate | None, reading: Reading, *, descending: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows, those that match a condition if there is one, in the order of the primary key."""
+    names = [column.name for column in reading.columns]
+    encoding = table.encoding
+    columns = reading.columns
+    if where is not None:
+        columns = _with_columns_of(encoding, where, columns)
+    key_columns = encoding.schema.key_columns
+    columns = [*columns, *(column for column in key_columns if column not in columns)]
+    scan = table.scan_of(columns, reading.newest)
+    matches = None if where is None else _matches(table, where, reading)
+    if where is not None and matches is not None:
+        matching = list(_read_matches(table, matches.within(reading.groups), columns))
+        return matching_rows(scan.in_order(matching, descending=descending), where, names)
+    pruned = None if where is None else _pruned(table, where, reading)
+    if pruned is not None:
+        ranges = enclosing_ranges(pruned)
+    else:
+        cut = reading.groups if scan.sorts_in_memory else single_vnodes(reading.groups)
+        ranges = ranges_in(encoding, cut, reading.keys)
+    batches = scan.sorted_batches(ranges, descending=descending)
+    if where is not None:
+        return matching_rows(batches, where, names)
+    return (batch.select(names) for batch in batches)
+
+
+def read_range(table: ReadableTable, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range of keys, vnode by vnode."""
+    ranges = ranges_in(table.encoding, reading.groups, reading.keys)
+    return table.scan_of(reading.columns, reading.newest).batches(ranges)
+
+
+def read_ranges(
+    table: ReadableTable, columns: Sequence[Column], ranges: Sequence[KeyRange]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some ranges of keys, and perhaps others, in no order; each row once."""
+    seeks = worthwhile_seeks(table.stored_rows, table.file_count)
+    every_vnode = [range(table.encoding.vnode_count)]
+    return _read_pruned(table, prune(table.encoding, ranges, every_vnode, seeks), columns, None)
+
+
+def _is_bound_by_key(encoding: Encoding, where: Predicate) -> bool:
+    """Return whether a predicate leaves ranges of the primary key, each in one vnode."""
+    ranges = where.ranges()
+    return ranges is not None and matching_vnodes(encoding, ranges) is not None
+
+
+def _with_columns_of(
+    encoding: Encoding, where: Predicate, columns: Sequence[Column]
+) -> Sequence[Column]:
+    """Return some columns, followed by the others that a predicate uses."""
+    if where.schema != encoding.schema:
+        raise SchemaMismatchError(
+            f"table {encoding.name}: the condition was parsed for another schema; parse it again"
+        )
+    used = map(encoding.schema.column, where.columns)
+    return [*columns, *(column for column in used if column not in columns)]
+
+
+def _matches(table: ReadableTable, where: Predicate, reading: Reading) -> IndexMatches | None:
+    """Return what indexes leave to read, where they know all rows that are read."""
+    knows_all = reading.newest is None and reading.keys == EVERY_KEY
+    return index_matches(table, where) if knows_all else None
+
+
+def _pruned(table: ReadableTable, where: Predicate, reading: Reading) -> Pruned | None:
+    """Return what a predicate leaves to read; None to read all keys."""
+    ranges = where.ranges() if reading.keys == EVERY_KEY else None
+    if ranges is None:
+        return None
+    seeks = worthwhile_seeks(table.stored_rows, table.file_count)
+    return prune(table.encoding, ranges, reading.groups, seeks)
+
+
+def _read_matches(
+    table: ReadableTable, matches: IndexMatches, columns: Sequence[Column]
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of the rows that indexes have named, from the index if it holds them."""
+    names = [column.name for column in columns]
+    if matches.rows is not None and set(names) <= set(matches.rows.schema.names):
+        return iter([matches.rows.select(names)])
+    return _read_pruned(table, Pruned(matches.keys, []), columns, None)
+
+
+def _read_pruned(
+    table: ReadableTable, pruned: Pruned, columns: Sequence[Column], newest: Block | None
+) -> Iterator[pa.RecordBatch]:
+    names = [column.name for column in columns]
+    for start in range(0, len(pruned.points), _POINTS_AT_ONCE):
+        yield table.find(pruned.points.slice(start, _POINTS_AT_ONCE), names, newest)[1]
+    if pruned.ranges:
+        scan = table.scan_of(columns, newest)
+        sources = [joined_ranges(source, pruned.ranges) for source in scan.sources]
+        yield from replace(scan, sources=sources).batches([pruned.around])
