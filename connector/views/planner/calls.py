@@ -255,7 +255,22 @@ def with_fields_for_values(call: Tree, fields: Mapping[str, str]) -> Tree:
 
 def depends_on_order(call: Tree) -> bool:
     """Return whether an aggregate call may give another value for another order of its rows."""
-    return name_of(function_of(call)) in _ORDERED_AGGREGATES
+    function = function_of(call)
+    match name_of(function):
+        case "listagg" | "string_agg" if isinstance(call, exp.WithinGroup):
+            # Strings that tie in an order by themselves are equal.
+            keys = {comparable_text(key.this) for key in call.expression.expressions}
+            return comparable_text(next(_arguments(function))) not in keys
+        case "mode":
+            flag = [text_of(argument).upper() for argument in list(_arguments(function))[1:]]
+            return not isinstance(call, exp.WithinGroup) and flag != ["TRUE"]
+        case name:
+            return name in _ORDERED_AGGREGATES
+
+
+def is_by_value(frame: str | None) -> bool:
+    """Return whether the frame of a window has all of the rows that tie, or none of them."""
+    return frame is None or frame.upper().startswith("RANGE")
 
 
 def is_same_for_peers(function: Tree, frame: str | None) -> bool:
@@ -263,5 +278,4 @@ def is_same_for_peers(function: Tree, frame: str | None) -> bool:
     inner = function_of(function)
     if not _is_aggregate_function(inner):
         return name_of(inner) in _PEER_FUNCTIONS
-    is_by_value = frame is None or frame.upper().startswith("RANGE")
-    return is_by_value and not depends_on_order(inner)
+    return is_by_value(frame) and not depends_on_order(function)

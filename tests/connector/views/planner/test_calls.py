@@ -119,8 +119,12 @@ def test_a_stored_window_is_one_function_over_fields(text: str, is_call: bool) -
 
 
 def test_what_depends_on_the_order_of_rows_is_known() -> None:
-    """The check compares such views with their SELECT by the number of rows only."""
+    """The check of a view does not compare such values with those of its SELECT."""
     assert depends_on_order(parse_expression("listagg(a) WITHIN GROUP (ORDER BY b)"))
+    assert not depends_on_order(parse_expression("listagg(a, ', ') WITHIN GROUP (ORDER BY a)"))
+    assert depends_on_order(parse_expression("mode(a)"))
+    assert not depends_on_order(parse_expression("mode(a, true)"))
+    assert not depends_on_order(parse_expression("mode() WITHIN GROUP (ORDER BY a)"))
     assert not depends_on_order(parse_expression("percentile(a, 0.5)"))
     assert is_same_for_peers(parse_expression("rank()"), None)
     assert is_same_for_peers(
