@@ -196,7 +196,7 @@ class Database:
         epoch = reader.epoch if version is None else version
         plan = self._store.read_plan(name, epoch=epoch)
         self._store.state_at(epoch).check_populated(plan.definition.table_id)
-        return reader.latest_relation(plan) if version is None else reader.relation(plan)
+        return reader.latest_relation(plan) if version is None else reader.source(plan)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
         """Return the commits, the newest first; of one table only those that touched it.

@@ -192,6 +192,10 @@ class QueryReader:
         if is_read_on_driver(read):
             schema = struct_type(named_columns(plan.definition.schema, plan.columns))
             return self._spark.createDataFrame(_rows_of(read), schema)
+        return self.source(plan, where)
+
+    def source(self, plan: ReadPlan, where: Predicate | None = None) -> DataFrame:
+        """Return a table as a relation that reads it when it is used."""
         reader = self._reader(plan)
         if where is not None:
             reader = reader.option("boundCondition", where.json)

@@ -16,6 +16,7 @@ from relstate.connector.views.refresh import Round
 from relstate.connector.views.runner import JobRunner
 from relstate.storage import CommitResult, Proposal, Store, errors
 from relstate.storage.jobs import Jobs
+from relstate.storage.view_catalog import ViewCatalog
 from support.multisets import difference, rows_of_table
 from support.stores import unsynced
 
@@ -239,7 +240,8 @@ def interrupted(db: Database, at: int, query: str) -> bool:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Jobs, "commit", counted(Jobs.commit))
-        patch.setattr(Store, "create_replacement", counted(Store.create_replacement))
+        create = counted(ViewCatalog.create_replacement)
+        patch.setattr(ViewCatalog, "create_replacement", create)
         try:
             db.sql(f"CREATE OR REPLACE MATERIALIZED VIEW sums AS {query}")
         except Interrupted:
