@@ -37,8 +37,8 @@ class ViewCatalog:
         """Create a view that has not begun to read, and return it.
 
         ``requires``: the definitions it was planned from; ConflictError if one has changed.
-        TableNameError, TableExistsError, TableNotFoundError, SchemaError for an input with a TTL,
-        OptionError for a mapping with another number of vnodes than the store has.
+        TableNameError, TableExistsError, TableNotFoundError, OptionError for a mapping with another
+        number of vnodes than the store has.
         """
         check_table_name(view.table.name)
         return self._create(view, requires, ())
