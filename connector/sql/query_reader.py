@@ -189,7 +189,7 @@ class QueryReader:
         of a large one, are read here and now, which takes less time than a task.
         """
         read = replace(plan, where=where)
-        if is_read_on_driver(read):
+        if _is_read_on_driver(read):
             schema = struct_type(named_columns(plan.definition.schema, plan.columns))
             return self._spark.createDataFrame(_rows_of(read), schema)
         return self.source(plan, where)
@@ -305,7 +305,7 @@ def _parsed(text: str) -> ParsedQuery:
         ) from None
 
 
-def is_read_on_driver(read: ReadPlan) -> bool:
+def _is_read_on_driver(read: ReadPlan) -> bool:
     """Return whether a read is of little, and of types that Spark takes as they are."""
     columns = named_columns(read.definition.schema, read.columns)
     if not all(passes_as_is(column.type) for column in columns):
@@ -443,7 +443,7 @@ def _explain_row(relation: Relation) -> tuple[Any, ...]:
         plan.definition.name,
         plan.epoch,
         pruning.vnodes,
-        0 if is_read_on_driver(plan) else len(plan.partitions(default_read_partitions(plan))),
+        0 if _is_read_on_driver(plan) else len(plan.partitions(default_read_partitions(plan))),
         None if reads_all else pruning.points,
         pruning.ranges,
         list(pruning.columns),

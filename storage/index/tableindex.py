@@ -172,11 +172,11 @@ class TableIndex:
         """
         if names not in self._shapes:
             visible = [column.name for column in self._table.schema.visible_columns]
-            wanted = visible if names is None else names
+            returned = visible if names is None else names
             held = [column.name for column in self._layout.encoding.schema.visible_columns]
-            is_held = set(wanted) <= set(held)
+            is_held = set(returned) <= set(held)
             self._shapes[names] = (
-                (row_type(wanted), [held.index(name) for name in wanted]) if is_held else None
+                (row_type(returned), [held.index(name) for name in returned]) if is_held else None
             )
         return self._shapes[names]
 

@@ -103,14 +103,14 @@ def pick_nth_running(
     call: OrderedCall, count_name: str, values: pa.Array, runs: RowRuns, lasts: Rows
 ) -> dict[str, pa.Array]:
     """Return the n-th value up to some rows, and how many rows are counted, n at most."""
-    name, wanted_count = call.output.name, call.offset
+    name, nth = call.output.name, call.offset
     counted = CountedRows.of(call, values)
     first, stop = counted.before[runs.starts], counted.before[lasts + 1]
     carried_counts = np.asarray(pc.fill_null(runs.carry[count_name], 0))[runs.runs]
-    counts = np.minimum(carried_counts + stop - first, wanted_count)
-    is_carried = carried_counts == wanted_count
-    is_missing = counts < wanted_count
-    numbers = first + wanted_count - carried_counts - 1
+    counts = np.minimum(carried_counts + stop - first, nth)
+    is_carried = carried_counts == nth
+    is_missing = counts < nth
+    numbers = first + nth - carried_counts - 1
     own_rows = counted.numbered(numbers, is_missing | is_carried)
     rows = np.where(is_carried, len(values) + runs.runs, own_rows)
     all_values = pa.concat_arrays([values, runs.carry[name]])

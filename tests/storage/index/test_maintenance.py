@@ -235,18 +235,23 @@ def test_entries_expire_with_their_rows(tmp_path: Any) -> None:
         assert store.check().problems == ()
 
 
+def create_versioned_table(store: Store) -> None:
+    """Create a table whose deletes are forgotten after a second."""
+    store.create_table(
+        "t",
+        "k INT, v STRING, ver INT",
+        primary_key=["k"],
+        version_column="ver",
+        tombstone_retention=1,
+    )
+
+
 def test_a_late_row_stays_hidden_while_there_is_an_index(tmp_path: Any) -> None:
     """Compaction forgets no delete that hides a late row: it would appear without a commit."""
     clock = ManualClock()
     path = str(tmp_path / "store")
     with Store.create(path, vnode_count=1, environment=quick_environment(path, clock)) as store:
-        store.create_table(
-            "t",
-            "k INT, v STRING, ver INT",
-            primary_key=["k"],
-            version_column="ver",
-            tombstone_retention=1,
-        )
+        create_versioned_table(store)
         store.create_index("t", "i", ["v"])
         upsert(store, "t", [(1, "a", 1)])
         upsert(store, "t", [], deleted=[(1, None, 5)])
@@ -264,13 +269,7 @@ def test_a_merge_planned_before_the_index_is_refused(tmp_path: Any) -> None:
     clock = ManualClock()
     path = str(tmp_path / "store")
     with Store.create(path, vnode_count=1, environment=quick_environment(path, clock)) as store:
-        store.create_table(
-            "t",
-            "k INT, v STRING, ver INT",
-            primary_key=["k"],
-            version_column="ver",
-            tombstone_retention=1,
-        )
+        create_versioned_table(store)
         upsert(store, "t", [(1, "a", 1)])
         upsert(store, "t", [], deleted=[(1, None, 5)])
         clock.advance(1000)
