@@ -20,14 +20,18 @@ def rows(*keys: int) -> Commit:
 
 
 _CASE = Case(
-    (_T, _U),
+    (replace(_T, ttl=60, index=("n",)), _U),
     (
-        Step((rows(1, 2), Commit("u", ((1, (1,)),)))),
-        Step((rows(3, 4), rows(5, 6, 7, 8))),
-        Step((rows(9),), is_refreshed=False),
+        Step((rows(1, 2), Commit("u", ((1, (1,)),))), accident="link _log/*"),
+        Step((rows(3, 4), replace(rows(5, 6, 7, 8), ttl=5)), seconds=20),
+        Step((rows(9),), is_refreshed=False, is_compacted=True),
         Step((Commit("u", ((2, (2,)),)), rows(10))),
     ),
-    (View("v", "SELECT n FROM u"), View("w", _QUERY, 2, (3, 8)), View("x", "SELECT k FROM t", 1)),
+    (
+        View("v", "SELECT n FROM u"),
+        View("w", _QUERY, 2, (3, 8), accident=7),
+        View("x", "SELECT k FROM t", 1),
+    ),
     vnode_count=16,
     part_rows=5,
     many_rows=1,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import sqlglot
 from sqlglot import exp
 
-from support.view_cases import Case, Outcome, Step, View
+from support.view_cases import Case, Outcome, View
 
 _CANDIDATES = 12
 
@@ -52,13 +52,8 @@ class Reducer:
         return False
 
     def _settings(self) -> Iterator[Case]:
-        for change in (
-            {"part_rows": None},
-            {"many_rows": None},
-            {"vnode_count": 1, "views": tuple(replace(v, units=(1,)) for v in self._case.views)},
-            {"views": tuple(replace(v, units=(1,)) for v in self._case.views)},
-        ):
-            case = replace(self._case, **change)  # type: ignore[arg-type]
+        for simplify in _SIMPLIFICATIONS:
+            case = simplify(self._case)
             if case != self._case:
                 yield case
 
@@ -143,6 +138,45 @@ class Reducer:
         return None
 
 
+def _without_accidents(case: Case) -> Case:
+    steps = tuple(replace(step, accident=None, is_compacted=False) for step in case.steps)
+    views = tuple(replace(view, accident=None) for view in case.views)
+    return replace(case, steps=steps, views=views)
+
+
+def _without_time(case: Case) -> Case:
+    return replace(case, steps=tuple(replace(step, seconds=0) for step in case.steps))
+
+
+def _without_expiry(case: Case) -> Case:
+    tables = tuple(replace(table, ttl=None) for table in case.tables)
+    steps = tuple(
+        replace(step, commits=tuple(replace(commit, ttl=None) for commit in step.commits))
+        for step in case.steps
+    )
+    return replace(case, tables=tables, steps=steps)
+
+
+def _without_indexes(case: Case) -> Case:
+    return replace(case, tables=tuple(replace(table, index=()) for table in case.tables))
+
+
+def _in_one_unit(case: Case) -> Case:
+    return replace(case, views=tuple(replace(view, units=(1,)) for view in case.views))
+
+
+_SIMPLIFICATIONS: tuple[Callable[[Case], Case], ...] = (
+    _without_accidents,
+    _without_time,
+    _without_expiry,
+    _without_indexes,
+    lambda case: replace(case, part_rows=None),
+    lambda case: replace(case, many_rows=None),
+    lambda case: replace(_in_one_unit(case), vnode_count=1),
+    _in_one_unit,
+)
+
+
 def _created_at(case: Case, step: int) -> Case:
     return replace(case, views=tuple(replace(view, step=step) for view in case.views))
 
@@ -150,7 +184,8 @@ def _created_at(case: Case, step: int) -> Case:
 def _merged(case: Case, number: int) -> Case:
     """Return a case with two steps in one."""
     first, second = case.steps[number : number + 2]
-    step = Step(first.commits + second.commits, second.is_refreshed)
+    seconds = first.seconds + second.seconds
+    step = replace(second, commits=first.commits + second.commits, seconds=seconds)
     views = tuple(
         replace(view, step=view.step - 1 if view.step > number else view.step)
         for view in case.views

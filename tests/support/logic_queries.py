@@ -43,7 +43,10 @@ class LogicMaker:
 
     def query(self) -> str:
         """Return a SELECT of one of the kinds, whose columns are named c0, c1 and so on."""
-        makers = (self._plain, self._grouped, self._global, self._five, self._chain, self._compound)
+        makers = (
+            self._plain, self._grouped, self._global, self._five, self._chain, self._compound,
+            self._nested,
+        )  # fmt: skip
         return self._random.choice(makers)()
 
     def _plain(self) -> str:
@@ -94,6 +97,34 @@ class LogicMaker:
             ]
         )
         return f"SELECT {self._items(values)} FROM t1 WHERE {condition}"
+
+    def _nested(self) -> str:
+        """Return a SELECT over a table with subqueries over another one."""
+        outer, inner = ([f"{alias}.col{number}" for number in range(3)] for alias in "ab")
+        where = f"FROM tab{self._random.randrange(len(_TRIPLES))} AS b WHERE"
+        own = f"{where} {self._condition(inner, 1)}"
+        equality = f"{self._random.choice(inner)} = {self._random.choice(outer)}"
+        no = self._random.choice(["", "NOT "])
+        conditions = (
+            f"{no}EXISTS (SELECT 1 {where} {equality} AND {self._comparison(inner, outer)})",
+            f"{no}EXISTS (SELECT 1 {where} {self._comparison(inner, outer)})",
+            f"{self._random.choice(outer)} {no}IN (SELECT {self._number(inner, 1)} {own})",
+            (
+                f"{self._number(outer, 1)} {self._random.choice(_COMPARISONS)} "
+                f"(SELECT {self._aggregate(inner)} {own})"
+            ),
+        )
+        values = [
+            self._number(outer, 2),
+            f"(SELECT {self._aggregate(inner)} {where} {equality})",
+        ]
+        table = self._random.randrange(len(_TRIPLES))
+        condition = self._random.choice(conditions)
+        return f"SELECT {self._items(values)} FROM tab{table} AS a WHERE {condition}"
+
+    def _comparison(self, left: Sequence[str], right: Sequence[str]) -> str:
+        comparison = self._random.choice(_COMPARISONS)
+        return f"{self._random.choice(left)} {comparison} {self._random.choice(right)}"
 
     def _chain(self) -> str:
         """Return a join of tables that are written in any order, as are their conditions."""

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
+from support.random_changes import ChangeMaker
 from support.random_queries import QueryMaker
-from support.random_tables import ChangeMaker, random_tables
-from support.view_cases import Case, Step, View
+from support.random_tables import random_tables
+from support.view_cases import FAILING_TASKS, Accident, Case, Step, View
 
 _STEPS = 5
 _UNITS = (1, 1, 1, 3, 3, 8)
+# So many seconds pass before a step; rows have times that are 40 minutes apart.
+_SECONDS = (0, 0, 0, 20, 2400, 2400, 7200, 93_600)
+_COMMIT = ("write _log/*", "link _log/*", "sync _log")
 
 
 def random_case(seed: int, views: int = 12) -> Case:
-    """Return the case of a seed, with so many views."""
+    """Return the case of a seed, with so many views.
+
+    Views are created before all rows, after some, or after all; rows come in one step or in many.
+    """
     random = Random(seed)
     tables = random_tables(random, random.randint(2, 3))
     changes = ChangeMaker(random, tables)
     steps = [Step() if random.random() < 0.4 else Step(changes.step())]
     while len(steps) < _STEPS:
-        steps.append(Step(changes.step(), random.random() < 0.75))
-    steps[-1] = Step(steps[-1].commits)
+        steps.append(_random_step(random, changes))
+    steps[-1] = replace(steps[-1], is_refreshed=True)
     vnode_count = random.choice([8, 16, 256])
     maker = QueryMaker(random, {table.name: table.kinds for table in tables})
     return Case(
@@ -31,6 +39,23 @@ def random_case(seed: int, views: int = 12) -> Case:
         random.choice([None, None, None, 5, 20]),
         random.choice([None, None, 1]),
     )
+
+
+def _random_step(random: Random, changes: ChangeMaker) -> Step:
+    # Sometimes time passes, and nothing else happens.
+    commits = changes.step() if random.random() < 0.93 else ()
+    return Step(
+        commits,
+        is_refreshed=random.random() < 0.75,
+        seconds=random.choice(_SECONDS),
+        is_compacted=random.random() < 0.12,
+        accident=_random_accident(random) if random.random() < 0.25 else None,
+    )
+
+
+def _random_accident(random: Random) -> Accident:
+    """Return what ends a driver at any touch of its disk, near its commit, or by its tasks."""
+    return random.choice([FAILING_TASKS, random.choice(_COMMIT), random.randint(1, 60)])
 
 
 def _random_views(random: Random, maker: QueryMaker, count: int) -> list[View]:
@@ -44,7 +69,8 @@ def _random_views(random: Random, maker: QueryMaker, count: int) -> list[View]:
         units = [random.choice(_UNITS)]
         for _ in range(_STEPS - latest - 1):
             units.append(random.choice(_UNITS) if random.random() < 0.2 else units[-1])
-        views.append(View(f"v{number}", query.sql, latest, tuple(units)))
+        accident = _random_accident(random) if random.random() < 0.08 else None
+        views.append(View(f"v{number}", query.sql, latest, tuple(units), accident))
         if random.random() < 0.3:
             maker.add_view(f"v{number}", query.columns)
     return views

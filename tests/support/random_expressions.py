@@ -63,23 +63,45 @@ LITERALS: Mapping[str, Sequence[str]] = {
     "x": ("1.5D", "0D"), "d": ("DATE'2024-02-29'",), "t": ("TIMESTAMP'2024-02-28 23:00:00'",),
     "b": ("true", "NULL"), "a": ("array(1, 2)",),
 }  # fmt: skip
+# What is compared with the present time, by the kind of {0}.
+_CLOCK_CONDITIONS: Mapping[str, Sequence[str]] = {
+    "t": ("{0} > now() - INTERVAL 1 HOUR", "{0} <= current_timestamp()", "now() < {0}",
+          "{0} BETWEEN now() - INTERVAL 2 HOURS AND now()", "{0} >= date_trunc('HOUR', now())",
+          "{0} + INTERVAL 80 MINUTES > now()", "CAST({0} AS DATE) = current_date()",
+          "{0} BETWEEN TIMESTAMP'2024-02-28 23:00:00' AND now()"),
+    "d": ("{0} = current_date()", "{0} >= current_date() - 1", "{0} < now()",
+          "date_add({0}, 1) <= curdate()",
+          "{0} BETWEEN date_sub(current_date(), 2) AND current_date()"),
+}  # fmt: skip
+TIMED = frozenset(_CLOCK_CONDITIONS)
+"""The kinds of what is compared with the present time."""
 _FRAMES = (
     " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
     " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
     " ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING",
     " ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+    " ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING",
+    " ROWS BETWEEN 1001 PRECEDING AND CURRENT ROW",
     " ROWS UNBOUNDED PRECEDING",
     " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
     " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    " ROWS BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING",
+    " RANGE UNBOUNDED PRECEDING",
+    " RANGE BETWEEN CURRENT ROW AND CURRENT ROW",
+    " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
 )
 # Frames of values, by the kind of the order.
 _RANGES: Mapping[str, Sequence[str]] = {
     "i": ("1 PRECEDING AND CURRENT ROW", "1 PRECEDING AND 1 FOLLOWING",
-          "1 FOLLOWING AND 2 FOLLOWING", "UNBOUNDED PRECEDING AND 1 PRECEDING"),
+          "1 FOLLOWING AND 2 FOLLOWING", "UNBOUNDED PRECEDING AND 1 PRECEDING",
+          "CURRENT ROW AND 2 FOLLOWING"),
     "m": ("0.5 PRECEDING AND 1 FOLLOWING", "CURRENT ROW AND 2 FOLLOWING"),
     "x": ("1 PRECEDING AND 0.5 FOLLOWING", "2 PRECEDING AND 1 PRECEDING"),
     "d": ("1 PRECEDING AND 1 FOLLOWING", "INTERVAL 1 MONTH PRECEDING AND CURRENT ROW"),
-    "t": ("INTERVAL 1 HOUR PRECEDING AND CURRENT ROW", "INTERVAL 1 DAY PRECEDING AND CURRENT ROW"),
+    "t": ("INTERVAL 1 HOUR PRECEDING AND CURRENT ROW", "INTERVAL 1 DAY PRECEDING AND CURRENT ROW",
+          "UNBOUNDED PRECEDING AND INTERVAL 40 MINUTES FOLLOWING"),
 }  # fmt: skip
 
 
@@ -137,6 +159,14 @@ class ExpressionMaker:
         if chance < 0.4 and (pair := self._pair(columns, columns)):
             return self._comparison(*pair)
         return f"({condition})" if " OR " in condition else condition
+
+    def _clock_condition(self, columns: Sequence[Typed]) -> str | None:
+        """Return a comparison with the present time; None if no column is a time."""
+        times = [column for column in columns if column[1] in TIMED]
+        if not times:
+            return None
+        text, kind = self._random.choice(times)
+        return self._random.choice(_CLOCK_CONDITIONS[kind]).format(text)
 
     def _pair(self, left: Sequence[Typed], right: Sequence[Typed]) -> tuple[str, str] | None:
         """Return two expressions that can be compared."""
@@ -204,35 +234,46 @@ class ExpressionMaker:
         return call, result
 
     def _window_call(self, chosen: Sequence[Typed], by: str, window: str) -> Typed:
+        """Return a window function with one result; ``window`` orders rows by all of ``chosen``."""
         random = self._random
+        if self._flip(0.45):
+            form, result = random.choice(self._functions_of_order(chosen))
+            return f"{form} OVER {window}", result
         text, kind = self._value(chosen)
-        total: list[Typed] = [
+        calls: list[Typed] = [("count(*)", "i"), (f"count({text})", "i")]
+        calls += [(f"max({text})", kind), (f"min({text})", kind)]
+        calls += [(f"sum({text})", kind)] * 2 if kind in _NUMBERS else []
+        calls += [(f"avg({text})", INEXACT)] if kind in "im" else []
+        calls += [(f"sort_array(collect_list({text}))", "a")] if kind == "i" else []
+        calls += [(f"bool_or({text})", "b")] if kind == "b" else []
+        chance = random.random()
+        if chance < 0.35:
+            calls += [(f"{name}({text})", kind) for name in ("first_value", "last_value")]
+            calls += [(f"nth_value({text}, 2)", kind), (f"any_value({text})", kind)]
+            form, result = random.choice(calls)
+            return f"{form} OVER {window[:-1]}{random.choice(_FRAMES)})", result
+        form, result = random.choice(calls)
+        order, order_kind = random.choice(list(chosen))
+        direction = random.choice(["", " DESC", " NULLS LAST", " DESC NULLS FIRST"])
+        if chance < 0.5:
+            return f"{form} OVER ({by.strip()})", result
+        if chance < 0.75 and order_kind in _RANGES:
+            frame = random.choice(_RANGES[order_kind])
+            return f"{form} OVER ({by}ORDER BY {order}{direction} RANGE BETWEEN {frame})", result
+        ranks: list[Typed] = [("rank()", "i"), ("dense_rank()", "i")]
+        ranks += [("cume_dist()", INEXACT), ("percent_rank()", INEXACT)]
+        form, result = random.choice([*ranks, (form, result), (form, result)])
+        return f"{form} OVER ({by}ORDER BY {order}{direction})", result
+
+    def _functions_of_order(self, chosen: Sequence[Typed]) -> list[Typed]:
+        """Return functions that only a window has, over a window that orders all rows."""
+        text, kind = self._value(chosen)
+        default, _ = self._value(chosen, kind)
+        return [
             ("row_number()", "i"), ("ntile(2)", "i"), (f"lag({text})", kind),
             (f"lead({text}, 2)", kind), (f"first_value({text})", kind),
-            (f"lag({text}, 1, {self._value(chosen, kind)[0]})", kind),
-            (f"nth_value({text}, 2)", kind), (f"last_value({text}) IGNORE NULLS", kind),
-            (f"lag({text}) IGNORE NULLS", kind), (f"lead({text}, 2) IGNORE NULLS", kind),
-            (f"nth_value({text}, 2) IGNORE NULLS", kind),
+            (f"lag({text}, 1, {default})", kind), (f"lag({text}) IGNORE NULLS", kind),
+            (f"lead({text}, -1)", kind), (f"nth_value({text}, 2)", kind),
+            (f"last_value({text}) IGNORE NULLS", kind),
+            (f"lead({text}, 2) IGNORE NULLS", kind), (f"nth_value({text}, 2) IGNORE NULLS", kind),
         ]  # fmt: skip
-        if self._flip(0.5):
-            form, result = random.choice(total)
-            return f"{form} OVER {window}", result
-        frame = random.choice(_FRAMES)
-        calls: list[Typed] = [("count(*)", "i"), (f"max({text})", kind), (f"min({text})", kind)]
-        calls += [(f"sum({text})", kind)] * 2 if kind in _NUMBERS else []
-        calls += [(f"avg({text})", INEXACT)] if kind == "i" else []
-        calls += [(f"sort_array(collect_list({text}))", "a")] if kind == "i" else []
-        chance = random.random()
-        form, result = random.choice(calls)
-        if chance < 0.3:
-            return f"{form} OVER {window[:-1]}{frame})", result
-        order, order_kind = random.choice(list(chosen))
-        if chance < 0.45:
-            return f"{form} OVER ({by.strip()})", result
-        if chance < 0.7 and order_kind in _RANGES:
-            frame = random.choice(_RANGES[order_kind])
-            order += random.choice(["", " DESC", " NULLS LAST", " DESC NULLS FIRST"])
-            return f"{form} OVER ({by}ORDER BY {order} RANGE BETWEEN {frame})", result
-        ranks: list[Typed] = [("rank()", "i"), ("dense_rank()", "i"), ("cume_dist()", INEXACT)]
-        form, result = random.choice([*ranks, (form, result)])
-        return f"{form} OVER ({by}ORDER BY {order}{random.choice(['', ' DESC'])})", result

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.case_run import run_case
 from support.examples import examples
-from support.random_tables import ChangeMaker, TableSpec
-from support.view_cases import Case, Step, View, run_case
+from support.random_changes import ChangeMaker
+from support.random_tables import TableSpec
+from support.view_cases import Case, Step, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,9 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from support.case_run import run_case
+from support.random_changes import ChangeMaker
 from support.random_queries import QueryMaker
-from support.random_tables import ChangeMaker, random_tables
-from support.view_cases import Case, Step, View, run_case
+from support.random_tables import random_tables
+from support.view_cases import Case, Step, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,11 +17,11 @@ import pytest
 from relstate.connector.views.plan.broadcast_join import BroadcastJoin
 from relstate.connector.views.plan.node import Node, walk
 from relstate.storage.errors import UnsupportedStatementError
+from support.case_run import run_case
 from support.examples import Seeds
 from support.logic_queries import logic_case
 from support.sources import ROOT
 from support.stores import StoreMaker
-from support.view_cases import run_case
 from support.workload_law import Oracle, WorkloadLaw, fake_tables
 from workloads.corpora import WORKLOADS
 from workloads.workload import Workload

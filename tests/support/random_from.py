@@ -1,0 +1,323 @@
+"""Random FROM clauses: tables, nested queries, joins of every kind, generators, LATERAL.
+
+Relations, and joins by equalities and by other conditions, come in every order and nesting.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from support.random_expressions import INEXACT, LITERALS, ExpressionMaker, Typed
+
+_JOINS = (
+    "JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL JOIN",
+    "LEFT SEMI JOIN", "LEFT ANTI JOIN", "CROSS JOIN", "ASOF JOIN", "LEFT ASOF JOIN",
+)  # fmt: skip
+_USING_JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SELECT, and the name and the kind of each of its columns, which are named alike nowhere."""
+
+    sql: str
+    columns: tuple[Typed, ...]
+
+
+@dataclass
+class From:
+    """A FROM clause, the columns that are in its scope, and conditions that go into WHERE."""
+
+    sql: str
+    columns: list[Typed]
+    where: list[str] = field(default_factory=list)
+
+    @property
+    def exact(self) -> list[Typed]:
+        """The columns by which rows may be chosen."""
+        return [column for column in self.columns if column[1] != INEXACT]
+
+    @property
+    def prefixes(self) -> set[str]:
+        """The aliases that are in scope."""
+        return {text.split(".")[0] for text, _ in self.columns}
+
+    def of_kind(self, kind: str) -> list[str]:
+        """Return the columns of a kind."""
+        return [text for text, own in self.columns if own == kind]
+
+
+class FromMaker(ExpressionMaker, ABC):
+    """Makes FROM clauses over tables, each given with the names and the kinds of its columns."""
+
+    def __init__(self, random: Random, tables: Mapping[str, Sequence[Typed]]) -> None:
+        super().__init__(random)
+        self._tables = dict(tables)
+        self._views: dict[str, Sequence[Typed]] = {}
+
+    def add_view(self, name: str, columns: Sequence[Typed]) -> None:
+        """Let later queries read a view."""
+        self._views[name] = columns
+
+    @abstractmethod
+    def query(self, depth: int = 2) -> Query:
+        """Return a query of up to so many levels of nested queries."""
+
+    @abstractmethod
+    def _subquery_condition(self, columns: Sequence[Typed], depth: int) -> str:
+        """Return a condition with a subquery."""
+
+    def _from(self, depth: int) -> From:
+        """Return a FROM clause with a column by which rows may be chosen."""
+        source = self._any_from(depth)
+        while not source.exact:
+            source = self._any_from(depth)
+        return source
+
+    def _any_from(self, depth: int) -> From:
+        count = self._random.choice([1, 1, 1, 1, 2, 2, 2, 3])
+        if count == 1:
+            source = self._relation(depth)
+        elif self._flip(0.3):
+            source = self._comma_join(depth, count)
+        else:
+            source = self._join_chain(depth, count)
+        if self._flip(0.08):
+            self._add_generator(source)
+        elif self._flip(0.08):
+            self._add_lateral(source)
+        return source
+
+    # Relations
+
+    def _exact_relation(self, depth: int) -> From:
+        """Return a relation with a column by which rows may be chosen."""
+        source = self._relation(depth)
+        while not source.exact:
+            source = self._relation(0)
+        return source
+
+    def _relation(self, depth: int) -> From:
+        random, chance = self._random, self._random.random()
+        alias = self._name("r")
+        if depth > 0 and chance < 0.3:
+            query = self.query(depth - 1)
+            return From(f"({query.sql}) AS {alias}", _qualified(alias, query.columns))
+        if chance < 0.34:
+            rows = ", ".join(
+                f"({random.choice(LITERALS['i'])}, {random.choice(LITERALS['s'])})"
+                for _ in range(random.randint(1, 3))
+            )
+            columns = _qualified(alias, [("ci", "i"), ("cs", "s")])
+            return From(f"(VALUES (1, 'a'), {rows}) AS {alias}(ci, cs)", columns)
+        if chance < 0.36:
+            return From(f"range(-1, 3) AS {alias}", [(f"{alias}.id", "i")])
+        if depth > 0 and chance < 0.4 and (pivoted := self._pivoted(depth, alias)) is not None:
+            return pivoted
+        known = {**self._tables, **self._views} if self._flip(0.4) else self._tables
+        table = random.choice(list(known))
+        if self._flip(0.2):
+            return From(table, _qualified(table, known[table]))
+        return From(f"{table} AS {alias}", _qualified(alias, known[table]))
+
+    def _pivoted(self, depth: int, alias: str) -> From | None:
+        """Return a query after PIVOT or UNPIVOT; None if it has no columns for them."""
+        query = self.query(depth - 1)
+        numbers = [name for name, kind in query.columns if kind == "i"]
+        keys = [(name, kind) for name, kind in query.columns if kind in ("i", "s", "b")][:3]
+        if len(numbers) < 2:
+            return None
+        first, second = self._random.sample(numbers, 2)
+        rest = [(name, kind) for name, kind in keys if name not in (first, second)]
+        names = ", ".join([first, second, *(name for name, _ in rest)])
+        inner = f"(SELECT {names} FROM ({query.sql}))"
+        if self._flip(0.5):
+            text = f"PIVOT (sum({first}) FOR {second} IN (1 AS total, 2 AS single))"
+            columns = [("total", "i"), ("single", "i"), *rest]
+        else:
+            text = f"UNPIVOT (amount FOR title IN ({first}, {second}))"
+            columns = [("title", "s"), ("amount", "i"), *rest]
+        return From(f"(SELECT * FROM {inner} {text}) AS {alias}", _qualified(alias, columns))
+
+    def _distinct_relations(self, depth: int, count: int) -> list[From]:
+        relations: list[From] = []
+        while len(relations) < count:
+            relation = self._relation(depth)
+            if all(relation.prefixes.isdisjoint(chosen.prefixes) for chosen in relations):
+                relations.append(relation)
+        return relations
+
+    # Joins
+
+    def _comma_join(self, depth: int, count: int) -> From:
+        relations = self._distinct_relations(depth, count)
+        conditions = []
+        for number in range(1, count):
+            partner = relations[self._random.randrange(number)]
+            if (pair := self._pair(partner.exact, relations[number].exact)) and self._flip(0.9):
+                pair = pair if self._flip(0.5) else (pair[1], pair[0])
+                conditions.append(self._equality(*pair))
+        self._random.shuffle(relations)
+        self._random.shuffle(conditions)
+        columns = [column for relation in relations for column in relation.columns]
+        if self._flip(0.2):
+            conditions = self._branches(conditions, columns)
+        return From(", ".join(relation.sql for relation in relations), columns, conditions)
+
+    def _branches(self, conditions: list[str], columns: Sequence[Typed]) -> list[str]:
+        """Return an OR of two branches which both have the conditions."""
+        exact = [column for column in columns if column[1] != INEXACT]
+        branches = [" AND ".join([*conditions, self._condition(exact)]) for _ in range(2)]
+        return [f"(({branches[0]}) OR ({branches[1]}))"]
+
+    def _join_chain(self, depth: int, count: int) -> From:
+        relations = self._distinct_relations(depth, count)
+        if count == 2 and self._flip(0.12):
+            joined = self._using(*relations)
+            if joined is not None:
+                return joined
+        source = relations[0]
+        for right in relations[1:]:
+            kind = self._random.choice(_JOINS)
+            if kind.endswith("ASOF JOIN") and len(right.exact) < len(right.columns):
+                kind = "JOIN"
+            text = f"{source.sql} {kind} {right.sql}"
+            if kind.endswith("ASOF JOIN"):
+                text += self._asof(source.exact, right)
+            elif kind != "CROSS JOIN":
+                text += f" ON {self._on(source.exact, right.exact, depth)}"
+            is_pair = "SEMI" not in kind and "ANTI" not in kind
+            source = From(text, source.columns + (right.columns if is_pair else []))
+        return source
+
+    def _asof(self, left: Sequence[Typed], right: From) -> str:
+        """Return the conditions of an ASOF JOIN in which no two different rows are equally near."""
+        operands = [[self._value(left, kind)[0] for _, kind in right.columns]]
+        operands.append([name for name, _ in right.columns])
+        sides = (f"({', '.join(texts)}, 0)" for texts in operands)
+        text = (
+            f" MATCH_CONDITION ({self._random.choice([' >= ', ' > ', ' < ', ' <= ']).join(sides)})"
+        )
+        pair = self._pair(left, right.exact) if self._flip(0.8) else None
+        return f"{text} ON {self._equality(*pair)}" if pair else text
+
+    def _on(self, left: Sequence[Typed], right: Sequence[Typed], depth: int) -> str:
+        parts = []
+        equal = self._flip(0.75)
+        for _ in range(self._random.choice([1, 1, 1, 2])):
+            pair = self._pair(left, right)
+            if pair is not None:
+                parts.append(self._equality(*pair) if equal else self._comparison(*pair))
+        if not equal and self._flip(0.4) and (between := self._between(left, right)):
+            parts.append(between)
+        if self._flip(0.3) and (pair := self._pair(left, right)):
+            parts.append(self._comparison(*pair))
+        if not parts or self._flip(0.15):
+            parts.append(self._condition([*left, *right]))
+        if len(parts) > 1 and self._flip(0.1):
+            return " OR ".join(parts)
+        if depth > 0 and self._flip(0.04):
+            parts.append(self._subquery_condition([*left, *right], depth))
+        side = left if self._flip(0.5) else right
+        if self._flip(0.04) and (clock := self._clock_condition(side)) is not None:
+            parts.append(clock)
+        return " AND ".join(parts)
+
+    def _between(self, left: Sequence[Typed], right: Sequence[Typed]) -> str | None:
+        """Return a range of one side in which a value of the other must be."""
+        value, bound = (left, right) if self._flip(0.5) else (right, left)
+        pair = self._pair(value, bound)
+        if pair is None:
+            return None
+        kind = next(kind for text, kind in bound if text == pair[1])
+        limit, _ = self._value(bound, kind)
+        low, high = (pair[1], limit) if self._flip(0.5) else (limit, pair[1])
+        return f"{pair[0]} BETWEEN {low} AND {high}"
+
+    def _using(self, left: From, right: From) -> From | None:
+        """Return a join of two relations by the columns that are named alike in both."""
+        names = [{text.split(".")[1]: kind for text, kind in side.exact} for side in (left, right)]
+        common = [name for name in names[0] if name in names[1]]
+        if not common or any("." in text.split(".", 1)[1] for text, _ in left.columns):
+            return None
+        is_natural = self._flip(0.25) and len(left.exact) == len(left.columns)
+        used = common
+        if not is_natural:
+            used = self._random.sample(common, self._random.randint(1, len(common)))
+        if is_natural and len(right.exact) < len(right.columns):
+            return None
+        kind = self._random.choice(_USING_JOINS)
+        if is_natural:
+            text = f"{left.sql} NATURAL {kind} {right.sql}"
+        else:
+            text = f"{left.sql} {kind} {right.sql} USING ({', '.join(used)})"
+        if "SEMI" in kind or "ANTI" in kind:
+            return From(text, left.columns)
+        merged = [(name, names[0][name]) for name in used]
+        sides = left.columns + right.columns
+        unmerged = [column for column in sides if column[0].split(".")[1] not in used]
+        return From(text, merged + (sides if self._flip(0.3) else unmerged))
+
+    # What follows relations
+
+    def _add_generator(self, source: From) -> None:
+        arrays, numbers, strings = map(source.of_kind, "ais")
+        alias, name = self._name("l"), self._name("e")
+        if arrays and self._flip(0.7):
+            argument = self._random.choice(arrays)
+        elif numbers:
+            argument = f"array({', '.join(self._random.choices(numbers, k=2))}, 1)"
+        else:
+            return
+        outer = "OUTER " if self._flip(0.4) else ""
+        form = self._random.choice(["explode", "explode", "posexplode", "inline"])
+        if form == "inline" and numbers and strings:
+            number, text = self._random.choice(numbers), self._random.choice(strings)
+            second = self._name("e")
+            call = f"inline(array(struct({number} AS p, {text} AS q), struct(5 AS p, 'z' AS q)))"
+            source.sql += f" LATERAL VIEW {outer}{call} {alias} AS {name}, {second}"
+            source.columns += [(f"{alias}.{name}", "i"), (f"{alias}.{second}", "s")]
+        elif form == "posexplode":
+            second = self._name("e")
+            source.sql += f" LATERAL VIEW {outer}posexplode({argument}) {alias} AS {name}, {second}"
+            source.columns += [(f"{alias}.{name}", "i"), (f"{alias}.{second}", "i")]
+        else:
+            source.sql += f" LATERAL VIEW {outer}explode({argument}) {alias} AS {name}"
+            source.columns.append((f"{alias}.{name}", "i"))
+
+    def _add_lateral(self, source: From) -> None:
+        inner = self._relation(0)
+        pair = self._pair(source.exact, inner.exact)
+        if pair is None or not inner.prefixes.isdisjoint(source.prefixes):
+            return
+        alias, values = self._name("l"), self._some(inner.exact, 1, 2)
+        if self._flip(0.3):
+            values = [("count(*)", "i"), self._call(inner.exact)]
+        outputs, columns = self._outputs(values)
+        order = ""
+        if "(" not in values[0][0] and self._flip(0.3):
+            order = f" ORDER BY {self._order(columns)} LIMIT {self._random.choice([1, 2])}"
+        query = f"SELECT {outputs} FROM {inner.sql} WHERE {self._equality(*pair)}{order}"
+        if self._flip(0.5):
+            source.sql = f"{source.sql} LEFT JOIN LATERAL ({query}) AS {alias} ON TRUE"
+        else:
+            source.sql = f"{source.sql} JOIN LATERAL ({query}) AS {alias}"
+        source.columns += _qualified(alias, columns)
+
+    def _outputs(self, values: Sequence[Typed]) -> tuple[str, tuple[Typed, ...]]:
+        """Return a list of values under new names, and the columns that it makes."""
+        columns = tuple((self._name(), kind) for _, kind in values)
+        texts = (f"{text} AS {name}" for (text, _), (name, _) in zip(values, columns, strict=True))
+        return ", ".join(texts), columns
+
+
+def _qualified(alias: str, columns: Sequence[Typed]) -> list[Typed]:
+    return [(f"{alias}.{name}", kind) for name, kind in columns]
+
+
+def where_clause(conditions: Sequence[str]) -> str:
+    """Return a WHERE of conditions, with a space before it; nothing without any."""
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
