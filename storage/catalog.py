@@ -32,7 +32,7 @@ from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .schema.arrow import fields_of
 from .schema.ddl import parse_columns
-from .schema.properties import Merge, TableProperties
+from .schema.properties import EncodingName, Merge, TableProperties
 from .schema.schema import TableSchema, name_list
 from .schema.types import Field
 from .table.encoding import encoding_of
@@ -217,6 +217,8 @@ def new_table(
     append_only: bool,
     tombstone_retention: int,
     nullable_key: bool,
+    encoding: EncodingName = "row",
+    packed: bool = True,
     user_properties: Mapping[str, str | None],
 ) -> NewTable:
     """Return a table to be created: see `Store.create_table`.
@@ -237,7 +239,9 @@ def new_table(
             fields_from(columns), primary_key, distribution_key, nullable_key=nullable_key
         )
     versions = tuple(schema.column(column).id for column in names)
-    properties = TableProperties(merge, versions, ttl, append_only, tombstone_retention)
+    properties = TableProperties(
+        merge, versions, ttl, append_only, tombstone_retention, encoding, packed
+    )
     return NewTable(name, schema, properties, *descriptions_of(user_properties))
 
 

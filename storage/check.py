@@ -244,6 +244,9 @@ def _tables(keys: Bytes) -> Iterator[tuple[int, int, int]]:
 def _row_problems(encoding: Encoding, block: Block) -> Iterator[str]:
     """Yield the problems of the rows of one table."""
     try:
+        if encoding.has_parts:
+            # What is at no path of the table, or under another row's key, fails here or below.
+            block = encoding.resolve([block])
         kinds = Headers(block).kinds
         rows = np.flatnonzero(kinds != Kind.DELETE)
         if not np.isin(kinds, (encoding.upsert, Kind.PUT, Kind.DELETE)).all():

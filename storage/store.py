@@ -34,13 +34,13 @@ from .maintenance.compaction import CompactionReport
 from .maintenance.vacuum import VacuumReport, vacuum
 from .read_plan import ReadPlan
 from .schema.ddl import parse_type
-from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, Merge
+from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
 from .segment.key import Kind
 from .snapshot import LatestReader, Snapshot
 from .table.statetable import StateTable
 from .table.table import Table
 from .view_catalog import ViewCatalog
-from .writing import Rows, open_state_table, write_rows
+from .writing import Rows, open_state_table, patch_rows, write_rows
 
 DEFAULT_RETENTION = 24 * 3600
 
@@ -165,6 +165,8 @@ class Store:
         tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
         user_properties: Mapping[str, str | None] | None = None,
         nullable_key: bool = False,
+        encoding: EncodingName = "row",
+        packed: bool = True,
         if_not_exists: bool = False,
     ) -> Table:
         """Create a table and return it.
@@ -176,7 +178,8 @@ class Store:
         ``user_properties``: keys and values that mean nothing to relstate, and as ``comment`` the
         comment of the table.
         ``merge``, ``version_column`` (a name, or several that are compared in order), ``ttl``
-        (seconds), ``append_only`` and ``tombstone_retention`` (seconds): see `TableProperties`.
+        (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding`` and ``packed``:
+        see `TableProperties`.
         ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
         of the key. Otherwise key columns are NOT NULL.
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
@@ -193,6 +196,8 @@ class Store:
             tombstone_retention=tombstone_retention,
             user_properties=user_properties or {},
             nullable_key=nullable_key,
+            encoding=encoding,
+            packed=packed,
         )
         self._catalog.create_table(table, if_not_exists=if_not_exists)
         return self.table(name)
@@ -427,6 +432,19 @@ class Store:
         of `TableWriter.write` and `transaction.commit`.
         """
         return write_rows(self._epochs, table, rows, overwrite=overwrite, ttls=ttls)
+
+    def patch(self, table: str, patches: Rows, *, ttls: pa.Array | None = None) -> int:
+        """Change parts of rows of a document table as one epoch, without reading; return the epoch.
+
+        ``patches`` has the key and some other columns, and means what a JSON merge patch does: a
+        column that it does not have stays, NULL removes, structs and maps are merged, all else
+        is replaced. Of a struct it may have some fields only. A row that there is not comes to be,
+        and goes with the last of its columns.
+        ``ttls``: seconds after which what is written expires (int64), NULL for the table's own.
+        OptionError for a table of rows, SchemaMismatchError, NullKeyError or ValueRangeError if a
+        patch does not fit the table; the errors of `transaction.commit`.
+        """
+        return patch_rows(self._epochs, table, patches, ttls=ttls)
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete the rows with some primary keys as one epoch and return it.

@@ -111,6 +111,20 @@ def write_rows(
         raise
 
 
+def patch_rows(epochs: Epochs, name: str, patches: Rows, *, ttls: pa.Array | None = None) -> int:
+    """Change parts of rows of a table and return the epoch: see `Store.patch`."""
+    started = epochs.environment.now()
+    batches = _batches_of(patches)
+    target = write_target(epochs, name, expiring=ttls is not None)
+    if target.definition.schema.row_id is not None:
+        raise no_key_error(name, "no row can be patched by key: use SQL, UPDATE … WHERE …")
+    with target.open(epochs.environment) as writer:
+        for batch, lives in _with_ttls(batches, ttls):
+            writer.patch(batch, lives)
+        segments = writer.finish()
+    return epochs.commit(Proposal(operation="patch", started=started, segments=segments)).epoch
+
+
 def _without_row_ids(
     definition: TableDefinition, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -160,11 +174,18 @@ def _write_batches(
     kind: Kind | None,
     ttls: pa.Array | None,
 ) -> None:
+    for batch, lives in _with_ttls(batches, ttls):
+        kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
+        writer.write(batch, kinds, lives)
+
+
+def _with_ttls(
+    batches: Iterable[pa.RecordBatch], ttls: pa.Array | None
+) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
+    """Yield each batch with those TTLs of all rows that are its rows'."""
     start = 0
     for batch in batches:
-        kinds = None if kind is None else np.full(batch.num_rows, kind, np.uint8)
-        lives = None if ttls is None else ttls.slice(start, batch.num_rows)
-        writer.write(batch, kinds, lives)
+        yield batch, None if ttls is None else ttls.slice(start, batch.num_rows)
         start += batch.num_rows
 
 
@@ -232,6 +253,11 @@ def _check_state_table(definition: TableDefinition, strict: bool) -> None:
     if definition.schema.row_id is not None:
         raise no_key_error(
             definition.name, "it cannot be a state table: create one with a primary key"
+        )
+    if properties.encoding != "row":
+        raise UsageError(
+            f"table {definition.name!r} is a document table, whose rows have several entries; a "
+            "state table writes whole rows: write with store.write, store.patch or through Spark"
         )
     if not properties.is_plain or properties.ttl is not None:
         raise UsageError(

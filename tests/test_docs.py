@@ -29,6 +29,7 @@ _FORMAT = (_ROOT / "docs" / "format.md").read_text()
 _PAGES = {
     "README.md": "/tmp/shop",
     "docs/change-feed.md": "/tmp/feed",
+    "docs/documents.md": "/tmp/documents",
     "docs/how-to.md": "/tmp/how-to",
     "docs/options.md": "/tmp/options",
     "docs/sql.md": "/tmp/sql",

@@ -41,7 +41,7 @@ from .columns import (
     stored_columns,
 )
 from .history import ABSENT, Changes, History, RowComparison, same_rows
-from .source import NOTHING, EntrySource, FeedStep, joined, keys_in, resolved
+from .source import NOTHING, EntrySource, FeedStep, joined, keys_in, newest, resolved
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
 
@@ -137,7 +137,7 @@ class FeedReader:
         written = [self._source.read(step.segments, bounds) for step in self._steps]
         before = self._rows_before(written, bounds)
         self._check_expiry(before)
-        fold = self._encoding.fold
+        encoding = self._encoding
         table: StorageTable | None = self._table
         # The entries that are visible now, as far as they were looked up, and all entries since the
         # last step that removed all rows.
@@ -146,17 +146,19 @@ class FeedReader:
         for number, (step, blocks) in enumerate(zip(self._steps, written, strict=True)):
             deletes = NOTHING
             if step.is_based:
-                deletes, table, current = self._deletes(keys_in(since_removal)), None, NOTHING
+                removed = keys_in(since_removal, encoding)
+                deletes, table, current = self._deletes(removed), None, NOTHING
                 since_removal = []
-            if fold is None:
-                own = resolved(blocks, None)
+            if encoding.fold is None and not encoding.has_parts:
+                own = newest(blocks)
             else:
                 if step.basis is not None:
                     table, current = self._table_over(step.basis), NOTHING
-                own = resolved([*blocks, _entries_under(current, table, keys_in(blocks))], fold)
-                current = resolved([own, current], None)
+                under = _entries_under(current, table, keys_in(blocks, encoding))
+                own = resolved([*blocks, under], encoding)
+                current = newest([own, current])
             since_removal.append(own)
-            history.append((number, resolved([own, deletes], None) if len(deletes) else own))
+            history.append((number, newest([own, deletes]) if len(deletes) else own))
         return History.of(before, history)
 
     def _table_over(self, segments: tuple[SequencedSegment, ...]) -> StorageTable:
@@ -166,8 +168,8 @@ class FeedReader:
         """Return the entries before the steps, of the keys that they wrote or may have removed."""
         if any(step.is_based for step in self._steps):
             blocks = self._source.read(self._before.segments, bounds)
-            return resolved(blocks, self._encoding.fold)
-        keys = keys_in([block for blocks in written for block in blocks])
+            return resolved(blocks, self._encoding)
+        keys = keys_in([block for blocks in written for block in blocks], self._encoding)
         return self._table.get_values(keys) if len(keys) else NOTHING
 
     def _deletes(self, keys: Bytes) -> Block:

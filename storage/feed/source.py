@@ -21,7 +21,7 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.key import PREFIX_BYTES
 from ..segment.registry import registry
-from ..table.resolve import Fold, folded_by_key
+from ..table.encoding import Encoding
 from ..table.scan import Bounds
 
 _LEAVES = 2048
@@ -100,23 +100,21 @@ def joined(blocks: Sequence[Block]) -> Block:
     return Block.joined(blocks) if blocks else NOTHING
 
 
-def resolved(blocks: Sequence[Block], fold: Fold | None) -> Block:
-    """Return one entry per key of some blocks, the newest block first, in key order.
+def resolved(blocks: Sequence[Block], encoding: Encoding) -> Block:
+    """Return one entry for each row of some blocks, the newest block first, in key order."""
+    blocks = [block for block in blocks if len(block)]
+    return encoding.resolve(blocks) if blocks else NOTHING
 
-    ``fold``: that of the table, None if the newest entry of a key alone decides.
-    """
+
+def newest(blocks: Sequence[Block]) -> Block:
+    """Return the newest entry of each key of some blocks, the newest block first, in key order."""
     entries = joined(blocks)
-    if not len(entries):
-        return NOTHING
-    keys = entries.key_bytes()
-    if fold is None:
-        return entries.take(first_of_equal(keys))
-    return folded_by_key(fold, entries, keys)
+    return entries.take(first_of_equal(entries.key_bytes())) if len(entries) else NOTHING
 
 
-def keys_in(blocks: Sequence[Block]) -> Bytes:
-    """Return the full keys of some blocks, each once, in their order."""
+def keys_in(blocks: Sequence[Block], encoding: Encoding) -> Bytes:
+    """Return the full keys of the rows of some blocks, each once, in their order."""
     if not blocks:
         return NOTHING.key_bytes()
-    keys = pa.concat_arrays([block.key_bytes() for block in blocks])
+    keys = pa.concat_arrays([encoding.row_keys(block) for block in blocks])
     return keys.take(pa.array(first_of_equal(keys)))

@@ -31,10 +31,11 @@ from ..segment.block import Block
 from ..segment.key import Kind
 from ..segment.registry import registry
 from ..segment.writer import SegmentWriter
+from ..table.document.resolver import row_starts
 from ..table.encoding import Encoding, encoding_of
 from ..table.header import FIXED, Headers
 from ..table.merge import merge
-from ..table.resolve import Resolver, keep_all
+from ..table.resolve import keep_all
 from ..table.scan import Bounds
 from ..table.tablefiles import file_source
 from .layout import (
@@ -116,7 +117,9 @@ class Rewrite:
         CorruptionError for a damaged input, StorageFullError or FilesystemError; the segments
         written so far are removed then.
         """
-        with SegmentWriter(environment, self.vnode_count, self.shards) as writer:
+        with SegmentWriter(
+            environment, self.vnode_count, self.shards, row_starts=row_starts
+        ) as writer:
             for group in self.groups if groups is None else groups:
                 for internal in (False, True):
                     self._write(environment, writer, group, internal)
@@ -214,7 +217,8 @@ class Resolution:
         ``is_bottom``: no older file remains.
         """
         keep = self._must_remain if is_bottom else keep_all
-        for window in merge(sources, Resolver(keep, self.encoding.fold)):
+        resolver = self.encoding.remains_resolver(keep, is_bottom, self._time)
+        for window in merge(sources, resolver):
             blocks = window.blocks if is_bottom else [*map(self._with_deletes, window.blocks)]
             keys = pa.concat_arrays([block.key_bytes() for block in blocks])
             values = pa.concat_arrays([block.value_bytes() for block in blocks])

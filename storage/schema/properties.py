@@ -15,6 +15,8 @@ from ..instant import MOST_SECONDS
 
 Merge = Literal["overwrite", "ignore", "partial"]
 MERGES = ("overwrite", "ignore", "partial")
+EncodingName = Literal["row", "document"]
+ENCODINGS = ("row", "document")
 
 DEFAULT_TOMBSTONE_RETENTION = 7 * 24 * 3600
 
@@ -29,7 +31,9 @@ class TableProperties:
     commits. ``ttl``: the seconds
     after which a row expires, None for never. ``append_only``: rows are only inserted, under new
     keys; all other writes are refused. ``tombstone_retention``: for how many seconds a delete of a
-    table with a version column outlives the row that it deleted.
+    table with a version column outlives the row that it deleted. ``encoding``: ``row`` (a row is
+    one entry) or ``document`` (parts of a row may be entries of their own, so that they change
+    without the row). ``packed``: False to write each part of a document as an entry at once.
     """
 
     merge: Merge = "overwrite"
@@ -37,8 +41,16 @@ class TableProperties:
     ttl: int | None = None
     append_only: bool = False
     tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION
+    encoding: EncodingName = "row"
+    packed: bool = True
 
     def __post_init__(self) -> None:
+        if self.encoding not in ENCODINGS:
+            raise SchemaError(
+                f"encoding is {self.encoding!r}; it must be one of {', '.join(ENCODINGS)}"
+            )
+        if type(self.packed) is not bool:
+            raise SchemaError(f"packed is True or False, not {self.packed!r}")
         if self.merge not in MERGES:
             raise SchemaError(f"merge is {self.merge!r}; it must be one of {', '.join(MERGES)}")
         if type(self.append_only) is not bool:
@@ -71,6 +83,13 @@ class TableProperties:
             raise SchemaError(
                 "the version column orders the rows of one key, so it cannot be in the primary key"
             )
+        if not self.packed and self.encoding == "row":
+            raise SchemaError("packed = False needs encoding = 'document'")
+        if self.encoding == "document" and (self.append_only or not self.is_plain):
+            raise SchemaError(
+                "the parts of a document are replaced in the order of commits: leave out the merge "
+                "behaviour, the version column and append_only, or take encoding = 'row'"
+            )
         if self.append_only and not self.is_plain:
             raise SchemaError(
                 "an append-only table never has two rows of one key, so it takes neither a merge "
@@ -89,12 +108,17 @@ class TableProperties:
 
     def to_json(self) -> dict[str, Any]:
         """Return the properties as JSON values. On disk: never change a name."""
+        # Only there in document tables.
+        encoding = {} if self.encoding == "row" else {"encoding": self.encoding}
+        packed = {} if self.packed else {"packed": self.packed}
         return {
             "merge": self.merge,
             "version_column": _version_json(self.version_columns),
             "ttl": self.ttl,
             "append_only": self.append_only,
             "tombstone_retention": self.tombstone_retention,
+            **encoding,
+            **packed,
         }
 
     @classmethod
@@ -106,6 +130,8 @@ class TableProperties:
             value["ttl"],
             value["append_only"],
             value["tombstone_retention"],
+            value.get("encoding", "row"),
+            value.get("packed", True),
         )
 
 

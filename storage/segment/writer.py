@@ -17,6 +17,7 @@ from typing import Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 import xxhash
+from numpy.typing import NDArray
 
 from relstate.vnode import shards_of
 
@@ -46,6 +47,11 @@ EntryFold: TypeAlias = Callable[[Bytes, Bytes], tuple[Bytes, Bytes]]
 """Takes full keys and values in the order of writing, returns one entry per key."""
 
 
+RowStarts: TypeAlias = Callable[[Bytes, Bytes], NDArray[np.bool_] | None]
+"""Takes full keys and values in key order, returns which entries are the first of a row; None if
+all are."""
+
+
 class SegmentWriter:
     """Sorts entries of any tables into segments. For one thread.
 
@@ -61,11 +67,14 @@ class SegmentWriter:
         shards: int,
         *,
         fold: EntryFold | None = None,
+        row_starts: RowStarts | None = None,
     ) -> None:
         """``shards``: the number of vnode ranges for which a segment's bytes are counted. ``fold``
-        makes one entry of those of a key; None: the one added last remains.
+        makes one entry of those of a key; None: the one added last remains. ``row_starts``: where
+        a segment may end, if the entries of a row have to be in one segment.
         """
         self._fold = fold
+        self._row_starts = row_starts
         self._environment = environment
         self._vnode_count = vnode_count
         self._shards = shards
@@ -95,13 +104,19 @@ class SegmentWriter:
         StorageFullError if a segment does not fit on the disk.
         """
         ends = np.cumsum(page_bytes(keys, values))
+        starts = None if self._row_starts is None else self._row_starts(keys, values)
+        cuts = None if starts is None else np.append(np.flatnonzero(starts), len(keys))
         start = 0
         while start < len(keys):
             before = int(ends[start - 1]) if start else 0
             room = SEGMENT_BYTES - self._pending_bytes
             stop = int(np.searchsorted(ends, before + room, side="right"))
+            if cuts is not None:
+                stop = int(cuts[np.searchsorted(cuts, stop, side="right") - 1])
             if stop > start or not self._pending:
                 stop = max(stop, start + 1)
+                if cuts is not None:
+                    stop = int(cuts[np.searchsorted(cuts, stop)])
                 part = keys.slice(start, stop - start), values.slice(start, stop - start)
                 self._pending.append(part)
                 self._pending_bytes += int(ends[stop - 1]) - before

@@ -6,7 +6,7 @@ Does not know: files, epochs, or which of several versions of a row is visible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +18,9 @@ from ..log.table_definition import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
 from ..segment.key import Kind
+from .document.documentencoding import DocumentEncoding
 from .record import Row
-from .resolve import Fold
+from .resolve import Fold, Keep, Resolver
 from .rowencoding import RowEncoding
 from .scan import Bounds
 
@@ -59,6 +60,34 @@ class Encoding(Protocol):
     def fold(self) -> Fold | None:
         """What makes one version of several; None where the newest version is the row."""
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether parts of rows may be entries of their own, under keys that continue the rows'."""
+
+    # Several entries of one row
+
+    def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
+        """Return what makes one entry of those of a row, of which ``keep`` says if it is kept.
+
+        ``time`` is called if a part expires: what has expired by then is not there.
+        """
+
+    def remains_resolver(self, keep: Keep, is_bottom: bool, time: int) -> Resolver:
+        """Return what makes of the entries of a row those that remain when files are merged.
+
+        ``keep`` is for rows of one entry. ``is_bottom``: no older file remains. ``time``: what had
+        expired by then may go.
+        """
+
+    def resolve(self, blocks: Sequence[Block]) -> Block:
+        """Return one entry for each row of some blocks, the newest block first, in key order.
+
+        Nothing counts as expired; a row of which anything expires has an expiry.
+        """
+
+    def row_keys(self, block: Block) -> Bytes:
+        """Return the full key of the row of every entry."""
+
     # Batches of rows
 
     def encode(
@@ -68,6 +97,14 @@ class Encoding(Protocol):
         expiries: Positions | None = None,
     ) -> tuple[Bytes, Bytes]:
         """Return (full keys, values) of the rows of a batch: see `RowEncoding.encode`."""
+
+    def encode_patch(
+        self, batch: pa.RecordBatch, expiries: Positions | None = None
+    ) -> tuple[Bytes, Bytes]:
+        """Return (full keys, values) of what changes parts of some rows: see `document.patch`.
+
+        OptionError if parts of the table's rows are not written alone.
+        """
 
     def encode_keys(self, batch: pa.RecordBatch) -> Bytes:
         """Return the full key of every row of a batch that has the table's key columns."""
@@ -137,5 +174,11 @@ class Encoding(Protocol):
 
 
 def encoding_of(definition: TableDefinition, vnode_count: int) -> Encoding:
-    """Return the encoding of a table. UnsupportedTypeError if a column's type cannot be stored."""
+    """Return the encoding of a table.
+
+    UnsupportedTypeError if a column's type cannot be stored, SchemaError if the encoding does not
+    have such columns.
+    """
+    if definition.properties.encoding == "document":
+        return DocumentEncoding(definition, vnode_count)
     return RowEncoding(definition, vnode_count)

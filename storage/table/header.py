@@ -3,9 +3,12 @@
     kind u8 | flags u8 | schema version u16            (little endian)
     expiry i64                                         if flags & 1
     version column's value: length u16 and its bytes   if flags & 2
+    path: length u16 and depth u8                      if flags & 4
 
 An expiry is in microseconds since 1970. The version column's value is memcomparable. In tables
-without either the flags are 0 and a header is four bytes.
+without either the flags are 0 and a header is four bytes. The path of a part of a document is the
+end of its key; only its length is here, and its number of components. A row with flag 8 is there
+only while one of its columns is not NULL.
 
 Promises: headers of whole blocks are read and written column by column.
 Does not know: what follows from a kind or an expiry.
@@ -21,7 +24,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, concat, constant, from_matrix, gather, lengths_of, load
+from ..codec.ragged import (
+    Bytes,
+    Positions,
+    concat,
+    constant,
+    from_matrix,
+    from_parts,
+    gather,
+    lengths_of,
+    load,
+    parts_of,
+)
+from ..errors import ValueRangeError
 from ..schema.schema import Column
 from ..schema.types import BigInt
 from ..segment.block import Block
@@ -30,7 +45,11 @@ from ..segment.key import EXPIRES, Kind
 # On disk: never change or reuse.
 FIXED = struct.Struct("<BBH")
 VERSIONED = 2
-_EXPIRY, _LENGTH = struct.Struct("<q"), struct.Struct("<H")
+PART = 4
+BY_COLUMNS = 8
+_EXPIRY, _LENGTH, _PATH = struct.Struct("<q"), struct.Struct("<H"), struct.Struct("<HB")
+
+MAX_PATH_BYTES = 0xFFFF
 
 NEVER = np.iinfo(np.int64).max
 """The expiry of a row that does not expire."""
@@ -89,7 +108,51 @@ class Headers:
         if not self.flags.any():
             return self.block.value_starts + FIXED.size
         starts, lengths = self._version_spans
-        return starts + lengths
+        return starts + lengths + np.where(self.flags & PART, _PATH.size, 0)
+
+    @cached_property
+    def is_part(self) -> NDArray[np.bool_]:
+        """Which values are those of parts of a row."""
+        is_part: NDArray[np.bool_] = self.flags & PART != 0
+        return is_part
+
+    @cached_property
+    def is_divided(self) -> NDArray[np.bool_]:
+        """Which values are not whole rows, nor deletes of rows: parts, and rows of no columns."""
+        is_divided: NDArray[np.bool_] = self.is_part | (self.kinds == Kind.OBJECT)
+        return is_divided
+
+    @cached_property
+    def path_lengths(self) -> Positions:
+        """How many bytes of every key are the path of a part; 0 for a row.
+
+        ValueError if a key is too short for its path.
+        """
+        lengths = np.zeros(len(self.block), np.int64)
+        rows, starts = self._paths
+        if len(rows):
+            lengths[rows] = load(self.block.values, starts, "<u2")
+        if (lengths >= self.block.key_lengths).any() or not lengths[rows].all():
+            raise ValueError("the path of a part does not fit its key")
+        return lengths
+
+    @cached_property
+    def depths(self) -> NDArray[np.uint8]:
+        """How many components the path of every part has; 0 for a row."""
+        depths = np.zeros(len(self.block), np.uint8)
+        rows, starts = self._paths
+        if len(rows):
+            depths[rows] = self.block.values[starts + _LENGTH.size]
+        if not depths[rows].all():
+            raise ValueError("a part has a path of no components")
+        return depths
+
+    @cached_property
+    def _paths(self) -> tuple[Positions, Positions]:
+        """Return (the parts, where the lengths of their paths are)."""
+        rows = np.flatnonzero(self.is_part)
+        starts, lengths = self._version_spans
+        return rows, (starts + lengths)[rows]
 
     @cached_property
     def body_lengths(self) -> Positions:
@@ -106,7 +169,10 @@ class Headers:
         if len(rows):
             lengths[rows] = load(self.block.values, starts[rows], "<u2")
             starts[rows] += _LENGTH.size
-        if (starts + lengths > self.block.value_starts + self.block.value_lengths).any():
+        if (
+            starts + lengths + np.where(self.flags & PART, _PATH.size, 0)
+            > self.block.value_starts + self.block.value_lengths
+        ).any():
             raise ValueError("the header of a value is longer than the value")
         return starts, lengths
 
@@ -176,4 +242,39 @@ def body_start(value: bytes) -> int:
             start += _EXPIRY.size
         if value[1] & VERSIONED:
             start += _LENGTH.size + _LENGTH.unpack_from(value, start)[0]
+        if value[1] & PART:
+            start += _PATH.size
     return start
+
+
+def encode_part_headers(
+    kinds: NDArray[np.uint8],
+    schema_version: int,
+    path_lengths: Positions,
+    depths: NDArray[np.uint8],
+    expiries: Positions | None = None,
+) -> Bytes:
+    """Return the headers of parts, or, of depth 0, of rows.
+
+    ``expiries``: as `encode_headers` takes them. ValueRangeError for a path that is too long.
+    """
+    if len(path_lengths) and int(path_lengths.max()) > MAX_PATH_BYTES:
+        raise ValueRangeError(
+            f"a path of {int(path_lengths.max())} bytes: the keys of maps down to one part of a "
+            f"document take at most {MAX_PATH_BYTES} bytes together; write the map as a whole"
+        )
+    headers = encode_headers(kinds, schema_version, len(kinds), expiries)
+    parts = np.flatnonzero(depths)
+    paths = np.zeros(len(parts), np.dtype([("length", "<u2"), ("depth", "u1")]))
+    paths["length"], paths["depth"] = path_lengths[parts], depths[parts]
+    ends = np.cumsum(np.where(depths > 0, _PATH.size, 0))
+    path_bytes = from_parts(paths.view(np.uint8), np.append(0, ends))
+    return concat([with_flag(headers, PART, parts), path_bytes])
+
+
+def with_flag(values: Bytes, flag: int, rows: Positions) -> Bytes:
+    """Return values with one more flag in those at some rows."""
+    data, offsets = parts_of(values)
+    flagged = data.copy()
+    flagged[offsets[:-1][rows] + 1] |= flag
+    return from_parts(flagged, offsets)

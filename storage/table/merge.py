@@ -41,7 +41,10 @@ def merge(
     and so do the windows, while the rows inside of both stay ascending.
     """
     opened = (
-        _filled(_Cursor(rank, source, None, 0), descending) for rank, source in enumerate(sources)
+        _filled(
+            _Cursor(rank, resolver.whole_rows(source, descending=descending), None, 0), descending
+        )
+        for rank, source in enumerate(sources)
     )
     # A source that begins after a window waits: with one file per shard few overlap.
     waiting = sorted(
@@ -50,8 +53,9 @@ def merge(
         reverse=not descending,
     )
     cursors: list[_Cursor] = []
+    last_key = partial(resolver.last_key, descending=descending)
     while cursors or waiting:
-        cursors, bound = _joined(cursors, waiting, descending)
+        cursors, bound = _joined(cursors, waiting, last_key, descending)
         cuts = [_cut(_block(cursor), bound, descending) for cursor in cursors]
         insides = [inside for inside, _ in cuts if len(inside)]
         if not insides:
@@ -88,21 +92,25 @@ def _begin(descending: bool, cursor: _Cursor) -> bytes:
 
 
 def _joined(
-    cursors: list[_Cursor], waiting: list[_Cursor], descending: bool
+    cursors: list[_Cursor],
+    waiting: list[_Cursor],
+    last_key: Callable[[Block], bytes],
+    descending: bool,
 ) -> tuple[list[_Cursor], bytes]:
     """Return the cursors of the next window, and its last key: the nearest end of any of them.
 
-    Waiting cursors, the nearest last, join it if they begin within it.
+    Waiting cursors, the nearest last, join it if they begin within it. ``last_key``: see
+    `Resolver.last_key`.
     """
     cursors = cursors or [waiting.pop()]
-    nearest, end = (max, 0) if descending else (min, -1)
-    bound = nearest(_block(cursor).key(end) for cursor in cursors)
+    nearest = max if descending else min
+    bound = nearest(last_key(_block(cursor)) for cursor in cursors)
     while waiting:
         begin = _begin(descending, waiting[-1])
         if begin != bound and nearest(begin, bound) == bound:
             break
         cursors = [*cursors, waiting.pop()]
-        bound = nearest(bound, _block(cursors[-1]).key(end))
+        bound = nearest(bound, last_key(_block(cursors[-1])))
     return sorted(cursors, key=attrgetter("rank")), bound
 
 

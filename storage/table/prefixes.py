@@ -73,6 +73,11 @@ class PrefixReader:
         read = self._read(ranges, None, from_end=False)
         return _sort_by_range(order[read.owners], read.rows)
 
+    def entries(self, prefixes: Bytes) -> list[Block]:
+        """Return the entries of each file, the newest first, that begin with ascending prefixes."""
+        parts = self._parts(KeyRanges.of_prefixes(prefixes), None, from_end=False)
+        return [part.entries for part in parts if len(part.entries)]
+
     def range_scan(self, lows: Bytes, highs: Bytes, most: int | None = None) -> Block:
         """Return the visible rows with keys from ``lows[i]`` to those that begin with ``highs[i]``.
 

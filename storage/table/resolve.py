@@ -17,7 +17,7 @@ Does not know: where versions come from, or how a row is encoded.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
@@ -45,6 +45,9 @@ Coalesce: TypeAlias = Callable[[Block, Positions, NDArray[np.uint8], Block], Byt
 """Makes one value of each group of rows. It takes a block, the newest row of a group first, the
 first row of each group, the kind of each result, and the entry whose version it has."""
 
+Keep: TypeAlias = Callable[[Block], Flags]
+"""Says which of the entries that remain are kept."""
+
 _TABLE_BYTES = 4
 
 
@@ -70,6 +73,17 @@ class Resolver:
 
     keep: Callable[[Block], Flags]
     fold: Fold | None = None
+
+    def whole_rows(self, source: Iterator[Block], *, descending: bool) -> Iterator[Block]:
+        """Return the blocks of a source, none of which ends within a row."""
+        return source
+
+    def last_key(self, block: Block, *, descending: bool) -> bytes:
+        """Return the last key that entries of the row at a block's end can have.
+
+        With ``descending`` it is the first one of the row at its beginning.
+        """
+        return block.key(0 if descending else -1)
 
     def window(self, blocks: Sequence[Block]) -> Window:
         """Return what is kept of some blocks, at least one, the newest source first.

@@ -22,8 +22,14 @@ from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
 
 from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
-from ..codec.ragged import Bytes, Positions, gather
-from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
+from ..codec.ragged import Bytes, Positions, first_of_equal, gather
+from ..errors import (
+    NullKeyError,
+    NullValueError,
+    OptionError,
+    SchemaMismatchError,
+    UnknownOperationError,
+)
 from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
@@ -38,12 +44,15 @@ from ..segment.key import (
 )
 from .header import EXPIRY, FIXED, Headers
 from .record import Row, row_type
+from .resolve import Keep, Resolver, folded_by_key
 from .scan import Bounds
 from .value import ValueEncoding
 
 
 class RowEncoding:
     """The row encoding of one table: see `encoding.Encoding`, whose methods these are."""
+
+    has_parts = False
 
     def __init__(self, definition: TableDefinition, vnode_count: int) -> None:
         """Prepare the codec. UnsupportedTypeError if a column's type cannot be stored."""
@@ -202,6 +211,15 @@ class RowEncoding:
         keys = self.conform_keys(batch)
         return self.encode_keys(keys), self._values.encode_deletes(batch, expiries)
 
+    def encode_patch(
+        self, batch: pa.RecordBatch, expiries: Positions | None = None
+    ) -> tuple[Bytes, Bytes]:
+        """OptionError: a row is one entry."""
+        raise OptionError(
+            f"table {self.name}: its rows are written whole; create it with encoding = 'document' "
+            "to change parts of them"
+        )
+
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""
         key_names = {name.lower() for name in self.key_names}
@@ -247,6 +265,28 @@ class RowEncoding:
     def primary_keys(self, batch: pa.RecordBatch) -> Bytes:
         """Return the primary keys of a batch that has its columns, as bytes that compare alike."""
         return self._keys.encode([batch.column(name) for name in self.key_names])
+
+    # Several entries of one row
+
+    def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
+        """Return what makes one entry of the versions of a row: see `Encoding.resolver`."""
+        return Resolver(keep, self.fold)
+
+    def remains_resolver(self, keep: Keep, is_bottom: bool, time: int) -> Resolver:
+        """Return what makes of the versions of a row the one that remains."""
+        return Resolver(keep, self.fold)
+
+    def resolve(self, blocks: Sequence[Block]) -> Block:
+        """Return one entry for each row of some blocks, the newest block first, in key order."""
+        entries = Block.joined(blocks)
+        keys = entries.key_bytes()
+        if self.fold is None:
+            return entries.take(first_of_equal(keys))
+        return folded_by_key(self.fold, entries, keys)
+
+    def row_keys(self, block: Block) -> Bytes:
+        """Return the full key of the row of every entry."""
+        return block.key_bytes()
 
     # Ranges of keys
 

@@ -31,6 +31,7 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
+from ..segment.key import Kind
 from ..segment.segment import LOOKUP_ERRORS
 from . import conditional
 from .conditional import Reading
@@ -74,7 +75,7 @@ class StorageTable:
         self.indexes = TableIndexes(encoding, indexes)
         self._environment = environment
         self._time = time
-        self._resolver = Resolver(keep_visible(time), encoding.fold)
+        self._resolver = encoding.resolver(keep_visible(time), time)
         self._files = TableFiles(environment, segments, encoding, verify, epoch)
 
     def reads(
@@ -117,6 +118,8 @@ class StorageTable:
     def get_value(self, full_key: bytes) -> bytes | None:
         """Return the value under a full key, a delete or expired row included; None if none."""
         try:
+            if self.encoding.has_parts:
+                return self._get_document(full_key)
             if self.encoding.fold is not None:
                 return self._get_folded(self.encoding.fold, full_key)
             if longkey.is_long(full_key):
@@ -152,6 +155,19 @@ class StorageTable:
         folded = fold(Block.of_pairs(versions), np.zeros(1, np.int64))
         value: bytes = folded.value_bytes()[0].as_py()
         return value
+
+    def _get_document(self, full_key: bytes) -> bytes | None:
+        """Return the value of a row, made of all its entries; None if it has none."""
+        prefix = longkey.group_key(full_key)
+        pairs = [pair for get in self._files.prefix_getters(full_key) for pair in get(prefix)]
+        if not pairs:
+            return None
+        if len(pairs) == 1:
+            ((key, value),) = pairs
+            if key == full_key and not longkey.is_long(key) and value[0] != Kind.OBJECT:
+                return value
+        rows = self._get_documents(pa.array([full_key], pa.large_binary()), self._time)
+        return rows.value_bytes()[0].as_py() if len(rows) else None
 
     def _versions_of(self, full_key: bytes) -> Iterator[bytes]:
         """Yield every value under a full key, the newest first."""
@@ -293,7 +309,10 @@ class StorageTable:
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) as `get_rows`; entries in ``newest`` hide the table's own."""
         read_columns = self.columns(columns)
-        entries = self.get_values(full_keys)
+        if self.encoding.has_parts:
+            entries = self._get_documents(full_keys, self._time)
+        else:
+            entries = self.get_values(full_keys)
         if newest is not None:
             is_asked = np.asarray(pc.is_in(newest.key_bytes(), value_set=full_keys))
             entries = newest.take(np.flatnonzero(is_asked)).followed_by(entries)
@@ -307,6 +326,9 @@ class StorageTable:
 
     def get_values(self, full_keys: Bytes) -> Block:
         """Return the newest entries, deletes included, of those full keys that have one."""
+        if self.encoding.has_parts:
+            # As in other tables an entry that has expired is returned too, with its expiry.
+            return self._get_documents(full_keys, lambda: 0)
         if longkey.has_long(full_keys):
             values = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
             return Block.of_pairs([(key, value) for key, value in values if value is not None])
@@ -334,6 +356,13 @@ class StorageTable:
         )
         blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
         return Resolver(keep_all, fold).resolve(blocks)
+
+    def _get_documents(self, full_keys: Bytes, time: Callable[[], int]) -> Block:
+        """Return the rows under some full keys, each made of all its entries, as at a time."""
+        resolver = self.encoding.resolver(keep_all, time)
+        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
+        blocks = self._prefix_reader.entries(distinct_keys)
+        return resolver.resolve(blocks) if blocks else Block.of_pairs([])
 
     # Scans
 
@@ -424,7 +453,8 @@ class StorageTable:
 
     def entries(self) -> Iterator[Block]:
         """Yield the newest entry of every key, deletes and expired rows too."""
-        scan = replace(self.scan_of((), None), resolver=Resolver(keep_all, self.encoding.fold))
+        resolver = self.encoding.resolver(keep_all, self._time)
+        scan = replace(self.scan_of((), None), resolver=resolver)
         for window in scan.windows(self.encoding.vnode_bounds(range(self.encoding.vnode_count))):
             yield from filter(len, window.blocks)
 

@@ -8,6 +8,7 @@ Does not know: epochs, or where an entry's segment ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -27,6 +28,7 @@ from ..log.table_definition import TableDefinition
 from ..segment.key import Kind
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
+from .document.entries import fold_written
 from .encoding import Encoding, encoding_of
 from .header import NEVER
 from .resolve import fold_entries
@@ -83,9 +85,7 @@ class TableWriter:
         delete or a repeated key in an append-only table.
         """
         check_inserts(self._encoding.definition, kinds)
-        size = max(batch.nbytes, _ENTRY_BYTES * batch.num_rows, 1)
-        step = max(_BATCH_BYTES * batch.num_rows // size, 1)
-        for start in range(0, batch.num_rows, step):
+        for start, step in _steps(batch):
             part = batch.slice(start, step)
             if self._row_ids is not None:
                 part = self._row_ids.identify(self._encoding.schema, part)
@@ -93,6 +93,18 @@ class TableWriter:
             part_ttls = None if ttls is None else ttls.slice(start, step)
             expiries = self._lifetime.expiries(part.num_rows, part_kinds, part_ttls)
             self._segments.add(*self._encoding.encode(part, part_kinds, expiries))
+            self._rows += part.num_rows
+
+    def patch(self, batch: pa.RecordBatch, ttls: pa.Array | None = None) -> None:
+        """Add changes of parts of rows: see `Store.patch`. Errors as of `Encoding.encode_patch`.
+
+        ``ttls``: after how many seconds what is written expires, as `write` takes them.
+        """
+        for start, step in _steps(batch):
+            part = batch.slice(start, step)
+            part_ttls = None if ttls is None else ttls.slice(start, step)
+            expiries = self._lifetime.expiries(part.num_rows, None, part_ttls)
+            self._segments.add(*self._encoding.encode_patch(part, expiries))
             self._rows += part.num_rows
 
     @property
@@ -115,6 +127,14 @@ class TableWriter:
         return self._segments.finish()
 
 
+def _steps(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Yield (first row, number of rows) of the parts of a batch that are encoded at once."""
+    size = max(batch.nbytes, _ENTRY_BYTES * batch.num_rows, 1)
+    step = max(_BATCH_BYTES * batch.num_rows // size, 1)
+    for start in range(0, batch.num_rows, step):
+        yield start, step
+
+
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
     """One table to write to. Picklable."""
@@ -135,6 +155,8 @@ def _fold_of(encoding: Encoding) -> EntryFold | None:
     """Return how rows of one key are folded; None: the one added last remains."""
     if encoding.definition.properties.append_only:
         return partial(check_distinct, encoding)
+    if encoding.has_parts:
+        return fold_written
     fold = encoding.fold
     return None if fold is None else partial(fold_entries, fold)
 

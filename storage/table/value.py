@@ -27,9 +27,19 @@ from ..schema.arrow import arrow_type
 from ..schema.cast import exact_cast
 from ..schema.schema import Column, KeyColumn, TableSchema
 from ..segment.block import Block
-from ..segment.key import Kind
-from .header import FIXED, Headers, body_start, encode_headers, is_delete
+from ..segment.key import EXPIRES, Kind
+from .header import (
+    BY_COLUMNS,
+    FIXED,
+    VERSIONED,
+    Headers,
+    body_start,
+    encode_headers,
+    is_delete,
+)
 from .resolve import Fold
+
+_ROW_FLAGS = np.uint8(EXPIRES | VERSIONED | BY_COLUMNS)
 
 UPSERTS = {"overwrite": Kind.PUT, "partial": Kind.PARTIAL, "ignore": Kind.IGNORE}
 """The kind of an entry that upserts a row, by the table's merge behaviour."""
@@ -88,18 +98,26 @@ class ValueEncoding:
         columns = [rows.column(name) for name in self.names]
         if kinds is not None and (kinds == self.upsert).all():
             kinds = None
+        versions = self._version_bytes(rows) if self._versions else None
+        return self.encode_columns(columns, rows.num_rows, kinds, expiries, versions)
+
+    def encode_columns(
+        self,
+        columns: Sequence[pa.Array],
+        count: int,
+        kinds: NDArray[np.uint8] | None = None,
+        expiries: Positions | None = None,
+        versions: Bytes | None = None,
+    ) -> Bytes:
+        """Return the values of ``count`` rows, given their columns that are not in the key.
+
+        ``versions``: the memcomparable values of the version columns, None if there are none.
+        """
         header = self._common_header(kinds, expiries)
         if header is not None:
-            if not columns:
-                return constant(header, rows.num_rows)
-            return self._codec.encode(columns, header)
-        versions = self._version_bytes(rows) if self._versions else None
+            return self._codec.encode(columns, header) if columns else constant(header, count)
         row_headers = encode_headers(
-            self.upsert if kinds is None else kinds,
-            self._schema.version,
-            rows.num_rows,
-            expiries,
-            versions,
+            self.upsert if kinds is None else kinds, self._schema.version, count, expiries, versions
         )
         return concat([row_headers, self._codec.encode(columns, b"")]) if columns else row_headers
 
@@ -248,7 +266,7 @@ class ValueEncoding:
 
 def _check_headers(row_headers: Headers) -> None:
     is_row = np.isin(row_headers.kinds, (Kind.PUT, Kind.PARTIAL, Kind.IGNORE))
-    if not is_row.all() or (row_headers.flags > 3).any():
+    if not is_row.all() or (row_headers.flags & ~_ROW_FLAGS).any():
         raise ValueError("the header of a value is not that of a row")
 
 

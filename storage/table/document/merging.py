@@ -1,0 +1,150 @@
+"""One column of some rows, of values that were written whole and of parts that were written alone.
+
+Promises: a value none of whose parts was written alone stays as it is.
+Does not know: other columns, or which entries count; it is told both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ...codec.path import NUMBER_BYTES, number_component
+from ...codec.ragged import (
+    Bytes,
+    Positions,
+    concat,
+    constant,
+    equal_neighbours,
+    from_matrix,
+    sort_order,
+)
+from ...schema.schema import Column
+from ...segment.key import Kind
+from .documents import Documents
+from .part import Parts
+from .shape import Shape, shape_of
+from .visible import counting
+
+# A version, and the depth of the entry that it is the version of, in one number: what an entry
+# holds below its own path is older than an entry there of the same version.
+_DEPTHS = 256
+
+
+class ColumnMerge:
+    """Makes the values of one column. Immutable.
+
+    ``older``: the column as it was under older schemas, by their versions.
+    """
+
+    def __init__(self, column: Column, older: dict[int, Column]) -> None:
+        self.column = column
+        self._shape = shape_of(column.type, 1)
+        self._shapes = {version: shape_of(other.type, 1) for version, other in older.items()}
+
+    def merged(self, documents: Documents, values: pa.Array) -> pa.Array:
+        """Return the column of all rows.
+
+        ``values``: the column of the rows that were written whole, NULL elsewhere.
+        """
+        written = np.flatnonzero(documents.is_counted & (documents.column_ids == self.column.id))
+        if not len(written):
+            return values
+        if self._shape.has_parts:
+            return self._with_parts(documents, values, written)
+        return self._replaced(documents, values, written)
+
+    def _replaced(self, documents: Documents, values: pa.Array, written: Positions) -> pa.Array:
+        """Return values without parts, some of them replaced."""
+        if (documents.depths[written] != 1).any():
+            raise ValueError(f"the column {self.column.name!r} has parts, and its type has none")
+        alive = written[documents.is_alive[written]]
+        if (documents.headers.kinds[alive] != Kind.PUT).any():
+            raise ValueError(f"the column {self.column.name!r} is empty, and its type has no parts")
+        versions = documents.headers.schema_versions[alive]
+        pieces, rows = [values], [np.empty(0, np.int64)]
+        for version in np.unique(versions).tolist():
+            entries = alive[versions == version]
+            shape = self._shapes.get(version, self._shape)
+            decoded = shape.decode(documents.bodies(entries))
+            pieces.append(decoded.cast(values.type) if decoded.type != values.type else decoded)
+            rows.append(documents.rows[entries])
+        indices = np.arange(len(values))
+        indices[documents.rows[written]] = -1
+        indices[np.concatenate(rows)] = len(values) + np.arange(len(alive))
+        return pa.concat_arrays(pieces).take(pa.array(indices, mask=indices < 0))
+
+    def _with_parts(self, documents: Documents, values: pa.Array, written: Positions) -> pa.Array:
+        """Return values that have parts, some of which were written alone."""
+        rows, owners = np.unique(documents.rows[written], return_inverse=True)
+        whole, whole_versions = self._parts_below(documents, values.take(pa.array(rows)), rows)
+        kinds = np.where(documents.is_alive[written], documents.headers.kinds[written], Kind.DELETE)
+        parts = Parts(
+            owners.astype(np.int64),
+            documents.paths(written),
+            documents.depths[written],
+            kinds.astype(np.uint8),
+            documents.bodies(written),
+        )
+        versions = documents.versions[written] * _DEPTHS + documents.depths[written]
+        parts, versions = _unpacked(self._shape, parts, versions)
+        merged = _collected(
+            self._shape,
+            len(rows),
+            Parts.joined([whole, parts]),
+            np.concatenate([whole_versions, versions]),
+        )
+        indices = np.arange(len(values))
+        indices[rows] = len(values) + np.arange(len(rows))
+        return pa.concat_arrays([values, merged]).take(pa.array(indices))
+
+    def _parts_below(
+        self, documents: Documents, values: pa.Array, rows: Positions
+    ) -> tuple[Parts, Positions]:
+        """Return the parts of values that were written with their rows, and their versions."""
+        present = np.flatnonzero(np.asarray(values.is_valid()))
+        bases = documents.bases
+        versions = np.zeros(documents.count, np.int64)
+        versions[documents.rows[bases]] = documents.versions[bases] * _DEPTHS
+        paths = constant(number_component(self.column.id), len(present))
+        parts = self._shape.explode(values.take(pa.array(present)), paths).owned_by(present)
+        return parts, versions[rows][parts.owners]
+
+
+def _unpacked(shape: Shape, parts: Parts, versions: Positions) -> tuple[Parts, Positions]:
+    """Return parts, and their versions, without those that are whole values with parts.
+
+    Instead there are the parts of these values, of the same versions.
+    """
+    starts = np.full(len(parts), NUMBER_BYTES)
+    is_whole = np.zeros(len(parts), np.bool_)
+    pieces, piece_versions = [], []
+    for branch in shape.packed(parts, np.arange(len(parts)), starts):
+        values = branch.shape.decode(parts.bodies.take(pa.array(branch.rows)))
+        present = np.flatnonzero(np.asarray(values.is_valid()))
+        rows = branch.rows[present]
+        is_whole[rows] = True
+        exploded = branch.shape.explode(
+            values.take(pa.array(present)), parts.paths.take(pa.array(rows))
+        )
+        pieces.append(exploded.owned_by(parts.owners[rows]))
+        piece_versions.append(versions[rows][exploded.owners])
+    if not pieces:
+        return parts, versions
+    rest = np.flatnonzero(~is_whole)
+    joined = Parts.joined([parts.take(rest), *pieces])
+    return joined, np.concatenate([versions[rest], *piece_versions])
+
+
+def _collected(shape: Shape, count: int, parts: Parts, versions: Positions) -> pa.Array:
+    """Return ``count`` values from parts of several versions."""
+    keys = concat([_owner_bytes(parts.owners), parts.paths])
+    order = sort_order(keys)
+    keys = keys.take(pa.array(order))
+    counts = counting(keys, equal_neighbours(keys), parts.depths[order], versions[order])
+    visible = parts.take(order[counts & (parts.kinds[order] != Kind.DELETE)])
+    return shape.collect(count, visible, np.full(len(visible), NUMBER_BYTES))
+
+
+def _owner_bytes(owners: Positions) -> Bytes:
+    return from_matrix(owners.astype(">u8").view(np.uint8).reshape(len(owners), 8))

@@ -1,0 +1,471 @@
+"""Shapes: which parts the values of a type have, and how values become parts and parts values.
+
+    struct   its fields that are not NULL, each under its number
+    map      its entries, each under its key
+    array    its elements, each under its place
+    others   none: a value is written and replaced whole
+
+A struct with a field that is NOT NULL has no parts, because the field could not be missing alone;
+nor has one with two fields of a name, or a map whose keys have no order (collated text).
+
+Promises: collecting the parts of a value gives the value, except that the entries of a map come in
+the order of their keys, -0 as a key becomes 0 and every NaN the same NaN. Recursion is over types,
+never over values.
+Does not know: which of several parts at a path counts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...codec.key_field import KeyBytes, Tagged, join, key_field_of
+from ...codec.path import (
+    MAX_NUMBER,
+    NUMBER_BYTES,
+    PLACE_BYTES,
+    check_places,
+    extended,
+    load_numbers,
+    number_component,
+    place_components,
+)
+from ...codec.ragged import (
+    Bytes,
+    Positions,
+    constant,
+    equal_neighbours,
+    gather,
+    lengths_of,
+    parts_of,
+)
+from ...codec.row import RowCodec
+from ...codec.value_field import arrow_offsets, bitmap_of
+from ...errors import SchemaError
+from ...schema import types as t
+from ...schema.arrow import arrow_type
+from ...segment.key import Kind
+from .part import Parts
+
+Flags: TypeAlias = NDArray[np.bool_]
+PutParts: TypeAlias = Callable[["Shape", pa.Array, Bytes], Parts]
+"""How a value that replaces another one is written: `put_whole` or `put_parts`."""
+
+# A path deeper than this would not fit the header of its entry.
+_MOST_DEPTH = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The parts in one field, entry or element of each of some values.
+
+    ``rows``: the indices of the parts; ``starts``: where the rest of each path begins.
+    """
+
+    shape: Shape
+    rows: Positions
+    starts: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The fields, entries or elements of some values, with the same shape.
+
+    ``owners``: the number of the value of each item, int64.
+    """
+
+    shape: Shape
+    values: pa.Array
+    owners: Positions
+    paths: Bytes
+
+
+class Shape(ABC):
+    """The parts of the values of a type whose paths have ``depth`` components. Immutable.
+
+    Paths are given and returned whole, from the column on. ``has_parts``: whether a value can have
+    parts.
+    """
+
+    has_parts = False
+
+    def __init__(self, data_type: t.DataType, depth: int) -> None:
+        self.arrow_type = arrow_type(data_type)
+        self.depth = depth
+        self._codec = RowCodec([data_type])
+
+    # Whole values
+
+    def encode(self, values: pa.Array) -> Bytes:
+        """Return the bodies of some values: row bodies of one column."""
+        return self._codec.encode([values], b"")
+
+    def decode(self, bodies: Bytes) -> pa.Array:
+        """Return the values of some bodies. ValueError if the bytes are not such values."""
+        data, offsets = parts_of(bodies)
+        return self._codec.decode(data, offsets[:-1], [0], np.diff(offsets))[0]
+
+    def whole(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return one part for each value, NULLs included."""
+        return self._parts(values, paths, np.full(len(values), Kind.PUT, np.uint8))
+
+    def _parts(self, values: pa.Array, paths: Bytes, kinds: NDArray[np.uint8]) -> Parts:
+        """Return the parts at some paths; those that are PUTs have the values at their index."""
+        count = len(values)
+        depths = np.full(count, self.depth, np.uint8)
+        puts = np.flatnonzero(kinds == Kind.PUT)
+        if not len(puts):
+            bodies = constant(b"", count)
+        elif len(puts) == count:
+            bodies = self.encode(values)
+        else:
+            encoded = self.encode(values.take(pa.array(puts)))
+            indices = np.full(count, len(puts))
+            indices[puts] = np.arange(len(puts))
+            bodies = pa.concat_arrays([encoded, constant(b"", 1)]).take(pa.array(indices))
+        return Parts(np.arange(count), paths, depths, kinds, bodies)
+
+    # Parts
+
+    @abstractmethod
+    def explode(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return all parts of some values, a value before its parts; NULL is a PUT of NULL."""
+
+    @abstractmethod
+    def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
+        """Return the parts that change the values at some paths as a JSON merge patch does.
+
+        NULL removes, structs and maps are merged, all else is replaced, written by ``put``.
+        """
+
+    @abstractmethod
+    def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Yield the parts, among ``rows``, below this value, by the item that they are in.
+
+        ``starts``: where the rest of each path in ``rows`` begins. ValueError or IndexError for a
+        path that values of the type do not have.
+        """
+
+    @abstractmethod
+    def collect(self, count: int, parts: Parts, starts: Positions) -> pa.Array:
+        """Return ``count`` values from their parts; NULL where there is no part.
+
+        ``parts`` are in the order of their owners and paths, and no two at one path. None is a
+        DELETE, and only NULL and plain values are PUTs. Errors as of `branches`.
+        """
+
+    def packed(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Yield the PUTs, among ``rows``, of values that may have parts, by shape."""
+        lengths = lengths_of(parts.paths)[rows]
+        is_own = starts == lengths
+        own = rows[is_own]
+        own = own[parts.kinds[own] == Kind.PUT]
+        if len(own):
+            yield Branch(self, own, lengths[is_own][parts.kinds[rows[is_own]] == Kind.PUT])
+        below = np.flatnonzero(~is_own)
+        if len(below):
+            for branch in self.branches(parts, rows[below], starts[below]):
+                yield from branch.shape.packed(parts, branch.rows, branch.starts)
+
+
+class Leaf(Shape):
+    """Values without parts."""
+
+    def explode(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return one part for each value."""
+        return self.whole(values, paths)
+
+    def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
+        """Return a PUT for each value, a DELETE for each NULL."""
+        valid = np.asarray(values.is_valid())
+        return self._parts(values, paths, np.where(valid, Kind.PUT, Kind.DELETE).astype(np.uint8))
+
+    def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """ValueError: there is nothing below a plain value."""
+        raise ValueError(f"a path goes on below a value of the type {self.arrow_type}")
+
+    def packed(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Return nothing: a plain value has no parts."""
+        return iter(())
+
+    def collect(self, count: int, parts: Parts, starts: Positions) -> pa.Array:
+        """Return the values of the PUTs."""
+        if (starts != lengths_of(parts.paths)).any() or (parts.kinds != Kind.PUT).any():
+            raise ValueError(f"a value of the type {self.arrow_type} has parts")
+        return scattered(self.decode(parts.bodies), parts.owners, count)
+
+
+class _Container(Shape):
+    """Values that have parts. ``keeps_nulls``: whether an item that is NULL is a part."""
+
+    has_parts = True
+    keeps_nulls = True
+
+    @abstractmethod
+    def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
+        """Yield the items of some values, none of them NULL."""
+
+    def explode(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return an OBJECT for each value, and the parts of its items."""
+        valid = np.asarray(values.is_valid())
+        pieces = [
+            self._parts(values, paths, np.where(valid, Kind.OBJECT, Kind.PUT).astype(np.uint8))
+        ]
+        for items in self._present_items(valid, values, paths):
+            owners, item_values, item_paths = items.owners, items.values, items.paths
+            if not self.keeps_nulls and item_values.null_count:
+                rows = np.flatnonzero(np.asarray(item_values.is_valid()))
+                indices = pa.array(rows)
+                owners = owners[rows]
+                item_values, item_paths = item_values.take(indices), item_paths.take(indices)
+            pieces.append(items.shape.explode(item_values, item_paths).owned_by(owners))
+        return Parts.joined(pieces)
+
+    def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
+        """Return a DELETE for each NULL, and what changes the items of the other values."""
+        valid = np.asarray(values.is_valid())
+        nulls = np.flatnonzero(~valid)
+        deletes = np.full(len(nulls), Kind.DELETE, np.uint8)
+        rows = pa.array(nulls)
+        pieces = [self._parts(values.take(rows), paths.take(rows), deletes).owned_by(nulls)]
+        pieces += [
+            items.shape.patch(items.values, items.paths, put).owned_by(items.owners)
+            for items in self._present_items(valid, values, paths)
+        ]
+        return Parts.joined(pieces)
+
+    def _present_items(self, valid: Flags, values: pa.Array, paths: Bytes) -> Iterator[Items]:
+        """Yield the items of the values that are not NULL; they are owned by these values."""
+        present = np.flatnonzero(valid)
+        # A copy begins at offset 0, which a slice of an Arrow array does not.
+        rows = pa.array(present)
+        for items in self.items(values.take(rows), paths.take(rows)):
+            yield Items(items.shape, items.values, present[items.owners], items.paths)
+
+    def _own_and_below(
+        self, count: int, parts: Parts, starts: Positions
+    ) -> tuple[Flags, Positions]:
+        """Return which values there are, and the indices of the parts below them."""
+        is_below = starts < lengths_of(parts.paths)
+        exists = np.zeros(count, np.bool_)
+        exists[parts.owners[is_below | (parts.kinds == Kind.OBJECT)]] = True
+        return exists, np.flatnonzero(is_below)
+
+
+class _StructShape(_Container):
+    """Structs all of whose fields are nullable."""
+
+    keeps_nulls = False
+
+    def __init__(self, struct: t.Struct, depth: int) -> None:
+        super().__init__(struct, depth)
+        self._fields = [shape_of(field.type, depth + 1) for field in struct.fields]
+        self._indices = {field.name: index for index, field in enumerate(struct.fields)}
+
+    def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
+        """Yield the fields that the structs have, each of all structs."""
+        owners = np.arange(len(values))
+        for field, column in zip(values.type, values.flatten(), strict=True):
+            index = self._indices[field.name]
+            item_paths = extended(paths, number_component(index + 1))
+            yield Items(self._fields[index], column, owners, item_paths)
+
+    def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Yield the parts in each field that has any."""
+        data, offsets = parts_of(parts.paths)
+        numbers = load_numbers(data, offsets[:-1][rows] + starts)
+        if len(numbers) and not (1 <= numbers.min() <= numbers.max() <= len(self._fields)):
+            raise ValueError(f"a path names a field that {self.arrow_type} does not have")
+        for number in np.unique(numbers).tolist():
+            chosen = np.flatnonzero(numbers == number)
+            yield Branch(self._fields[number - 1], rows[chosen], starts[chosen] + NUMBER_BYTES)
+
+    def collect(self, count: int, parts: Parts, starts: Positions) -> pa.Array:
+        """Return the structs; a field without a part is NULL."""
+        exists, below = self._own_and_below(count, parts, starts)
+        columns = [pa.nulls(count, field.arrow_type) for field in self._fields]
+        for branch in self.branches(parts, below, starts[below]):
+            columns[self._fields.index(branch.shape)] = branch.shape.collect(
+                count, parts.take(branch.rows), branch.starts
+            )
+        return pa.Array.from_buffers(self.arrow_type, count, [_validity(exists)], children=columns)
+
+
+class _Sequence(_Container):
+    """Values of any number of items, in the order of their components."""
+
+    def __init__(self, data_type: t.DataType, item: t.DataType, depth: int) -> None:
+        super().__init__(data_type, depth)
+        self._item = shape_of(item, depth + 1)
+
+    def collect(self, count: int, parts: Parts, starts: Positions) -> pa.Array:
+        """Return the values, their items in order."""
+        exists, below = self._own_and_below(count, parts, starts)
+        members = parts.take(below)
+        member_starts = starts[below]
+        rows = np.arange(len(members))
+        ends = np.zeros(0, np.int64)
+        for branch in self.branches(members, rows, member_starts):
+            ends = branch.starts
+        is_first = _begins_item(members, member_starts, ends)
+        numbers = np.cumsum(is_first) - 1
+        firsts = np.flatnonzero(is_first)
+        own = Parts(numbers, members.paths, members.depths, members.kinds, members.bodies)
+        items = self._item.collect(len(firsts), own, ends)
+        counts = np.bincount(members.owners[firsts], minlength=count)
+        offsets = arrow_offsets(np.concatenate([[0], np.cumsum(counts)]))
+        buffers = [_validity(exists), offsets]
+        elements = self._elements(members.take(firsts), member_starts[firsts], items)
+        return pa.Array.from_buffers(self.arrow_type, count, buffers, children=[elements])
+
+    def _elements(self, firsts: Parts, starts: Positions, items: pa.Array) -> pa.Array:
+        """Return the elements of the Arrow array. ``firsts``: the first part of each item."""
+        return items
+
+
+class _ListShape(_Sequence):
+    """Arrays: an element is known by its place."""
+
+    def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
+        """Yield the elements of all arrays."""
+        bounds = np.asarray(values.offsets).astype(np.int64)
+        counts = np.diff(bounds)
+        owners = np.repeat(np.arange(len(values)), counts)
+        places = np.arange(len(owners)) - np.repeat(bounds[:-1] - bounds[0], counts)
+        components = place_components(places)
+        yield Items(
+            self._item, values.flatten(), owners, extended(paths.take(pa.array(owners)), components)
+        )
+
+    def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Yield the parts in the elements."""
+        data, offsets = parts_of(parts.paths)
+        if len(rows):
+            check_places(data, offsets[:-1][rows] + starts)
+            yield Branch(self._item, rows, starts + PLACE_BYTES)
+
+    def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
+        """Return a DELETE for each NULL, and what replaces the arrays by the others."""
+        valid = np.asarray(values.is_valid())
+        nulls, present = np.flatnonzero(~valid), np.flatnonzero(valid)
+        deletes = np.full(len(nulls), Kind.DELETE, np.uint8)
+        chosen, rest = pa.array(nulls), pa.array(present)
+        return Parts.joined(
+            [
+                self._parts(values.take(chosen), paths.take(chosen), deletes).owned_by(nulls),
+                put(self, values.take(rest), paths.take(rest)).owned_by(present),
+            ]
+        )
+
+
+class _MapShape(_Sequence):
+    """Maps whose keys have an order."""
+
+    def __init__(self, data_type: t.Map, depth: int) -> None:
+        super().__init__(data_type, data_type.value, depth)
+        self._key = Tagged(key_field_of(data_type.key))
+
+    def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
+        """Yield the values of the entries of all maps."""
+        bounds = np.asarray(values.offsets).astype(np.int64)
+        owners = np.repeat(np.arange(len(values)), np.diff(bounds))
+        first, count = int(bounds[0]), int(bounds[-1] - bounds[0])
+        keys = values.keys.slice(first, count)
+        components = (
+            join(self._key.parts(keys), count) if count else pa.array([], pa.large_binary())
+        )
+        item_paths = extended(paths.take(pa.array(owners)), components)
+        yield Items(self._item, values.items.slice(first, count), owners, item_paths)
+
+    def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
+        """Yield the parts in the entries."""
+        if len(rows):
+            yield Branch(self._item, rows, starts + self._read_keys(parts, rows, starts)[1])
+
+    def _elements(self, firsts: Parts, starts: Positions, items: pa.Array) -> pa.Array:
+        keys, _ = self._read_keys(firsts, np.arange(len(firsts)), starts)
+        fields = [self.arrow_type.key_field, self.arrow_type.item_field]
+        return pa.StructArray.from_arrays([keys, items], fields=fields)
+
+    def _read_keys(
+        self, parts: Parts, rows: Positions, starts: Positions
+    ) -> tuple[pa.Array, Positions]:
+        """Return the key that begins at each start, and how many bytes it has."""
+        data, offsets = parts_of(parts.paths)
+        lengths = np.diff(offsets)[rows] - starts
+        rests = gather(data, offsets[:-1][rows] + starts, lengths)
+        rest_data, rest_offsets = parts_of(rests)
+        begins = rest_offsets[:-1] - rest_offsets[0]
+        keys, ends = self._key.read(KeyBytes(rest_data[rest_offsets[0] :]), begins)
+        sizes = ends - begins
+        if (sizes > lengths).any() or keys.null_count:
+            raise ValueError("a path does not hold the key of a map where one is expected")
+        return keys, sizes
+
+
+def _begins_item(members: Parts, starts: Positions, ends: Positions) -> Flags:
+    """Return which parts, in order, are the first of an item of their value.
+
+    The component of an item is from ``starts`` to ``ends`` of each path.
+    """
+    if not len(members):
+        return np.zeros(0, np.bool_)
+    data, offsets = parts_of(members.paths)
+    components = gather(data, offsets[:-1] + starts, ends - starts)
+    same = equal_neighbours(components) & (members.owners[1:] == members.owners[:-1])
+    return np.append(True, ~same)
+
+
+def put_whole(shape: Shape, values: pa.Array, paths: Bytes) -> Parts:
+    """Return one part for each value."""
+    return shape.whole(values, paths)
+
+
+def put_parts(shape: Shape, values: pa.Array, paths: Bytes) -> Parts:
+    """Return all parts of the values."""
+    return shape.explode(values, paths)
+
+
+def scattered(values: pa.Array, owners: Positions, count: int) -> pa.Array:
+    """Return ``count`` values: ``values[i]`` at ``owners[i]``, NULL elsewhere."""
+    if len(values) == count and (owners == np.arange(count)).all():
+        return values
+    indices = np.full(count, -1)
+    indices[owners] = np.arange(len(owners))
+    return values.take(pa.array(indices, mask=indices < 0))
+
+
+def _validity(exists: Flags) -> pa.Buffer | None:
+    return None if exists.all() else bitmap_of(~exists)
+
+
+def shape_of(data_type: t.DataType, depth: int) -> Shape:
+    """Return the shape of the values of a type whose paths have ``depth`` components."""
+    if depth < _MOST_DEPTH:
+        match data_type:
+            case t.Struct(fields) if _has_parts(fields):
+                return _StructShape(data_type, depth)
+            case t.Map(key, _, _) if _has_order(key):
+                return _MapShape(data_type, depth)
+            case t.Array(element, _):
+                return _ListShape(data_type, element, depth)
+    return Leaf(data_type, depth)
+
+
+def _has_parts(fields: tuple[t.Field, ...]) -> bool:
+    names = {field.name.lower() for field in fields}
+    return 0 < len(names) == len(fields) <= MAX_NUMBER and all(field.nullable for field in fields)
+
+
+def _has_order(data_type: t.DataType) -> bool:
+    try:
+        key_field_of(data_type)
+    except SchemaError:
+        return False
+    return True

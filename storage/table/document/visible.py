@@ -1,0 +1,93 @@
+"""Which entries of documents count, by their paths and versions.
+
+An entry counts if it is the newest at its path and none at a path above it is newer. Within one
+version an entry comes before those below it: they count with it.
+
+Promises: of the entries that count, and others with them, the same entries count: neighbouring
+versions may be resolved first, and the result with the others later.
+Does not know: what an entry says, or where a version comes from.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...codec.ragged import Bytes, Positions, gather, lengths_of, parts_of
+
+Flags: TypeAlias = NDArray[np.bool_]
+
+# Below all versions.
+_NONE = np.iinfo(np.int64).min
+
+
+def counting(paths: Bytes, repeats: Flags, depths: NDArray[np.uint8], versions: Positions) -> Flags:
+    """Return which entries count.
+
+    ``paths`` ascend, each with what tells its row from others before it; ``repeats`` says for each
+    but the first whether it is that of the entry before. ``depths``: the number of components of
+    each; ``versions``: int64, greater ones are newer; of equal ones at one path the last counts.
+    """
+    count = len(paths)
+    newest = _newest_of_equal(repeats, versions) if repeats.any() else np.arange(count)
+    own = versions[newest]
+    above = _newest_above(paths, newest, depths[newest], own)
+    counts = np.zeros(count, np.bool_)
+    counts[newest[own >= above]] = True
+    return counts
+
+
+def have_above(paths: Bytes, depths: NDArray[np.uint8], flags: Flags) -> Flags:
+    """Return which entries are below one that is flagged. ``paths`` are distinct and ascend."""
+    return _newest_above(paths, np.arange(len(paths)), depths, flags.astype(np.int64)) > 0
+
+
+def _newest_of_equal(repeats: Flags, versions: Positions) -> Positions:
+    """Return the index of the newest entry at each path, in the order of the paths."""
+    is_first = np.append(True, ~repeats)
+    firsts = np.flatnonzero(is_first)
+    newest = np.maximum.reduceat(versions, firsts)
+    groups = np.cumsum(is_first) - 1
+    indices = np.flatnonzero(versions == newest[groups])
+    # An Arrow map may hold a key twice: the later entry counts.
+    is_last = np.append(groups[indices[1:]] != groups[indices[:-1]], True)
+    last: Positions = indices[is_last]
+    return last
+
+
+def _newest_above(
+    paths: Bytes, indices: Positions, depths: NDArray[np.uint8], versions: Positions
+) -> Positions:
+    """Return the newest version at the paths above each of some distinct ascending paths.
+
+    ``indices``: those of the entries in ``paths``.
+    """
+    count = len(indices)
+    above = np.full(count, _NONE)
+    numbers = np.arange(count)
+    data, offsets = parts_of(paths)
+    starts, lengths = offsets[:-1][indices], lengths_of(paths)[indices]
+    for depth in np.unique(depths).tolist()[:-1]:
+        # What is below a path follows it directly: the last entry that is not deeper is the one
+        # at this depth, if there is one.
+        last = np.maximum.accumulate(np.where(depths <= depth, numbers, -1))
+        below = np.flatnonzero((depths > depth) & (last >= 0))
+        parents = last[below]
+        fits = (depths[parents] == depth) & (lengths[parents] < lengths[below])
+        below, parents = below[fits], parents[fits]
+        same = _equal_runs(data, starts[below], starts[parents], lengths[parents])
+        below, parents = below[same], parents[same]
+        above[below] = np.maximum(above[below], versions[parents])
+    return above
+
+
+def _equal_runs(
+    data: NDArray[np.uint8], left: Positions, right: Positions, lengths: Positions
+) -> Flags:
+    """Return for each pair of runs of equal length whether their bytes are the same."""
+    runs = gather(data, left, lengths), gather(data, right, lengths)
+    equal: Flags = np.asarray(pc.equal(*runs))
+    return equal

@@ -1,0 +1,424 @@
+"""Document tables of a store: rows that change in parts, read and followed as any rows are."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store
+from relstate.storage import types as t
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import (
+    NullKeyError,
+    OptionError,
+    SchemaError,
+    SchemaMismatchError,
+    UsageError,
+    ValueRangeError,
+)
+from relstate.storage.schema.schema import TableSchema
+from relstate.storage.segment.key import Kind
+from relstate.storage.segment.registry import registry
+from support.clock import ManualClock
+from support.commits import UnsyncedDisk
+from support.documents import Documents, Written, patch_entries
+from support.examples import Seeds
+from support.faulty_environment import trials
+from support.stores import StoreMaker
+
+COLUMNS = """k INT, a INT, s STRING, m MAP<STRING, INT>, l ARRAY<INT>, st STRUCT<x: INT, y: STRING>,
+    d MAP<STRING, STRUCT<x: INT, y: MAP<STRING, STRING>>>"""
+LAYOUTS = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
+
+
+def new_table(store: Store, packed: bool = True, columns: str = COLUMNS) -> None:
+    """Create the document table ``t``."""
+    store.create_table("t", columns, primary_key=["k"], encoding="document", packed=packed)
+
+
+def batch_of(store: Store, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Return rows, all of the same columns, as a batch of the table's types."""
+    schema = store.table("t").schema.arrow_schema
+    names = list(rows[0])
+    columns = [pa.array([row[name] for row in rows], schema.field(name).type) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def seen(store: Store, epoch: int | None = None) -> dict[int, dict[str, Any]]:
+    """Return the rows by their keys; maps are pairs in order."""
+    table = (store if epoch is None else store.at(epoch)).table("t")
+    return {row["k"]: without_key(table.schema, row) for row in table.to_arrow().to_pylist()}
+
+
+def without_key(schema: TableSchema, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without its key; maps are pairs in order."""
+    return {
+        name: in_order(schema.column(name).type, value)
+        for name, value in row.items()
+        if name != "k"
+    }
+
+
+def in_order(data_type: t.DataType, value: Any) -> Any:
+    """Return a value whose maps, dicts or pairs, are pairs in order."""
+    if value is None:
+        return None
+    match data_type:
+        case t.Map(_, item, _):
+            pairs = value.items() if isinstance(value, dict) else value
+            return sorted((name, in_order(item, inner)) for name, inner in pairs)
+        case t.Struct(fields):
+            return {part.name: in_order(part.type, value[part.name]) for part in fields}
+        case t.Array(element, _):
+            return [in_order(element, inner) for inner in value]
+    return value
+
+
+def got(store: Store, key: Any) -> dict[str, Any] | None:
+    """Return a row that is looked up, without its key; maps are pairs in order."""
+    table = store.table("t")
+    row = table.get(key)
+    return None if row is None else without_key(table.schema, row.as_dict())
+
+
+# Random histories
+
+
+def random_value(name: str, chance: random.Random, *, is_patch: bool) -> Any:
+    """Return a value of a column; in a patch parts may be NULL."""
+
+    def number() -> int | None:
+        return None if is_patch and chance.random() < 0.3 else chance.randrange(3)
+
+    def text() -> str | None:
+        return None if is_patch and chance.random() < 0.3 else chance.choice("pq")
+
+    names = sorted(chance.sample("xyz", chance.randrange(3)))
+    match name:
+        case "a":
+            return chance.randrange(9)
+        case "s":
+            return chance.choice("pqr")
+        case "m":
+            return [(key, number()) for key in names]
+        case "l":
+            return [chance.randrange(3) for _ in names]
+        case "st":
+            return {"x": number(), "y": text()}
+    return [
+        (key, {"x": number(), "y": [(inner, text()) for inner in names]})
+        if chance.random() < 0.7 or not is_patch
+        else (key, None)
+        for key in names
+    ]
+
+
+def random_row(key: int, names: list[str], chance: random.Random, *, is_patch: bool) -> Any:
+    """Return a row, or a patch of some columns."""
+    values = {
+        name: None if chance.random() < 0.2 else random_value(name, chance, is_patch=is_patch)
+        for name in names
+    }
+    return {"k": key} | values
+
+
+def change(store: Store, model: Documents, chance: random.Random) -> None:
+    """Write, patch or delete some rows of a store and of the model."""
+    names = ["a", "s", "m", "l", "st", "d"]
+    keys = [chance.randrange(6) for _ in range(chance.randrange(1, 5))]
+    action = chance.random()
+    if action < 0.25:
+        rows = [random_row(key, names, chance, is_patch=False) for key in keys]
+        store.write("t", batch_of(store, rows))
+        model.apply(Written(row["k"], (), Kind.PUT, row) for row in rows)
+    elif action < 0.4:
+        store.delete("t", batch_of(store, [{"k": key} for key in keys]))
+        model.apply(Written(key, (), Kind.DELETE) for key in keys)
+    else:
+        patched = chance.sample(names, chance.randrange(1, 4))
+        rows = [random_row(key, patched, chance, is_patch=True) for key in keys]
+        store.patch("t", batch_of(store, rows))
+        for row in rows:
+            key = row["k"]
+            model.apply(patch_entries(model.schema, key, {name: row[name] for name in patched}))
+
+
+@LAYOUTS
+def test_histories_of_documents(make_store: StoreMaker, packed: bool, seeds: Seeds) -> None:
+    """Every read at every epoch is what a nested dict holds, compactions in between or not."""
+    for seed in seeds(6):
+        chance = random.Random(seed)
+        store = make_store(vnode_count=5, shards=2)
+        new_table(store, packed)
+        model = Documents(store.table("t").schema)
+        past = {}
+        for _ in range(chance.randrange(5, 14)):
+            change(store, model, chance)
+            past[store.epoch] = model.seen(0)
+            if chance.random() < 0.2:
+                store.compact("t")
+            check_reads(store, past[max(past)], chance)
+        for epoch, rows in past.items():
+            assert seen(store, epoch) == rows
+        assert store.check().problems == ()
+
+
+def check_reads(store: Store, rows: dict[int, dict[str, Any]], chance: random.Random) -> None:
+    """Assert that all ways to read give the same rows."""
+    table = store.table("t")
+    assert seen(store) == rows
+    assert table.count() == len(rows)
+    for key in range(6):
+        assert got(store, key) == rows.get(key)
+    keys = pa.record_batch({"k": pa.array(range(6), pa.int32())})
+    assert table.get_rows(keys, ["k", "a"]).to_pylist() == [
+        {"k": key, "a": row["a"]} for key, row in sorted(rows.items())
+    ]
+    value = chance.randrange(9)
+    matches = [batch.to_pylist() for batch in table.scan(["k"], where=f"a < {value} AND k < 4")]
+    assert sorted(row["k"] for batch in matches for row in batch) == [
+        key for key, row in rows.items() if key < 4 and row["a"] is not None and row["a"] < value
+    ]
+
+
+@LAYOUTS
+def test_the_feed_of_a_document_table(make_store: StoreMaker, packed: bool, seeds: Seeds) -> None:
+    """Its changes, applied to the rows at the first epoch, give the rows at the last."""
+    for seed in seeds(4):
+        chance = random.Random(seed)
+        store = make_store(vnode_count=5, shards=2)
+        new_table(store, packed)
+        model = Documents(store.table("t").schema)
+        first = store.epoch
+        past = {first: seen(store)}
+        for _ in range(chance.randrange(4, 9)):
+            change(store, model, chance)
+            past[store.epoch] = seen(store)
+            if chance.random() < 0.2:
+                store.compact("t")
+        for start in past:
+            rows = dict(past[start])
+            for batch in store.changes("t", start + 1):
+                apply_changes(model.schema, rows, batch.to_pylist())
+            assert rows == past[max(past)]
+
+
+def apply_changes(
+    schema: TableSchema, rows: dict[int, dict[str, Any]], changes: list[dict[str, Any]]
+) -> None:
+    """Apply rows of a feed to rows, each of which it must fit."""
+    for change_row in changes:
+        key = change_row["k"]
+        columns = {name: value for name, value in change_row.items() if not name.startswith("_")}
+        row = without_key(schema, columns)
+        if change_row["_change_type"] in ("insert", "update_postimage"):
+            assert change_row["_change_type"] != "insert" or key not in rows
+            rows[key] = row
+        else:
+            assert rows.pop(key) == row
+
+
+# What a patch costs
+
+
+def test_a_patch_reads_no_file_and_writes_what_changes(make_store: StoreMaker) -> None:
+    """Whatever the size of the row: entries of some bytes for a map of 10,000 entries."""
+    store = make_store(vnode_count=1)
+    new_table(store)
+    large = [(f"{number:06d}", number) for number in range(10_000)]
+    nothing = dict.fromkeys(("a", "s", "l", "st", "d"))
+    store.write("t", batch_of(store, [{"k": 1, "m": large, **nothing}]))
+    store.patch("t", batch_of(store, [{"k": 1, "m": [("new", 1)]}]))
+    (record,) = (
+        segment.record for segment in store.state.segments.values() if segment.epoch == store.epoch
+    )
+
+    assert record.tables[0].rows == 1
+    assert sum(record.tables[0].shard_bytes) < 60
+    assert (got(store, 1) or {})["m"] == sorted([*large, ("new", 1)])
+
+
+# Crashes
+
+NEW: list[dict[str, Any]] = [
+    {"k": 1, "a": 5, "m": [("p", None), ("q", 2)]},
+    {"k": 4, "a": 4, "m": None},
+]
+
+
+@pytest.mark.parametrize("change_name", ["patch", "compact"])
+def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, change_name: str) -> None:
+    """A patch is there whole or not at all, and no row changes while files are merged."""
+    prepared = tmp_path / "prepared"
+    columns = "k INT, a INT, m MAP<STRING, INT>"
+    with Store.create(str(prepared), vnode_count=3, shards=2) as store:
+        new_table(store, columns=columns)
+        store.write("t", batch_of(store, [{"k": key, "a": key, "m": [("p", 1)]} for key in (1, 2)]))
+        store.patch("t", batch_of(store, [{"k": 2, "a": None}, {"k": 3, "a": 3}]))
+        old = new = seen(store)
+        patch = batch_of(store, NEW)
+    if change_name == "patch":
+        changed_rows = {1: {"a": 5, "m": [("q", 2)]}, 4: {"a": 4, "m": None}}
+        new = dict(sorted((old | changed_rows).items()))
+    found = []
+    for environment in trials(prepared, tmp_path / "tried", crash_at=0):
+        with environment.crashing():
+            opened = Store.open(environment.root, environment=environment)
+            opened.patch("t", patch) if change_name == "patch" else opened.compact("t")
+        environment.power_cut()
+        registry.close(environment.root)
+        with Store.open(environment.root) as store:
+            assert store.check().problems == ()
+            found.append(seen(store))
+            assert found[-1] in (old, new)
+    assert found[0] == old
+    assert found[-1] == new
+
+
+# Lives
+
+
+def test_parts_expire_alone(tmp_path: Path) -> None:
+    """A column, an entry of a map; what was written without a life stays."""
+    clock = ManualClock(1_000_000_000_000_000)
+    environment = LocalEnvironment(str(tmp_path / "store"), UnsyncedDisk(), clock)
+    store = Store.create(str(tmp_path / "store"), environment=environment)
+    new_table(store, columns="k INT, a INT, s STRING, m MAP<STRING, INT>")
+    store.write("t", batch_of(store, [{"k": 1, "a": 1, "s": "x", "m": [("p", 1)]}]))
+    hour = pa.array([3600], pa.int64())
+    store.patch("t", batch_of(store, [{"k": 1, "a": 2, "m": [("q", 2)]}]), ttls=hour)
+    store.patch("t", batch_of(store, [{"k": 2, "a": 2}]), ttls=hour)
+    now = {1: {"a": 2, "s": "x", "m": [("p", 1), ("q", 2)]}, 2: {"a": 2, "s": None, "m": None}}
+    assert seen(store) == now
+    store.compact("t")
+    assert seen(store) == now
+    clock.advance(3601)
+    later = {1: {"a": None, "s": "x", "m": [("p", 1)]}}
+    assert seen(store) == later
+    assert store.table("t").get(2) is None
+    assert store.table("t").get(1) is not None
+    store.compact("t")
+    assert seen(store) == later
+    assert store.check().problems == ()
+    store.close()
+
+
+# Schemas
+
+
+def test_columns_come_go_and_widen(store: Store) -> None:
+    """Parts of dropped columns are gone, also as the reason for which a row exists."""
+    new_table(store, columns="k INT, a INT, b STRING")
+    store.patch("t", batch_of(store, [{"k": 1, "a": 1}, {"k": 2, "a": 2}]))
+    store.patch("t", batch_of(store, [{"k": 2, "b": "x"}]))
+    store.widen_column("t", "a", "BIGINT")
+    store.add_columns("t", "c INT")
+    store.patch("t", batch_of(store, [{"k": 3, "a": 1 << 40, "c": 3}]))
+    before = {
+        1: {"a": 1, "b": None, "c": None},
+        2: {"a": 2, "b": "x", "c": None},
+        3: {"a": 1 << 40, "b": None, "c": 3},
+    }
+    assert seen(store) == before
+    epoch = store.epoch
+    store.drop_columns("t", "a")
+    after = {2: {"b": "x", "c": None}, 3: {"b": None, "c": 3}}
+    assert seen(store) == after
+    store.compact("t")
+    assert seen(store) == after
+    assert seen(store, epoch) == before
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoding": "cells"}, "encoding is 'cells'"),
+        ({"packed": False}, "packed = False needs encoding = 'document'"),
+        ({"encoding": "document", "packed": 1}, "packed is True or False"),
+        ({"encoding": "document", "merge": "partial"}, "leave out the merge behaviour"),
+        ({"encoding": "document", "append_only": True}, "append_only"),
+    ],
+)
+def test_properties_that_do_not_go_together(
+    store: Store, options: dict[str, Any], message: str
+) -> None:
+    """They are refused before anything is created."""
+    with pytest.raises(SchemaError, match=message):
+        store.create_table("t", "k INT, a INT", primary_key=["k"], **options)
+    assert store.tables() == ()
+
+
+def test_columns_that_documents_do_not_have(store: Store) -> None:
+    """A column that can be removed by itself is nullable."""
+    with pytest.raises(SchemaError, match="'a' of a document table is NOT NULL"):
+        new_table(store, columns="k INT, a INT NOT NULL")
+
+
+def test_patches_that_do_not_fit(store: Store) -> None:
+    """Each is an error of its kind, and nothing is written."""
+    new_table(store)
+    store.create_table("rows", "k INT, a INT", primary_key=["k"])
+    epoch = store.epoch
+    one = pa.array([1], pa.int32())
+    cases: list[tuple[dict[str, pa.Array], type[Exception], str]] = [
+        ({"k": one}, SchemaMismatchError, "the columns that change"),
+        ({"a": one}, SchemaMismatchError, "'k' is missing"),
+        ({"k": pa.nulls(1, pa.int32()), "a": one}, NullKeyError, "NULL"),
+        ({"k": one, "z": one}, SchemaMismatchError, "the columns that change"),
+        ({"k": one, "a": one, "z": one}, SchemaMismatchError, "z"),
+        ({"k": one, "a": pa.array([1 << 40])}, ValueRangeError, "does not fit"),
+        ({"k": one, "a": pa.array(["x"])}, SchemaMismatchError, "'a'"),
+        ({"k": one, "st": pa.array([{"q": 1}])}, SchemaMismatchError, "st has no field 'q'"),
+        (
+            {"k": one, "m": pa.array([[("x" * 70_000, 1)]], pa.map_(pa.string(), pa.int32()))},
+            ValueRangeError,
+            "at most 65535 bytes",
+        ),
+    ]
+    for columns, error, message in cases:
+        with pytest.raises(error, match=message):
+            store.patch("t", pa.record_batch(columns))
+    with pytest.raises(OptionError, match="encoding = 'document'"):
+        store.patch("rows", pa.record_batch({"k": one, "a": one}))
+    with pytest.raises(UsageError, match="document table"):
+        store.state_table("t")
+    with pytest.raises(SchemaError, match="no secondary indexes"):
+        store.create_index("t", "by_a", ["a"])
+    assert store.epoch == epoch
+
+
+def test_some_fields_of_a_struct(store: Store) -> None:
+    """A patch has only the fields that it changes."""
+    new_table(store)
+    row = {"k": 1, "a": 1, "s": None, "m": None, "l": None, "st": {"x": 1, "y": "old"}, "d": None}
+    store.write("t", batch_of(store, [row]))
+    patch = pa.record_batch({"k": pa.array([1], pa.int32()), "st": pa.array([{"Y": "new"}])})
+    store.patch("t", patch)
+
+    assert (got(store, 1) or {})["st"] == {"x": 1, "y": "new"}
+
+
+def test_keys_and_paths_beyond_lmdbs_limit(store: Store) -> None:
+    """A long key of a row, a long key of a map, and both, in groups with their neighbours."""
+    store.create_table(
+        "t", "k STRING, a INT, m MAP<STRING, INT>", primary_key=["k"], encoding="document"
+    )
+    keys = ["x" * length for length in (10, 480, 490, 500, 505, 520, 3000)]
+    rows = [{"k": key, "a": 1, "m": [("p", 1)]} for key in keys]
+    store.write("t", batch_of(store, rows))
+    store.patch("t", batch_of(store, [{"k": key, "m": [("y" * 600, 2), ("q", 3)]} for key in keys]))
+    store.patch("t", batch_of(store, [{"k": key, "a": 5} for key in keys]))
+    expected = {key: {"a": 5, "m": [("p", 1), ("q", 3), ("y" * 600, 2)]} for key in keys}
+
+    for _ in range(2):
+        assert seen(store) == expected
+        for key in keys:
+            assert got(store, key) == expected[key]
+        store.compact("t")
