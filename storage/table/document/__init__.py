@@ -1,7 +1,9 @@
 """Documents: rows whose parts are entries of their own, so that a part changes without its row.
 
 Read in this order: part (what an entry says of a part), shape (which parts values of a type have),
-visible (which entries count), rowfold (entries to rows).
+patch and entries (parts to entries), visible (which entries count), documents, merging and rowfold
+(entries to rows), remains (what a merge of files leaves of them), resolver (merges of whole rows),
+documentencoding (all of it for one table).
 
 Promises: no Python loop over rows, entries or parts.
 Does not know: files, or epochs.
