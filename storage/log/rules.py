@@ -322,6 +322,12 @@ def _check_view(state: StoreState, view: NewView) -> None:
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
                 "expire (TTL): it was planned when they did not; create it again"
             )
+        if expires and definition.properties.encoding == "document":
+            raise SchemaError(
+                f"the view {view.table.name!r} cannot read table {definition.name!r}: it is a "
+                "document table whose rows expire (TTL), and they do so part by part, which views "
+                "do not follow; copy the rows to a table with encoding = 'row'"
+            )
         column_ids = {column.id for column in definition.schema.columns}
         if not column_ids.issuperset(table.column_ids):
             raise SchemaError(

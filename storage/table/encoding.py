@@ -88,6 +88,9 @@ class Encoding(Protocol):
     def row_keys(self, block: Block) -> Bytes:
         """Return the full key of the row of every entry."""
 
+    def is_whole_row(self, value: bytes) -> bool:
+        """Return whether an entry with this value, the only one of its row, is the row."""
+
     # Batches of rows
 
     def encode(

@@ -274,6 +274,8 @@ def encode_part_headers(
 
 def with_flag(values: Bytes, flag: int, rows: Positions) -> Bytes:
     """Return values with one more flag in those at some rows."""
+    if not len(rows):
+        return values
     data, offsets = parts_of(values)
     flagged = data.copy()
     flagged[offsets[:-1][rows] + 1] |= flag

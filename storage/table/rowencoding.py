@@ -288,6 +288,10 @@ class RowEncoding:
         """Return the full key of the row of every entry."""
         return block.key_bytes()
 
+    def is_whole_row(self, value: bytes) -> bool:
+        """Return whether an entry with this value, the only one of its row, is the row."""
+        return True
+
     # Ranges of keys
 
     def vnode_bounds(self, vnodes: range) -> Bounds:

@@ -31,7 +31,6 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.key import Kind
 from ..segment.segment import LOOKUP_ERRORS
 from . import conditional
 from .conditional import Reading
@@ -164,7 +163,8 @@ class StorageTable:
             return None
         if len(pairs) == 1:
             ((key, value),) = pairs
-            if key == full_key and not longkey.is_long(key) and value[0] != Kind.OBJECT:
+            is_entry = key == full_key and not longkey.is_long(key)
+            if is_entry and self.encoding.is_whole_row(value):
                 return value
         rows = self._get_documents(pa.array([full_key], pa.large_binary()), self._time)
         return rows.value_bytes()[0].as_py() if len(rows) else None

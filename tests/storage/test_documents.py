@@ -222,6 +222,18 @@ def apply_changes(
             assert rows.pop(key) == row
 
 
+def test_the_feed_deletes_a_row_with_the_last_of_its_columns(store: Store) -> None:
+    """Of a row that only patches wrote, from whichever epoch on."""
+    new_table(store, columns="k INT, a INT, b INT")
+    for columns in ({"a": 1}, {"b": 2}, {"a": None}, {"b": None}):
+        store.patch("t", batch_of(store, [{"k": 1, **columns}]))
+    last = store.epoch
+    for first in range(last - 3, last + 1):
+        changes = [row for batch in store.changes("t", first) for row in batch.to_pylist()]
+        assert changes[-1] == changes[-1] | {"_change_type": "delete", "a": None, "b": 2}
+        assert changes[-1]["_commit_version"] == last
+
+
 # What a patch costs
 
 
@@ -264,7 +276,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, change_na
     if change_name == "patch":
         changed_rows = {1: {"a": 5, "m": [("q", 2)]}, 4: {"a": 4, "m": None}}
         new = dict(sorted((old | changed_rows).items()))
-    found = []
+    states = []
     for environment in trials(prepared, tmp_path / "tried", crash_at=0):
         with environment.crashing():
             opened = Store.open(environment.root, environment=environment)
@@ -273,10 +285,10 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, change_na
         registry.close(environment.root)
         with Store.open(environment.root) as store:
             assert store.check().problems == ()
-            found.append(seen(store))
-            assert found[-1] in (old, new)
-    assert found[0] == old
-    assert found[-1] == new
+            states.append(seen(store))
+            assert states[-1] in (old, new)
+    assert states[0] == old
+    assert states[-1] == new
 
 
 # Lives
@@ -310,7 +322,8 @@ def test_parts_expire_alone(tmp_path: Path) -> None:
 # Schemas
 
 
-def test_columns_come_go_and_widen(store: Store) -> None:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_columns_come_go_and_widen(store: Store, compacted: bool) -> None:
     """Parts of dropped columns are gone, also as the reason for which a row exists."""
     new_table(store, columns="k INT, a INT, b STRING")
     store.patch("t", batch_of(store, [{"k": 1, "a": 1}, {"k": 2, "a": 2}]))
@@ -325,11 +338,14 @@ def test_columns_come_go_and_widen(store: Store) -> None:
     }
     assert seen(store) == before
     epoch = store.epoch
+    if compacted:
+        store.compact("t")
     store.drop_columns("t", "a")
     after = {2: {"b": "x", "c": None}, 3: {"b": None, "c": 3}}
-    assert seen(store) == after
-    store.compact("t")
-    assert seen(store) == after
+    for _ in range(2):
+        assert seen(store) == after
+        assert [got(store, key) for key in (1, 2, 3)] == [None, after[2], after[3]]
+        store.compact("t")
     assert seen(store, epoch) == before
 
 

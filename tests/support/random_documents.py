@@ -46,9 +46,9 @@ def rows_of(
     rows = pa.Table.from_batches(batches)
     if window.order is not None:
         rows = rows.take(pa.array(window.order))
-    found = rows.to_pylist()
-    assert [row["k"] for row in found] == sorted({row["k"] for row in found})
-    return {row.pop("k"): row for row in found}
+    visible = rows.to_pylist()
+    assert [row["k"] for row in visible] == sorted({row["k"] for row in visible})
+    return {row.pop("k"): row for row in visible}
 
 
 # Random entries

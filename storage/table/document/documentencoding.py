@@ -66,6 +66,10 @@ class DocumentEncoding(RowEncoding):
         """Return the full key of the row of every entry."""
         return row_keys_of(block)
 
+    def is_whole_row(self, value: bytes) -> bool:
+        """Return whether an entry with this value, the only one of its row, is the row."""
+        return self._rows.is_whole_row(value)
+
     # Writing
 
     def encode(

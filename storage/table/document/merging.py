@@ -40,7 +40,7 @@ class ColumnMerge:
     def __init__(self, column: Column, older: dict[int, Column]) -> None:
         self.column = column
         self._shape = shape_of(column.type, 1)
-        self._shapes = {version: shape_of(other.type, 1) for version, other in older.items()}
+        self._shapes = {version: shape_of(before.type, 1) for version, before in older.items()}
 
     def merged(self, documents: Documents, values: pa.Array) -> pa.Array:
         """Return the column of all rows.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...codec.ragged import Positions
 from ...segment.block import Block
 from ...segment.key import Kind
-from ..header import BY_COLUMNS, encode_part_headers, with_flag
+from ..header import encode_part_headers
 from ..resolve import row_keys
 from .documents import Documents
 from .rowfold import RowFold
@@ -77,8 +77,7 @@ class Remains:
         """Return the rows with some numbers, and these; deletes only if older files remain."""
         columns = self.rows.columns(documents)
         exists = self.rows.existing(documents, columns)
-        values = self.rows.row_values(columns, exists, documents.row_expiries)
-        values = with_flag(values, BY_COLUMNS, np.flatnonzero(exists & ~documents.is_inserted))
+        values = self.rows.row_values(documents, columns, exists, documents.row_expiries)
         if self.is_bottom:
             numbers = numbers[exists[numbers]]
         indices = pa.array(numbers)

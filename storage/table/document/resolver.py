@@ -54,7 +54,8 @@ class DocumentResolver(Resolver):
 
     def window(self, blocks: Sequence[Block]) -> Window:
         """Return what is kept of some blocks: see `window_of`."""
-        window = window_of(blocks, self.keep, self.merge)
+        assert self.rows is not None
+        window = window_of(blocks, self.rows.is_divided, self.keep, self.merge)
         return Resolver.window(self, blocks) if window is None else window
 
     def merge(self, entries: Block, versions: Positions) -> tuple[Block, Positions]:

@@ -34,7 +34,7 @@ from ...codec.ragged import (
 from ...log.table_definition import TableDefinition
 from ...segment.block import Block
 from ...segment.key import Kind
-from ..header import FIXED, Headers
+from ..header import BY_COLUMNS, FIXED, PART, Headers, with_flag
 from ..resolve import Keep, Window, row_keys
 from ..value import ValueEncoding
 from .documents import Documents
@@ -43,7 +43,8 @@ from .shape import scattered
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-
+Divided: TypeAlias = Callable[[Headers], Flags]
+"""Says which entries are not whole rows or deletes of rows."""
 Merge: TypeAlias = Callable[[Block, Positions], tuple[Block, Positions]]
 """Takes the entries of some rows in key order, and their versions; returns what is made of them, in
 key order, and the number of the row of each entry."""
@@ -58,6 +59,12 @@ class RowFold:
         self._values = values
         self._column_ids = [0, *(column.id for column in schema.value_columns)]
         older = [(older.version, older.value_columns) for older in definition.older_schemas]
+        dropped = [
+            version
+            for version, columns in older
+            if not {column.id for column in columns} <= set(self._column_ids)
+        ]
+        self._last_with_dropped = max(dropped, default=None)
         self._merges = [
             ColumnMerge(
                 column,
@@ -70,6 +77,25 @@ class RowFold:
             )
             for column in schema.value_columns
         ]
+
+    def is_divided(self, headers: Headers) -> Flags:
+        """Return which entries are not whole rows or deletes of rows.
+
+        A row that is there because of its columns may have lost all of them when columns were
+        dropped.
+        """
+        is_divided = headers.is_divided
+        if self._last_with_dropped is None:
+            return is_divided
+        is_before = headers.schema_versions <= self._last_with_dropped
+        return is_divided | (is_before & (headers.flags & BY_COLUMNS != 0))
+
+    def is_whole_row(self, value: bytes) -> bool:
+        """Return whether the value of an entry is that of a row, and all of it."""
+        kind, flags, version = FIXED.unpack_from(value)
+        if kind == Kind.OBJECT or flags & PART:
+            return False
+        return not (flags & BY_COLUMNS and version <= (self._last_with_dropped or 0))
 
     def documents(self, entries: Block, versions: Positions, time: Callable[[], int]) -> Documents:
         """Return what some entries in key order say at a time: see `Documents.of`.
@@ -89,7 +115,7 @@ class RowFold:
         documents = self.documents(entries, versions, time)
         columns = self.columns(documents)
         exists = self.existing(documents, columns)
-        values = self.row_values(columns, exists, documents.expiries)
+        values = self.row_values(documents, columns, exists, documents.expiries)
         return Block.over(documents.keys, values), np.arange(documents.count)
 
     def columns(self, documents: Documents) -> list[pa.Array]:
@@ -112,11 +138,21 @@ class RowFold:
             exists |= np.asarray(array.is_valid())
         return exists
 
-    def row_values(self, columns: Sequence[pa.Array], exists: Flags, expiries: Positions) -> Bytes:
-        """Return the value of every row; a delete where there is none."""
+    def row_values(
+        self,
+        documents: Documents,
+        columns: Sequence[pa.Array],
+        exists: Flags,
+        expiries: Positions,
+    ) -> Bytes:
+        """Return the value of every row; a delete where there is none.
+
+        A row that is there only because of its columns says so: it may be changed further.
+        """
         rows = np.flatnonzero(exists)
         present = [array.take(pa.array(rows)) for array in columns]
         values = self._values.encode_columns(present, len(rows), expiries=expiries[rows])
+        values = with_flag(values, BY_COLUMNS, np.flatnonzero(~documents.is_inserted[rows]))
         if len(rows) == len(exists):
             return values
         positions = np.full(len(exists), len(rows))
@@ -125,7 +161,9 @@ class RowFold:
         return pa.concat_arrays([values, delete]).take(pa.array(positions))
 
 
-def window_of(blocks: Sequence[Block], keep: Keep, merge: Merge) -> Window | None:
+def window_of(
+    blocks: Sequence[Block], is_divided: Divided, keep: Keep, merge: Merge
+) -> Window | None:
     """Return what remains of some blocks; None if no row has entries for parts.
 
     The blocks are those of the sources of a merge, the newest first, each in key order, and have
@@ -133,14 +171,15 @@ def window_of(blocks: Sequence[Block], keep: Keep, merge: Merge) -> Window | Non
     to be kept; of the others ``merge`` decides.
     """
     headers = [Headers(block) for block in blocks]
-    if not any(header.is_divided.any() for header in headers):
+    flags = [is_divided(header) for header in headers]
+    if not any(flag.any() for flag in flags):
         return None
-    runs = _Runs.of(blocks, headers)
-    is_divided = runs.row_is_divided[runs.rows]
-    positions = runs.order[is_divided]
+    runs = _Runs.of(blocks, headers, np.concatenate(flags))
+    is_in_divided = runs.row_is_divided[runs.rows]
+    positions = runs.order[is_in_divided]
     merged, owners = merge(_taken(blocks, positions), -runs.sources[positions])
     is_chosen = np.zeros(len(runs.order), np.bool_)
-    is_chosen[runs.order[runs.is_first & ~is_divided]] = True
+    is_chosen[runs.order[runs.is_first & ~is_in_divided]] = True
     is_chosen &= np.concatenate([keep(block) for block in blocks])
     numbers = np.empty(len(runs.order), np.int64)
     numbers[runs.order] = runs.rows
@@ -169,10 +208,9 @@ class _Runs:
     row_is_divided: Flags
 
     @classmethod
-    def of(cls, blocks: Sequence[Block], headers: Sequence[Headers]) -> _Runs:
-        """``headers``: those of the blocks."""
+    def of(cls, blocks: Sequence[Block], headers: Sequence[Headers], is_divided: Flags) -> _Runs:
+        """``headers``: those of the blocks; ``is_divided``: of all entries."""
         keys = pa.concat_arrays([row_keys(block) for block in blocks])
-        is_divided = np.concatenate([header.is_divided for header in headers])
         path_lengths = np.concatenate([header.path_lengths for header in headers])
         order = np.arange(len(keys))
         if len(blocks) > 1:

@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 def cut(block: Block, places: list[int], *, descending: bool) -> Iterator[Block]:
     """Yield a block in pieces, cut at some places, from one end or the other."""
     bounds = sorted({0, len(block), *(place % (len(block) + 1) for place in places)})
-    pieces = [block.slice(start, stop) for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
+    pieces = [block.slice(start, stop) for start, stop in pairwise(bounds)]
     yield from reversed(pieces) if descending else pieces
 
 
@@ -50,8 +50,8 @@ def test_sources_may_be_cut_anywhere(
         entries = Block.joined(window.blocks)
         if window.order is not None:
             entries = entries.take(window.order)
-        found = encoding.decode(entries, TABLE.schema.columns).to_pylist()
-        rows += found[::-1] if descending else found
+        decoded = encoding.decode(entries, TABLE.schema.columns).to_pylist()
+        rows += decoded[::-1] if descending else decoded
     expected = [{"k": key, **row} for key, row in model.seen(0).items()]
 
     assert rows == (expected[::-1] if descending else expected)
