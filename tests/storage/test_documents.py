@@ -23,6 +23,7 @@ from relstate.storage.errors import (
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.key import Kind
 from relstate.storage.segment.registry import registry
+from relstate.storage.table.encoding import encoding_of
 from support.clock import ManualClock
 from support.commits import UnsyncedDisk
 from support.documents import Documents, Written, patch_entries
@@ -289,6 +290,31 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new(tmp_path: Path, change_na
             assert states[-1] in (old, new)
     assert states[0] == old
     assert states[-1] == new
+
+
+def test_a_compaction_ends_no_file_within_a_row(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of one compaction have one version: none of them could hide a part in another."""
+    new_table(store, packed=False, columns="k INT, m MAP<STRING, INT>")
+    entries = [(f"{number:03d}", number) for number in range(100)]
+    for keys in (range(30), range(20, 40)):
+        store.write("t", batch_of(store, [{"k": key, "m": entries} for key in keys]))
+    monkeypatch.setattr("relstate.storage.segment.writer.SEGMENT_BYTES", 1 << 12)
+    store.compact("t")
+    encoding = encoding_of(store.state.tables[1].definition, store.state.settings.vnode_count)
+    records = [segment.record.tables[0] for segment in store.state.segments.values()]
+
+    assert len(records) > 20
+    for key in range(40):
+        first = encoding.encode_key([key])
+        files = [
+            record
+            for record in records
+            if record.first_key < first + b"\xff" and first <= record.last_key
+        ]
+        assert len(files) == 1
+        assert got(store, key) == {"m": entries}
 
 
 # Lives

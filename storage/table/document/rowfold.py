@@ -88,7 +88,8 @@ class RowFold:
         if self._last_with_dropped is None:
             return is_divided
         is_before = headers.schema_versions <= self._last_with_dropped
-        return is_divided | (is_before & (headers.flags & BY_COLUMNS != 0))
+        may_be_empty: Flags = is_before & (headers.flags & BY_COLUMNS != 0)
+        return is_divided | may_be_empty
 
     def is_whole_row(self, value: bytes) -> bool:
         """Return whether the value of an entry is that of a row, and all of it."""

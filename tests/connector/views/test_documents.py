@@ -45,6 +45,7 @@ def patch(store: Store, chance: random.Random) -> None:
             store.patch("t", pa.table({"k": keys, "v": numbers}))
 
 
+@pytest.mark.slow
 def test_views_follow_patches(spark: SparkSession, make_store: StoreMaker) -> None:
     """After every refresh a view is its SELECT; rows come and go with their columns."""
     chance = random.Random(3)

@@ -70,7 +70,11 @@ def test_neighbouring_commits_may_be_merged(
         model.apply(commit)
 
     keys = remaining.key_bytes().to_pylist()
+    headers = Headers(remaining)
     assert keys == sorted(set(keys))
+    is_delete = headers.kinds == Kind.DELETE
+    assert (headers.are_visible(time) | is_delete).all()
+    assert not (is_bottom and (is_delete & ~headers.is_part).any())
     assert rows_of(definition, [*older, remaining, *newer], later) == model.seen(later)
 
 
@@ -86,10 +90,12 @@ def test_what_is_compacted_whole_is_a_table_of_rows(commits: list[list[Written]]
     inserted = [replace(row, path=()) for row in rows]
     blocks = [stored(TABLE, commit) for commit in [inserted, *lasting]]
     remaining = merged(TABLE, blocks, 0, is_bottom=True)
+    patched = merged(TABLE, blocks[1:], 0, is_bottom=True)
     encoding = RowEncoding(TABLE, 1)
     again = encoding.encode(encoding.decode(remaining, TABLE.schema.columns))
 
     assert not Headers(remaining).is_part.any()
+    assert not Headers(patched).is_part.any()
     assert remaining.key_bytes().equals(again[0])
     deleted = {entry.key for commit in lasting for entry in commit if not entry.path}
     if not deleted:
