@@ -164,9 +164,14 @@ class ReadPlan:
             ],
         )
 
-    def read(self, vnodes: tuple[range, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield the visible rows of some vnodes as batches of the plan's columns."""
-        return self.open().scan(
+    def read(
+        self, vnodes: tuple[range, ...], environment: Environment | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the visible rows of some vnodes as batches of the plan's columns.
+
+        ``environment``: of the store; by default a new one of its path.
+        """
+        return self.open(environment).scan(
             self.columns, vnodes=vnodes, where=self.where, shows_expiry=self.shows_expiry
         )
 

@@ -20,15 +20,15 @@ from relstate.storage import OP_COLUMN, types
 from relstate.vnode import VnodeMapping
 
 from .evaluation import evaluated
-from .executor.broadcast_join import candidate_fields
 from .executor.changes import SelectStep, Step
-from .executor.executor import LEFT_ROW, PAIR, PART_COLUMN, RIGHT_ROW, SIDE_COLUMN
+from .executor.executor import LEFT_ROW, PAIR, PART_COLUMN, SIDE_COLUMN
 from .executor.join import JoinExecutor
 from .executor.keyed_rows import row_fields
 from .job import ViewJob
+from .join_rows import candidate_fields, match_condition, side_fields
 from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Generate, Generator, OneRow, Source
-from .plan.join import Join, JoinKind, JoinNode
+from .plan.join import Join, JoinKind
 from .plan.materialize import Materialize
 from .plan.node import Names, Node
 from .plan.recompute import KeyedRecompute
@@ -40,9 +40,6 @@ from .wire import MESSAGE, TARGET, null_for_control_rows, true_for_control_rows,
 
 # From so many changes on it is worth a stage of its own to combine rows before a shuffle.
 MANY_ROWS = 1 << 16
-
-_SIDE = types.Field(SIDE_COLUMN, types.TinyInt())
-_PART = types.Field(PART_COLUMN, types.TinyInt())
 
 
 def report_frame(job: ViewJob, session: SparkSession) -> DataFrame:
@@ -166,11 +163,9 @@ class _FrameBuilder:
         flow = self._shuffled(self._union(sides), distribution_of(node))
         first, *rest = self._job.plan.operators_of(node)
         assert issubclass(first.executor, JoinExecutor)
+        flow = flow.with_executor(self._job.step(first), candidate_fields(node))
         if not rest:
-            return flow.with_executor(self._job.step(first), node.fields)
-        keys = tuple(key.field for key in node.keys)
-        candidates = (_PART, *keys, *node.left.fields, *node.right.fields)
-        flow = flow.with_executor(self._job.step(first), candidates)
+            return flow
         flow = self._with_matches(node, flow)
         (degree,) = rest
         return flow.with_executor(self._job.step(degree), node.fields)
@@ -180,8 +175,7 @@ class _FrameBuilder:
         if node.condition is None:
             return flow
         flow = self._run(flow)
-        is_row = f"{PART_COLUMN} IN ({LEFT_ROW}, {RIGHT_ROW})"
-        condition = true_for_control_rows(f"{is_row} OR ({node.condition})")
+        condition = true_for_control_rows(match_condition(node.condition))
         return replace(flow, rows=_frame(flow).where(condition))
 
     def _side(self, node: Join, number: int) -> _Flow:
@@ -191,14 +185,10 @@ class _FrameBuilder:
             f"{types.quoted(name)} AS {types.quoted(key.field.name)}"
             for name, key in zip(own, node.keys, strict=True)
         ]
-        return self._with_both_sides(node, number, keys, tuple(key.field for key in node.keys))
+        return self._with_both_sides(node, number, keys)
 
     def _with_both_sides(
-        self,
-        node: JoinNode,
-        number: int,
-        keys: Sequence[str] = (),
-        key_fields: tuple[types.Field, ...] = (),
+        self, node: Join | BroadcastJoin, number: int, keys: Sequence[str] = ()
     ) -> _Flow:
         """Return the rows of an input with computed keys, and NULL for the other input's fields."""
         flow = self._run(self.flow(node.children[number]))
@@ -208,8 +198,7 @@ class _FrameBuilder:
                 types.quoted(field.name) if side == number else _null_column(field)
                 for field in side_node.fields
             ]
-        fields = (_SIDE, *key_fields, *node.left.fields, *node.right.fields)
-        return self._selected(flow, columns, fields)
+        return self._selected(flow, columns, side_fields(node))
 
     def _broadcast_join(self, node: BroadcastJoin) -> _Flow:
         left = self._with_both_sides(node, 0)

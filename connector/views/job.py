@@ -31,13 +31,14 @@ class JobOutput:
     """What the tasks of a job wrote, when the first began, and how many changes they took in.
 
     ``started``: in microseconds since 1970. ``moments``: the next moments of the temporal filters,
-    in the order of the plan.
+    in the order of the plan. ``is_local``: whether all of it was computed in the driver's process.
     """
 
     segments: tuple[SegmentRecord, ...]
     started: int
     rows: int
     moments: tuple[NextMoments, ...] = ()
+    is_local: bool = False
 
     def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""
@@ -46,6 +47,7 @@ class JobOutput:
             min(self.started, later.started),
             self.rows + later.rows,
             later.moments,
+            self.is_local and later.is_local,
         )
 
 

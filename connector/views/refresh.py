@@ -14,7 +14,7 @@ Does not know: how jobs run (runner), how views are created or first filled (bac
 from __future__ import annotations
 
 import logging
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from relstate.connector.failure import describe_error
@@ -42,13 +42,15 @@ class Refreshed:
     """What a refresh did.
 
     ``epoch``: the store's with it; ``reflects``: of the tables that the views reflect now;
-    ``views``: those that moved; ``rows``: how many changes they took in.
+    ``views``: those that moved; ``rows``: how many changes they took in. ``local``: those of the
+    views that were computed in this process, without a job of Spark.
     """
 
     epoch: int
     reflects: int
     views: tuple[str, ...]
     rows: int
+    local: tuple[str, ...] = ()
 
 
 class Round:
@@ -85,10 +87,14 @@ class Round:
         epoch = self._commit()
         if self._failures:
             raise self._failures[0]
-        visible = (i for i in self._outputs if not is_replacement(self._state, i))
-        names = tuple(sorted(map(self._state.name_of, visible)))
         rows = sum(output.rows for output in self._outputs.values())
-        return Refreshed(epoch, self._state.epoch, names, rows)
+        views = self._names(self._outputs)
+        local = self._names(i for i, output in self._outputs.items() if output.is_local)
+        return Refreshed(epoch, self._state.epoch, views, rows, local)
+
+    def _names(self, view_ids: Iterable[int]) -> tuple[str, ...]:
+        visible = (i for i in view_ids if not is_replacement(self._state, i))
+        return tuple(sorted(map(self._state.name_of, visible)))
 
     def _fail(self, view_id: int, error: Exception) -> None:
         self._failed.add(view_id)

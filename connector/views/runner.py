@@ -31,8 +31,9 @@ from relstate.storage import (
 from .clock import ClockReading, steps_of
 from .frame import report_frame
 from .job import JobOutput, ViewJob
+from .local_run import can_run_locally, is_small, run_locally
 from .scans import SourceRead
-from .sessions import Sessions, keep_active_session, parallelism
+from .sessions import Sessions, is_classic, keep_active_session, parallelism
 from .stored_plans import StoredPlans
 from .task import Target
 from .viewplan import ViewPlan
@@ -141,7 +142,7 @@ class JobRunner:
 
         The job that is yielded reads it. If one fails, what was written is removed.
         """
-        total = JobOutput((), self._store.environment.now(), 0)
+        total = JobOutput((), self._store.environment.now(), 0, is_local=True)
         try:
             for number, reads in enumerate(parts, 1):
                 output = self._run_once(replace(job, reads=reads))
@@ -171,6 +172,10 @@ class JobRunner:
     def _run_once(self, job: ViewJob) -> JobOutput:
         session = self._sessions.of(job.view.definition.settings)
         with unwrap_errors(), keep_active_session(self._sessions.spark):
+            if is_classic(session) and is_small(job) and can_run_locally(job.plan):
+                output = run_locally(job, session, self._store.environment)
+                if output is not None:
+                    return output
             rows = report_frame(job, session).collect()
         return job.collect_output(TaskReport.from_json(bytes(row[0])) for row in rows)
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from relstate.connector.failure import strip_tracebacks
 from relstate.connector.source.read import DRIVER_BYTES
 from relstate.connector.types import passes_as_is, struct_of
-from relstate.storage import CHANGE_TYPE, FeedPlan, Op, ReadPlan, adds_row, types
+from relstate.storage import CHANGE_TYPE, Environment, FeedPlan, Op, ReadPlan, adds_row, types
 
 from .executor.changes import Step, chunk_schema, run_steps
 from .plan.generate import Source
@@ -74,14 +74,16 @@ class SourceRead:
         plan = self.plan.before if isinstance(self.plan, FeedPlan) else self.plan
         return plan.vnode_count
 
-    def chunks(self, vnodes: range) -> Iterator[pa.RecordBatch]:
-        """Yield the changes of the rows in some vnodes."""
+    def chunks(
+        self, vnodes: range, environment: Environment | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of the rows in some vnodes; ``environment``: as of `ReadPlan.read`."""
         match self.plan:
             case FeedPlan():
-                for batch in self.plan.read((vnodes,)):
+                for batch in self.plan.read((vnodes,), environment):
                     yield _changes(batch, self.source)
             case ReadPlan():
-                for batch in self.plan.read((vnodes,)):
+                for batch in self.plan.read((vnodes,), environment):
                     yield _inserts(batch.num_rows, batch.columns, self.source)
             case OneRowPlan() if 0 in vnodes:
                 yield _inserts(1, [pa.array([0], pa.int8())], self.source)

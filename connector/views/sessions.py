@@ -45,13 +45,18 @@ def parallelism(spark: SparkSession) -> int:
     return 4 if context is None else int(context.defaultParallelism)
 
 
+def is_classic(spark: SparkSession) -> bool:
+    """Return whether a session has its JVM beside this process; not one of Spark Connect."""
+    return getattr(spark, "_sc", None) is not None
+
+
 @contextmanager
 def keep_active_session(spark: SparkSession) -> Iterator[None]:
     """Keep this thread's active session: Spark activates the session that makes a frame.
 
     ``spark``: the user's session, which is the active one for Python.
     """
-    if getattr(spark, "_sc", None) is None:  # Spark Connect activates nothing
+    if not is_classic(spark):  # Spark Connect activates nothing
         yield
         return
     kind = SparkSession._get_j_spark_session_class(spark._jvm)

@@ -196,6 +196,7 @@ class ViewStream:
                     "epoch": done.epoch,
                     "reflects": done.reflects,
                     "views": list(done.views),
+                    "local": list(done.local),
                 }
             )
             self._batch += 1

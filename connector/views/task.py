@@ -20,6 +20,7 @@ import pyarrow as pa
 from relstate.connector.failure import strip_tracebacks
 from relstate.connector.task_report import TaskReport
 from relstate.storage import (
+    Environment,
     ReadPlan,
     SegmentRecord,
     SegmentWriter,
@@ -32,6 +33,7 @@ from relstate.vnode import VnodeMapping
 
 from .executor.changes import Step, run_steps
 from .executor.executor import Executor
+from .executor.state import State
 from .viewplan import Operator
 from .wire import Received, change_batches, control_rows, wire_schema
 
@@ -44,17 +46,26 @@ class Target:
     vnode_count: int
     shards: int
 
-    def writer(self) -> SegmentWriter:
+    def writer(self, environment: Environment) -> SegmentWriter:
         """Return a writer of segments."""
-        return SegmentWriter(environment_of(self.path), self.vnode_count, self.shards)
+        return SegmentWriter(environment, self.vnode_count, self.shards)
 
 
 class Writers:
     """The segment writers of one task: one for the view's rows, one for all state."""
 
-    def __init__(self, target: Target, vnodes: Sequence[range] | None) -> None:
-        """``vnodes``: those whose rows this task may write; None for all."""
+    def __init__(
+        self,
+        target: Target,
+        vnodes: Sequence[range] | None,
+        environment: Environment | None = None,
+    ) -> None:
+        """``vnodes``: those whose rows this task may write; None for all.
+
+        ``environment``: of the store; by default a new one of its path.
+        """
         self.vnodes = vnodes
+        self.environment = environment or environment_of(target.path)
         self._target = target
         self.moments: list[tuple[int, tuple[int | None, ...]]] = []
         """The next moments of temporal filters, by the numbers of their executors."""
@@ -75,8 +86,15 @@ class Writers:
     def writer(self, *, is_root: bool) -> SegmentWriter:
         """Return the writer of the view's own rows, or that of its state."""
         if is_root not in self._writers:
-            self._writers[is_root] = self._opened.enter_context(self._target.writer())
+            self._writers[is_root] = self._opened.enter_context(
+                self._target.writer(self.environment)
+            )
         return self._writers[is_root]
+
+    def state(self, plan: ReadPlan, *, is_root: bool) -> State:
+        """Return a state table, whose changes go to `writer`."""
+        writer = self.writer(is_root=is_root)
+        return StateTable.streaming(plan.open(self.environment), writer, vnodes=self.vnodes)
 
     def finish(self) -> tuple[SegmentRecord, ...]:
         """Return what all of them wrote, durable."""
@@ -111,10 +129,7 @@ class ExecutorStep:
             writers.moments.append((self.operator.number, moments))
 
     def _opened(self, writers: Writers) -> Executor[Any]:
-        writer = writers.writer(is_root=self.operator.is_root)
-        states = [
-            StateTable.streaming(plan.open(), writer, vnodes=writers.vnodes) for plan in self.states
-        ]
+        states = [writers.state(plan, is_root=self.operator.is_root) for plan in self.states]
         return self.operator.executor(self.operator.node, states, is_ansi=self.is_ansi)
 
     def count_rows(self, chunk: pa.RecordBatch, unit: int) -> int:

@@ -87,7 +87,7 @@ class Received:
                 control += zip(targets.to_pylist(), messages.to_pylist(), strict=True)
                 batch = batch.filter(message.is_null())
             if batch.num_rows:
-                chunks.append(_in_schema(batch.select(range(len(schema))), schema))
+                chunks.append(in_schema(batch.select(range(len(schema))), schema))
         return cls(pa.concat_batches(chunks), tuple(control))
 
     @property
@@ -96,7 +96,7 @@ class Received:
         return [message for _, message in self.control if message]
 
 
-def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch of Spark's under our schema: timestamps come in the session's time zone."""
     if batch.schema.equals(schema):
         return batch

@@ -8,6 +8,7 @@ from dataclasses import replace
 import sqlglot
 from sqlglot import exp
 
+from support.local import IN_DRIVER, IN_JOB
 from support.view_cases import Case, Outcome, View
 
 _CANDIDATES = 12
@@ -172,6 +173,8 @@ _SIMPLIFICATIONS: tuple[Callable[[Case], Case], ...] = (
     _without_indexes,
     lambda case: replace(case, part_rows=None),
     lambda case: replace(case, many_rows=None),
+    lambda case: replace(case, local_rows=IN_JOB),
+    lambda case: replace(case, local_rows=IN_DRIVER),
     lambda case: replace(_in_one_unit(case), vnode_count=1),
     _in_one_unit,
 )

@@ -25,6 +25,7 @@ from relstate.storage.segment.registry import registry
 from support.clock import ManualClock
 from support.commits import quick_environment
 from support.faulty_environment import FaultyEnvironment
+from support.local import IN_JOB, local_rows
 from support.multisets import difference, rows_of_table
 from support.random_tables import FIRST_TIME, LiveRows
 from support.spark import INTERPRETED
@@ -60,7 +61,8 @@ def _limits(case: Case) -> Iterator[None]:
     runner.PART_ROWS = backfill.PART_ROWS = part_rows
     frame.MANY_ROWS = many_rows
     try:
-        yield
+        with local_rows(case.local_rows):
+            yield
     finally:
         runner.PART_ROWS = backfill.PART_ROWS = before[0]
         frame.MANY_ROWS = before[1]
@@ -132,7 +134,7 @@ class _Run:
     def _suffer(self, accident: Accident, act: Callable[[Database], object]) -> None:
         """Begin something in a driver that an accident ends, if it comes so far."""
         if accident == FAILING_TASKS:
-            with _failing_tasks():
+            with _failing_tasks(), local_rows(IN_JOB):
                 try:
                     act(self._db)
                 except Exception:

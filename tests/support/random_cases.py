@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from support.local import IN_DRIVER, IN_EITHER, IN_JOB
 from support.random_changes import ChangeMaker
 from support.random_queries import QueryMaker
 from support.random_tables import random_tables
@@ -38,6 +39,7 @@ def random_case(seed: int, views: int = 12) -> Case:
         vnode_count,
         random.choice([None, None, None, 5, 20]),
         random.choice([None, None, 1]),
+        random.choice([IN_DRIVER, IN_EITHER, IN_JOB]),
     )
 
 

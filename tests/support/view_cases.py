@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from support.local import IN_DRIVER
 from support.random_tables import Commit, TableSpec
 
 Accident = int | str
@@ -59,7 +60,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Case:
-    """Tables, what happens to them, and views. ``part_rows``: of a part of a refresh."""
+    """Tables, what happens to them, and views.
+
+    ``part_rows``: of a part of a refresh. ``local_rows``: of one in the driver's process at most.
+    """
 
     tables: tuple[TableSpec, ...]
     steps: tuple[Step, ...]
@@ -67,6 +71,7 @@ class Case:
     vnode_count: int = 1
     part_rows: int | None = None
     many_rows: int | None = None
+    local_rows: int = IN_DRIVER
 
     def only(self, names: Collection[str]) -> Case:
         """Return the case with those views alone, and the views that they read."""

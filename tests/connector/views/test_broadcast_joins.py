@@ -9,6 +9,7 @@ import pytest
 
 from support.case_run import run_case
 from support.examples import examples
+from support.local import IN_DRIVER, IN_EITHER, IN_JOB
 from support.random_changes import ChangeMaker
 from support.random_tables import TableSpec
 from support.view_cases import Case, Step, View
@@ -54,7 +55,9 @@ def test_a_join_without_an_equality_equals_its_select(seed: int, spark: SparkSes
     steps = tuple(Step(changes.step()) for _ in range(STEPS))
     chosen = tuple(sorted(views()[seed % 4 :: 4], key=lambda view: view.step))
     part_rows = 8 if seed % 2 else None
-    outcome = run_case(spark, Case(TABLES, steps, chosen, vnode_count=16, part_rows=part_rows))
+    local_rows = (IN_DRIVER, IN_EITHER, IN_JOB)[seed % 3]
+    case = Case(TABLES, steps, chosen, vnode_count=16, part_rows=part_rows, local_rows=local_rows)
+    outcome = run_case(spark, case)
 
     assert (outcome.failures, outcome.refused, outcome.invalid) == ({}, {}, {})
     assert len(outcome.correct) == len(chosen)

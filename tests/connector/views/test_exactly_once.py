@@ -16,7 +16,7 @@ import pytest
 import relstate
 from relstate.connector.sql import Database
 from relstate.connector.task_report import TaskReport
-from relstate.connector.views import runner
+from relstate.connector.views import local_run, runner
 from relstate.connector.views.job import complete_reports
 from relstate.connector.views.rebuild import find_differences
 from relstate.connector.views.runner import JobRunner
@@ -119,6 +119,7 @@ def test_a_stage_that_was_lost_or_ran_twice_is_not_committed(
 ) -> None:
     """The refresh fails, nothing is committed, and the next refresh is right."""
     before = followed.store.epoch
+    monkeypatch.setattr(local_run, "LOCAL_ROWS", -1)
     real = runner.report_frame
 
     class Unlucky:

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import relstate
-from relstate.connector.views import backfill, frame, runner
+from relstate.connector.views import backfill, frame, local_run, runner
 from relstate.storage import Store
 from support.catalogue import CATALOGUE, OVER_VIEWS, RECOMPUTED
+from support.local import IN_DRIVER, IN_EITHER, IN_JOB
 from support.moving import Moving, MovingBags
 from support.multisets import difference, rows_of_table
 from support.spark import INTERPRETED
@@ -36,8 +37,9 @@ def test_a_view_equals_its_select_after_every_epoch(
 ) -> None:
     """Views created before the first row and after several epochs are both right, and equal.
 
-    Every operator; parallelism changes in between. Every third case takes rows in by parts. Random
-    compositions of operators are in `test_random_queries`.
+    Every operator; parallelism changes in between. Every third case takes rows in by parts. Views
+    are computed in the driver's process and by jobs, one after the other. Random compositions of
+    operators are in `test_random_queries`.
     """
     random = Random(seed)
     if seed % 3 == 2:
@@ -104,6 +106,8 @@ class Law:
         self._random = random
         self._views = views
         self._tables = tables
+        self._paths = Random()
+        self._paths.setstate(random.getstate())
         self._units = store.settings.vnode_count > 1
         late = set(random.sample(list(views), len(views) // 3))
         bases = {base for name in late for base in views if f"{{v}}{base} " in f"{views[name]} "}
@@ -112,6 +116,7 @@ class Law:
 
     def hold(self, where: str) -> None:
         """Check the law over some epochs; ``where`` names the case in failures."""
+        self._choose_path()
         self._create("v_", self._views)
         for number in range(EPOCHS):
             self._tables.step()
@@ -119,11 +124,14 @@ class Law:
                 self._rescale()
             # Rows are added up before every shuffle, or only by tasks of relstate that have them.
             self._patch.setattr(frame, "MANY_ROWS", 0 if number == 0 else 1 << 16)
+            self._choose_path()
             self._db.refresh()
             self._check(("v_",), f"{where}, epoch {number}")
+        self._choose_path()
         self._create("w_", self._late)
         self._check(("w_",), f"{where}, created late")
         self._tables.step()
+        self._choose_path()
         self._db.refresh()
         self._check(("v_", "w_"), f"{where}, the last epoch")
         for name, query in self._late.items():
@@ -131,6 +139,10 @@ class Law:
         some = self._random.choice(list(self._views))
         reports = self._db.check_views(f"v_{some}")
         assert [report for report in reports if not report.ok] == [], where
+
+    def _choose_path(self) -> None:
+        most = self._paths.choice([IN_DRIVER, IN_JOB, IN_EITHER])
+        self._patch.setattr(local_run, "LOCAL_ROWS", most)
 
     def _create(self, prefix: str, views: Mapping[str, str]) -> None:
         for name, query in views.items():

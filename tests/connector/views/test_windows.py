@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from support.case_run import run_case
+from support.local import IN_DRIVER, IN_EITHER, IN_JOB
 from support.random_changes import ChangeMaker
 from support.random_queries import QueryMaker
 from support.random_tables import random_tables
@@ -40,6 +41,7 @@ def window_case(seed: int, views: int = 10) -> Case:
         ),
         vnode_count=16,
         part_rows=random.choice([None, 10]),
+        local_rows=(IN_DRIVER, IN_EITHER, IN_JOB)[seed % 3],
     )
 
 

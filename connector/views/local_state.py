@@ -1,0 +1,127 @@
+"""The state of a run in the driver's process: a run reads a bounded number of rows of it.
+
+Promises: `TooManyRowsError` after the lookup that exceeds the bound, and before its rows are used.
+Does not know: executors, or what happens to the run then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from relstate.storage import Environment, ReadPlan
+
+from .executor.state import Positions, State
+from .task import Target, Writers
+
+
+class TooManyRowsError(Exception):
+    """Rows became too many for a run in the driver's process."""
+
+
+class RowBudget:
+    """How many more rows a run may read."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def spend(self, rows: pa.RecordBatch) -> None:
+        """Count rows that were read. TooManyRowsError if they are more than allowed."""
+        self._rows -= rows.num_rows
+        if self._rows < 0:
+            raise TooManyRowsError
+
+
+class LocalWriters(Writers):
+    """The segment writers of a run in the driver's process, which owns all vnodes."""
+
+    def __init__(self, target: Target, environment: Environment, most_rows: int) -> None:
+        """``most_rows``: how many rows of all state tables may be read."""
+        super().__init__(target, None, environment)
+        self._budget = RowBudget(most_rows)
+
+    def state(self, plan: ReadPlan, *, is_root: bool) -> State:
+        """Return a state table that counts the rows that are read."""
+        return BoundedState(super().state(plan, is_root=is_root), self._budget)
+
+
+class BoundedState:
+    """A state table from which few rows are read."""
+
+    def __init__(self, state: State, budget: RowBudget) -> None:
+        self._state = state
+        self._budget = budget
+
+    @property
+    def is_empty(self) -> bool:
+        """As of `State`."""
+        return self._state.is_empty
+
+    def get_rows(
+        self, keys: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """As of `State`."""
+        return self._counted(self._state.get_rows(keys, columns))
+
+    def prefix_scan(
+        self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """As of `State`."""
+        return self._counted(self._state.prefix_scan(prefixes, columns))
+
+    def first_per_prefix(
+        self, prefixes: pa.RecordBatch, counts: Positions, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """As of `State`."""
+        return self._counted(self._state.first_per_prefix(prefixes, counts, columns))
+
+    def rows_from(
+        self,
+        starts: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """As of `State`."""
+        return self._counted(self._state.rows_from(starts, group, counts, columns))
+
+    def rows_before(
+        self,
+        ends: pa.RecordBatch,
+        group: int,
+        counts: Positions,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """As of `State`."""
+        return self._counted(self._state.rows_before(ends, group, counts, columns))
+
+    def range_scan(
+        self,
+        lows: pa.Array,
+        highs: pa.Array,
+        columns: Sequence[str] | None = None,
+        *,
+        most: int | None = None,
+        everywhere: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """As of `State`."""
+        for rows in self._state.range_scan(lows, highs, columns, most=most, everywhere=everywhere):
+            self._budget.spend(rows)
+            yield rows
+
+    def owns(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        """As of `State`."""
+        return self._state.owns(rows)
+
+    def write(self, rows: pa.RecordBatch, deleted: NDArray[np.bool_] | None = None) -> None:
+        """As of `State`."""
+        self._state.write(rows, deleted)
+
+    def _counted(
+        self, result: tuple[Positions, pa.RecordBatch]
+    ) -> tuple[Positions, pa.RecordBatch]:
+        self._budget.spend(result[1])
+        return result
