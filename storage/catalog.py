@@ -219,6 +219,7 @@ def new_table(
     nullable_key: bool,
     encoding: EncodingName = "row",
     packed: bool = True,
+    sets: Sequence[str] = (),
     user_properties: Mapping[str, str | None],
 ) -> NewTable:
     """Return a table to be created: see `Store.create_table`.
@@ -239,8 +240,9 @@ def new_table(
             fields_from(columns), primary_key, distribution_key, nullable_key=nullable_key
         )
     versions = tuple(schema.column(column).id for column in names)
+    set_ids = tuple(schema.column(column).id for column in name_list("sets", sets))
     properties = TableProperties(
-        merge, versions, ttl, append_only, tombstone_retention, encoding, packed
+        merge, versions, ttl, append_only, tombstone_retention, encoding, packed, set_ids
     )
     return NewTable(name, schema, properties, *descriptions_of(user_properties))
 

@@ -19,6 +19,7 @@ from relstate.vnode import DEFAULT_VNODE_COUNT
 from . import alteration
 from .catalog import Catalog, fields_from, new_table
 from .check import Report, check
+from .documentwriter import DocumentWriter
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
 from .errors import RelstateError
@@ -167,6 +168,7 @@ class Store:
         nullable_key: bool = False,
         encoding: EncodingName = "row",
         packed: bool = True,
+        sets: Sequence[str] = (),
         if_not_exists: bool = False,
     ) -> Table:
         """Create a table and return it.
@@ -178,8 +180,8 @@ class Store:
         ``user_properties``: keys and values that mean nothing to relstate, and as ``comment`` the
         comment of the table.
         ``merge``, ``version_column`` (a name, or several that are compared in order), ``ttl``
-        (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding`` and ``packed``:
-        see `TableProperties`.
+        (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding``, ``packed`` and
+        ``sets`` (names of columns): see `TableProperties`.
         ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
         of the key. Otherwise key columns are NOT NULL.
         TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
@@ -198,6 +200,7 @@ class Store:
             nullable_key=nullable_key,
             encoding=encoding,
             packed=packed,
+            sets=sets,
         )
         self._catalog.create_table(table, if_not_exists=if_not_exists)
         return self.table(name)
@@ -445,6 +448,13 @@ class Store:
         patch does not fit the table; the errors of `transaction.commit`.
         """
         return patch_rows(self._epochs, table, patches, ttls=ttls)
+
+    def document_writer(self, table: str) -> DocumentWriter:
+        """Return what changes parts of single rows of a document table, as one epoch.
+
+        OptionError for a table of rows, TableNotFoundError, InternalTableError.
+        """
+        return DocumentWriter(self._epochs, table)
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete the rows with some primary keys as one epoch and return it.

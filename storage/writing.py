@@ -64,7 +64,7 @@ def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteT
     if expiring:
         check_unread(state, definition.table_id, "written with rows that expire")
     settings = state.settings
-    return WriteTarget(epochs.path, definition, settings.vnode_count, settings.shards)
+    return WriteTarget(epochs.path, definition, settings.vnode_count, settings.shards, state.epoch)
 
 
 def write_rows(

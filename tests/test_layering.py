@@ -45,7 +45,7 @@ FLOORS = {
         "errors", "paths", "location", "environment", "syntax", "instant", "schema", "codec",
         "predicate", "log", "segment", "table", "index", "read_plan", "feed", "maintenance",
         "check", "alteration", "replacement", "epochs", "catalog_commit", "catalog", "view_catalog",
-        "snapshot", "writing", "jobs", "store",
+        "snapshot", "writing", "documentwriter", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

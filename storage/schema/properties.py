@@ -34,6 +34,7 @@ class TableProperties:
     table with a version column outlives the row that it deleted. ``encoding``: ``row`` (a row is
     one entry) or ``document`` (parts of a row may be entries of their own, so that they change
     without the row). ``packed``: False to write each part of a document as an entry at once.
+    ``sets``: the ids of ARRAY columns of a document table, whose elements are distinct, in order.
     """
 
     merge: Merge = "overwrite"
@@ -43,6 +44,7 @@ class TableProperties:
     tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION
     encoding: EncodingName = "row"
     packed: bool = True
+    sets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -79,12 +81,18 @@ class TableProperties:
             )
         if len(set(self.version_columns)) < len(self.version_columns):
             raise SchemaError("a version column is named twice")
+        if len(set(self.sets)) < len(self.sets):
+            raise SchemaError("a column is named twice in sets")
+        if not set(self.sets).isdisjoint(key_ids):
+            raise SchemaError("a set changes by its elements, so it cannot be in the primary key")
         if not set(self.version_columns).isdisjoint(key_ids):
             raise SchemaError(
                 "the version column orders the rows of one key, so it cannot be in the primary key"
             )
         if not self.packed and self.encoding == "row":
             raise SchemaError("packed = False needs encoding = 'document'")
+        if self.sets and self.encoding == "row":
+            raise SchemaError("sets need encoding = 'document'")
         if self.encoding == "document" and (self.append_only or not self.is_plain):
             raise SchemaError(
                 "the parts of a document are replaced in the order of commits: leave out the merge "
@@ -111,6 +119,7 @@ class TableProperties:
         # Only there in document tables.
         encoding = {} if self.encoding == "row" else {"encoding": self.encoding}
         packed = {} if self.packed else {"packed": self.packed}
+        sets = {"sets": list(self.sets)} if self.sets else {}
         return {
             "merge": self.merge,
             "version_column": _version_json(self.version_columns),
@@ -119,6 +128,7 @@ class TableProperties:
             "tombstone_retention": self.tombstone_retention,
             **encoding,
             **packed,
+            **sets,
         }
 
     @classmethod
@@ -132,6 +142,7 @@ class TableProperties:
             value["tombstone_retention"],
             value.get("encoding", "row"),
             value.get("packed", True),
+            tuple(value.get("sets", ())),
         )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
+from ..errors import OptionError
 from ..log.table_definition import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
@@ -101,14 +102,6 @@ class Encoding(Protocol):
     ) -> tuple[Bytes, Bytes]:
         """Return (full keys, values) of the rows of a batch: see `RowEncoding.encode`."""
 
-    def encode_patch(
-        self, batch: pa.RecordBatch, expiries: Positions | None = None
-    ) -> tuple[Bytes, Bytes]:
-        """Return (full keys, values) of what changes parts of some rows: see `document.patch`.
-
-        OptionError if parts of the table's rows are not written alone.
-        """
-
     def encode_keys(self, batch: pa.RecordBatch) -> Bytes:
         """Return the full key of every row of a batch that has the table's key columns."""
 
@@ -185,3 +178,16 @@ def encoding_of(definition: TableDefinition, vnode_count: int) -> Encoding:
     if definition.properties.encoding == "document":
         return DocumentEncoding(definition, vnode_count)
     return RowEncoding(definition, vnode_count)
+
+
+def document_encoding(encoding: Encoding) -> DocumentEncoding:
+    """Return the encoding of a document table as what encodes changes of parts.
+
+    OptionError for a table of rows, whose parts are not written alone.
+    """
+    if not isinstance(encoding, DocumentEncoding):
+        raise OptionError(
+            f"table {encoding.name}: its rows are written whole; create it with encoding = "
+            "'document' to change parts of them"
+        )
+    return encoding

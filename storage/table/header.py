@@ -258,11 +258,7 @@ def encode_part_headers(
 
     ``expiries``: as `encode_headers` takes them. ValueRangeError for a path that is too long.
     """
-    if len(path_lengths) and int(path_lengths.max()) > MAX_PATH_BYTES:
-        raise ValueRangeError(
-            f"a path of {int(path_lengths.max())} bytes: the keys of maps down to one part of a "
-            f"document take at most {MAX_PATH_BYTES} bytes together; write the map as a whole"
-        )
+    check_path_length(int(path_lengths.max(initial=0)))
     headers = encode_headers(kinds, schema_version, len(kinds), expiries)
     parts = np.flatnonzero(depths)
     paths = np.zeros(len(parts), np.dtype([("length", "<u2"), ("depth", "u1")]))
@@ -270,6 +266,15 @@ def encode_part_headers(
     ends = np.cumsum(np.where(depths > 0, _PATH.size, 0))
     path_bytes = from_parts(paths.view(np.uint8), np.append(0, ends))
     return concat([with_flag(headers, PART, parts), path_bytes])
+
+
+def check_path_length(length: int) -> None:
+    """ValueRangeError for a path of too many bytes."""
+    if length > MAX_PATH_BYTES:
+        raise ValueRangeError(
+            f"a path of {length} bytes: the keys of maps down to one part of a document take at "
+            f"most {MAX_PATH_BYTES} bytes together; write the map as a whole"
+        )
 
 
 def with_flag(values: Bytes, flag: int, rows: Positions) -> Bytes:

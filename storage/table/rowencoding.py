@@ -23,13 +23,7 @@ from relstate.vnode import canonical_hasher, scalar_hasher, vnodes_of
 from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
 from ..codec.ragged import Bytes, Positions, first_of_equal, gather
-from ..errors import (
-    NullKeyError,
-    NullValueError,
-    OptionError,
-    SchemaMismatchError,
-    UnknownOperationError,
-)
+from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
 from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
@@ -210,15 +204,6 @@ class RowEncoding:
         """
         keys = self.conform_keys(batch)
         return self.encode_keys(keys), self._values.encode_deletes(batch, expiries)
-
-    def encode_patch(
-        self, batch: pa.RecordBatch, expiries: Positions | None = None
-    ) -> tuple[Bytes, Bytes]:
-        """OptionError: a row is one entry."""
-        raise OptionError(
-            f"table {self.name}: its rows are written whole; create it with encoding = 'document' "
-            "to change parts of them"
-        )
 
     def conform_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the primary key's columns of a batch, in the key's order and exact types."""

@@ -34,7 +34,8 @@ from ..segment.block import Block
 from ..segment.segment import LOOKUP_ERRORS
 from . import conditional
 from .conditional import Reading
-from .encoding import Encoding
+from .encoding import Encoding, document_encoding
+from .expiry import first_absence
 from .header import EXPIRY, expiry_of, is_delete
 from .prefixes import PrefixReader
 from .pruning import (
@@ -363,6 +364,25 @@ class StorageTable:
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
         blocks = self._prefix_reader.entries(distinct_keys)
         return resolver.resolve(blocks) if blocks else Block.of_pairs([])
+
+    def seconds_left(self, key: Sequence[Any], path: Sequence[Any]) -> float | None:
+        """Return after how many seconds a row, or what is at a path in it, is gone.
+
+        None if it does not expire, or is not there. ``path``: see `Targets.locate`; empty for the
+        row.
+        """
+        find = document_encoding(self.encoding).finder(path) if path else None
+        full_keys = pa.array([self.encoding.encode_key(key)], pa.large_binary())
+        blocks = self._prefix_reader.entries(full_keys)
+
+        def is_there(time: int) -> bool:
+            resolver = self.encoding.resolver(keep_visible(lambda: time), lambda: time)
+            rows = resolver.resolve(blocks)
+            return len(rows) > 0 and (find is None or find(rows))
+
+        now = self._time()
+        absent = first_absence(blocks, is_there, now) if blocks else None
+        return None if absent is None else (absent - now) / 1_000_000
 
     # Scans
 

@@ -46,6 +46,20 @@ class Table:
         names = reader.encoding.key_names
         return reader.get(key if len(key) == len(names) else _whole_key(key, names))
 
+    def ttl(self, key: Any, path: str | Sequence[Any] = ()) -> float | None:
+        """Return after how many seconds a row, or what is at a path in it, is gone.
+
+        None if it does not expire, or is not there. Of a struct, a map or an array that is after
+        the last of its parts, of a row after the last of its columns. ``key``: as `get` takes it,
+        several values in a tuple. ``path``: a column's name, or a tuple of it and the steps below:
+        names of fields, keys of maps, elements of sets. The errors of `get`; SchemaMismatchError
+        for a path that the column's type does not have, OptionError for one in a table of rows.
+        """
+        reader = self._keyed_reader()
+        is_whole = len(reader.encoding.key_names) > 1 and isinstance(key, list | tuple)
+        steps = (path,) if isinstance(path, str) else path
+        return reader.seconds_left(key if is_whole else (key,), steps)
+
     def get_by(self, index: str, *values: Any, columns: Sequence[str] | None = None) -> list[Row]:
         """Return the rows with these values in the columns of an index, in the order of the index.
 

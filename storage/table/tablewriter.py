@@ -8,28 +8,29 @@ Does not know: epochs, or where an entry's segment ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Positions
+from ..codec.ragged import Bytes, Positions
 from ..environment import Environment, environment_of
-from ..errors import OptionError, ValueRangeError
+from ..errors import OptionError, SchemaMismatchError, ValueRangeError
 from ..log.proposal import UnwrittenRows
 from ..log.segment_record import SegmentRecord
 from ..log.table_definition import TableDefinition
 from ..segment.key import Kind
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
+from .document.change import Change
+from .document.ends import Ends
 from .document.entries import fold_written
-from .encoding import Encoding, encoding_of
+from .encoding import Encoding, document_encoding, encoding_of
 from .header import NEVER
 from .resolve import fold_entries
 from .rowid import RowIds
@@ -38,6 +39,8 @@ from .rowid import RowIds
 _BATCH_BYTES = 8 << 20
 # An entry takes at least this many bytes, however narrow its row is.
 _ENTRY_BYTES = 16
+# Of hexadecimal digits, 32 bits.
+_WRITER_DIGITS = 8
 _SECOND = 1_000_000
 _MOST_SECONDS = (int(NEVER) - 1) // _SECOND // 2
 
@@ -49,8 +52,13 @@ class TableWriter:
     `finish`.
     """
 
-    def __init__(self, environment: Environment, encoding: Encoding, shards: int) -> None:
+    def __init__(
+        self, environment: Environment, encoding: Encoding, shards: int, epoch: int = 0
+    ) -> None:
+        """``epoch``: the last one that was committed when the write was planned."""
+        self._environment = environment
         self._encoding = encoding
+        self._epoch = epoch
         fold = _fold_of(encoding)
         self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
         self._row_ids = None if encoding.schema.row_id is None else RowIds(environment)
@@ -96,16 +104,32 @@ class TableWriter:
             self._rows += part.num_rows
 
     def patch(self, batch: pa.RecordBatch, ttls: pa.Array | None = None) -> None:
-        """Add changes of parts of rows: see `Store.patch`. Errors as of `Encoding.encode_patch`.
+        """Add changes of parts of rows: see `Store.patch`.
 
-        ``ttls``: after how many seconds what is written expires, as `write` takes them.
+        ``ttls``: after how many seconds what is written expires, as `write` takes them. OptionError
+        for a table of rows, else errors as of `DocumentEncoding.patch_changes` and `change`.
         """
+        encoding = document_encoding(self._encoding)
         for start, step in _steps(batch):
-            part = batch.slice(start, step)
-            part_ttls = None if ttls is None else ttls.slice(start, step)
-            expiries = self._lifetime.expiries(part.num_rows, None, part_ttls)
-            self._segments.add(*self._encoding.encode_patch(part, expiries))
-            self._rows += part.num_rows
+            row_keys, changes = encoding.patch_changes(batch.slice(start, step))
+            self.change(row_keys, changes, None if ttls is None else ttls.slice(start, step))
+
+    def change(
+        self, row_keys: Bytes, changes: Sequence[Change], ttls: pa.Array | None = None
+    ) -> None:
+        """Add changes of parts of rows, which are known by their full keys.
+
+        A change of a later row is later, also if the rows have one key. ``ttls``: one for each
+        row, as `write` takes them. Errors as of `DocumentEncoding.encode_changes`.
+        """
+        encoding = document_encoding(self._encoding)
+        expiries = self._lifetime.expiries(len(row_keys), None, ttls)
+        self._segments.add(*encoding.encode_changes(row_keys, changes, self._ends, expiries))
+        self._rows += len(row_keys)
+
+    @cached_property
+    def _ends(self) -> Ends:
+        return Ends(self._epoch, int(self._environment.random_id()[:_WRITER_DIGITS], 16))
 
     @property
     def rows(self) -> int:
@@ -137,18 +161,19 @@ def _steps(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """One table to write to. Picklable."""
+    """One table to write to, and the last epoch when that was planned. Picklable."""
 
     path: str
     definition: TableDefinition
     vnode_count: int
     shards: int
+    epoch: int = 0
 
     def open(self, environment: Environment | None = None) -> TableWriter:
         """Return a writer for one task of this process."""
         encoding = encoding_of(self.definition, self.vnode_count)
         environment = environment or environment_of(self.path)
-        return TableWriter(environment, encoding, self.shards)
+        return TableWriter(environment, encoding, self.shards, self.epoch)
 
 
 def _fold_of(encoding: Encoding) -> EntryFold | None:
@@ -202,9 +227,24 @@ class Lifetime:
                 "expire one by one; leave out the TTL, or create the table with merge overwrite"
             )
         seconds = np.asarray(ttls.cast(pa.int64()))
-        if len(seconds) and not 1 <= pc.min(ttls).as_py() <= pc.max(ttls).as_py() <= _MOST_SECONDS:
-            raise ValueRangeError(
-                f"table {self._definition.name}: a TTL is in seconds, from 1 to {_MOST_SECONDS}; "
-                f"found {pc.min(ttls).as_py()} to {pc.max(ttls).as_py()}"
-            )
+        if len(seconds):
+            _check_seconds(self._definition, int(seconds.min()), int(seconds.max()))
         return seconds
+
+
+def check_ttl(definition: TableDefinition, ttl: object) -> None:
+    """Raise SchemaMismatchError for a TTL that is no int, ValueRangeError for one out of range."""
+    if type(ttl) is not int:
+        raise SchemaMismatchError(
+            f"table {definition.name}: a TTL is a whole number of seconds, not {ttl!r}"
+        )
+    _check_seconds(definition, ttl, ttl)
+
+
+def _check_seconds(definition: TableDefinition, least: int, most: int) -> None:
+    if not 1 <= least <= most <= _MOST_SECONDS:
+        found = str(least) if least == most else f"{least} to {most}"
+        raise ValueRangeError(
+            f"table {definition.name}: a TTL is in seconds, from 1 to {_MOST_SECONDS}; "
+            f"found {found}"
+        )

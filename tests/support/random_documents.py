@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +56,17 @@ def rows_of(
 
 # Random entries
 
+
+class End(Enum):
+    """The end of an array to which an element is added."""
+
+    FRONT = "front"
+    BACK = "back"
+
+
+FRONT, BACK = End.FRONT, End.BACK
+# Beyond the elements of arrays that are written whole.
+FAR = 1 << 40
 NAMES = st.sampled_from(["", "x", "xy", "y\0", "z"])
 EXPIRIES = st.sampled_from([FOREVER, FOREVER, 10, 20])
 
@@ -90,7 +104,7 @@ def paths(draw: st.DrawFn) -> tuple[Path, bool]:
             case t.Map(key, item, _):
                 path, data_type, takes_null = (*path, draw(values_of(key))), item, True
             case t.Array(element, _):
-                path, data_type = (*path, draw(st.integers(-2, 3))), element
+                path, data_type = (*path, draw(st.sampled_from([FRONT, BACK]))), element
                 takes_null = True
     return path, takes_null
 
@@ -123,4 +137,22 @@ def committed(written: list[Written]) -> list[Written]:
     return sorted(newest.values(), key=lambda entry: len(entry.path))
 
 
-COMMITS = st.lists(st.lists(entries(), max_size=8).map(committed), min_size=1, max_size=5)
+def with_own_places(commits: list[list[Written]]) -> list[list[Written]]:
+    """Return entries in which each element that is written alone is at a place of its own.
+
+    As those that are added to the ends of arrays are: no later one is at the place of another.
+    """
+    numbers = itertools.count(1)
+    return [
+        committed([replace(entry, path=_placed(entry.path, next(numbers))) for entry in commit])
+        for commit in commits
+    ]
+
+
+def _placed(path: Path, number: int) -> Path:
+    """Return a path with a place, as far out as a number says, for each end of an array."""
+    far = {FRONT: -FAR - number, BACK: FAR + number}
+    return tuple(far.get(step, step) if isinstance(step, End) else step for step in path)
+
+
+COMMITS = st.lists(st.lists(entries(), max_size=8), min_size=1, max_size=5).map(with_own_places)

@@ -8,6 +8,7 @@ Does not know: files, epochs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +22,16 @@ from ...segment.block import Block
 from ...segment.key import Kind
 from ..resolve import Keep, Resolver
 from ..rowencoding import RowEncoding
+from .change import Action, Change
+from .ends import Ends
 from .entries import encode_parts
 from .part import Parts
 from .patch import conform_patch
 from .remains import Remains
 from .resolver import DocumentResolver, RemainsResolver, one_entry_per_row, row_keys_of
 from .rowfold import RowFold
-from .shape import put_parts, put_whole, shape_of
+from .shape import SetShape, put_parts, put_whole
+from .target import Target, Targets
 
 
 class DocumentEncoding(RowEncoding):
@@ -42,9 +46,13 @@ class DocumentEncoding(RowEncoding):
         self._rows = RowFold(definition, self._values)
         self._is_packed = definition.properties.packed
         self._put = put_whole if self._is_packed else put_parts
+        self._targets = Targets(self.schema, definition.properties)
         self._shapes = {
-            column.name: (column.id, shape_of(column.type, 1))
+            column.name: (column.id, self._targets.column(column.name).shape)
             for column in self.schema.value_columns
+        }
+        self._sets = {
+            name: shape for name, (_, shape) in self._shapes.items() if isinstance(shape, SetShape)
         }
 
     # Reading
@@ -82,8 +90,10 @@ class DocumentEncoding(RowEncoding):
 
         Unless the table is packed, a row is an entry for itself and one for each part.
         """
-        if self._is_packed or (kinds is not None and (kinds == Kind.DELETE).all()):
+        if kinds is not None and (kinds == Kind.DELETE).all():
             return super().encode(batch, kinds, expiries)
+        if self._is_packed:
+            return super().encode(self._with_distinct(batch), kinds, expiries)
         if kinds is None:
             kinds = np.full(batch.num_rows, Kind.PUT, np.uint8)
         self._check_kinds(batch, kinds)
@@ -99,22 +109,61 @@ class DocumentEncoding(RowEncoding):
         keys = self.encode_keys(self.conform_keys(batch))
         return encode_parts(keys, Parts.joined(parts), self.schema.version, expiries)
 
-    def encode_patch(
-        self, batch: pa.RecordBatch, expiries: Positions | None = None
-    ) -> tuple[Bytes, Bytes]:
-        """Return the entries that change parts of some rows: see patch.py.
+    def _with_distinct(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows whose sets have each element once, in order."""
+        if not self._sets:
+            return batch
+        rows = self.schema.conform(batch)
+        for name, shape in self._sets.items():
+            index = rows.schema.get_field_index(name)
+            rows = rows.set_column(
+                index, rows.schema.field(index), shape.distinct(rows.column(index))
+            )
+        return rows
 
-        ``expiries``: of each row of the batch, int64, `NEVER` for none. Errors as of
-        `conform_patch`; ValueRangeError for keys of maps that are too long.
+    def patch_changes(self, batch: pa.RecordBatch) -> tuple[Bytes, list[Change]]:
+        """Return the full keys of the rows that a batch of patches changes, and the changes.
+
+        See patch.py. Errors as of `conform_patch`.
         """
         rows = conform_patch(self.schema, batch)
-        parts = []
+        numbers = np.arange(rows.num_rows)
+        changes = []
         for name in rows.schema.names[len(self.key_names) :]:
-            column_id, shape = self._shapes[name]
-            paths = constant(number_component(column_id), rows.num_rows)
-            parts.append(shape.patch(rows.column(name), paths, self._put))
-        keys = self.encode_keys(rows.select(self.key_names))
-        return encode_parts(keys, Parts.joined(parts), self.schema.version, expiries)
+            target, _ = self.locate_part([name])
+            changes.append(Change(target, Action.MERGE, numbers, (), rows.column(name)))
+        return self.encode_keys(rows.select(self.key_names)), changes
+
+    def locate_part(self, path: Sequence[Any]) -> tuple[Target, tuple[Any, ...]]:
+        """Return where a path leads: see `Targets.locate`."""
+        return self._targets.locate(path)
+
+    def finder(self, path: Sequence[Any]) -> Callable[[Block], bool]:
+        """Return the function that says of a block of one row whether something is at a path."""
+        target, keys = self.locate_part(path)
+        encoded = target.encode_path_keys(keys)
+
+        def is_there(row: Block) -> bool:
+            value = self.decode(row, [target.column]).column(0)[0].as_py()
+            return target.value_in(value, encoded) is not None
+
+        return is_there
+
+    def encode_changes(
+        self,
+        row_keys: Bytes,
+        changes: Sequence[Change],
+        ends: Ends,
+        expiries: Positions | None = None,
+    ) -> tuple[Bytes, Bytes]:
+        """Return the entries that change parts of rows; of two changes of a part the later counts.
+
+        ``row_keys``: the full keys of the rows, which the changes know by their numbers; a change
+        of a later one is later. ``expiries``: of each, int64, `NEVER` for none. Errors as of
+        `Change.parts`; ValueRangeError for keys of maps that are too long.
+        """
+        parts = Parts.joined([change.parts(self._put, ends) for change in changes])
+        return encode_parts(row_keys, parts, self.schema.version, expiries)
 
 
 def _roots(kinds: NDArray[np.uint8]) -> Parts:

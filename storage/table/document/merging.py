@@ -34,13 +34,18 @@ _DEPTHS = 256
 class ColumnMerge:
     """Makes the values of one column. Immutable.
 
-    ``older``: the column as it was under older schemas, by their versions.
+    ``older``: the column as it was under older schemas, by their versions. ``shape``: the column's.
     """
 
-    def __init__(self, column: Column, older: dict[int, Column]) -> None:
+    def __init__(self, column: Column, older: dict[int, Column], shape: Shape) -> None:
         self.column = column
-        self._shape = shape_of(column.type, 1)
+        self._shape = shape
         self._shapes = {version: shape_of(before.type, 1) for version, before in older.items()}
+
+    @property
+    def has_places(self) -> bool:
+        """Whether parts of its values are elements of arrays, known by their places."""
+        return self._shape.has_places
 
     def merged(self, documents: Documents, values: pa.Array) -> pa.Array:
         """Return the column of all rows.

@@ -44,10 +44,10 @@ def conform_patch(schema: TableSchema, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _patch_field(column: Column, given: pa.DataType) -> pa.Field:
-    return pa.field(column.name, _patch_type([column.name], column.type, given))
+    return pa.field(column.name, patch_type([column.name], column.type, given))
 
 
-def _patch_type(names: Sequence[str], target: t.DataType, given: pa.DataType) -> pa.DataType:
+def patch_type(names: Sequence[str], target: t.DataType, given: pa.DataType) -> pa.DataType:
     """Return the type of patches, given in one type, of values of another.
 
     ``names``: where the values are, for messages.
@@ -58,7 +58,7 @@ def _patch_type(names: Sequence[str], target: t.DataType, given: pa.DataType) ->
                 return pa.struct(_fields(names, fields, given))
             case t.Map(key, item, _) if pa.types.is_map(given):
                 return pa.map_(
-                    arrow_type(key), pa.field("value", _patch_type(names, item, given.item_type))
+                    arrow_type(key), pa.field("value", patch_type(names, item, given.item_type))
                 )
     return arrow_type(target)
 
@@ -77,7 +77,7 @@ def _fields(
             )
     return [
         pa.field(
-            field.name, _patch_type([*names, field.name], field.type, types[field.name.lower()])
+            field.name, patch_type([*names, field.name], field.type, types[field.name.lower()])
         )
         for field in fields
         if field.name.lower() in types

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...codec.path import MAX_NUMBER
 from ...codec.ragged import Positions
 from ...segment.block import Block
 from ...segment.key import Kind
@@ -67,11 +68,23 @@ class Remains:
         stays = is_part & (~is_closed[documents.rows] | (documents.is_alive & expires_alone))
         # In the row it would be hidden by what stays above it.
         stays |= is_part & _have_above(documents, stays)
+        stays |= is_part & self._beside(documents, stays)
         rest = np.flatnonzero(stays)
         rows, numbers = self._closed_rows(documents.without(stays), np.flatnonzero(is_closed))
         owners = np.concatenate([numbers, documents.rows[rest]])
         order = np.argsort(owners, kind="stable")
         return rows.followed_by(self._entries(documents, rest)).take(order), owners[order]
+
+    def _beside(self, documents: Documents, stays: Flags) -> Flags:
+        """Return which entries are in arrays of which a part stays, or beside one in their column.
+
+        Folded into the row, elements get other places, and would lose their order among the rest.
+        """
+        ids = documents.column_ids
+        in_array = np.isin(ids, self.rows.placed_ids)
+        columns = documents.rows * (MAX_NUMBER + 1) + ids
+        beside: Flags = in_array & np.isin(columns, columns[stays & in_array])
+        return beside
 
     def _closed_rows(self, documents: Documents, numbers: Positions) -> tuple[Block, Positions]:
         """Return the rows with some numbers, and these; deletes only if older files remain."""

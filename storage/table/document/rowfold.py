@@ -40,6 +40,7 @@ from ..value import ValueEncoding
 from .documents import Documents
 from .merging import ColumnMerge
 from .shape import scattered
+from .target import column_shape
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -51,7 +52,10 @@ key order, and the number of the row of each entry."""
 
 
 class RowFold:
-    """Makes rows of the entries of one document table. Immutable; safe between threads."""
+    """Makes rows of the entries of one document table. Immutable; safe between threads.
+
+    ``placed_ids``: of the columns of which some parts are elements of arrays.
+    """
 
     def __init__(self, definition: TableDefinition, values: ValueEncoding) -> None:
         schema = definition.schema
@@ -74,9 +78,11 @@ class RowFold:
                     for before in columns
                     if before.id == column.id
                 },
+                column_shape(definition.properties, column),
             )
             for column in schema.value_columns
         ]
+        self.placed_ids = [merge.column.id for merge in self._merges if merge.has_places]
 
     def is_divided(self, headers: Headers) -> Flags:
         """Return which entries are not whole rows or deletes of rows.

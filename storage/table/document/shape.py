@@ -3,6 +3,7 @@
     struct   its fields that are not NULL, each under its number
     map      its entries, each under its key
     array    its elements, each under its place
+    set      the elements of an array that are distinct and in order, each under itself
     others   none: a value is written and replaced whole
 
 A struct with a field that is NOT NULL has no parts, because the field could not be missing alone;
@@ -19,10 +20,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...codec.key_field import KeyBytes, Tagged, join, key_field_of
@@ -39,15 +41,18 @@ from ...codec.path import (
 from ...codec.ragged import (
     Bytes,
     Positions,
+    concat,
     constant,
     equal_neighbours,
+    first_of_equal,
+    from_matrix,
     gather,
     lengths_of,
     parts_of,
 )
 from ...codec.row import RowCodec
 from ...codec.value_field import arrow_offsets, bitmap_of
-from ...errors import SchemaError
+from ...errors import NullValueError, SchemaError
 from ...schema import types as t
 from ...schema.arrow import arrow_type
 from ...segment.key import Kind
@@ -90,10 +95,11 @@ class Shape(ABC):
     """The parts of the values of a type whose paths have ``depth`` components. Immutable.
 
     Paths are given and returned whole, from the column on. ``has_parts``: whether a value can have
-    parts.
+    parts; ``has_places``: whether some of them are elements of arrays, known by their places.
     """
 
     has_parts = False
+    has_places = False
 
     def __init__(self, data_type: t.DataType, depth: int) -> None:
         self.arrow_type = arrow_type(data_type)
@@ -106,6 +112,10 @@ class Shape(ABC):
         """Return the bodies of some values: row bodies of one column."""
         return self._codec.encode([values], b"")
 
+    def encode_value(self, value: Any) -> bytes:
+        """Return the body of one value, a Python value; errors as of `RowCodec.encode_row`."""
+        return self._codec.encode_row([value])
+
     def decode(self, bodies: Bytes) -> pa.Array:
         """Return the values of some bodies. ValueError if the bytes are not such values."""
         data, offsets = parts_of(bodies)
@@ -114,6 +124,11 @@ class Shape(ABC):
     def whole(self, values: pa.Array, paths: Bytes) -> Parts:
         """Return one part for each value, NULLs included."""
         return self._parts(values, paths, np.full(len(values), Kind.PUT, np.uint8))
+
+    def deletes(self, paths: Bytes) -> Parts:
+        """Return a DELETE at each of some paths."""
+        kinds = np.full(len(paths), Kind.DELETE, np.uint8)
+        return self._parts(pa.nulls(len(paths), self.arrow_type), paths, kinds)
 
     def _parts(self, values: pa.Array, paths: Bytes, kinds: NDArray[np.uint8]) -> Parts:
         """Return the parts at some paths; those that are PUTs have the values at their index."""
@@ -231,9 +246,7 @@ class _Container(Shape):
         """Return a DELETE for each NULL, and what changes the items of the other values."""
         valid = np.asarray(values.is_valid())
         nulls = np.flatnonzero(~valid)
-        deletes = np.full(len(nulls), Kind.DELETE, np.uint8)
-        rows = pa.array(nulls)
-        pieces = [self._parts(values.take(rows), paths.take(rows), deletes).owned_by(nulls)]
+        pieces = [self.deletes(paths.take(pa.array(nulls))).owned_by(nulls)]
         pieces += [
             items.shape.patch(items.values, items.paths, put).owned_by(items.owners)
             for items in self._present_items(valid, values, paths)
@@ -258,7 +271,7 @@ class _Container(Shape):
         return exists, np.flatnonzero(is_below)
 
 
-class _StructShape(_Container):
+class StructShape(_Container):
     """Structs all of whose fields are nullable."""
 
     keeps_nulls = False
@@ -267,6 +280,7 @@ class _StructShape(_Container):
         super().__init__(struct, depth)
         self._fields = [shape_of(field.type, depth + 1) for field in struct.fields]
         self._indices = {field.name: index for index, field in enumerate(struct.fields)}
+        self.has_places = any(field.has_places for field in self._fields)
 
     def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
         """Yield the fields that the structs have, each of all structs."""
@@ -303,6 +317,7 @@ class _Sequence(_Container):
     def __init__(self, data_type: t.DataType, item: t.DataType, depth: int) -> None:
         super().__init__(data_type, depth)
         self._item = shape_of(item, depth + 1)
+        self.has_places = self._item.has_places
 
     def collect(self, count: int, parts: Parts, starts: Positions) -> pa.Array:
         """Return the values, their items in order."""
@@ -329,8 +344,12 @@ class _Sequence(_Container):
         return items
 
 
-class _ListShape(_Sequence):
+class ListShape(_Sequence):
     """Arrays: an element is known by its place."""
+
+    def __init__(self, data_type: t.DataType, item: t.DataType, depth: int) -> None:
+        super().__init__(data_type, item, depth)
+        self.has_places = True
 
     def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
         """Yield the elements of all arrays."""
@@ -338,10 +357,15 @@ class _ListShape(_Sequence):
         counts = np.diff(bounds)
         owners = np.repeat(np.arange(len(values)), counts)
         places = np.arange(len(owners)) - np.repeat(bounds[:-1] - bounds[0], counts)
-        components = place_components(places)
-        yield Items(
-            self._item, values.flatten(), owners, extended(paths.take(pa.array(owners)), components)
-        )
+        yield self.items_at(values, paths, owners, place_components(places))
+
+    def items_at(self, values: pa.Array, paths: Bytes, owners: Positions, places: Bytes) -> Items:
+        """Return the elements of all arrays, at some places.
+
+        ``owners``: the number of the array of each; ``places``: components.
+        """
+        item_paths = extended(paths.take(pa.array(owners)), places)
+        return Items(self._item, values.flatten(), owners, item_paths)
 
     def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
         """Yield the parts in the elements."""
@@ -352,46 +376,28 @@ class _ListShape(_Sequence):
 
     def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
         """Return a DELETE for each NULL, and what replaces the arrays by the others."""
-        valid = np.asarray(values.is_valid())
-        nulls, present = np.flatnonzero(~valid), np.flatnonzero(valid)
-        deletes = np.full(len(nulls), Kind.DELETE, np.uint8)
-        chosen, rest = pa.array(nulls), pa.array(present)
-        return Parts.joined(
-            [
-                self._parts(values.take(chosen), paths.take(chosen), deletes).owned_by(nulls),
-                put(self, values.take(rest), paths.take(rest)).owned_by(present),
-            ]
-        )
+        return _replaced(self, values, paths, put)
 
 
-class _MapShape(_Sequence):
-    """Maps whose keys have an order."""
+class _Keyed(_Sequence):
+    """Values whose items are known by a key, which is in the path."""
 
-    def __init__(self, data_type: t.Map, depth: int) -> None:
-        super().__init__(data_type, data_type.value, depth)
-        self._key = Tagged(key_field_of(data_type.key))
+    def __init__(
+        self, data_type: t.DataType, key: t.DataType, item: t.DataType, depth: int
+    ) -> None:
+        super().__init__(data_type, item, depth)
+        self._key = Tagged(key_field_of(key))
 
-    def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
-        """Yield the values of the entries of all maps."""
-        bounds = np.asarray(values.offsets).astype(np.int64)
-        owners = np.repeat(np.arange(len(values)), np.diff(bounds))
-        first, count = int(bounds[0]), int(bounds[-1] - bounds[0])
-        keys = values.keys.slice(first, count)
-        components = (
-            join(self._key.parts(keys), count) if count else pa.array([], pa.large_binary())
-        )
-        item_paths = extended(paths.take(pa.array(owners)), components)
-        yield Items(self._item, values.items.slice(first, count), owners, item_paths)
+    def components(self, keys: pa.Array) -> Bytes:
+        """Return the components of the items under some keys, none of which is NULL."""
+        if not len(keys):
+            return pa.array([], pa.large_binary())
+        return join(self._key.parts(keys), len(keys))
 
     def branches(self, parts: Parts, rows: Positions, starts: Positions) -> Iterator[Branch]:
-        """Yield the parts in the entries."""
+        """Yield the parts in the items."""
         if len(rows):
             yield Branch(self._item, rows, starts + self._read_keys(parts, rows, starts)[1])
-
-    def _elements(self, firsts: Parts, starts: Positions, items: pa.Array) -> pa.Array:
-        keys, _ = self._read_keys(firsts, np.arange(len(firsts)), starts)
-        fields = [self.arrow_type.key_field, self.arrow_type.item_field]
-        return pa.StructArray.from_arrays([keys, items], fields=fields)
 
     def _read_keys(
         self, parts: Parts, rows: Positions, starts: Positions
@@ -405,8 +411,87 @@ class _MapShape(_Sequence):
         keys, ends = self._key.read(KeyBytes(rest_data[rest_offsets[0] :]), begins)
         sizes = ends - begins
         if (sizes > lengths).any() or keys.null_count:
-            raise ValueError("a path does not hold the key of a map where one is expected")
+            raise ValueError("a path does not hold the key of an item where one is expected")
         return keys, sizes
+
+
+class MapShape(_Keyed):
+    """Maps whose keys have an order."""
+
+    def __init__(self, data_type: t.Map, depth: int) -> None:
+        super().__init__(data_type, data_type.key, data_type.value, depth)
+
+    def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
+        """Yield the values of the entries of all maps."""
+        bounds = np.asarray(values.offsets).astype(np.int64)
+        owners = np.repeat(np.arange(len(values)), np.diff(bounds))
+        first, count = int(bounds[0]), int(bounds[-1] - bounds[0])
+        components = self.components(values.keys.slice(first, count))
+        item_paths = extended(paths.take(pa.array(owners)), components)
+        yield Items(self._item, values.items.slice(first, count), owners, item_paths)
+
+    def _elements(self, firsts: Parts, starts: Positions, items: pa.Array) -> pa.Array:
+        keys, _ = self._read_keys(firsts, np.arange(len(firsts)), starts)
+        fields = [self.arrow_type.key_field, self.arrow_type.item_field]
+        return pa.StructArray.from_arrays([keys, items], fields=fields)
+
+
+class SetShape(_Keyed):
+    """Arrays of distinct elements in order: an element is its own key, and has no value."""
+
+    def __init__(self, data_type: t.Array, depth: int) -> None:
+        super().__init__(data_type, data_type.element, t.Void(), depth)
+
+    def whole(self, values: pa.Array, paths: Bytes) -> Parts:
+        """Return one part for each value, with distinct elements."""
+        return super().whole(self.distinct(values), paths)
+
+    def items(self, values: pa.Array, paths: Bytes) -> Iterator[Items]:
+        """Yield the elements of all sets. NullValueError for one that is NULL."""
+        owners = np.repeat(np.arange(len(values)), np.diff(np.asarray(values.offsets)))
+        elements = self._present(values)
+        item_paths = extended(paths.take(pa.array(owners)), self.components(elements))
+        yield Items(self._item, pa.nulls(len(elements)), owners, item_paths)
+
+    def patch(self, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
+        """Return a DELETE for each NULL, and what replaces the sets by the others."""
+        return _replaced(self, values, paths, put)
+
+    def distinct(self, values: pa.Array) -> pa.Array:
+        """Return arrays with each of their elements once, in order. NullValueError for a NULL."""
+        counts = np.asarray(pc.list_value_length(values).fill_null(0))
+        owners = np.repeat(np.arange(len(values)), counts)
+        elements = self._present(values)
+        numbers = from_matrix(owners.astype(">u8").view(np.uint8).reshape(len(owners), 8))
+        chosen = first_of_equal(concat([numbers, self.components(elements)]))
+        ends = np.cumsum(np.bincount(owners[chosen], minlength=len(values)))
+        offsets = arrow_offsets(np.concatenate([[0], ends]))
+        buffers = [_validity(np.asarray(values.is_valid())), offsets]
+        children = [elements.take(pa.array(chosen))]
+        return pa.Array.from_buffers(self.arrow_type, len(values), buffers, children=children)
+
+    def _present(self, values: pa.Array) -> pa.Array:
+        """Return the elements of all arrays. NullValueError for one that is NULL."""
+        elements = values.flatten()
+        if elements.null_count:
+            raise NullValueError(f"an element of a set is NULL in {values.type}; leave NULLs out")
+        return elements
+
+    def _elements(self, firsts: Parts, starts: Positions, items: pa.Array) -> pa.Array:
+        return self._read_keys(firsts, np.arange(len(firsts)), starts)[0]
+
+
+def _replaced(shape: Shape, values: pa.Array, paths: Bytes, put: PutParts) -> Parts:
+    """Return a DELETE for each NULL, and what replaces what is at the paths by the others."""
+    valid = np.asarray(values.is_valid())
+    nulls, present = np.flatnonzero(~valid), np.flatnonzero(valid)
+    rest = pa.array(present)
+    return Parts.joined(
+        [
+            shape.deletes(paths.take(pa.array(nulls))).owned_by(nulls),
+            put(shape, values.take(rest), paths.take(rest)).owned_by(present),
+        ]
+    )
 
 
 def _begins_item(members: Parts, starts: Positions, ends: Positions) -> Flags:
@@ -450,11 +535,11 @@ def shape_of(data_type: t.DataType, depth: int) -> Shape:
     if depth < _MOST_DEPTH:
         match data_type:
             case t.Struct(fields) if _has_parts(fields):
-                return _StructShape(data_type, depth)
+                return StructShape(data_type, depth)
             case t.Map(key, _, _) if _has_order(key):
-                return _MapShape(data_type, depth)
+                return MapShape(data_type, depth)
             case t.Array(element, _):
-                return _ListShape(data_type, element, depth)
+                return ListShape(data_type, element, depth)
     return Leaf(data_type, depth)
 
 
