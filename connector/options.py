@@ -7,8 +7,8 @@
              columns timeZone numPartitions
     follow   path table readChangeFeed startingVersion startingTimestamp startingBoundInclusive
              deduplicationMode computeUpdates columns timeZone numPartitions maxEpochsPerTrigger
-    write    path table opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
-    stream   path table opColumn clustered ttl ttlColumn mergeSchema txnAppId
+    write    path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId txnVersion
+    stream   path table patch opColumn clustered ttl ttlColumn mergeSchema txnAppId
 
 ``feed`` is a batch read of a change feed, ``follow`` a streaming read of one.
 
@@ -104,6 +104,7 @@ class FeedOptions:
 class WriteOptions:
     """The options of a write.
 
+    ``patch``: the rows change parts of rows of a document table, as a JSON merge patch does.
     ``operation_column`` names the column with insert, update or delete; ``clustered``: all changes
     of a key arrive in one task, in order. ``ttl``: seconds after which the rows expire;
     ``ttl_column`` names a column with the seconds of each row. ``merge_schema``: columns that the
@@ -121,6 +122,7 @@ class WriteOptions:
     ttl: int | None = None
     ttl_column: str | None = None
     merge_schema: bool = False
+    patch: bool = False
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -206,7 +208,7 @@ def _feed_options(values: Mapping[str, Any]) -> FeedOptions:
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Return the options of a batch write; OptionError names every problem."""
     return _write_options(
-        _parse_options(options, _WRITE, "a write", _check_operation, _check_identity)
+        _parse_options(options, _WRITE, "a write", _check_operation, _check_patch, _check_identity)
     )
 
 
@@ -219,7 +221,7 @@ def stream_write_options(options: Mapping[str, str]) -> WriteOptions:
         key: value for key, value in options.items() if key.lower() not in _SET_BY_SPARK
     }
     return _write_options(
-        _parse_options(sink_options, _STREAM, "a streaming write", _check_operation)
+        _parse_options(sink_options, _STREAM, "a streaming write", _check_operation, _check_patch)
     )
 
 
@@ -234,6 +236,7 @@ def _write_options(values: Mapping[str, Any]) -> WriteOptions:
         ttl=values.get("ttl"),
         ttl_column=values.get("ttlColumn"),
         merge_schema=values.get("mergeSchema", False),
+        patch=values.get("patch", False),
     )
 
 
@@ -334,6 +337,14 @@ def _check_range(values: Mapping[str, Any]) -> str | None:
 def _check_operation(values: Mapping[str, Any]) -> str | None:
     if "opColumn" not in values and "clustered" in values:
         return "option 'clustered' is about the rows of 'opColumn'; give that too"
+    return None
+
+
+def _check_patch(values: Mapping[str, Any]) -> str | None:
+    if values.get("patch") and "opColumn" in values:
+        return "a patch removes by NULL: leave out option 'opColumn'"
+    if values.get("patch") and values.get("mergeSchema"):
+        return "a patch has some columns of the table: leave out option 'mergeSchema'"
     return None
 
 
@@ -443,6 +454,7 @@ _READ = _TABLE | {
 # Options that relstate sets on its own reads; they are not documented.
 _INTERNAL: dict[str, _Parse] = {"boundCondition": _text, FOLLOWS_LATEST: _boolean}
 _STREAM = _TABLE | {
+    "patch": _boolean,
     "opColumn": _text,
     "clustered": _boolean,
     "ttl": positive_seconds,

@@ -25,7 +25,7 @@ class ForeachBatchWriter:
 
     ``application`` replaces the query's own id, as Spark Connect needs; ``partitions``: how many
     tasks write, None to let the writer choose; ``clustered``: all changes of a key are in one
-    partition, in order. ``ttl`` and ``ttl_column`` are the options of a write.
+    partition, in order. ``ttl``, ``ttl_column`` and ``patch`` are the options of a write.
     """
 
     target: WriteTarget
@@ -35,6 +35,7 @@ class ForeachBatchWriter:
     clustered: bool = False
     ttl: str | None = None
     ttl_column: str | None = None
+    patch: bool = False
 
     def __post_init__(self) -> None:
         """OptionError for arguments that do not fit each other, or the table."""
@@ -83,4 +84,6 @@ class ForeachBatchWriter:
             options["ttl"] = self.ttl
         if self.ttl_column is not None:
             options["ttlColumn"] = self.ttl_column
+        if self.patch:
+            options["patch"] = "true"
         return options

@@ -40,8 +40,8 @@ from .metadata_columns import OperationColumn, RowExpiry
 class WriteJob:
     """What is written where. It is sent to the tasks.
 
-    ``overwrite``: the rows replace all others. ``is_done``: the write was committed before, so
-    nothing is written.
+    ``overwrite``: the rows replace all others. ``is_patch``: they change parts of rows.
+    ``is_done``: the write was committed before, so nothing is written.
     """
 
     target: WriteTarget
@@ -51,6 +51,7 @@ class WriteJob:
     version: int | None
     is_done: bool = False
     expiry: RowExpiry | None = None
+    is_patch: bool = False
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the rows of one task, and return what the driver needs to commit them.
@@ -74,6 +75,9 @@ class WriteJob:
         kinds = ttls = None
         if self.expiry is not None:
             batch, ttls = self.expiry.split(batch)
+        if self.is_patch:
+            writer.patch(batch, ttls)
+            return
         if self.operations is not None and ttls is None:
             batch, kinds = self.operations.split(batch)
         elif self.operations is not None:
@@ -127,12 +131,18 @@ def make_proposal(
         return None
     table_id = job.target.definition.table_id
     return Proposal(
-        operation="overwrite" if job.overwrite else "write",
+        operation=_operation(job),
         started=min(report.started for report in reports),
         segments=segments,
         based_tables=(table_id,) if job.overwrite else (),
         transactions=() if transaction is None else (transaction,),
     )
+
+
+def _operation(job: WriteJob) -> str:
+    if job.is_patch:
+        return "patch"
+    return "overwrite" if job.overwrite else "write"
 
 
 def _commit(job: WriteJob, reports: Sequence[TaskReport], transaction: Transaction | None) -> None:

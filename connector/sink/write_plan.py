@@ -56,6 +56,11 @@ def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob
                 f"the table {target.definition.name!r} is append-only: its rows are not replaced, "
                 "by mode 'overwrite' or output mode 'complete'; append rows of new keys"
             )
+        if overwrite and options.patch:
+            raise errors.OptionError(
+                "a patch changes parts of rows, and replaces none: leave out mode 'overwrite' and "
+                "output mode 'complete'"
+            )
         if options.operation_column is not None:
             promise = "'clustered'='true'"
             check_order(target.definition, options.clustered, "option 'opColumn'", promise)
@@ -69,6 +74,7 @@ def _job(options: WriteOptions, schema: StructType, overwrite: bool) -> WriteJob
         options.version,
         is_done,
         _expiry(options, target.definition.schema),
+        options.patch,
     )
 
 
@@ -83,6 +89,9 @@ def _fitted(
     if options.merge_schema:
         merge_schema(store, options.table, rows)
         target = store.jobs.write_target(options.table)
+    if options.patch:
+        target.check_patch(rows)
+        return target
     try:
         target.definition.schema.check_schema(rows)
     except errors.SchemaMismatchError as error:

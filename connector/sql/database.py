@@ -215,6 +215,7 @@ class Database:
         partitions: int | None = None,
         ttl: str | int | None = None,
         ttl_column: str | None = None,
+        patch: bool = False,
     ) -> ForeachBatchWriter:
         """Return what ``foreachBatch`` calls to upsert each micro-batch into a table, once.
 
@@ -223,6 +224,7 @@ class Database:
         promise that the changes of a key are in one partition, in order, which is required unless
         the table has a version column. ``ttl``: after how long the rows expire (seconds, or
         ``'7 days'``); ``ttl_column`` names a column with the seconds of each row.
+        ``patch``: the rows change parts of rows of a document table: see docs/documents.md.
         ``partitions``: how many tasks write, each a range of vnodes; without it, rows are
         shuffled only if they are in more partitions than can run at once.
         TableNotFoundError if there is no such table, OptionError for arguments that do not fit.
@@ -235,6 +237,7 @@ class Database:
             clustered,
             None if ttl is None else str(ttl),
             ttl_column,
+            patch,
         )
 
     def apply_changes(

@@ -33,7 +33,7 @@ from .document.entries import fold_written
 from .encoding import Encoding, document_encoding, encoding_of
 from .header import NEVER
 from .resolve import fold_entries
-from .rowid import RowIds
+from .rowid import RowIds, no_key_error
 
 # About this much of a batch is encoded at once, which takes several times as much memory.
 _BATCH_BYTES = 8 << 20
@@ -168,6 +168,18 @@ class WriteTarget:
     vnode_count: int
     shards: int
     epoch: int = 0
+
+    def check_patch(self, schema: pa.Schema) -> None:
+        """Raise what `TableWriter.patch` raises for all batches of a schema.
+
+        UsageError for a table without a primary key.
+        """
+        if self.definition.schema.row_id is not None:
+            raise no_key_error(
+                self.definition.name, "no row can be patched by key: use SQL, UPDATE … WHERE …"
+            )
+        encoding = document_encoding(encoding_of(self.definition, self.vnode_count))
+        encoding.patch_changes(pa.RecordBatch.from_pylist([], schema=schema))
 
     def open(self, environment: Environment | None = None) -> TableWriter:
         """Return a writer for one task of this process."""

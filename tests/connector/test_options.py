@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -215,3 +217,14 @@ def test_any_options_give_a_value_or_an_option_error(texts: dict[str, str]) -> N
         return
     assert options.path
     assert options.table
+
+
+@pytest.mark.parametrize("parse", [write_options, stream_write_options])
+def test_a_patch_excludes_what_is_for_rows(parse: Callable[..., WriteOptions]) -> None:
+    """An operation column and columns that the table lacks."""
+    assert parse({**PLACE, "patch": "true"}).patch
+    assert not parse(PLACE).patch
+    with pytest.raises(OptionError, match="a patch removes by NULL"):
+        parse({**PLACE, "patch": "true", "opColumn": "op", "clustered": "true"})
+    with pytest.raises(OptionError, match="leave out option 'mergeSchema'"):
+        parse({**PLACE, "patch": "true", "mergeSchema": "true"})

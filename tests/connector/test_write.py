@@ -9,7 +9,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StringType, StructType
 
-from relstate.storage import Store
+from relstate.connector.sink import ForeachBatchWriter
+from relstate.connector.sink.write_plan import plan_batch
+from relstate.storage import Store, errors
 from relstate.storage.errors import DependentViewsError
 from support.planning import refusal, write_rows
 from support.spark import customers, load, orders_of, save
@@ -252,3 +254,54 @@ def test_a_table_dropped_under_a_writer_gets_nothing(
         writer.commit([message])
 
     assert store.table(orders).count() == 0
+
+
+def test_patches_change_parts_of_rows(spark: SparkSession, store: Store) -> None:
+    """By columns, fields and entries of maps, with and without a TTL, each micro-batch once."""
+    store.create_table(
+        "docs",
+        "id INT, note STRING, props MAP<STRING, STRING>, a STRUCT<x: INT, y: INT>",
+        primary_key=["id"],
+        encoding="document",
+    )
+    struct = "named_struct('x', 1, 'y', 2) AS a"
+    whole = "1 AS id", "'old' AS note", "map('a', '1') AS props", struct
+    save(spark.range(1).selectExpr(*whole), store, "docs")
+    patch = "SELECT 1 AS id, map('a', NULL, 'b', '2') AS props, named_struct('y', 3) AS a"
+    save(spark.sql(patch), store, "docs", patch="true")
+    assert tuple(store.table("docs").get(1) or ()) == (1, "old", {"b": "2"}, {"x": 1, "y": 3})
+    notes = spark.sql("SELECT 1 AS id, CAST(NULL AS STRING) AS note, 60 AS life")
+    writer = ForeachBatchWriter(
+        store.jobs.write_target("docs"), "app", ttl_column="life", patch=True
+    )
+    writer(notes, 0)
+    writer(spark.sql("SELECT 2 AS id, 'new' AS note, 60 AS life"), 1)
+    writer(spark.sql("SELECT 2 AS id, 'repeated' AS note, 60 AS life"), 1)
+
+    table = store.table("docs")
+    assert tuple(table.get(1) or ()) == (1, None, {"b": "2"}, {"x": 1, "y": 3})
+    assert tuple(table.get(2) or ()) == (2, "new", None, None)
+    assert 0 < (table.ttl(2) or 0) <= 60
+
+
+@pytest.mark.parametrize(
+    ("table", "mode", "columns", "message"),
+    [
+        ("docs", "append", "id STRING, note STRING", "int32 in the table"),
+        ("docs", "append", "id INT", "the columns that change"),
+        ("docs", "append", "id INT, note STRING, q INT", "unknown column 'q'"),
+        ("docs", "overwrite", "id INT, note STRING", "a patch changes parts of rows"),
+        ("plain", "append", "id INT, note STRING", "encoding = 'document'"),
+        ("keyless", "append", "note STRING", "no row can be patched by key"),
+    ],
+)
+def test_patches_that_do_not_fit_are_refused(
+    store: Store, table: str, mode: str, columns: str, message: str
+) -> None:
+    """Before a task runs."""
+    store.create_table("docs", "id INT, note STRING", primary_key=["id"], encoding="document")
+    store.create_table("plain", "id INT, note STRING", primary_key=["id"])
+    store.create_table("keyless", "note STRING")
+    options = {"path": store.path, "table": table, "patch": "true"}
+    with pytest.raises(errors.RelstateError, match=message):
+        plan_batch(options, StructType.fromDDL(columns), overwrite=mode == "overwrite")
