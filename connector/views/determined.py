@@ -27,6 +27,7 @@ from .plan.materialize import Materialize
 from .plan.node import Grouped, Leaf, Names, Node, Order
 from .plan.recompute import GroupRecompute, WindowCall, WindowRecompute
 from .plan.session import SessionRecompute
+from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Union
 from .plan.temporal import TemporalFilter
 from .plan.topn import Ranking, TopN
@@ -109,7 +110,7 @@ def determined_fields(node: Node) -> Determined | None:
             return _top_n(node, *known)
         case OrderedWindow() | WindowRecompute() | SessionRecompute():
             return _window(node, *known)
-        case Materialize():
+        case Shared() | Materialize():
             return known[0]
     is_whole = all(own.has(child.names) for own, child in zip(known, node.children, strict=True))
     return Determined(frozenset(node.names)) if is_whole else None
@@ -214,7 +215,7 @@ def _row_key(node: Node) -> Names:
     match node:
         case OrderedWindow() | WindowRecompute() | SessionRecompute() | TopN():
             return _row_key(node.child)
-        case Filter() | TemporalFilter():
+        case Filter() | TemporalFilter() | Shared():
             return _row_key(node.child)
         case Project():
             names = {output.source: output.field.name for output in reversed(node.outputs)}

@@ -32,6 +32,7 @@ from .plan.join import Join, JoinKind
 from .plan.materialize import Materialize
 from .plan.node import Names, Node
 from .plan.recompute import KeyedRecompute
+from .plan.shared import Shared
 from .plan.stateless import Filter, Output, Project, Scan, Union
 from .scans import source_frame
 from .task import ExecutorStep, FragmentTask, StatelessTask
@@ -43,7 +44,10 @@ MANY_ROWS = 1 << 16
 
 
 def report_frame(job: ViewJob, session: SparkSession) -> DataFrame:
-    """Return the frame of the reports of all tasks of a job, in one column."""
+    """Return the frame of the reports of all tasks of a job, in one column.
+
+    Shared operators have been computed when it returns.
+    """
     flow = _FrameBuilder(job, session).flow(job.plan.root)
     return _frame(flow).where(f"{MESSAGE} IS NOT NULL AND length({MESSAGE}) > 0").select(MESSAGE)
 
@@ -84,6 +88,7 @@ class _FrameBuilder:
         self._session = session
         self._has_many_rows = job.rows >= MANY_ROWS
         self._reads = {id(read.source): read for read in job.reads}
+        self._shared: dict[int, _Flow] = {}
 
     def flow(self, node: Node) -> _Flow:
         """Return the rows of an operator."""
@@ -99,6 +104,8 @@ class _FrameBuilder:
                 return self._union([self._run(self.flow(child)) for child in node.inputs])
             case Generate():
                 return self._generate(node)
+            case Shared():
+                return self._share(node)
             case Join():
                 return self._join(node)
             case BroadcastJoin():
@@ -129,6 +136,17 @@ class _FrameBuilder:
             return flow
         is_made = true_for_control_rows(f"{types.quoted(node.position)} IS NOT NULL")
         return replace(flow, rows=_frame(flow).where(is_made))
+
+    def _share(self, node: Shared) -> _Flow:
+        """Return rows that several operators read, computed now.
+
+        Spark may run a stage once for each of its readers. What executors write must be in one
+        report: so a job of its own keeps the rows, and fails where they are lost.
+        """
+        if node.number not in self._shared:
+            flow = self._run(self.flow(node.child))
+            self._shared[node.number] = replace(flow, rows=_frame(flow).localCheckpoint())
+        return self._shared[node.number]
 
     def _executed(self, node: Node) -> _Flow:
         (child,) = node.children

@@ -34,6 +34,7 @@ from .plan.generate import OneRow, Source
 from .plan.join import Join
 from .plan.materialize import Materialize
 from .plan.node import Node, walk
+from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Scan, Union
 from .plan.temporal import TemporalFilter
 from .plan.topn import TopN
@@ -65,6 +66,7 @@ _LOCAL_NODES = (
     TopN,
     TemporalFilter,
     OrderedWindow,
+    Shared,
     Materialize,
 )
 
@@ -120,6 +122,7 @@ class _LocalRun:
         self._environment = environment
         self._writers = writers
         self._reads = {id(read.source): read for read in job.reads}
+        self._shared: dict[int, LocalRows] = {}
         self.read_rows = 0
 
     def rows_of(self, node: Node) -> LocalRows:
@@ -135,10 +138,18 @@ class _LocalRun:
                 return self._collected(map(self._chunk, node.inputs), node.fields)
             case Join() | BroadcastJoin():
                 return self._joined(node)
+            case Shared():
+                return self._share(node)
             case _:
                 (child,) = node.children
                 (operator,) = self._job.plan.operators_of(node)
                 return self._executed(operator, self._chunk(child), node.fields)
+
+    def _share(self, node: Shared) -> LocalRows:
+        """Return rows that several operators read, which are computed once."""
+        if node.number not in self._shared:
+            self._shared[node.number] = LocalRows.of(self._chunk(node.child), node.fields)
+        return self._shared[node.number]
 
     def _chunk(self, node: Node) -> pa.RecordBatch:
         return self._evaluated(self.rows_of(node))

@@ -34,6 +34,7 @@ from .plan.materialize import Materialize
 from .plan.node import Json, Node, require, shown
 from .plan.recompute import GroupRecompute, WindowRecompute
 from .plan.session import SessionRecompute
+from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Scan, Union
 from .plan.temporal import TemporalFilter
 from .plan.topn import TopN
@@ -58,7 +59,7 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
 MAX_DEPTH = 200
 """How deep lists and objects may be nested in the JSON of a plan: far from Python's own limit."""
 
-_STATELESS: tuple[type[Node], ...] = (Scan, OneRow, Project, Filter, Generate, Union)
+_STATELESS: tuple[type[Node], ...] = (Scan, OneRow, Project, Filter, Generate, Union, Shared)
 _NODES: Mapping[str, type[Node]] = {node.operator: node for node in (*_STATELESS, *EXECUTORS)}
 _LONGEST_PROBLEM = 200
 
@@ -76,7 +77,7 @@ def plan_from_json(value: Any) -> Materialize:
     """Return the plan that `Node.to_json` described. PlanError if the value describes none."""
     try:
         require(_is_shallow(value), f"it is nested more than {MAX_DEPTH} levels deep")
-        plan = _read_node(value)
+        plan = _PlanReader().read(value)
         require(isinstance(plan, Materialize), "its root does not materialize")
     except KeyError as error:
         raise PlanError(f"an operator has no {shown(error.args[0])}") from None
@@ -86,19 +87,30 @@ def plan_from_json(value: Any) -> Materialize:
     return plan
 
 
-def _read_node(value: Json) -> Node:
-    require(isinstance(value, dict), f"{shown(value)} is not an operator")
-    name = value["operator"]
-    require(isinstance(name, str) and name in _NODES, f"{shown(name)} is not an operator")
-    node = _NODES[name].from_json(value, _read_input)
-    node.check()
-    return node
+class _PlanReader:
+    """Reads one plan. A shared operator is one node, however many operators read it."""
 
+    def __init__(self) -> None:
+        self._shared: dict[int, Shared] = {}
 
-def _read_input(value: Any) -> Node:
-    node = _read_node(value)
-    require(not isinstance(node, Materialize), "an operator reads the root")
-    return node
+    def read(self, value: Json) -> Node:
+        """Return the node that a JSON value describes. ValueError and others if it is none."""
+        require(isinstance(value, dict), f"{shown(value)} is not an operator")
+        name = value["operator"]
+        require(isinstance(name, str) and name in _NODES, f"{shown(name)} is not an operator")
+        node = _NODES[name].from_json(value, self._read_input)
+        node.check()
+        return self._known(node) if isinstance(node, Shared) else node
+
+    def _read_input(self, value: Any) -> Node:
+        node = self.read(value)
+        require(not isinstance(node, Materialize), "an operator reads the root")
+        return node
+
+    def _known(self, node: Shared) -> Shared:
+        known = self._shared.setdefault(node.number, node)
+        require(known == node, f"there are two shared operators {node.number}")
+        return known
 
 
 def _is_shallow(value: Any) -> bool:

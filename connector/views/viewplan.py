@@ -22,6 +22,7 @@ from .plan.generate import Source
 from .plan.materialize import Materialize
 from .plan.node import Names, Node, walk
 from .plan.recompute import KeyedRecompute
+from .plan.shared import Shared
 from .plan.stateless import Scan
 from .plan.temporal import TemporalFilter
 
@@ -122,16 +123,31 @@ class ViewPlan:
     def fragments(self) -> tuple[Fragment, ...]:
         """The fragments, those of inputs first, numbered from 1."""
         fragments: list[Fragment] = []
-        self._add_fragments(self.root, fragments)
+        self._add_fragments(self.root, fragments, {})
         return tuple(fragments)
 
-    def _add_fragments(self, node: Node, fragments: list[Fragment]) -> tuple[int | Source, ...]:
-        """Cut a subtree, and return where its rows come from: fragments and sources."""
+    def _add_fragments(
+        self,
+        node: Node,
+        fragments: list[Fragment],
+        shared: dict[int, tuple[int | Source, ...]],
+    ) -> tuple[int | Source, ...]:
+        """Cut a subtree, and return where its rows come from: fragments and sources.
+
+        ``shared``: where those of shared operators that are already cut come from, by their
+        numbers.
+        """
         if isinstance(node, Source):
             return (node,)
+        if isinstance(node, Shared) and node.number in shared:
+            return shared[node.number]
         sources = [
-            source for child in node.children for source in self._add_fragments(child, fragments)
+            source
+            for child in node.children
+            for source in self._add_fragments(child, fragments, shared)
         ]
+        if isinstance(node, Shared):
+            shared[node.number] = tuple(sources)
         operators = self.operators_of(node)
         if not operators:
             return tuple(sources)

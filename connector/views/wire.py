@@ -92,8 +92,8 @@ class Received:
 
     @property
     def messages(self) -> list[bytes]:
-        """The messages."""
-        return [message for _, message in self.control if message]
+        """The messages, each once: those of a shared operator come with the rows of each reader."""
+        return list(dict.fromkeys(message for _, message in self.control if message))
 
 
 def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

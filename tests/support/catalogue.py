@@ -23,6 +23,12 @@ SHAPES: dict[str, str] = {
     "except": "SELECT g, n FROM t EXCEPT SELECT g, n FROM u",
     "intersectall": "SELECT g FROM t INTERSECT ALL SELECT g FROM u",
     "exceptall": "SELECT x FROM t EXCEPT ALL SELECT x FROM u",
+    # Common tables, and equal subqueries, that are read several times
+    "shared": """WITH a AS (SELECT g, n, count(*) AS c, sum(v) AS s FROM t GROUP BY g, n)
+        SELECT x.g, x.n, x.s, y.c FROM a AS x JOIN a AS y ON x.g = y.g AND x.c <= y.n""",
+    "sharednested": """WITH a AS (SELECT g, sum(n) AS s FROM u GROUP BY g), b AS (SELECT t.k, a.s
+        FROM t JOIN a ON t.g = a.g) SELECT k, s FROM b WHERE s = (SELECT max(s) FROM a)
+        UNION ALL SELECT count(*), max(s) FROM b WHERE k > 3""",
     # Constants
     "constant": "SELECT 1 AS a, 'x' AS b",
     "constants": """SELECT t.k, c.name FROM t JOIN VALUES (0, 'zero'), (1, 'one'), (NULL, 'none')

@@ -15,6 +15,7 @@ from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
 from relstate.connector.views.plan.session import SessionRecompute
+from relstate.connector.views.plan.shared import Shared
 from relstate.connector.views.plan.stateless import Filter, Project, Scan, Union
 from relstate.connector.views.plan.topn import Ranking, TopN
 from relstate.connector.views.plan.window import OrderedWindow
@@ -81,6 +82,8 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             return with_sessions(node, node.group, inputs[0]).select(*map(quoted, node.names))
         case Union():
             return reduce(lambda left, right: left.unionByName(right), inputs)
+        case Shared():
+            return inputs[0]
         case Materialize():
             _check_key(node, inputs[0])
             return inputs[0].selectExpr(*(f"{quoted(f)} AS {quoted(n)}" for n, f in node.visible))

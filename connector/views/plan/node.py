@@ -1,4 +1,4 @@
-"""The plan of a view: a tree of operators.
+"""The plan of a view: a tree of operators; those below a `Shared` have several parents.
 
     Scan                        a table or a view (stateless)
     Project, Filter, Union      stateless: Spark evaluates their expressions (stateless)
@@ -9,6 +9,7 @@
     GroupRecompute,
     WindowRecompute             stateful: Spark evaluates them again for changed groups (recompute)
     TemporalFilter              stateful: rows come and go as time passes (temporal)
+    Shared                      rows that several operators read, computed once (shared)
     Materialize                 the root: the view's own table (materialize)
 
 Every operator has *fields*, named uniquely among themselves; expressions are text in Spark's SQL
@@ -27,7 +28,7 @@ Does not know: SQL's queries (planner), executors, Spark.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -288,22 +289,40 @@ def sorted_key(group: Names, order: Sequence[Order], key: Names) -> tuple[Order,
 
 
 def walk(node: Node) -> Sequence[Node]:
-    """Return a node and all of its inputs, children before their parents, left before right."""
-    nodes: list[Node] = []
+    """Return a node and all of its inputs, children before their parents, left before right.
+
+    A node that several operators read comes once.
+    """
+    nodes: dict[int, Node] = {}
     _collect(node, nodes)
-    return nodes
+    return list(nodes.values())
 
 
-def _collect(node: Node, nodes: list[Node]) -> None:
+def _collect(node: Node, nodes: dict[int, Node]) -> None:
+    if id(node) in nodes:
+        return
     for child in node.children:
         _collect(child, nodes)
-    nodes.append(node)
+    nodes[id(node)] = node
 
 
 def plan_lines(node: Node) -> tuple[str, ...]:
-    """Return a line of text for each operator; inputs are indented by two spaces more."""
-    inputs = [f"  {line}" for child in node.children for line in plan_lines(child)]
-    return (node.explain_line, *inputs)
+    """Return a line of text for each operator; inputs are indented by two spaces more.
+
+    The inputs of a node that several operators read are shown where it first occurs.
+    """
+    return tuple(_lines(node, set()))
+
+
+def _lines(node: Node, shown: set[int]) -> Iterator[str]:
+    if id(node) in shown:
+        yield f"{node.explain_line}, as above"
+        return
+    yield node.explain_line
+    for child in node.children:
+        yield from (f"  {line}" for line in _lines(child, shown))
+    if node.children:
+        shown.add(id(node))
 
 
 def free_name(name: str, taken: set[str]) -> str:

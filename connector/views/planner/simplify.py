@@ -1,4 +1,4 @@
-"""Simplify plans: remove unread fields, merge projections, move filters down.
+"""Simplify plans: remove unread fields, merge projections, move filters down, share equal parts.
 
 Promises: rows, keys and visible columns do not change.
 Does not know: Spark. Expressions are parsed again; `dialect` promises that this is lossless.
@@ -28,14 +28,15 @@ from ..plan.materialize import Materialize
 from ..plan.node import Node
 from ..plan.stateless import Filter, Output, Project
 from ..plan.temporal import TemporalFilter
+from .sharing import prune_shared, share_equal_parts, unify_shared
 
 
 def simplify_plan(root: Materialize) -> Materialize:
-    """Return an equivalent plan with fewer operators and fields."""
-    merged = root.with_children([merge_operators(root.child)])
-    pruned = merged.prune(frozenset(), _fields_of)
+    """Return an equivalent plan with fewer operators and fields, equal parts of it shared."""
+    shared = root.with_children([share_equal_parts(merge_operators(root.child))])
+    pruned = prune_shared(shared.prune(frozenset(), _fields_of), _fields_of)
     (child,) = pruned.children
-    return replace(root, child=merge_operators(child))
+    return replace(root, child=unify_shared(merge_operators(child)))
 
 
 def _fields_of(expression: str) -> set[str]:

@@ -16,6 +16,8 @@ from relstate.connector.views import local_run, runner
 from relstate.connector.views.executor.changes import chunk_schema
 from relstate.connector.views.job import JobOutput
 from relstate.connector.views.local_rows import collect_local, local_frame, read_rows
+from relstate.connector.views.sessions import Sessions
+from relstate.connector.views.stored_plans import StoredPlans
 from relstate.storage import Store, errors, types
 from relstate.storage.paths import SEGMENTS
 from support.examples import examples
@@ -42,6 +44,8 @@ LOCAL = {
     "tops": "SELECT g, k, v FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY v, k) <= 2",
     "steps": "SELECT k, v - lag(v) OVER (PARTITION BY g ORDER BY k) AS step FROM t",
     "recent": "SELECT k, v FROM t WHERE at > now() - INTERVAL 1 HOUR",
+    "shared": "WITH a AS (SELECT g, sum(v) AS s FROM t GROUP BY g) "
+    "SELECT g, s FROM a WHERE s >= (SELECT avg(s) FROM a)",
     "over": "SELECT c, count(*) AS n FROM sums GROUP BY c",
 }
 # What only a task of Spark evaluates.
@@ -123,6 +127,20 @@ def test_a_small_refresh_runs_no_job(db: Database, spark: SparkSession) -> None:
                 assert difference(rows, theirs[table]) == ([], []), (epoch, name, table)
     for report in db.check_views():
         assert report.ok, report
+
+
+def test_what_changes_nothing_runs_no_job(db: Database, spark: SparkSession) -> None:
+    """Not even where refreshes are jobs: to parse, to check and to plan a view needs none."""
+    views = {name: q for name, q in {**LOCAL, **IN_TASKS}.items() if "now()" not in q}
+    create(db, views)
+    before, state = jobs(spark), db.store.state
+    with local_rows(IN_JOB):
+        assert Database(spark, db.store).refresh().views == ()
+        plans = StoredPlans(Sessions(spark))
+        for name, query in views.items():
+            assert plans.plan_of(state, state.view(name).view_id).fragments
+            db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW other AS {query}")
+    assert jobs(spark) == before
 
 
 def test_what_tasks_evaluate_stays_in_a_job(db: Database, spark: SparkSession) -> None:

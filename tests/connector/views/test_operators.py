@@ -126,6 +126,24 @@ def test_the_error_says_what_is_wrong(damage: Callable[[Any], Any], problem: str
         plan_from_json(damage(value))
 
 
+def test_a_shared_operator_is_one_node_however_many_operators_read_it() -> None:
+    """A reader's copy of it in JSON makes no second node; a copy that differs is refused."""
+    _, value = frozen_plan(Path(__file__).parent / "frozen" / "shared.txt")
+    plan = plan_from_json(value)
+
+    assert sum(node.operator == "shared" for node in walk(plan)) == 1
+    assert plan.to_json() == value
+    copies = [
+        inner
+        for container, key in positions(value)
+        if isinstance(inner := container[key], dict) and inner.get("operator") == "shared"
+    ]
+    assert len(copies) == 2
+    copies[1]["child"] = copies[1]["child"]["child"]
+    with pytest.raises(PlanError, match=r"there are two shared operators 1|is not one of its"):
+        plan_from_json(value)
+
+
 def test_all_operators_are_frozen() -> None:
     """Every operator occurs in the frozen plans, so that its JSON cannot change."""
     names = {
@@ -135,7 +153,7 @@ def test_all_operators_are_frozen() -> None:
     assert names == {
         "scan", "project", "filter", "union", "aggregate", "join", "top_n", "materialize",
         "group_recompute", "window_recompute", "one_row", "generate", "window", "temporal_filter",
-        "broadcast_join", "session_recompute",
+        "broadcast_join", "session_recompute", "shared",
     }  # fmt: skip
 
 

@@ -95,6 +95,14 @@ def test_a_query_of_tpch_is_maintained_by_its_equalities(planned: Planned) -> No
         assert all(join.has_one_row for join in joins), query
 
 
+def test_a_common_table_that_is_read_twice_is_maintained_once(planned: Planned) -> None:
+    """The revenue of q15 is one aggregate over one scan, though its maximum is read, too."""
+    plans, _ = planned("tpch")
+    operators = [node.operator for node in walk(plans["q15"])]
+    assert operators.count("shared") == 1
+    assert operators.count("scan") == 2
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_documentation_says_which_queries_are_kept(name: str) -> None:
     """docs/views.md has the numbers of each workload, and names what is refused."""

@@ -49,6 +49,9 @@ SELECT count(*) + 1 AS c FROM t HAVING count(*) > 3
 SELECT st.a, count(st.b), max(st) FROM t GROUP BY st.a
 SELECT s.g, max(s.total) FROM (SELECT g, x, sum(y) AS total FROM t GROUP BY g, x) s GROUP BY s.g
 SELECT DISTINCT g, x FROM t ORDER BY x, g
+WITH a AS (SELECT g, x, sum(y) AS s, count(*) AS c FROM t GROUP BY g, x) SELECT a.g, a.s, b.c FROM a JOIN a b ON a.x = b.x AND a.c < b.c
+WITH a AS (SELECT g, sum(x) AS s FROM t GROUP BY g), b AS (SELECT w.v, a.s FROM w JOIN a ON w.id = a.s) SELECT s, v FROM b WHERE v > 'v0' UNION ALL SELECT s, v FROM b UNION ALL SELECT max(s), g FROM a GROUP BY g
+SELECT g, sum(x) FROM t GROUP BY g HAVING sum(x) = (SELECT max(s) FROM (SELECT sum(x) AS s FROM t GROUP BY g))
 SELECT DISTINCT x FROM t ORDER BY x LIMIT 3
 SELECT max(n) FROM (SELECT g, count(*) n FROM t GROUP BY g ORDER BY n DESC, g LIMIT 2)
 SELECT t.id, u.name FROM t JOIN u ON t.g = u.g AND t.x < u.x
