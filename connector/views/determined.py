@@ -20,6 +20,7 @@ from relstate.connector.syntax.tree import Tree, columns_of, parse_expression
 from relstate.storage import types
 
 from .plan.aggregate import Aggregate
+from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Generate, Generator
 from .plan.join import Join, JoinNode
@@ -94,6 +95,8 @@ def determined_fields(node: Node) -> Determined | None:
             return Determined(frozenset(node.names))
         case Union():
             return _union(known)
+        case AsofJoin():
+            return _asof_join(node, *known)
         case JoinNode():
             return _join(node, *known)
         case Project():
@@ -145,6 +148,18 @@ def _join(node: JoinNode, left: Determined, right: Determined) -> Determined | N
     if not both.has(compared) or (condition is not None and not both.has_value(condition)):
         return None
     return both.within(node.names)
+
+
+def _asof_join(node: AsofJoin, left: Determined, right: Determined) -> Determined | None:
+    both = Determined(left.exact | right.exact, left.unordered | right.unordered)
+    keys = [name for key in node.keys for name in (key.left, key.right)]
+    if not both.has((*keys, *node.comparison.sides)):
+        return None
+    nearest = {*(key.right for key in node.keys), node.comparison.right}
+    if nearest.issuperset(_row_key(node.right)):
+        return both
+    # Which row is taken is open among those that are equally near.
+    return left.with_exact(nearest)
 
 
 def _project(node: Project, child: Determined) -> Determined:

@@ -22,10 +22,10 @@ from relstate.vnode import VnodeMapping
 from .evaluation import evaluated
 from .executor.changes import SelectStep, Step
 from .executor.executor import LEFT_ROW, PAIR, PART_COLUMN, SIDE_COLUMN
-from .executor.join import JoinExecutor
 from .executor.keyed_rows import row_fields
 from .job import ViewJob
-from .join_rows import candidate_fields, match_condition, side_fields
+from .join_rows import AnyJoin, KeyedJoin, candidate_fields, match_condition, side_fields
+from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Generate, Generator, OneRow, Source
 from .plan.join import Join, JoinKind
@@ -106,8 +106,8 @@ class _FrameBuilder:
                 return self._generate(node)
             case Shared():
                 return self._share(node)
-            case Join():
-                return self._join(node)
+            case Join() | AsofJoin():
+                return self._keyed_join(node)
             case BroadcastJoin():
                 return self._broadcast_join(node)
             case KeyedRecompute():
@@ -176,14 +176,14 @@ class _FrameBuilder:
 
     # Joins
 
-    def _join(self, node: Join) -> _Flow:
+    def _keyed_join(self, node: KeyedJoin) -> _Flow:
         sides = [self._side(node, number) for number in range(2)]
         flow = self._shuffled(self._union(sides), distribution_of(node))
         first, *rest = self._job.plan.operators_of(node)
-        assert issubclass(first.executor, JoinExecutor)
         flow = flow.with_executor(self._job.step(first), candidate_fields(node))
         if not rest:
             return flow
+        assert isinstance(node, Join)
         flow = self._with_matches(node, flow)
         (degree,) = rest
         return flow.with_executor(self._job.step(degree), node.fields)
@@ -196,7 +196,7 @@ class _FrameBuilder:
         condition = true_for_control_rows(match_condition(node.condition))
         return replace(flow, rows=_frame(flow).where(condition))
 
-    def _side(self, node: Join, number: int) -> _Flow:
+    def _side(self, node: KeyedJoin, number: int) -> _Flow:
         """Return the rows of an input of a join with its keys and the columns of both."""
         own = [key.left if number == 0 else key.right for key in node.keys]
         keys = [
@@ -205,9 +205,7 @@ class _FrameBuilder:
         ]
         return self._with_both_sides(node, number, keys)
 
-    def _with_both_sides(
-        self, node: Join | BroadcastJoin, number: int, keys: Sequence[str] = ()
-    ) -> _Flow:
+    def _with_both_sides(self, node: AnyJoin, number: int, keys: Sequence[str] = ()) -> _Flow:
         """Return the rows of an input with computed keys, and NULL for the other input's fields."""
         flow = self._run(self.flow(node.children[number]))
         columns = [f"CAST({number} AS TINYINT) AS {SIDE_COLUMN}", *keys]

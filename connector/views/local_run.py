@@ -25,10 +25,11 @@ from .executor.changes import chunk_schema, empty_chunk
 from .executor.executor import SIDE_COLUMN
 from .executor.moments import NextMoments
 from .job import JobOutput, ViewJob
-from .join_rows import candidate_fields, join_keys, match_condition, side_fields
+from .join_rows import AnyJoin, candidate_fields, join_keys, match_condition, side_fields
 from .local_rows import LocalRows
 from .local_state import LocalWriters, TooManyRowsError
 from .plan.aggregate import Aggregate
+from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import OneRow, Source
 from .plan.join import Join
@@ -62,6 +63,7 @@ _LOCAL_NODES = (
     Union,
     Aggregate,
     Join,
+    AsofJoin,
     BroadcastJoin,
     TopN,
     TemporalFilter,
@@ -136,7 +138,7 @@ class _LocalRun:
                 return self.rows_of(node.child).filtered(node.condition)
             case Union():
                 return self._collected(map(self._chunk, node.inputs), node.fields)
-            case Join() | BroadcastJoin():
+            case Join() | AsofJoin() | BroadcastJoin():
                 return self._joined(node)
             case Shared():
                 return self._share(node)
@@ -165,12 +167,13 @@ class _LocalRun:
         read = self._reads[id(source)]
         return read.chunks(read.vnodes, self._environment)
 
-    def _joined(self, node: Join | BroadcastJoin) -> LocalRows:
+    def _joined(self, node: AnyJoin) -> LocalRows:
         sides = (_side_chunk(node, number, self._chunk(node.children[number])) for number in (0, 1))
         chunk = pa.concat_batches(list(sides))
         first, *degree = self._job.plan.operators_of(node)
         rows = self._executed(first, chunk, candidate_fields(node))
         for operator in degree:
+            assert not isinstance(node, AsofJoin)
             if node.condition is not None:
                 rows = rows.filtered(match_condition(node.condition))
             rows = self._executed(operator, self._evaluated(rows), node.fields)
@@ -199,7 +202,7 @@ class _LocalRun:
         return LocalRows.of(pa.concat_batches(chunks), fields)
 
 
-def _side_chunk(node: Join | BroadcastJoin, number: int, chunk: pa.RecordBatch) -> pa.RecordBatch:
+def _side_chunk(node: AnyJoin, number: int, chunk: pa.RecordBatch) -> pa.RecordBatch:
     """Return the changes of an input of a join with its keys, and NULL for the other's fields."""
     keys = {key.field.name: (key.left, key.right)[number] for key in join_keys(node)}
     own = set(node.children[number].names)

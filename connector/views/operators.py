@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from relstate.storage import errors
 
 from .executor.aggregate import AggregateExecutor
+from .executor.asof_join import AsofJoinExecutor
 from .executor.broadcast_join import BroadcastJoinExecutor
 from .executor.degree import BroadcastDegreeExecutor, DegreeExecutor
 from .executor.difference import DifferenceExecutor
@@ -27,6 +28,7 @@ from .executor.temporal import TemporalFilterExecutor
 from .executor.topn import GroupTopNExecutor, TopNExecutor
 from .executor.window import WindowExecutor
 from .plan.aggregate import Aggregate
+from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
 from .plan.generate import Generate, OneRow
 from .plan.join import Join
@@ -46,6 +48,7 @@ EXECUTORS: Mapping[type[Node], tuple[ExecutorType, ...]] = {
     Aggregate: (AggregateExecutor,),
     Join: (JoinExecutor, DegreeExecutor),
     BroadcastJoin: (BroadcastJoinExecutor, BroadcastDegreeExecutor),
+    AsofJoin: (AsofJoinExecutor,),
     TopN: (TopNExecutor, GroupTopNExecutor),
     TemporalFilter: (TemporalFilterExecutor,),
     GroupRecompute: (KeyedRowsExecutor, DifferenceExecutor),

@@ -153,6 +153,7 @@ SHAPES: dict[str, str] = {
         MATCH_CONDITION ((w.d, w.g) > (t.d, 'a')) ON w.r < t.m
         WHERE t.n >= 0 AND w.ok IS NOT NULL""",
     "asofkey": "SELECT a.k, b.k AS next FROM t a LEFT ASOF JOIN t b MATCH_CONDITION (a.v < b.k)",
+    "asofless": "SELECT t.k, u.n FROM t ASOF JOIN u MATCH_CONDITION (t.v < u.n) ON u.g <=> t.g",
     # Expressions of Spark's own
     "intervals": """SELECT g, sum(ts - TIMESTAMP'2024-02-28 22:00:00') AS s,
         min(ts - INTERVAL 1 DAY 2 HOURS) AS m FROM t GROUP BY g""",

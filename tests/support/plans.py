@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from relstate.connector.views.evaluation import with_sessions
 from relstate.connector.views.plan.aggregate import Aggregate, Call
+from relstate.connector.views.plan.asof_join import AsofJoin
 from relstate.connector.views.plan.broadcast_join import BroadcastJoin
 from relstate.connector.views.plan.generate import Generate, OneRow
-from relstate.connector.views.plan.join import Join
+from relstate.connector.views.plan.join import Join, JoinKind
 from relstate.connector.views.plan.materialize import Materialize
 from relstate.connector.views.plan.node import Node
 from relstate.connector.views.plan.recompute import GroupRecompute, WindowRecompute
@@ -66,6 +67,8 @@ def evaluated(node: Node, tables: Mapping[str, DataFrame]) -> DataFrame:
             return _joined(node, *inputs)
         case BroadcastJoin():
             return _compared(node, *inputs)
+        case AsofJoin():
+            return _nearest(node, *inputs)
         case TopN():
             return _first(node, inputs[0])
         case GroupRecompute():
@@ -170,6 +173,25 @@ def _compared(node: BroadcastJoin, left: DataFrame, right: DataFrame) -> DataFra
     how = {"semi": "left_semi", "anti": "left_anti"}.get(node.kind, str(node.kind))
     joined = left.join(right, f.expr(" AND ".join(conditions) or "true"), how)
     return joined.selectExpr(*map(quoted, node.names))
+
+
+def _nearest(node: AsofJoin, left: DataFrame, right: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    conditions = [
+        f"{quoted(key.left)} {'<=>' if key.is_null_safe else '='} {quoted(key.right)}"
+        for key in node.keys
+    ]
+    compared = node.comparison
+    value, moment = quoted(compared.left), quoted(compared.right)
+    conditions.append(f"{value} {compared.comparator} {moment}")
+    how = "left" if node.kind is JoinKind.LEFT else "inner"
+    joined = left.join(right, f.expr(" AND ".join(conditions)), how)
+    group, ties = (", ".join(map(quoted, side.key)) for side in node.children)
+    direction = "DESC" if node.is_backward else "ASC"
+    place = f"row_number() OVER (PARTITION BY {group} ORDER BY {moment} {direction}, {ties})"
+    first = joined.selectExpr("*", f"{place} AS _place").where("_place = 1")
+    return first.selectExpr(*map(quoted, node.names))
 
 
 def _session(tables: Mapping[str, DataFrame]) -> Any:

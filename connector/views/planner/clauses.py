@@ -29,15 +29,17 @@ from .grouping_sets import GroupBy, grouping_sets, has_grouping_sets
 from .scope import Scope
 from .windows import sort_keys
 
+_ORDER_HINT = "the rows of a view are in the order of its key; write ORDER BY"
 _UNSUPPORTED_CLAUSES = {
-    "sort": "SORT BY",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "match": "MATCH_RECOGNIZE",
-    "connect": "CONNECT BY",
-    "into": "INTO",
-    "kind": "SELECT AS",
+    "sort": ("SORT BY", _ORDER_HINT),
+    "cluster": ("CLUSTER BY", _ORDER_HINT),
+    "distribute": ("DISTRIBUTE BY", _ORDER_HINT),
+    "match": ("MATCH_RECOGNIZE", "Spark has none; compare rows by LAG and LEAD"),
+    "connect": ("CONNECT BY", "Spark has none; write a join for each level"),
+    "into": ("INTO", "Spark has none; name the view in CREATE MATERIALIZED VIEW"),
+    "kind": ("SELECT AS", "Spark has none; write struct(…)"),
 }
+"""By sqlglot's name of a clause its own, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,6 @@ def _row_count(tree: Tree) -> int:
 
 def check_clauses(tree: exp.Select) -> None:
     """Raise UnsupportedStatementError for a clause that a view cannot have."""
-    for argument, clause_name in _UNSUPPORTED_CLAUSES.items():
+    for argument, (clause_name, advice) in _UNSUPPORTED_CLAUSES.items():
         if tree.args.get(argument):
-            raise unsupported_error(clause_name, "it is not maintained incrementally yet", tree)
+            raise unsupported_error(clause_name, advice, tree)

@@ -176,7 +176,7 @@ class _ComparisonPlanner:
         """Return the type in which Spark compares two values; None if it is not a simple one."""
         own = self.left.type_of(first), self.right.type_of(second)
         if own[0] == own[1]:
-            return own[0] if _is_simple(own[0]) else None
+            return own[0] if is_simple(own[0]) else None
         if not any(all(isinstance(t, k) for t in own) for k in ((*_WHOLE, *_FLOATS), _MOMENTS)):
             return None
         texts = f"({text_of(first)})", f"({text_of(second)})"
@@ -193,7 +193,7 @@ class _ComparisonPlanner:
         return data_type if is_same else None
 
 
-def _is_simple(data_type: types.DataType) -> bool:
+def is_simple(data_type: types.DataType) -> bool:
     """Return whether the keys of values of a type are in Spark's order."""
     if isinstance(data_type, types.String):
         return not data_type.is_collated

@@ -105,7 +105,9 @@ def _check_syntax(node: Tree) -> None:
             )
         case exp.With() if node.args.get("recursive"):
             raise unsupported_error(
-                "WITH RECURSIVE", "recursion is not maintained incrementally yet", node
+                "WITH RECURSIVE",
+                "recursion has no bound; write a join for each level, with UNION ALL",
+                node,
             )
         case exp.Join() if node.method == "NATURAL" and node.kind in ("SEMI", "ANTI"):
             raise unsupported_error(

@@ -193,7 +193,8 @@ def _without_names(
     if is_dataclass(value) and not isinstance(value, type):
         parts: Iterable[object] = (getattr(value, own.name) for own in fields(value))
         return (type(value), *(_without_names(part, names, class_of) for part in parts))
-    return value if isinstance(value, Hashable) else id(value)
+    # A part of another kind equals itself alone.
+    return id(value)
 
 
 def _renamed_text(text: str, names: Mapping[str, str]) -> str:

@@ -46,6 +46,7 @@ LOCAL = {
     "recent": "SELECT k, v FROM t WHERE at > now() - INTERVAL 1 HOUR",
     "shared": "WITH a AS (SELECT g, sum(v) AS s FROM t GROUP BY g) "
     "SELECT g, s FROM a WHERE s >= (SELECT avg(s) FROM a)",
+    "nearest": "SELECT t.k, u.n FROM t LEFT ASOF JOIN u MATCH_CONDITION (t.v >= u.n) ON t.g = u.g",
     "over": "SELECT c, count(*) AS n FROM sums GROUP BY c",
 }
 # What only a task of Spark evaluates.

@@ -153,7 +153,7 @@ def test_all_operators_are_frozen() -> None:
     assert names == {
         "scan", "project", "filter", "union", "aggregate", "join", "top_n", "materialize",
         "group_recompute", "window_recompute", "one_row", "generate", "window", "temporal_filter",
-        "broadcast_join", "session_recompute", "shared",
+        "broadcast_join", "session_recompute", "shared", "asof_join",
     }  # fmt: skip
 
 
