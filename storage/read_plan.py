@@ -28,6 +28,9 @@ from .table.pruning import Pruning, describe_pruning, matching_vnodes
 from .table.secondary import IndexMatches
 from .table.storagetable import StorageTable
 
+# Opening a file costs a little, and more before it is first read.
+_MOST_ESTIMATED = 4 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
@@ -101,6 +104,17 @@ class ReadPlan:
         """How many entries of the table's rows are stored, older versions and deletes too."""
         table_id = self.definition.table_id
         return sum(segment.record.rows(table_id) for segment in self.segments)
+
+    def examined_bytes(self) -> int:
+        """Return about how many stored bytes a read of the plan examines.
+
+        Of a filtered plan by a look at the files, which are checked only for their sizes; of very
+        many files all bytes, as without a condition.
+        """
+        stored = self.stored_bytes
+        if self.where is None or stored > _MOST_ESTIMATED:
+            return stored
+        return min(replace(self, verify="size").open().examined_bytes(self.where), stored)
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
         """Return the vnodes of each of ``count`` parallel units (at most one per vnode).

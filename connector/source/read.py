@@ -53,7 +53,7 @@ from relstate.storage import (
 
 # What the driver reads by itself at most, in stored bytes: a task costs more than reading them.
 DRIVER_BYTES = 8 << 20
-# Stored bytes per partition by default: a task of Spark costs as much as reading 1 MiB.
+# Bytes to examine per partition by default: a task of Spark costs as much as reading 1 MiB.
 PARTITION_BYTES = 32 << 20
 # So many keys, looked up singly, make a partition.
 PARTITION_POINTS = 4096
@@ -117,7 +117,7 @@ def _plan(options: ReadOptions) -> ReadPlan:
 
 def default_read_partitions(plan: ReadPlan) -> int:
     """Return how many tasks a read has by default."""
-    most = max(1, -(-plan.stored_bytes // PARTITION_BYTES))
+    most = max(1, -(-plan.examined_bytes() // PARTITION_BYTES))
     pruning = plan.pruning()
     if pruning.ranges != 0:
         return most

@@ -10,8 +10,9 @@ file. Does not know: rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -104,10 +105,59 @@ def find_ranges(
     return _read(pages, (first, begins), (last, ends), counts, most, from_end=from_end)
 
 
-def _find_ends(
-    pages: Pages, ranges: KeyRanges
-) -> tuple[Positions, Positions, Positions, Positions]:
-    """Return of each range (first leaf, last leaf, slot of its first key, slot after its last)."""
+def blocks_in_ranges(pages: Pages, ranges: KeyRanges, leaves: int) -> Iterator[Block]:
+    """Yield the entries in some ranges of keys, in key order, of ``leaves`` leaf pages at most.
+
+    ValueError or IndexError if a page is damaged.
+    """
+    if not len(pages.first_keys) or not len(ranges):
+        return
+    owners, numbers, bounds = _leaves_in(pages, ranges)
+    for start in range(0, len(numbers), leaves):
+        stop = start + leaves
+        starts, slots, sizes = _slots(pages, owners[start:stop], numbers[start:stop], bounds)
+        nodes = pages.nodes(np.repeat(starts, sizes), expand(slots, sizes))
+        if len(nodes):
+            yield pages.entries(nodes)
+
+
+def share_in_ranges(pages: Pages, ranges: KeyRanges) -> float:
+    """Return which part of the leaf pages has entries in some ranges of keys, 0 to 1, about.
+
+    ValueError or IndexError if a page is damaged.
+    """
+    count = len(pages.first_keys)
+    if not count or not len(ranges):
+        return 0.0
+    return min(len(_leaves_in(pages, ranges)[1]) / count, 1.0)
+
+
+_Bounds: TypeAlias = tuple[Positions, Positions, Positions, Positions]
+"""Of each range (first leaf, last leaf, slot of its first key, slot after its last)."""
+
+
+def _leaves_in(pages: Pages, ranges: KeyRanges) -> tuple[Positions, Positions, _Bounds]:
+    """Return (the range of each leaf with entries in one, the number of the leaf, bounds)."""
+    bounds = _find_ends(pages, ranges)
+    first, last, begins, ends = bounds
+    filled = np.flatnonzero((first < last) | (begins < ends))
+    counts = (last - first + 1)[filled]
+    return np.repeat(filled, counts), expand(first[filled], counts), bounds
+
+
+def _slots(
+    pages: Pages, owners: Positions, leaves: Positions, bounds: _Bounds
+) -> tuple[Positions, Positions, Positions]:
+    """Return of each leaf (where it begins, the first slot in its range, how many are in it)."""
+    first, last, begins, ends = bounds
+    starts, sizes = pages.leaves(leaves)
+    slots = np.where(leaves == first[owners], begins[owners], 0)
+    sizes = np.where(leaves == last[owners], ends[owners], sizes) - slots
+    return starts, slots, np.maximum(sizes, 0)
+
+
+def _find_ends(pages: Pages, ranges: KeyRanges) -> _Bounds:
+    """Return where each range begins and ends."""
     if ranges.highs is ranges.lows:
         first, last = _leaves_of(pages, ranges.lows)
         prefixes = _PaddedPrefixes.of(ranges.lows)
@@ -154,10 +204,7 @@ def _read(
     (first, begins), (last, ends) = begin, end
     owners = np.repeat(np.arange(len(first)), counts)
     leaves = expand(last - counts + 1 if from_end else first, counts)
-    starts, sizes = pages.leaves(leaves)
-    slots = np.where(leaves == first[owners], begins[owners], 0)
-    sizes = np.where(leaves == last[owners], ends[owners], sizes) - slots
-    sizes = np.maximum(sizes, 0)
+    starts, slots, sizes = _slots(pages, owners, leaves, (first, last, begins, ends))
     is_cut = first + counts <= last
     if most is not None:
         totals = np.cumsum(sizes)

@@ -31,7 +31,14 @@ from ..paths import segment_path
 from .block import Block
 from .key import successor
 from .page import LayoutError, Pages
-from .search import KeyRanges, RangeMatches, find_ranges, has_entries_between
+from .search import (
+    KeyRanges,
+    RangeMatches,
+    blocks_in_ranges,
+    find_ranges,
+    has_entries_between,
+    share_in_ranges,
+)
 
 _ROWS_A_CALL = 65_536
 _BYTES_A_CALL = 8 << 20
@@ -374,6 +381,29 @@ class SegmentFile:
             return self._find_ranges_by_cursor(ranges)
         with self._reporting_damage():
             return find_ranges(pages, ranges, most, from_end=from_end)
+
+    def blocks_in_ranges(self, ranges: KeyRanges, leaves: int) -> Iterator[Block]:
+        """Yield the entries in some ranges of keys, in key order: see `search.blocks_in_ranges`.
+
+        CorruptionError, naming the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            yield self._find_ranges_by_cursor(ranges).entries
+            return
+        with self._reporting_damage():
+            yield from blocks_in_ranges(pages, ranges, leaves)
+
+    def bytes_in_ranges(self, ranges: KeyRanges) -> int:
+        """Return about how many bytes of the file hold entries in some ranges of keys.
+
+        CorruptionError, naming the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            return len(self.contents)
+        with self._reporting_damage():
+            return int(share_in_ranges(pages, ranges) * len(self.contents))
 
     def has_entries_between(self, lows: Bytes, highs: Bytes) -> NDArray[np.bool_]:
         """Return for each pair of keys whether there may be an entry between them: see `search`.

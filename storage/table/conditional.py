@@ -29,7 +29,7 @@ from .pruning import (
     worthwhile_seeks,
 )
 from .record import Row, row_type
-from .scan import Scan, joined_ranges, matching_rows
+from .scan import Bounds, Scan, matching_rows
 from .secondary import IndexMatches, TableIndexes
 
 _POINTS_AT_ONCE = 4096
@@ -62,8 +62,20 @@ class ReadableTable(Protocol):
     ) -> tuple[Positions, pa.RecordBatch]:
         """Return (indices, rows) of those of some full keys that exist."""
 
-    def scan_of(self, columns: Sequence[Column], newest: Block | None) -> Scan:
-        """Return the scan of some columns."""
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes these entries take."""
+
+    def bytes_in(self, ranges: Sequence[Bounds]) -> int:
+        """Return about how many stored bytes are in some ascending ranges of full keys."""
+
+    def scan_of(
+        self,
+        columns: Sequence[Column],
+        newest: Block | None,
+        ranges: Sequence[Bounds] | None = None,
+    ) -> Scan:
+        """Return the scan of some columns; ``ranges``: of these ascending ranges of full keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,18 @@ def index_matches(table: ReadableTable, where: Predicate) -> IndexMatches | None
     if table.indexes.is_empty or _is_bound_by_key(table.encoding, where):
         return None
     return table.indexes.matches(where, table.stored_rows)
+
+
+def examined_bytes(table: ReadableTable, where: Predicate) -> int:
+    """Return about how many stored bytes a read of the rows that match a condition examines."""
+    a_row = table.stored_bytes // max(table.stored_rows, 1)
+    matches = index_matches(table, where)
+    if matches is not None:
+        return len(matches.keys) * a_row
+    pruned = _pruned(table, where, Reading((), [range(table.encoding.vnode_count)]))
+    if pruned is None:
+        return table.stored_bytes
+    return len(pruned.points) * a_row + table.bytes_in(pruned.ranges)
 
 
 def read_matching(
@@ -219,6 +243,4 @@ def _read_pruned(
     for start in range(0, len(pruned.points), _POINTS_AT_ONCE):
         yield table.find(pruned.points.slice(start, _POINTS_AT_ONCE), names, newest)[1]
     if pruned.ranges:
-        scan = table.scan_of(columns, newest)
-        sources = [joined_ranges(source, pruned.ranges) for source in scan.sources]
-        yield from replace(scan, sources=sources).batches([pruned.around])
+        yield from table.scan_of(columns, newest, pruned.ranges).batches([pruned.around])

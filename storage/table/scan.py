@@ -1,7 +1,7 @@
 """One scan of a storage table: from ranges of keys to Arrow batches.
 
 A range of keys has a part in every vnode, so a condition on the key leaves many small ranges. They
-are read as one sorted run (`joined_ranges`), because to merge and decode each by itself costs far
+are read as one sorted run, because to merge and decode each by itself costs far
 more than its rows. The windows of a merge are cut into *pieces* of bounded size, each of which is
 decoded to one batch.
 

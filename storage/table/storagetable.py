@@ -44,7 +44,7 @@ from .pruning import (
 )
 from .record import Row
 from .resolve import Fold, Resolver, keep_all, keep_visible
-from .scan import Bounds, Limits, Piece, Scan
+from .scan import Bounds, Limits, Piece, Scan, Source, joined_ranges
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .tablefiles import TableFiles
 
@@ -234,6 +234,18 @@ class StorageTable:
         """
         full_keys = self.encoding.encode_keys(self.encoding.conform_keys(keys))
         return self.find(full_keys, columns)
+
+    def get_rows_by(
+        self, index: str, values: pa.RecordBatch, columns: Sequence[str] | None = None
+    ) -> tuple[Positions, pa.RecordBatch]:
+        """Return (indices, rows): the rows with each of some values in the columns of an index.
+
+        ``values`` has the first columns of the index, by name; NULL is a value. ``indices`` (int64)
+        name the values of each row. IndexNotFoundError, SchemaMismatchError, ValueRangeError.
+        """
+        owners, full_keys = self.indexes.named(index).find(values)
+        indices, rows = self.find(full_keys, columns)
+        return owners[indices], rows
 
     def prefix_scan(
         self, prefixes: pa.RecordBatch, columns: Sequence[str] | None = None
@@ -536,21 +548,46 @@ class StorageTable:
         """
         return conditional.index_matches(self, where)
 
+    def examined_bytes(self, where: Predicate) -> int:
+        """Return about how many stored bytes a read of the rows that match a condition examines."""
+        return conditional.examined_bytes(self, where)
+
     @property
     def stored_rows(self) -> int:
         """How many entries are stored, older versions and deletes too."""
         return self._most(None).rows
 
     @property
+    def stored_bytes(self) -> int:
+        """How many bytes these entries take."""
+        return self._most(None).size
+
+    @property
     def file_count(self) -> int:
         """How many files hold entries."""
         return len(self._files.segments)
 
-    def scan_of(self, columns: Sequence[Column], newest: Block | None) -> Scan:
-        """Return the scan of some columns; entries in ``newest`` hide the table's own."""
-        sources = [run.source for run in self._files.runs]
+    def bytes_in(self, ranges: Sequence[Bounds]) -> int:
+        """Return about how many stored bytes are in some ascending ranges of full keys."""
+        return sum(run.bytes_in(ranges) for run in self._files.runs) if ranges else 0
+
+    def scan_of(
+        self,
+        columns: Sequence[Column],
+        newest: Block | None,
+        ranges: Sequence[Bounds] | None = None,
+    ) -> Scan:
+        """Return the scan of some columns; entries in ``newest`` hide the table's own.
+
+        ``ranges``: the scan is of these ascending ranges of full keys, whatever its bounds.
+        """
+        runs = self._files.runs
+        sources = [run.source if ranges is None else run.source_of(ranges) for run in runs]
+        if newest is not None:
+            own: Source = partial(_block_source, newest)
+            sources.insert(0, own if ranges is None else joined_ranges(own, ranges))
         return Scan(
-            sources=sources if newest is None else [partial(_block_source, newest), *sources],
+            sources=sources,
             decode=partial(self._decode, columns=columns),
             keys_of=self.encoding.primary_keys,
             most=self._most(newest),

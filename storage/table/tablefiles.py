@@ -10,16 +10,19 @@ Does not know: which version of a key is visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from relstate.vnode import shards_of
 
+from ..codec.ragged import Bytes
 from ..environment import Environment
 from ..errors import CorruptionError, SegmentMissingError
 from ..log.log import missing_segment_error
@@ -28,9 +31,10 @@ from ..segment import longkey
 from ..segment.block import Block, join_small
 from ..segment.key import PREFIX_BYTES, vnode_of
 from ..segment.registry import registry
+from ..segment.search import KeyRanges
 from ..segment.segment import SegmentFile
 from .encoding import Encoding
-from .scan import Bounds
+from .scan import Bounds, Source, joined_ranges
 
 Getter: TypeAlias = Callable[[bytes], bytes | None]
 PrefixGetter: TypeAlias = Callable[[bytes], list[tuple[bytes, bytes]]]
@@ -64,6 +68,56 @@ class Run:
         return join_small(
             block for file in inside for block in file_source(file, bounds, leaves, descending)
         )
+
+    def source_of(self, ranges: Sequence[Bounds]) -> Source:
+        """Return a source of the entries in ascending ranges; it ignores its bounds.
+
+        All ranges of a file are searched at once.
+        """
+        lows, highs = _ends_of(ranges)
+        if longkey.has_long(lows) or longkey.has_long(highs):
+            return joined_ranges(self.source, ranges)
+
+        def read(_bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:
+            assert not descending
+            return join_small(
+                block
+                for file, span in self.files
+                for block in _rows_of(
+                    file, file.blocks_in_ranges(_within(ranges, lows, highs, span), leaves)
+                )
+            )
+
+        return read
+
+    def bytes_in(self, ranges: Sequence[Bounds]) -> int:
+        """Return about how many bytes of the files hold entries in some ascending ranges."""
+        lows, highs = _ends_of(ranges)
+        return sum(
+            file.bytes_in_ranges(_within(ranges, lows, highs, span)) for file, span in self.files
+        )
+
+
+def _ends_of(ranges: Sequence[Bounds]) -> tuple[Bytes, Bytes]:
+    """Return the first keys of some ranges, and the first keys after them."""
+    lows, highs = zip(*ranges, strict=True)
+    return pa.array(lows, pa.large_binary()), pa.array(highs, pa.large_binary())
+
+
+def _within(ranges: Sequence[Bounds], lows: Bytes, highs: Bytes, span: Span) -> KeyRanges:
+    """Return those of some ascending ranges in which keys of a span can be."""
+    first, last = span
+    start = bisect_right(ranges, first, key=_high)
+    stop = bisect_right(ranges, last, start, key=itemgetter(0))
+    cut = start, stop - start
+    return KeyRanges(lows.slice(*cut), highs.slice(*cut), np.ones(stop - start, np.bool_))
+
+
+def _high(bounds: Bounds) -> bytes:
+    high = bounds[1]
+    # A range of a vnode ends where the next vnode begins.
+    assert high is not None
+    return high
 
 
 class TableFiles:
@@ -202,13 +256,19 @@ def file_source(
 ) -> Iterator[Block]:
     """Yield the rows of a segment within bounds; groups of long keys are unpacked."""
     around = longkey.entry_bounds(*bounds)
-    for block in file.blocks(*around, leaves, descending=descending):
+    for rows in _rows_of(file, file.blocks(*around, leaves, descending=descending)):
+        inside = rows if around == bounds else rows.between(*bounds)
+        if len(inside):
+            yield inside
+
+
+def _rows_of(file: SegmentFile, blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the rows of a file's blocks of entries; groups of long keys are unpacked."""
+    for block in blocks:
         try:
             rows = longkey.unpack(block)
             if (rows.key_lengths < PREFIX_BYTES).any():
                 raise ValueError("a key is too short to be a row's")
         except (ValueError, IndexError) as error:
             raise CorruptionError(f"{file.path}: {error}") from error
-        inside = rows if around == bounds else rows.between(*bounds)
-        if len(inside):
-            yield inside
+        yield rows

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 from relstate.storage import ReadPlan, Store, WriteTarget
@@ -114,3 +115,23 @@ def test_an_empty_table_is_planned_too(any_store: Store) -> None:
 
     assert read(plan, 4) == []
     assert plan.stored_bytes == 0
+
+
+def test_a_range_examines_its_part_of_the_files(store: Store) -> None:
+    """Of a filtered plan only the pages with keys in its ranges count; all without a range."""
+    store.create_table("t", "k BIGINT, v STRING", primary_key=["k"])
+    for start in (0, 1):
+        keys = range(start, 200_000, 2)
+        store.write("t", pa.table({"k": pa.array(keys), "v": ["a text of some bytes"] * len(keys)}))
+    plan = store.read_plan("t")
+    shares = {
+        where: plan.filtered(where).examined_bytes() / plan.stored_bytes
+        for where in ("k < 100000", "k < 2000", "k = 5", "k < 0", "v = 'a'")
+    }
+
+    assert plan.examined_bytes() == plan.stored_bytes
+    assert 0.4 < shares["k < 100000"] < 0.9
+    assert shares["k < 2000"] < 0.4
+    assert 0 < shares["k = 5"] < 1e-4
+    assert shares["k < 0"] == 0
+    assert shares["v = 'a'"] == 1

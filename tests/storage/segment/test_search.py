@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ import pytest
 from relstate.storage.codec.ragged import Positions
 from relstate.storage.paths import segment_path
 from relstate.storage.segment.page import Pages
-from relstate.storage.segment.search import KeyRanges, RangeMatches, find_ranges
+from relstate.storage.segment.search import (
+    KeyRanges,
+    RangeMatches,
+    blocks_in_ranges,
+    find_ranges,
+    share_in_ranges,
+)
 from support.examples import examples
 from support.segments import Pair, folder_for_segments, pairs_of, write_pairs
 
@@ -129,3 +136,23 @@ def test_few_pages_are_read_for_the_first_entries(
         b"a%06d\xff" % number for number in range(19_997, 20_000)
     ]
     assert sum(read) < 20
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 400, 3000])
+@pytest.mark.parametrize("seed", range(examples(10)))
+def test_the_entries_of_ranges_come_in_blocks(tmp_path: Path, size: int, seed: int) -> None:
+    """Each entry once, in key order, however many pages a block may have."""
+    draw = random.Random(f"{size} {seed}")
+    pairs = sorted({_key(draw): b"v" * draw.choice(_SIZES) for _ in range(size)}.items())
+    pages = _pages(tmp_path, pairs)
+    ends = sorted({_key(draw) for _ in range(40)} | {key for key, _ in pairs[:: size // 30 + 1]})
+    chosen = [pair for pair in itertools.pairwise(ends) if draw.random() < 0.6]
+    lows, highs = (pa.array([pair[end] for pair in chosen], pa.large_binary()) for end in (0, 1))
+    ranges = KeyRanges(lows, highs, np.ones(len(chosen), np.bool_))
+    expected = [pair for pair in pairs if any(low <= pair[0] < high for low, high in chosen)]
+
+    for leaves in (1, 3, 1000):
+        blocks = list(blocks_in_ranges(pages, ranges, leaves))
+        assert all(len(block) for block in blocks)
+        assert [pair for block in pairs_of(blocks) for pair in block] == expected
+    assert (1 if expected else 0) * 1e-6 <= share_in_ranges(pages, ranges) <= 1
