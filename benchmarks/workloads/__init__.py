@@ -17,6 +17,7 @@ from .microbatch import microbatch
 from .opening import opening
 from .spark_scan import spark_scan
 from .spark_write import spark_write
+from .sql_change import sql_change
 from .sql_lookup import sql_lookup
 from .table_scan import table_scan
 from .upsert import upsert
@@ -40,6 +41,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "spark-scan": spark_scan,
     "spark-write": spark_write,
     "sql-lookup": sql_lookup,
+    "sql-change": sql_change,
     "micro-batch": microbatch,
     "upsert": upsert,
     "memory": memory,

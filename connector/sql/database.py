@@ -36,7 +36,7 @@ from .dml_run import DmlRunner
 from .frame_query import query_of
 from .maintenance import maintain
 from .query_reader import EXPLAIN_SCHEMA, QueryReader, explain_rows
-from .statement import Explain, Query, parse_statement
+from .statement import Explain, ExplainChange, Query, parse_statement
 from .view_ddl import CreateView, ViewStatement
 from .view_run import ViewRunner
 
@@ -107,6 +107,10 @@ class Database:
                 return reader.frame(reader.plan(query, consistent=consistent))
             case Explain(query, mode):
                 return self._explain(query, mode)
+            case ExplainChange(change, mode):
+                planned = self._dml.plan(change)
+                rows = explain_rows(planned.query, planned.rows, mode)
+                return self._rows(rows, EXPLAIN_SCHEMA)
             case dml_statement if isinstance(dml_statement, DmlStatement):
                 outcome = self._dml.run(dml_statement)
                 return self._rows([outcome.row()], dml_run.SCHEMA)

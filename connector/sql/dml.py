@@ -116,7 +116,9 @@ class Merge:
     clauses: tuple[Clause, ...]
 
 
-DmlStatement: TypeAlias = Insert | Update | Delete | Truncate | Merge
+Change: TypeAlias = Insert | Update | Delete | Merge
+"""A statement whose changes are the rows of a query."""
+DmlStatement: TypeAlias = Change | Truncate
 
 
 def read_insert(reader: TokenReader) -> Insert:

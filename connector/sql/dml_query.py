@@ -24,6 +24,7 @@ from .dml import Action, Assignment, Clause, Delete, Merge, Update, When
 
 CLAUSE = "__relstate_clause"
 _SOURCE_ROW = "__relstate_source_row"
+_IS_MATCH = "__relstate_is_match"
 
 
 def old_key(index: int) -> str:
@@ -59,8 +60,11 @@ def delete_query(statement: Delete, names: Sequence[str]) -> str:
     return _select(parts, f"{quoted(statement.table)} AS {alias}", statement.where)
 
 
-def merge_query(statement: Merge, definition: TableDefinition) -> str:
-    """Return the query of a MERGE. SchemaMismatchError for a column that is not there."""
+def merge_query(statement: Merge, definition: TableDefinition, relation: str | None = None) -> str:
+    """Return the query of a MERGE. SchemaMismatchError for a column that is not there.
+
+    ``relation``: its FROM, by default the join of the target and the source.
+    """
     target, source = quoted(statement.alias), quoted(statement.source_alias)
     present = f"{target}.{quoted(_present_column(statement, definition).name)}"
     parts = [f"{_clause_number(statement, present)} AS {CLAUSE}"]
@@ -71,7 +75,39 @@ def merge_query(statement: Merge, definition: TableDefinition) -> str:
             parts.append(
                 f"CASE WHEN {CLAUSE} = {number} THEN ({value}) END AS {new_value(number, index)}"
             )
-    return _select(parts, _join(statement), None)
+    return _select(parts, relation or _join(statement), None)
+
+
+def looked_up_pairs(
+    statement: Merge, pairs: str, source_names: Sequence[str], target_names: Sequence[str]
+) -> str:
+    """Return the FROM of a MERGE over the relation ``pairs``: see `PairLookup`.
+
+    Its columns are `pair_column` of 0 and so on: those of the source, whether there is a row, and
+    those of the row. Where the condition of the MERGE is not true there is none.
+    """
+    count = len(source_names) + 1 + len(target_names)
+    columns = [f"{pairs}.{pair_column(index)}" for index in range(count)]
+    found, row = columns[len(source_names)], columns[len(source_names) + 1 :]
+    source = _aliased(columns, source_names, statement.source_alias)
+    candidates = _aliased(row, target_names, statement.alias)
+    is_match = f"CASE WHEN {found} THEN ({statement.condition}) END AS {_IS_MATCH}"
+    matches = [f"CASE WHEN {pairs}.{_IS_MATCH} THEN {column} END" for column in row]
+    return (
+        f"(SELECT {', '.join(columns)}, {is_match} FROM {pairs}, {source}, {candidates}) "
+        f"AS {pairs}, {source}, {_aliased(matches, target_names, statement.alias)}"
+    )
+
+
+def pair_column(index: int) -> str:
+    """Return the name of a column of a relation of pairs."""
+    return f"__relstate_pair_{index}"
+
+
+def _aliased(values: Sequence[str], names: Sequence[str], alias: str) -> str:
+    """Return a relation with one row for each row of those before it in the FROM."""
+    items = (f"{value} AS {quoted(name)}" for value, name in zip(values, names, strict=False))
+    return f"LATERAL (SELECT {', '.join(items)}) AS {quoted(alias)}"
 
 
 def _present_column(statement: Merge, definition: TableDefinition) -> Column:

@@ -11,7 +11,7 @@ Does not know: how changes are checked, written or committed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -35,6 +35,7 @@ from .dml_query import (
     old_key,
     update_query,
 )
+from .lookup import LookedUp, LookupPlanner, Statement
 from .query_reader import PlannedQuery, QueryReader
 
 
@@ -43,11 +44,13 @@ class DmlRows:
     """The rows of changes and the query they come from.
 
     ``is_checked``: several changes may have one key, so that the tasks must check keys.
+    ``is_clustered``: the rows of a range of vnodes are in one partition.
     """
 
     rows: DataFrame
     query: PlannedQuery
     is_checked: bool
+    is_clustered: bool = False
 
 
 class DmlPlanner:
@@ -56,6 +59,7 @@ class DmlPlanner:
     def __init__(self, reader: QueryReader, definition: TableDefinition) -> None:
         self._reader = reader
         self._definition = definition
+        self._lookups = LookupPlanner(reader, definition)
         self._columns = definition.schema.columns
         self._visible = definition.schema.visible_columns
         self._keys = definition.schema.key_columns
@@ -96,9 +100,8 @@ class DmlPlanner:
         return columns
 
     def _update_rows(self, statement: Update) -> DmlRows:
-        text = update_query(statement, self._definition)
-        query = self._reader.plan(text, target=statement.alias)
-        frame = self._reader.frame(query)
+        read = self._read(statement, lambda update: update_query(update, self._definition))
+        frame, query = read.frame, read.query
         values = [
             self._stored(frame, new_value(0, index), column)
             for index, column in enumerate(self._columns)
@@ -108,14 +111,20 @@ class DmlPlanner:
             rows = self._with_moves(frame, f.lit(int(Operation.UPDATE)), values)
             return DmlRows(rows, query, True)
         rows = frame.select(_operation(Operation.UPDATE), *_old_version(frame), *values)
-        return DmlRows(rows, query, False)
+        return DmlRows(rows, query, False, read.is_clustered)
 
     def _delete_rows(self, statement: Delete) -> DmlRows:
         names = [column.name for column in self._columns if self._is_needed_to_delete(column)]
-        query = self._reader.plan(delete_query(statement, names), target=statement.alias)
-        frame = self._reader.frame(query)
+        read = self._read(statement, lambda delete: delete_query(delete, names))
         columns = [f.col(quoted(name)) for name in names]
-        return DmlRows(frame.select(_operation(Operation.DELETE), *columns), query, False)
+        rows = read.frame.select(_operation(Operation.DELETE), *columns)
+        return DmlRows(rows, read.query, False, read.is_clustered)
+
+    def _read(self, statement: Statement, text_of: Callable[[Statement], str]) -> LookedUp:
+        """Return the rows of the query of an UPDATE or a DELETE; ``text_of`` returns its text."""
+        query = self._reader.plan(text_of(statement), target=statement.alias)
+        looked_up = self._lookups.named_rows(statement, query, text_of)
+        return looked_up or LookedUp(self._reader.frame(query), query)
 
     def _is_needed_to_delete(self, column: TableColumn) -> bool:
         is_key = any(key.id == column.id for key in self._keys)
@@ -126,7 +135,9 @@ class DmlPlanner:
     def _merge_rows(self, statement: Merge) -> DmlRows:
         text = merge_query(statement, self._definition)
         query = self._reader.plan(text, target=statement.alias)
-        frame = self._reader.frame(query)
+        read = self._lookups.merged_rows(statement, query)
+        read = read or LookedUp(self._reader.frame(query), query)
+        frame, query = read.frame, read.query
         values = [
             self._merged_value(frame, statement.clauses, index, column)
             for index, column in enumerate(self._columns)

@@ -41,7 +41,7 @@ from relstate.storage import (
     sequence_segments,
 )
 
-from .dml import DmlStatement, Insert, Merge, Truncate
+from .dml import Change, DmlStatement, Insert, Merge, Truncate
 from .dml_rows import DmlPlanner, DmlRows
 from .query_reader import QueryReader, Relation
 
@@ -97,6 +97,17 @@ class DmlRunner:
                     continue
             return self._attempt(statement)
 
+    def plan(self, statement: Change) -> DmlRows:
+        """Return the changes that a statement would make now, without making them.
+
+        Errors as of `run`.
+        """
+        definition = self._store.jobs.write_target(statement.table).definition
+        _check_allowed(statement, definition)
+        with unwrap_errors():
+            reader = QueryReader(self._spark, self._store)
+            return DmlPlanner(reader, definition).changes(statement)
+
     def _attempt(self, statement: DmlStatement) -> DmlResult:
         assert not isinstance(statement, Truncate)
         started = self._store.environment.now()
@@ -149,7 +160,7 @@ class DmlRunner:
         schema, vnode_count = target.definition.schema, target.vnode_count
         if changes.is_checked:
             rows = shuffle_by_key(rows, schema, vnode_count)
-        elif (units := writing_tasks(rows)) is not None:
+        elif not changes.is_clustered and (units := writing_tasks(rows)) is not None:
             rows = shuffle_by_vnode(rows, schema, vnode_count, units)
         # Spark would read a name with a dot as a field of a struct, and fail for a backtick.
         plain = rows.toDF(*(f"c{index}" for index in range(len(job.names))))

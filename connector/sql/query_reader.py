@@ -44,11 +44,20 @@ _MOST_LOOKUPS = 64
 
 
 @dataclass(frozen=True, slots=True)
+class RelationLookup:
+    """How the rows of a relation are looked up: the equalities, and the index; None: the key."""
+
+    condition: str
+    index: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     """The read of one reference.
 
     ``conjuncts``: the conditions of the query that the read evaluates, ``where`` all of them, None
-    if there are none. ``is_pinned``: the query names its epoch.
+    if there are none. ``is_pinned``: the query names its epoch. ``lookup``: how its rows are looked
+    up by those of others; None if it is read by itself.
     """
 
     reference: TableReference
@@ -56,6 +65,7 @@ class Relation:
     conjuncts: tuple[Tree, ...]
     where: Predicate | None
     is_pinned: bool
+    lookup: RelationLookup | None = None
 
     @property
     def read(self) -> ReadPlan:
@@ -70,6 +80,10 @@ class PlannedQuery:
     query: ParsedQuery
     epoch: int
     relations: tuple[Relation, ...]
+
+    def input_named(self, alias: str) -> Relation:
+        """Return the relation with an alias in the outermost FROM; it must be there."""
+        return next(r for r in self.relations if _is_input(self.query, r.reference, alias))
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,11 @@ class Session:
     def is_ansi(self) -> bool:
         """Whether it is in ANSI mode."""
         return self._is("spark.sql.ansi.enabled", "true")
+
+    @cached_property
+    def is_adaptive(self) -> bool:
+        """Whether Spark chooses the number of partitions after a shuffle by their bytes."""
+        return self._is("spark.sql.adaptive.enabled", "true")
 
     @cached_property
     def reads_conditions(self) -> bool:
@@ -162,19 +181,30 @@ class QueryReader:
         _check_row_ids(query, relations, has_target=target is not None)
         return PlannedQuery(query, self.epoch, relations)
 
-    def frame(self, planned: PlannedQuery) -> DataFrame:
-        """Return the rows of a planned query."""
-        with in_names_of_query(_columns_of(planned), list(self._state.table_ids)):
-            return self._spark_frame(planned)
+    def frame(
+        self, planned: PlannedQuery, given: Mapping[str, DataFrame] | None = None
+    ) -> DataFrame:
+        """Return the rows of a planned query.
 
-    def _spark_frame(self, planned: PlannedQuery) -> DataFrame:
-        if not planned.relations:
+        ``given``: relations of the query that are not tables of the store, by their names in it.
+        """
+        with in_names_of_query(_columns_of(planned), list(self._state.table_ids)):
+            return self._spark_frame(planned, given or {})
+
+    def _spark_frame(self, planned: PlannedQuery, given: Mapping[str, DataFrame]) -> DataFrame:
+        rows = [
+            (relation.reference, self.relation(relation.plan, relation.where))
+            for relation in planned.relations
+        ]
+        others = planned.query.table_references(lambda name, as_of: name in given)
+        rows += [(reference, given[reference.name]) for reference in others]
+        if not rows:
             return self._spark.sql(planned.query.text)
+        rows.sort(key=lambda pair: pair[0].start)
         frames: dict[str, Any] = {
-            f"relation_{number}": self.relation(relation.plan, relation.where)
-            for number, relation in enumerate(planned.relations)
+            f"relation_{number}": frame for number, (_, frame) in enumerate(rows)
         }
-        references = [relation.reference for relation in planned.relations]
+        references = [reference for reference, _ in rows]
         return self._spark.sql(planned.query.replaced(references, list(frames)), **frames)
 
     def latest_relation(self, plan: ReadPlan) -> DataFrame:
@@ -189,7 +219,7 @@ class QueryReader:
         of a large one, are read here and now, which takes less time than a task.
         """
         read = replace(plan, where=where)
-        if _is_read_on_driver(read):
+        if is_read_on_driver(read):
             schema = struct_type(named_columns(plan.definition.schema, plan.columns))
             return self._spark.createDataFrame(_rows_of(read), schema)
         return self.source(plan, where)
@@ -305,12 +335,12 @@ def _parsed(text: str) -> ParsedQuery:
         ) from None
 
 
-def _is_read_on_driver(read: ReadPlan) -> bool:
+def is_read_on_driver(read: ReadPlan) -> bool:
     """Return whether a read is of little, and of types that Spark takes as they are."""
     columns = named_columns(read.definition.schema, read.columns)
     if not all(passes_as_is(column.type) for column in columns):
         return False
-    if read.stored_bytes <= DRIVER_BYTES:
+    if read.examined_bytes() <= DRIVER_BYTES:
         return True
     pruning = read.pruning()
     return pruning.ranges == 0 and pruning.points <= _MOST_LOOKUPS
@@ -429,7 +459,8 @@ def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple
 
     ``partitions`` is 0 for what the driver reads by itself.
     ``points`` and ``ranges`` are NULL where every key is read; ``index`` is the name of the index
-    in which the points were found, NULL if none was used.
+    in which the points were found, NULL if none was used. Of rows that are looked up by those of
+    others, only how many there are is unknown: ``points`` and ``partitions`` are NULL.
     """
     rows = [_explain_row(relation) for relation in query.relations]
     return [*rows, (*(None,) * 9, _spark_plan(frame, mode))]
@@ -437,13 +468,19 @@ def explain_rows(query: PlannedQuery, frame: DataFrame, mode: str) -> list[tuple
 
 def _explain_row(relation: Relation) -> tuple[Any, ...]:
     plan = relation.read
+    if relation.lookup is not None:
+        lookup, count = relation.lookup, plan.vnode_count
+        columns = list(plan.columns or ())
+        name = plan.definition.name
+        where, index = lookup.condition, lookup.index
+        return name, plan.epoch, count, None, None, 0, columns, where, index, None
     pruning = plan.pruning()
     reads_all = pruning.ranges is None
     return (
         plan.definition.name,
         plan.epoch,
         pruning.vnodes,
-        0 if _is_read_on_driver(plan) else len(plan.partitions(default_read_partitions(plan))),
+        0 if is_read_on_driver(plan) else len(plan.partitions(default_read_partitions(plan))),
         None if reads_all else pruning.points,
         pruning.ranges,
         list(pruning.columns),

@@ -5,14 +5,15 @@
     index_ddl   CREATE INDEX, DROP INDEX, SHOW INDEXES
     view_ddl    CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
     dml         INSERT, UPDATE, DELETE, TRUNCATE, MERGE
-    here        SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one
+    here        SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one, or of an
+                INSERT, UPDATE, DELETE or MERGE
 
 Does not know: the store, Spark, or which names in a query are tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,7 +30,7 @@ from .ddl import (
     ShowProperties,
     ShowTables,
 )
-from .dml import DmlStatement
+from .dml import Change, DmlStatement
 from .index_ddl import IndexStatement
 from .view_ddl import ExplainView, ViewStatement
 
@@ -49,6 +50,14 @@ class Explain:
     mode: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainChange:
+    """Explain how a statement finds what it changes; ``mode`` as in `Explain`."""
+
+    statement: Change
+    mode: str
+
+
 Statement: TypeAlias = (
     CreateTable
     | DropTable
@@ -62,6 +71,7 @@ Statement: TypeAlias = (
     | DmlStatement
     | Query
     | Explain
+    | ExplainChange
 )
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "(")
@@ -91,6 +101,13 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
     (("MERGE",), dml.read_merge),
 )
 
+
+_CHANGES: Mapping[str, Callable[[TokenReader], Change]] = {
+    "INSERT": dml.read_insert,
+    "UPDATE": dml.read_update,
+    "DELETE": dml.read_delete,
+    "MERGE": dml.read_merge,
+}
 
 _SPARK_VIEW = "a view of Spark's session goes to spark.sql"
 _HINTS = (
@@ -154,14 +171,17 @@ def _read_show(rest: str) -> Statement:
     )
 
 
-def _read_explain(rest: str) -> Explain | ExplainView:
+def _read_explain(rest: str) -> Explain | ExplainChange | ExplainView:
     # The tokenizer makes one string of all that follows EXPLAIN.
     tokens = tokens_of(rest)
     reader = TokenReader(rest, tokens)
     if any(reader.next_is(*words, "MATERIALIZED", "VIEW") for words in _EXPLAINED):
         return view_ddl.read_explain_view(reader)
     mode = next((mode.lower() for mode in _MODES if reader.accept(mode)), "simple")
+    for word, read in _CHANGES.items():
+        if reader.accept(word):
+            return ExplainChange(read(reader), mode)
     query = reader.token
     if query is None or not any(reader.next_is(word) for word in _QUERIES):
-        raise reader.unexpected("a query")
+        raise reader.unexpected("a query, INSERT, UPDATE, DELETE or MERGE")
     return Explain(rest[query.start : tokens[-1].end + 1], mode)

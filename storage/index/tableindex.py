@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..codec.ragged import sort_order
+from ..codec.ragged import Bytes, Positions, expand, first_of_equal, sort_order
 from ..environment import Environment
 from ..errors import CorruptionError, SchemaMismatchError
 from ..log.sequenced_segment import SequencedSegment
@@ -139,6 +141,20 @@ class TableIndex:
         keys = [[key[position] for position in positions] for key in entry_keys]
         return [(key, self._table.encode_key(key)) for key in keys]
 
+    def find(self, values: pa.RecordBatch) -> tuple[Positions, Bytes]:
+        """Return (indices, full keys) of rows: see `SecondaryIndex.find`."""
+        if not values.num_rows:
+            return np.empty(0, np.int64), pa.array([], pa.large_binary())
+        self._check_width(values.num_columns)
+        prefixes = self._layout.encoding.encode_prefixes(values)
+        distinct = pa.array(first_of_equal(prefixes))
+        matches, entries = self._entries.prefix_scan(values.take(distinct), self._table.key_names)
+        keys = self._table.encode_keys(self._table.conform_keys(entries))
+        counts = np.bincount(matches, minlength=len(distinct))
+        owners = np.asarray(pc.index_in(prefixes, value_set=prefixes.take(distinct)))
+        positions = expand((np.cumsum(counts) - counts)[owners], counts[owners])
+        return np.repeat(np.arange(len(owners)), counts[owners]), keys.take(pa.array(positions))
+
     def rows(self, values: Sequence[Any], names: tuple[str, ...] | None) -> list[Row] | None:
         """Return columns of rows if the index holds them: see `SecondaryIndex.rows`."""
         shape = self._shape(names)
@@ -156,14 +172,17 @@ class TableIndex:
 
     def _prefix(self, values: Sequence[Any]) -> bytes:
         """Return what the keys of the entries begin with whose first columns have some values."""
-        encoding = self._layout.encoding
-        if not 1 <= len(values) <= self._width:
-            names = ", ".join(encoding.key_names[: self._width])
+        self._check_width(len(values))
+        return self._layout.encoding.encode_key_prefix(values)
+
+    def _check_width(self, count: int) -> None:
+        """SchemaMismatchError unless the index has this many columns, at least one."""
+        if not 1 <= count <= self._width:
+            names = ", ".join(self._layout.encoding.key_names[: self._width])
             raise SchemaMismatchError(
                 f"the index {self.name!r} of table {self._table.name!r} is on ({names}); "
-                f"{len(values)} values were given: give those of the first columns, or of all"
+                f"{count} values were given: give those of the first columns, or of all"
             )
-        return encoding.encode_key_prefix(values)
 
     def _shape(self, names: tuple[str, ...] | None) -> _Shape | None:
         """Return the class of rows with some columns, and where the values are in an entry's row.

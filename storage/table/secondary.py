@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from ..codec.ragged import Bytes, first_of_equal
+from ..codec.ragged import Bytes, Positions, first_of_equal
 from ..log.sequenced_segment import SequencedSegment
 from ..predicate.condition import And, Condition, Or
 from ..predicate.predicate import Predicate
@@ -76,6 +76,12 @@ class SecondaryIndex(Protocol):
         """Return (primary key, full key) of the rows with these values in the first columns.
 
         They come in the order of the index. SchemaMismatchError, ValueRangeError.
+        """
+
+    def find(self, values: pa.RecordBatch) -> tuple[Positions, Bytes]:
+        """Return (indices, full keys) of the rows with each of some values in the first columns.
+
+        ``indices`` (int64, ascending) name the values of each key. Errors as of `keys`.
         """
 
     def rows(self, values: Sequence[Any], names: tuple[str, ...] | None) -> list[Row] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -181,6 +182,20 @@ def test_a_row_that_keeps_its_values_writes_no_entry(store: Store) -> None:
 
     assert store.state.tables[internal].data_epoch == epoch
     assert store.table("t").get_by("i", "a") == [(1, "a", 2)]
+
+
+def test_entries_change_with_the_bytes_of_their_values(store: Store) -> None:
+    """Whatever SQL finds equal: 0.0 and -0.0 are stored, NaN is NaN, and lists are compared."""
+    columns = "k INT, f DOUBLE, g FLOAT, l ARRAY<INT>"
+    store.create_table("t", columns, primary_key=["k"])
+    store.create_index("t", "by_f", ["f"], include=["g", "l"])
+    values = [(0.0, 0.0, [1]), (-0.0, 0.0, [1]), (0.0, -0.0, [1]), (0.0, -0.0, [2])]
+    values += [(float("nan"), float("nan"), None), (None, None, [2]), (1.5, None, [2])]
+    pairs = list(itertools.product(values, repeat=2))
+    for turn in (0, 1):
+        rows = [(key, *pair[turn]) for key, pair in enumerate(pairs)]
+        store.write("t", batch_of(store, "t", rows))
+        assert store.check().problems == ()
 
 
 def test_a_small_commit_is_one_segment(store: Store) -> None:

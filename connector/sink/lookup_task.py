@@ -1,0 +1,130 @@
+"""The tasks that look up the rows of a table by values that Spark computed.
+
+A statement that changes rows and names them by the rows of a source reads these rows and no others:
+by the values of the primary key, or of the columns of an index.
+
+Promises: the rows are those at the plan's epoch. NULL equals nothing. A pass over the values: no
+task holds more than a batch of rows, nor more than all of its values.
+Does not know: statements, or what becomes of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from relstate.connector.failure import strip_tracebacks
+from relstate.storage import ReadPlan, StorageTable, cast
+
+_VALUES_AT_ONCE = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """How rows are looked up: by values of ``columns`` of the table that ``plan`` reads.
+
+    ``index``: the index whose columns these are; None: they are the primary key. Picklable.
+    """
+
+    plan: ReadPlan
+    columns: tuple[str, ...]
+    index: str | None = None
+
+    def find(
+        self, table: StorageTable, values: pa.RecordBatch
+    ) -> tuple[NDArray[np.int64], pa.RecordBatch]:
+        """Return (indices, rows): the rows with each of some values, and whose values they have.
+
+        ``values``: in the order of the columns.
+        """
+        named = values.rename_columns(list(self.columns))
+        is_complete = reduce(pc.and_, (column.is_valid() for column in named.columns))
+        complete = np.flatnonzero(np.asarray(is_complete))
+        if len(complete) < named.num_rows:
+            named = named.filter(is_complete)
+        if self.index is None:
+            indices, rows = table.get_rows(named, self.plan.columns)
+        else:
+            indices, rows = table.get_rows_by(self.index, named, self.plan.columns)
+        return complete[indices], rows
+
+
+@dataclass(frozen=True, slots=True)
+class PairLookup:
+    """Puts beside each row of a source the rows with its values. Sent to the tasks.
+
+    The values are the last columns of what it is called with; those before them are the source's.
+    A pair has the source's columns, whether there is a row, and the columns of the row.
+    ``schema``: of the rows. ``keeps_unmatched``: a row of the source without a row makes a pair.
+    """
+
+    lookup: Lookup
+    schema: pa.Schema
+    keeps_unmatched: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the pairs of one task."""
+        return strip_tracebacks(self._pairs(batches))
+
+    def _pairs(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = self.lookup.plan.open()
+        for batch in batches:
+            for start in range(0, batch.num_rows, _VALUES_AT_ONCE):
+                yield self._pairs_of(table, batch.slice(start, _VALUES_AT_ONCE))
+
+    def _pairs_of(self, table: StorageTable, batch: pa.RecordBatch) -> pa.RecordBatch:
+        passed = batch.num_columns - len(self.lookup.columns)
+        values = batch.select(range(passed, batch.num_columns))
+        owners, rows = self.lookup.find(table, values)
+        unmatched = np.empty(0, np.int64)
+        if self.keeps_unmatched:
+            unmatched = np.flatnonzero(np.bincount(owners, minlength=batch.num_rows) == 0)
+        is_found = np.arange(len(owners) + len(unmatched)) < len(owners)
+        source = batch.select(range(passed)).take(pa.array(np.concatenate([owners, unmatched])))
+        positions = pa.array(np.arange(len(is_found)), mask=~is_found)
+        columns = [
+            *source.columns,
+            pa.array(is_found),
+            *_cast(rows.take(positions).columns, self.schema),
+        ]
+        return pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
+
+
+@dataclass(frozen=True, slots=True)
+class RowLookup:
+    """Returns the rows with some values, each row once. Sent to the tasks.
+
+    It is called with values, perhaps repeated; equal ones come to one task.
+    ``schema``: of the rows.
+    """
+
+    lookup: Lookup
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task."""
+        return strip_tracebacks(self._rows(batches))
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
+            return
+        distinct = pa.Table.from_batches(filled).group_by(filled[0].schema.names).aggregate([])
+        table = self.lookup.plan.open()
+        for values in distinct.to_batches(_VALUES_AT_ONCE):
+            _, rows = self.lookup.find(table, values)
+            yield pa.RecordBatch.from_arrays(_cast(rows.columns, self.schema), schema=self.schema)
+
+
+def _cast(columns: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:
+    """Return columns in the types in which Spark takes them."""
+    return [
+        cast.exact_cast(column.type, field.type)(column)
+        for column, field in zip(columns, schema, strict=True)
+    ]

@@ -1,0 +1,328 @@
+"""The rows that a statement changes, looked up by the values of its source.
+
+A MERGE, or an UPDATE or a DELETE with a subquery, names the rows of a large table by those of a
+source. Where it names all columns of the primary key, or of an index, no other row is read: the
+tasks that compute the source's rows look up the table's.
+
+Promises: the source is computed once; its rows meet those of the table for which the condition is
+true, as in a join. A value is compared as Spark compares it, or the table is read as a whole. NULL
+equals nothing.
+Does not know: what the statement does to the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+from sqlglot import TokenType
+
+from relstate.connector.sink.lookup_task import Lookup, PairLookup, RowLookup
+from relstate.connector.sink.shuffle import shuffle_by_key
+from relstate.connector.syntax.tokens import quoted, tokens_of
+from relstate.connector.types import arrow_schema_of, fields_of, named_columns, struct_type
+from relstate.storage import Column, TableDefinition, errors
+
+from .dml import Clause, Delete, Merge, Update, When
+from .dml_query import looked_up_pairs, merge_query, pair_column
+from .key_equality import NamedRows, Scope, condition_count, named_rows, source_values
+from .query_reader import PlannedQuery, QueryReader, Relation, RelationLookup, is_read_on_driver
+
+Statement = TypeVar("Statement", Update, Delete)
+
+_PAIRS = "__relstate_pairs"
+_ROWS = "__relstate_rows"
+_MOST_DIGITS = 38
+# Their values are digits before the point.
+_DIGITS: Mapping[s.DataType, int] = {
+    s.ByteType(): 3,
+    s.ShortType(): 5,
+    s.IntegerType(): 10,
+    s.LongType(): 20,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """The rows of a statement's query, and the query with its relations.
+
+    ``is_clustered``: the rows of a range of vnodes are in one partition.
+    """
+
+    frame: DataFrame
+    query: PlannedQuery
+    is_clustered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A way to find rows: by all columns of the primary key, or of an index."""
+
+    columns: tuple[Column, ...]
+    index: str | None = None
+    is_unique: bool = True
+
+
+class LookupPlanner:
+    """Plans the lookups of one statement in one table, at the epoch of a query reader."""
+
+    def __init__(self, reader: QueryReader, definition: TableDefinition) -> None:
+        self._reader = reader
+        self._definition = definition
+        self._names = [column.name for column in definition.schema.columns]
+
+    def merged_rows(self, statement: Merge, query: PlannedQuery) -> LookedUp | None:
+        """Return the rows of the query of a MERGE; None if its target is to be read as a whole."""
+        if When.NOT_MATCHED_BY_SOURCE in {clause.when for clause in statement.clauses}:
+            return None
+        return self._unless_unclear(query, statement.alias, lambda t: self._pairs(statement, t))
+
+    def named_rows(
+        self,
+        statement: Statement,
+        query: PlannedQuery,
+        text_of: Callable[[Statement], str],
+    ) -> LookedUp | None:
+        """Return the rows of the query of an UPDATE or a DELETE; None if all are to be read.
+
+        ``text_of``: returns the query of such a statement.
+        """
+        where = statement.where
+        if where is None:
+            return None
+
+        def find(target: Relation) -> tuple[DataFrame, _Access, str] | None:
+            scope = Scope.of(statement.alias, self._names)
+            for named in named_rows(where, scope):
+                access = self._access(named.columns)
+                if access is None or len(access.columns) != len(named.columns):
+                    continue
+                rows = self._rows(named, access, target)
+                if rows is not None:
+                    text = text_of(replace(statement, table=_ROWS, where=named.rest))
+                    planned = self._reader.plan(text, target=statement.alias)
+                    frame = self._reader.frame(planned, {_ROWS: rows})
+                    return frame, access, named.description
+            return None
+
+        return self._unless_unclear(query, statement.alias, find)
+
+    def _unless_unclear(
+        self,
+        query: PlannedQuery,
+        alias: str,
+        find: Callable[[Relation], tuple[DataFrame, _Access, str] | None],
+    ) -> LookedUp | None:
+        """Return what ``find`` finds for the target of a query.
+
+        None where the target is little, or the session reads conditions in its own way, or Spark
+        cannot resolve a name of a part of the statement by itself.
+        """
+        target = query.input_named(alias)
+        if not self._reader.session.reads_conditions or is_read_on_driver(target.read):
+            return None
+        try:
+            found = find(target)
+        except (AnalysisException, errors.UnsupportedStatementError):
+            return None
+        if found is None:
+            return None
+        frame, access, condition = found
+        looked_up = replace(target, lookup=RelationLookup(condition, access.index))
+        relations = [looked_up if r is target else r for r in query.relations]
+        is_clustered = access.index is None and self._reader.session.is_adaptive
+        return LookedUp(frame, replace(query, relations=tuple(relations)), is_clustered)
+
+    # MERGE
+
+    def _pairs(self, statement: Merge, target: Relation) -> tuple[DataFrame, _Access, str] | None:
+        """Return the rows of the query of a MERGE over pairs of rows."""
+        planned = self._reader.plan(f"SELECT * FROM {statement.source}")
+        source = self._reader.frame(planned).alias(statement.source_alias)
+        names = self._used_names(statement, source.columns)
+        if not names or _hides_row_id(statement, planned.relations):
+            return None
+        values = source_values(
+            statement.condition,
+            Scope.of(statement.alias, self._names),
+            Scope.of(statement.source_alias, source.columns),
+        )
+        access = self._access(values)
+        if access is None:
+            return None
+        keeps_unmatched = When.NOT_MATCHED in {clause.when for clause in statement.clauses}
+        is_exact = access.is_unique or condition_count(statement.condition) == len(access.columns)
+        if keeps_unmatched and not is_exact:
+            # A row of the source may have several candidates of which none is a match.
+            return None
+        texts = [values[column.name.lower()] for column in access.columns]
+        keys = _comparable(source, texts, access.columns)
+        passed = source.select(*(f.col(quoted(name)) for name in names)).schema
+        if keys is None or not _pass_through_python(passed):
+            return None
+        task = PairLookup(*self._lookup(access, target), keeps_unmatched)
+        frame = source.select(*(f.col(quoted(name)) for name in names), *map(f.expr, keys))
+        plain = frame.toDF(*(f"c{index}" for index in range(len(names) + len(keys))))
+        columns = named_columns(self._definition.schema, target.plan.columns)
+        types = [field.dataType for field in passed.fields]
+        types += [s.BooleanType(), *(field.dataType for field in struct_type(columns).fields)]
+        pairs = plain.mapInArrow(task, _struct(types))
+        relation = looked_up_pairs(statement, _PAIRS, names, [column.name for column in columns])
+        text = merge_query(statement, self._definition, relation)
+        rows = self._reader.frame(self._reader.plan(text, target=statement.alias), {_PAIRS: pairs})
+        equalities = zip(access.columns, texts, strict=True)
+        condition = " AND ".join(f"{column.name} = {text}" for column, text in equalities)
+        return rows, access, condition
+
+    def _used_names(self, statement: Merge, names: Sequence[str]) -> list[str]:
+        """Return the columns of a source that a MERGE may use; none if two have one name."""
+        if len({name.lower() for name in names}) < len(names):
+            return []
+        used = _words(statement)
+        if used is None:
+            return list(names)
+        if any(clause.assignments is None for clause in statement.clauses):
+            used |= {column.name.lower() for column in self._definition.schema.visible_columns}
+        return [name for name in names if name.lower() in used]
+
+    # UPDATE and DELETE
+
+    def _rows(self, named: NamedRows, access: _Access, target: Relation) -> DataFrame | None:
+        """Return the rows of the target that a subquery names, under its columns' names."""
+        frame = self._reader.frame(self._reader.plan(named.query))
+        if len(frame.columns) != len(named.columns):
+            return None
+        plain = frame.toDF(*named.columns)
+        texts = [quoted(column.name.lower()) for column in access.columns]
+        keys = _comparable(plain, texts, access.columns)
+        if keys is None:
+            return None
+        values = plain.select(*map(f.expr, keys)).toDF(*(c.name for c in access.columns))
+        if access.index is None:
+            values = shuffle_by_key(values, self._definition.schema, target.plan.vnode_count)
+        else:
+            values = values.repartition(*(f.col(quoted(name)) for name in values.columns))
+        columns = named_columns(self._definition.schema, target.plan.columns)
+        struct = _struct([field.dataType for field in struct_type(columns).fields])
+        plain = values.toDF(*(f"c{index}" for index in range(len(access.columns))))
+        rows = plain.mapInArrow(RowLookup(*self._lookup(access, target)), struct)
+        return rows.toDF(*(column.name for column in columns))
+
+    # How rows are found
+
+    def _access(self, names: Collection[str]) -> _Access | None:
+        """Return how rows are found by values of some columns, named in lower case."""
+        schema = self._definition.schema
+        if all(column.name.lower() in names for column in schema.key_columns):
+            return _Access(schema.key_columns)
+        by_id = {column.id: column for column in schema.columns}
+        accesses = [
+            _Access(
+                tuple(by_id[column_id] for column_id in index.columns), index.name, index.unique
+            )
+            for index in self._definition.indexes
+        ]
+        usable = [
+            access
+            for access in accesses
+            if all(column.name.lower() in names for column in access.columns)
+        ]
+        return max(usable, key=lambda access: (access.is_unique, len(access.columns)), default=None)
+
+    def _lookup(self, access: _Access, target: Relation) -> tuple[Lookup, pa.Schema]:
+        """Return the lookup, and the schema in which Spark takes its rows."""
+        columns = named_columns(self._definition.schema, target.plan.columns)
+        names = tuple(column.name for column in access.columns)
+        return Lookup(target.plan, names, access.index), arrow_schema_of(struct_type(columns))
+
+
+def _struct(types: Sequence[s.DataType]) -> s.StructType:
+    return s.StructType(
+        [s.StructField(pair_column(index), kind) for index, kind in enumerate(types)]
+    )
+
+
+def _comparable(
+    frame: DataFrame, texts: Sequence[str], columns: Sequence[Column]
+) -> list[str] | None:
+    """Return expressions as values of columns that equal them; NULL where no value does.
+
+    None if Spark compares one of them in a type in which other values may be equal to it.
+    """
+    fields = frame.select(*map(f.expr, texts)).schema.fields
+    values = []
+    for text, field, column in zip(texts, fields, columns, strict=True):
+        (stored,) = struct_type([column]).fields
+        if isinstance(stored.dataType, s.FractionalType) and not isinstance(
+            stored.dataType, s.DecimalType
+        ):
+            # Of floats, equal ones may differ: 0.0 and -0.0.
+            return None
+        if field.dataType == stored.dataType:
+            values.append(text)
+        elif _compare_exactly(field.dataType, stored.dataType):
+            value = f"try_cast(({text}) AS {column.type})"
+            values.append(f"CASE WHEN {value} = ({text}) THEN {value} END")
+        else:
+            return None
+    return values
+
+
+def _compare_exactly(one: s.DataType, other: s.DataType) -> bool:
+    """Return whether two types are of exact numbers that Spark compares without rounding."""
+    sizes = [_digits(kind) for kind in (one, other)]
+    whole = max((size[0] for size in sizes), default=0)
+    fraction = max((size[1] for size in sizes), default=0)
+    return all(size != (0, 0) for size in sizes) and whole + fraction <= _MOST_DIGITS
+
+
+def _digits(kind: s.DataType) -> tuple[int, int]:
+    """Return the digits before and after the point of an exact number; (0, 0) for others."""
+    if isinstance(kind, s.DecimalType):
+        return kind.precision - kind.scale, kind.scale
+    return _DIGITS.get(kind, 0), 0
+
+
+def _pass_through_python(schema: s.StructType) -> bool:
+    """Return whether values of these types come back from Python as they were."""
+    try:
+        fields_of(schema)
+    except errors.UnsupportedTypeError:
+        return False
+    return "variant" not in schema.simpleString()
+
+
+def _hides_row_id(statement: Merge, relations: Sequence[Relation]) -> bool:
+    """Return whether a MERGE names a row id that ``*`` leaves out of its source."""
+    words = _words(statement)
+    row_ids = (relation.plan.definition.schema.row_id for relation in relations)
+    return any(
+        row_id is not None and (words is None or row_id.name.lower() in words) for row_id in row_ids
+    )
+
+
+def _words(statement: Merge) -> set[str] | None:
+    """Return the words of the expressions of a MERGE, in lower case; None if one has a star."""
+    texts = [statement.condition]
+    for clause in statement.clauses:
+        texts += _texts(clause)
+    words: set[str] = set()
+    for text in texts:
+        before = "("
+        for token in tokens_of(text):
+            if token.token_type is TokenType.STAR and before in ("(", ",", "."):
+                return None
+            words.add(token.text.lower())
+            before = token.text
+    return words
+
+
+def _texts(clause: Clause) -> list[str]:
+    assigned = [assignment.expression for assignment in clause.assignments or ()]
+    return assigned if clause.condition is None else [clause.condition, *assigned]
