@@ -16,6 +16,7 @@ from .errors import SchemaError
 from .log.table_definition import TableDefinition
 from .schema import types as t
 from .schema.arrow import arrow_schema
+from .schema.properties import EncodingName
 from .schema.schema import MAX_VERSION, Column, TableSchema
 
 _WHOLE_DIGITS = {t.TinyInt: 3, t.SmallInt: 5, t.Int: 10, t.BigInt: 19}
@@ -195,6 +196,17 @@ def descriptions_of(
 def with_ttl(definition: TableDefinition, ttl: int | None) -> TableDefinition:
     """Return the definition with another TTL of rows written from then on, in seconds."""
     properties = replace(definition.properties, ttl=ttl)
+    properties.check([key.column_id for key in definition.schema.primary_key])
+    return replace(definition, properties=properties)
+
+
+def with_encoding(definition: TableDefinition, encoding: EncodingName) -> TableDefinition:
+    """Return the definition with another encoding of rows written from then on. SchemaError."""
+    if definition.indexes and encoding == "document":
+        raise SchemaError(
+            f"table {definition.name!r} has indexes, which document tables do not have: drop them"
+        )
+    properties = definition.properties.with_encoding(encoding)
     properties.check([key.column_id for key in definition.schema.primary_key])
     return replace(definition, properties=properties)
 

@@ -273,6 +273,17 @@ class Store:
         """
         return self._catalog.alter_table(table, "set ttl", partial(alteration.with_ttl, ttl=ttl))
 
+    def set_encoding(self, table: str, encoding: EncodingName) -> int:
+        """Set whether parts of a table's rows may be written alone; return the epoch.
+
+        ``encoding``: ``document`` or ``row``. Nothing is rewritten: rows and parts that were
+        written before are read as they are. SchemaError for a table that cannot be a document
+        table: one with an index, a merge behaviour or a column that is NOT NULL;
+        DependentViewsError if a view follows the expiry of its rows.
+        """
+        alter = partial(alteration.with_encoding, encoding=encoding)
+        return self._catalog.alter_table(table, "set encoding", alter)
+
     # Indexes
 
     def indexes(self, table: str) -> tuple[IndexDescription, ...]:

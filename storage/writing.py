@@ -254,10 +254,11 @@ def _check_state_table(definition: TableDefinition, strict: bool) -> None:
         raise no_key_error(
             definition.name, "it cannot be a state table: create one with a primary key"
         )
-    if properties.encoding != "row":
+    if properties.may_have_parts:
         raise UsageError(
-            f"table {definition.name!r} is a document table, whose rows have several entries; a "
-            "state table writes whole rows: write with store.write, store.patch or through Spark"
+            f"table {definition.name!r} is, or was, a document table, whose rows have several "
+            "entries; a state table writes whole rows: write with store.write, "
+            "store.patch or through Spark"
         )
     if not properties.is_plain or properties.ttl is not None:
         raise UsageError(

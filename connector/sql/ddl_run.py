@@ -38,7 +38,7 @@ from .ddl import (
     WidenColumn,
 )
 from .index_ddl import CreateIndex, DropIndex, IndexStatement, ShowIndexes
-from .properties import creation_arguments, new_ttl, property_texts, split_properties
+from .properties import altered_property, creation_arguments, property_texts, split_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +136,15 @@ class DdlRunner:
         own, users = split_properties(properties)
         if own and users:
             raise errors.OptionError(
-                f"{min(own)!r} and {min(users)!r} are altered by two statements: 'ttl' is a "
+                f"{min(own)!r} and {min(users)!r} are altered by two statements: the first is a "
                 "property of relstate, the other one of yours"
             )
         if users:
             return self._store.set_user_properties(table, users)
-        return self._store.set_ttl(table, new_ttl(own))
+        name, value = altered_property(own)
+        if name == "ttl":
+            return self._store.set_ttl(table, value)
+        return self._store.set_encoding(table, "row" if value is None else value)
 
     def _show_properties(self, name: str, key: str | None) -> Result:
         state = self._store.state

@@ -6,6 +6,8 @@
     append_only           true or false
     nullable_key          true: key columns that are not NOT NULL may be NULL
     tombstone_retention   for how long deletes hide rows that arrive late
+    encoding              row, or document: parts of rows can be written alone
+    packed                false: each part of a document is stored alone at once
     parallelism           of a view: the number of its parallel units
     comment               of a table or view, as COMMENT sets it
     with a dot            a property of the user's own, of a table or view: 'owner.team'
@@ -48,21 +50,23 @@ def creation_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def new_ttl(properties: Mapping[str, str | None]) -> int | None:
-    """Return the TTL, in seconds, that an ALTER TABLE sets; None if it removes it.
+def altered_property(properties: Mapping[str, str | None]) -> tuple[str, Any]:
+    """Return the name and the value of the property that an ALTER TABLE sets; None unsets it.
 
-    OptionError for another property: rows have been written under it.
+    OptionError for several, for a wrong value, and for one that rows have been written under.
     """
     for name in properties:
-        if name != "ttl":
+        if name not in _ALTERABLE:
             raise errors.OptionError(
-                f"the property {name!r} cannot be altered, only 'ttl', 'comment' and your own; the "
-                "others are given when a table is created"
+                f"the property {name!r} cannot be altered, only 'ttl', 'encoding', 'comment' and "
+                "your own; the others are given when a table is created"
                 if name in _PARSERS
                 else _unknown(name)
             )
-    text = properties.get("ttl")
-    return None if text is None else int(_value("ttl", text))
+    if len(properties) > 1:
+        raise errors.OptionError("'ttl' and 'encoding' are altered by two statements")
+    ((name, text),) = properties.items()
+    return name, None if text is None else _value(name, text)
 
 
 def view_properties(
@@ -107,6 +111,10 @@ def property_texts(definition: TableDefinition, view: CatalogView | None) -> dic
         texts["tombstone_retention"] = f"{properties.tombstone_retention} seconds"
     if properties.ttl is not None:
         texts["ttl"] = f"{properties.ttl} seconds"
+    if properties.encoding != "row":
+        texts["encoding"] = str(properties.encoding)
+    if not properties.packed:
+        texts["packed"] = "false"
     if properties.append_only:
         texts["append_only"] = "true"
     if definition.comment is not None:
@@ -166,4 +174,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "append_only": _boolean,
     "nullable_key": _boolean,
     "tombstone_retention": whole_seconds,
+    "encoding": _lower,
+    "packed": _boolean,
 }
+_ALTERABLE = ("ttl", "encoding")

@@ -50,6 +50,17 @@ def load_numbers(buffer: Buffer, positions: Positions) -> NDArray[np.int64]:
     return numbers & ~_NUMBER_FLAG
 
 
+def read_number(path: bytes, position: int) -> int:
+    """Return the number whose component begins at a position of a path.
+
+    ValueError or IndexError if the bytes are not those of a number.
+    """
+    number = path[position] << 8 | path[position + 1]
+    if number < _NUMBER_FLAG:
+        raise ValueError("a path has no number where a column or a field is expected")
+    return number & ~_NUMBER_FLAG
+
+
 def place_components(places: Positions, writers: NDArray[np.uint64] | None = None) -> Bytes:
     """Return the components of the places of some elements, int64; they sort as the places do.
 

@@ -29,7 +29,7 @@ def key_decoder(
 
     It raises ValueError, IndexError or struct.error for bytes that are not such a key.
     """
-    readers = [_READERS.get(type(data_type)) for data_type in types]
+    readers = [column_reader(data_type) for data_type in types]
     if None in readers:
         return lambda key: [
             column[0].as_py() for column in codec.decode(pa.array([key], pa.large_binary()))
@@ -59,6 +59,21 @@ def key_decoder(
         return values
 
     return decode
+
+
+def column_reader(data_type: t.DataType) -> ColumnReader | None:
+    """Return the reader of the values of a type that are not NULL; None if there is none."""
+    return _READERS.get(type(data_type))
+
+
+def read_tagged(read: ColumnReader, key: bytes, start: int) -> tuple[Any, int]:
+    """Return the value whose tag is at a position of an ascending key, and where it ends.
+
+    ValueError, IndexError or struct.error for NULL, and for bytes that are not such a value.
+    """
+    if key[start] != VALUE_TAG:
+        raise ValueError("NULL, or no value, where a key is expected")
+    return read(key, start + 1)
 
 
 def _integer(code: str) -> ColumnReader:

@@ -153,10 +153,10 @@ def new_index(
             f"table {definition.name!r} has an index {name!r} already: drop it, or take another "
             "name"
         )
-    if definition.properties.encoding == "document":
+    if definition.properties.may_have_parts:
         raise SchemaError(
-            f"table {definition.name!r} is a document table, which has no secondary indexes: "
-            "create a materialized view that has the columns to be looked up in its key"
+            f"table {definition.name!r} is, or was, a document table, which has no secondary "
+            "indexes: create a materialized view that has the columns to be looked up in its key"
         )
     if not name_list("the columns of an index", columns):
         raise SchemaError(f"the index {name!r} has no columns; name at least one")

@@ -251,8 +251,13 @@ def check_alterable(state: StoreState, altered: AlteredTable, *, is_emptied: boo
     if not is_emptied and _undescribed(altered.before) != _undescribed(altered.after):
         check_not_internal(state, table_id, "altered")
     readers = state.views_reading(table_id)
-    if altered.after.properties.ttl is not None:
+    properties = altered.after.properties
+    if properties.ttl is not None:
         check_unread(state, table_id, "given a TTL")
+    if properties.may_have_parts and not altered.before.properties.may_have_parts:
+        followers = [view for view in readers if view.definition.follows_expiry(table_id)]
+        advice = ", which follow rows that expire whole; drop them first"
+        _check_no_readers(state, table_id, followers, "made a document table", advice)
     after = {column.id: column.without_comment for column in altered.after.schema.columns}
     for column in altered.before.schema.columns:
         if after.get(column.id) != column.without_comment:
@@ -322,7 +327,7 @@ def _check_view(state: StoreState, view: NewView) -> None:
                 f"the view {view.table.name!r} cannot read table {definition.name!r}, whose rows "
                 "expire (TTL): it was planned when they did not; create it again"
             )
-        if expires and definition.properties.encoding == "document":
+        if expires and definition.properties.may_have_parts:
             raise SchemaError(
                 f"the view {view.table.name!r} cannot read table {definition.name!r}: it is a "
                 "document table whose rows expire (TTL), and they do so part by part, which views "

@@ -17,7 +17,8 @@ class TableStatistics:
     """The statistics of one table in one segment.
 
     ``rows`` counts all entries, ``deletes`` those that delete, ``expiring`` the rows with an
-    expiry; keys are without their version; ``shard_bytes`` are bytes of keys and values per shard.
+    expiry, ``parts`` those without one that are of parts of rows; keys are without their version;
+    ``shard_bytes`` are bytes of keys and values per shard.
     """
 
     table_id: int
@@ -27,11 +28,15 @@ class TableStatistics:
     last_key: bytes
     shard_bytes: tuple[int, ...]
     expiring: int = 0
+    parts: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the statistics as JSON values. On disk: never change a name."""
         expiring = {"expiring": self.expiring} if self.expiring else {}
-        return expiring | {
+        parts = {"parts": self.parts} if self.parts else {}
+        return {
+            **expiring,
+            **parts,
             "table_id": self.table_id,
             "rows": self.rows,
             "deletes": self.deletes,
@@ -51,6 +56,7 @@ class TableStatistics:
             bytes.fromhex(value["last_key"]),
             tuple(value["shard_bytes"]),
             value.get("expiring", 0),
+            value.get("parts", 0),
         )
 
 
@@ -111,7 +117,8 @@ def check_record(record: SegmentRecord) -> None:
     if len({table.table_id for table in record.tables}) < len(record.tables):
         raise ValueError(f"segment {record.name} has statistics of a table twice")
     for table in record.tables:
-        numbers = (table.rows - 1, table.deletes, table.expiring, *table.shard_bytes)
+        counts = (table.rows - 1, table.deletes, table.expiring, table.parts)
+        numbers = (*counts, *table.shard_bytes)
         if min(numbers) < 0 or table.first_key > table.last_key:
             raise ValueError(f"statistics {table!r:.200}")
 

@@ -33,7 +33,8 @@ SequenceNumber: TypeAlias = tuple[int, int]
 class File:
     """A live segment: its sequence number, its size in bytes, and the cells of its visible rows.
 
-    ``has_deletes``: whether it holds deletes that a merge of all files would drop.
+    ``has_deletes``: whether it holds deletes that a merge of all files would drop; ``has_parts``:
+    whether it holds parts of rows that such a merge would fold into their rows.
     """
 
     name: str
@@ -41,6 +42,7 @@ class File:
     size: int
     cells: frozenset[Cell]
     has_deletes: bool = False
+    has_parts: bool = False
 
     @property
     def shards(self) -> frozenset[int]:
@@ -135,9 +137,9 @@ def _file(
     has_deletes = any(
         part.deletes and not tables[part.table_id].properties.is_versioned for part in parts
     )
-    return File(
-        segment.name, (segment.epoch, segment.rank), segment.record.size, cells, has_deletes
-    )
+    has_parts = any(part.parts and tables[part.table_id].properties.packed for part in parts)
+    sequence_number = segment.epoch, segment.rank
+    return File(segment.name, sequence_number, segment.record.size, cells, has_deletes, has_parts)
 
 
 def _needs_base(definition: TableDefinition) -> bool:

@@ -95,8 +95,8 @@ def _settled(files: Sequence[File]) -> Sequence[File]:
 
 
 def _is_compact(files: Sequence[File], by_shard: bool) -> bool:
-    """Return whether no file hides another's rows, none holds deletes, and all are cut."""
-    if any(file.has_deletes or (by_shard and file.is_wide) for file in files):
+    """Return whether no file hides another's rows, none holds deletes or parts, and all are cut."""
+    if any(file.has_deletes or file.has_parts or (by_shard and file.is_wide) for file in files):
         return False
     numbers: dict[Cell, SequenceNumber] = {}
     return all(

@@ -7,7 +7,7 @@ Does not know: how rows are merged or expired.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from ..errors import SchemaError
@@ -35,6 +35,7 @@ class TableProperties:
     one entry) or ``document`` (parts of a row may be entries of their own, so that they change
     without the row). ``packed``: False to write each part of a document as an entry at once.
     ``sets``: the ids of ARRAY columns of a document table, whose elements are distinct, in order.
+    ``divided``: rows are written whole, but were documents: parts of them may be entries still.
     """
 
     merge: Merge = "overwrite"
@@ -45,6 +46,7 @@ class TableProperties:
     encoding: EncodingName = "row"
     packed: bool = True
     sets: tuple[int, ...] = ()
+    divided: bool = False
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -89,11 +91,13 @@ class TableProperties:
             raise SchemaError(
                 "the version column orders the rows of one key, so it cannot be in the primary key"
             )
+        if self.divided and self.encoding == "document":
+            raise SchemaError("only a table with encoding = 'row' is one that was divided")
         if not self.packed and self.encoding == "row":
             raise SchemaError("packed = False needs encoding = 'document'")
         if self.sets and self.encoding == "row":
             raise SchemaError("sets need encoding = 'document'")
-        if self.encoding == "document" and (self.append_only or not self.is_plain):
+        if self.may_have_parts and (self.append_only or not self.is_plain):
             raise SchemaError(
                 "the parts of a document are replaced in the order of commits: leave out the merge "
                 "behaviour, the version column and append_only, or take encoding = 'row'"
@@ -114,12 +118,25 @@ class TableProperties:
         """Whether it has version columns."""
         return bool(self.version_columns)
 
+    @property
+    def may_have_parts(self) -> bool:
+        """Whether parts of rows may be entries of their own."""
+        return self.encoding == "document" or self.divided
+
+    def with_encoding(self, encoding: EncodingName) -> TableProperties:
+        """Return the properties of the table with another encoding. SchemaError."""
+        if encoding == self.encoding:
+            return self
+        divided = encoding == "row" and self.may_have_parts
+        return replace(self, encoding=encoding, packed=True, divided=divided)
+
     def to_json(self) -> dict[str, Any]:
         """Return the properties as JSON values. On disk: never change a name."""
-        # Only there in document tables.
+        # Only there in tables that are documents, or were.
         encoding = {} if self.encoding == "row" else {"encoding": self.encoding}
         packed = {} if self.packed else {"packed": self.packed}
         sets = {"sets": list(self.sets)} if self.sets else {}
+        divided = {"divided": self.divided} if self.divided else {}
         return {
             "merge": self.merge,
             "version_column": _version_json(self.version_columns),
@@ -129,6 +146,7 @@ class TableProperties:
             **encoding,
             **packed,
             **sets,
+            **divided,
         }
 
     @classmethod
@@ -143,6 +161,7 @@ class TableProperties:
             value.get("encoding", "row"),
             value.get("packed", True),
             tuple(value.get("sets", ())),
+            value.get("divided", False),
         )
 
 

@@ -30,8 +30,9 @@ from ..codec.ragged import (
 
 # On disk: never change or reuse.
 PREFIX_BYTES = 6
-# A flag in the second byte of every value: it has an expiry.
+# Flags in the second byte of every value: it has an expiry; it is of a part of a row.
 EXPIRES = 1
+PART = 4
 
 
 class Kind(IntEnum):

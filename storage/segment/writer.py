@@ -33,7 +33,7 @@ from ..environment import Environment
 from ..errors import StorageError, UnknownOutcomeError
 from ..log.segment_record import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
-from .key import EXPIRES, Kind
+from .key import EXPIRES, PART, Kind
 from .longkey import has_long, pack
 from .segment import page_bytes, write_segment
 
@@ -213,7 +213,9 @@ def statistics(
     value_data, value_offsets = parts_of(values)
     value_starts = value_offsets[:-1][rows]
     deletes = value_data[value_starts] == Kind.DELETE
-    expiring = (value_data[value_starts + 1] & EXPIRES != 0) & ~deletes
+    flags = value_data[value_starts + 1]
+    expiring = (flags & EXPIRES != 0) & ~deletes
+    parts = flags & (PART | EXPIRES) == PART
     tables, start = [], 0
     for table_id in np.unique(table_ids).tolist():
         part = table_ids == table_id
@@ -229,6 +231,7 @@ def statistics(
                 last_key=keys[int(order[stop - 1])].as_py(),
                 shard_bytes=tuple(int(size) for size in by_shard),
                 expiring=int(expiring[part].sum()),
+                parts=int(parts[part].sum()),
             )
         )
         start = stop

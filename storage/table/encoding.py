@@ -89,9 +89,6 @@ class Encoding(Protocol):
     def row_keys(self, block: Block) -> Bytes:
         """Return the full key of the row of every entry."""
 
-    def is_whole_row(self, value: bytes) -> bool:
-        """Return whether an entry with this value, the only one of its row, is the row."""
-
     # Batches of rows
 
     def encode(
@@ -159,6 +156,19 @@ class Encoding(Protocol):
     def encode_delete(self) -> bytes:
         """Return the value that deletes a row."""
 
+    def decode_entries(
+        self,
+        key: Sequence[Any],
+        files: Sequence[Sequence[tuple[bytes, bytes]]],
+        time: Callable[[], int],
+    ) -> Row | None:
+        """Return the row with a primary key; None if there is none.
+
+        ``files``: its entries, (full key, value) in key order, in each file that has any, the
+        newest first. ManyPartsError if they have to be resolved with `resolver`; ValueError,
+        IndexError or struct.error if the bytes are not such entries.
+        """
+
     def decode_row(self, key: Sequence[Any], value: bytes) -> Row | None:
         """Return the row with a primary key and a stored value; None if the value is a delete."""
 
@@ -175,7 +185,7 @@ def encoding_of(definition: TableDefinition, vnode_count: int) -> Encoding:
     UnsupportedTypeError if a column's type cannot be stored, SchemaError if the encoding does not
     have such columns.
     """
-    if definition.properties.encoding == "document":
+    if definition.properties.may_have_parts:
         return DocumentEncoding(definition, vnode_count)
     return RowEncoding(definition, vnode_count)
 
@@ -185,7 +195,8 @@ def document_encoding(encoding: Encoding) -> DocumentEncoding:
 
     OptionError for a table of rows, whose parts are not written alone.
     """
-    if not isinstance(encoding, DocumentEncoding):
+    is_row = encoding.definition.properties.encoding == "row"
+    if is_row or not isinstance(encoding, DocumentEncoding):
         raise OptionError(
             f"table {encoding.name}: its rows are written whole; create it with encoding = "
             "'document' to change parts of them"

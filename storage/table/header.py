@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,12 +41,11 @@ from ..errors import ValueRangeError
 from ..schema.schema import Column
 from ..schema.types import BigInt
 from ..segment.block import Block
-from ..segment.key import EXPIRES, Kind
+from ..segment.key import EXPIRES, PART, Kind
 
 # On disk: never change or reuse.
 FIXED = struct.Struct("<BBH")
 VERSIONED = 2
-PART = 4
 BY_COLUMNS = 8
 _EXPIRY, _LENGTH, _PATH = struct.Struct("<q"), struct.Struct("<H"), struct.Struct("<HB")
 
@@ -232,6 +232,35 @@ def expiry_of(value: bytes) -> int:
         return int(NEVER)
     expiry: int = _EXPIRY.unpack_from(value, FIXED.size)[0]
     return expiry
+
+
+class PointHeader(NamedTuple):
+    """The header of one value; ``expiry``: None if it does not expire.
+
+    ``path_length``: how many bytes of its key are a path, 0 for a row.
+    """
+
+    kind: int
+    flags: int
+    version: int
+    expiry: int | None
+    path_length: int
+    body_start: int
+
+
+def read_header(value: bytes) -> PointHeader:
+    """Return the header of a value. struct.error if the bytes are not a header."""
+    kind, flags, version = FIXED.unpack_from(value)
+    expiry, path_length, start = None, 0, FIXED.size
+    if flags & EXPIRES:
+        (expiry,) = _EXPIRY.unpack_from(value, start)
+        start += _EXPIRY.size
+    if flags & VERSIONED:
+        start += _LENGTH.size + _LENGTH.unpack_from(value, start)[0]
+    if flags & PART:
+        path_length, _ = _PATH.unpack_from(value, start)
+        start += _PATH.size
+    return PointHeader(kind, flags, version, expiry, path_length, start)
 
 
 def body_start(value: bytes) -> int:

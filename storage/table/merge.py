@@ -33,13 +33,25 @@ _HELD_ROWS, _HELD_BYTES = 262_144, 16 << 20
 
 
 def merge(
-    sources: Sequence[Iterator[Block]], resolver: Resolver, *, descending: bool = False
+    sources: Sequence[Iterator[Block]],
+    resolver: Resolver,
+    *,
+    descending: bool = False,
+    in_order: bool = True,
 ) -> Iterator[Window]:
     """Yield what ``resolver`` keeps of several sources, the newest source first, as windows.
 
     Each source yields its blocks in key order; with ``descending`` the blocks come from the end,
-    and so do the windows, while the rows inside of both stay ascending.
+    and so do the windows, while the rows inside of both stay ascending. ``in_order``: whether the
+    windows have to come in key order.
     """
+    return resolver.windows(_cut_sources(sources, resolver, descending), in_order=in_order)
+
+
+def _cut_sources(
+    sources: Sequence[Iterator[Block]], resolver: Resolver, descending: bool
+) -> Iterator[list[Block]]:
+    """Yield the blocks of each window, the newest first, all entries of a row in one window."""
     opened = (
         _filled(
             _Cursor(rank, resolver.whole_rows(source, descending=descending), None, 0), descending
@@ -60,7 +72,7 @@ def merge(
         insides = [inside for inside, _ in cuts if len(inside)]
         if not insides:
             raise CorruptionError("the keys of a segment are not in order; run check to find it")
-        yield resolver.window(insides)
+        yield insides
         rests = [
             replace(cursor, block=outside)
             for cursor, (_, outside) in zip(cursors, cuts, strict=True)

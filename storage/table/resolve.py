@@ -17,7 +17,7 @@ Does not know: where versions come from, or how a row is encoded.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
@@ -84,6 +84,13 @@ class Resolver:
         With ``descending`` it is the first one of the row at its beginning.
         """
         return block.key(0 if descending else -1)
+
+    def windows(self, inputs: Iterable[Sequence[Block]], *, in_order: bool) -> Iterator[Window]:
+        """Yield what is kept of the blocks of some windows, each as `window` takes them.
+
+        ``in_order``: in key order; otherwise rows of several windows may come together.
+        """
+        return map(self.window, inputs)
 
     def window(self, blocks: Sequence[Block]) -> Window:
         """Return what is kept of some blocks, at least one, the newest source first.

@@ -273,9 +273,18 @@ class RowEncoding:
         """Return the full key of the row of every entry."""
         return block.key_bytes()
 
-    def is_whole_row(self, value: bytes) -> bool:
-        """Return whether an entry with this value, the only one of its row, is the row."""
-        return True
+    def decode_entries(
+        self,
+        key: Sequence[Any],
+        files: Sequence[Sequence[tuple[bytes, bytes]]],
+        time: Callable[[], int],
+    ) -> Row | None:
+        """Return the row with a primary key and some entries: see `Encoding.decode_entries`."""
+        return self.decode_row(key, files[0][0][1])
+
+    def _row_of(self, key: Sequence[Any], columns: Sequence[Any]) -> Row:
+        """Return the visible columns of a row, given its key and all other columns."""
+        return self._row_type(self._arranged((*key, *columns)))
 
     # Ranges of keys
 
@@ -416,7 +425,7 @@ class RowEncoding:
         It has the visible columns.
         """
         body = self._values.decode_row(value)
-        return None if body is None else self._row_type(self._arranged((*key, *body)))
+        return None if body is None else self._row_of(key, body)
 
 
 def _beyond(prefix: bytes) -> bytes:

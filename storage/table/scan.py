@@ -135,11 +135,17 @@ class Scan:
     resolver: Resolver
 
     def windows(
-        self, bounds: Bounds, *, descending: bool = False, leaves: int | None = None
+        self,
+        bounds: Bounds,
+        *,
+        descending: bool = False,
+        leaves: int | None = None,
+        in_order: bool = True,
     ) -> Iterator[Window]:
         """Yield the visible rows within bounds as windows of a merge.
 
-        ``leaves``: how many leaf pages all sources may hold, at least one each.
+        ``leaves``: how many leaf pages all sources may hold, at least one each. ``in_order``:
+        whether the windows have to come in key order.
         """
         count = max(len(self.sources), 1)
         if leaves is None:
@@ -149,13 +155,14 @@ class Scan:
             [source(bounds, share, descending) for source in self.sources],
             self.resolver,
             descending=descending,
+            in_order=in_order,
         )
 
     def batches(self, ranges: Sequence[Bounds]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some ranges, range by range, in no order inside."""
         for bounds in ranges:
-            blocks = (block for window in self.windows(bounds) for block in window.blocks)
-            for block in join_small(blocks):
+            windows = self.windows(bounds, in_order=False)
+            for block in join_small(block for window in windows for block in window.blocks):
                 yield from map(self.decode, pieces(Window((block,), None), _BATCH))
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -34,6 +35,7 @@ from ..segment.block import Block
 from ..segment.segment import LOOKUP_ERRORS
 from . import conditional
 from .conditional import Reading
+from .document.point import ManyPartsError
 from .encoding import Encoding, document_encoding
 from .expiry import first_absence
 from .header import EXPIRY, expiry_of, is_delete
@@ -107,6 +109,8 @@ class StorageTable:
 
     def get_at(self, key: Sequence[Any], full_key: bytes) -> Row | None:
         """Return the row with a primary key, which is also given as a full key; None if none."""
+        if self.encoding.has_parts:
+            return self._get_document(key, full_key)
         value = self.get_value(full_key)
         if value is None or (value[1] and expiry_of(value) <= self._time()):
             return None
@@ -118,8 +122,6 @@ class StorageTable:
     def get_value(self, full_key: bytes) -> bytes | None:
         """Return the value under a full key, a delete or expired row included; None if none."""
         try:
-            if self.encoding.has_parts:
-                return self._get_document(full_key)
             if self.encoding.fold is not None:
                 return self._get_folded(self.encoding.fold, full_key)
             if longkey.is_long(full_key):
@@ -156,19 +158,36 @@ class StorageTable:
         value: bytes = folded.value_bytes()[0].as_py()
         return value
 
-    def _get_document(self, full_key: bytes) -> bytes | None:
-        """Return the value of a row, made of all its entries; None if it has none."""
-        prefix = longkey.group_key(full_key)
-        pairs = [pair for get in self._files.prefix_getters(full_key) for pair in get(prefix)]
-        if not pairs:
+    def _get_document(self, key: Sequence[Any], full_key: bytes) -> Row | None:
+        """Return the row with a primary key, made of all its entries; None if there is none."""
+        files = self._files_with(full_key)
+        if not files:
             return None
-        if len(pairs) == 1:
-            ((key, value),) = pairs
-            is_entry = key == full_key and not longkey.is_long(key)
-            if is_entry and self.encoding.is_whole_row(value):
-                return value
-        rows = self._get_documents(pa.array([full_key], pa.large_binary()), self._time)
-        return rows.value_bytes()[0].as_py() if len(rows) else None
+        try:
+            if not any(longkey.is_long(pair[0]) for pairs in files for pair in pairs):
+                with suppress(ManyPartsError):
+                    return self.encoding.decode_entries(key, files, self._time)
+            rows = self._get_documents(pa.array([full_key], pa.large_binary()), self._time)
+            value = rows.value_bytes()[0].as_py() if len(rows) else None
+            return None if value is None else self.encoding.decode_row(key, value)
+        except (ValueError, IndexError, struct.error) as error:
+            raise self._damaged_row_error(error) from error
+
+    def _files_with(self, full_key: bytes) -> list[list[tuple[bytes, bytes]]]:
+        """Return the entries of a row in each file that has any, the newest first.
+
+        Of a row with a long key it is the entry of its group.
+        """
+        prefix = longkey.group_key(full_key)
+        try:
+            getters = self._files.prefix_getters(full_key)
+            return [pairs for get in getters if (pairs := get(prefix))]
+        except LOOKUP_ERRORS as error:
+            self._fail_lookup(full_key, error)
+        except CorruptionError:
+            # The files are opened again at the next lookup: they may be repaired by then.
+            self._files.close()
+            raise
 
     def _versions_of(self, full_key: bytes) -> Iterator[bytes]:
         """Yield every value under a full key, the newest first."""
@@ -518,7 +537,7 @@ class StorageTable:
         return sum(
             len(block)
             for bounds in ranges_in(self.encoding, self._groups(vnodes), EVERY_KEY)
-            for window in scan.windows(bounds)
+            for window in scan.windows(bounds, in_order=False)
             for block in window.blocks
         )
 

@@ -256,9 +256,9 @@ class ValueEncoding:
             return self._codec.decode_row(value, FIXED.size)
         if is_delete(value):
             return None
-        block = Block.of_pairs([(b"", value)])
-        if int(Headers(block).schema_versions[0]) == self._schema.version:
+        if FIXED.unpack_from(value)[2] == self._schema.version:
             return self._codec.decode_row(value, body_start(value))
+        block = Block.of_pairs([(b"", value)])
         columns = self.decode(block, self._schema.value_columns)
         body = self._codec.encode([columns[name] for name in self.names], b"")
         return self._codec.decode_row(body[0].as_py(), 0)

@@ -93,6 +93,30 @@ def test_properties_are_set_and_described(db: Database, orders: str) -> None:
     assert details["Schema version 1"].startswith("id BIGINT, customer STRING, amount")
 
 
+def test_the_encoding_is_set_and_altered(db: Database, store: Store) -> None:
+    """Rows of both encodings are read together; what does not fit is refused."""
+    db.sql(
+        "CREATE TABLE d (k INT PRIMARY KEY, v INT) TBLPROPERTIES "
+        "('encoding' = 'document', 'packed' = 'false')"
+    )
+    assert described(db, "d").items() >= {("encoding", "document"), ("packed", "false")}
+    db.sql("INSERT INTO d VALUES (1, 1), (2, 2)")
+    db.sql("ALTER TABLE d SET TBLPROPERTIES ('encoding' = 'row')")
+    assert described(db, "d").keys().isdisjoint({"encoding", "packed"})
+    db.sql("UPDATE d SET v = 3 WHERE k = 2")
+    assert sorted(map(tuple, db.sql("SELECT * FROM d").collect())) == [(1, 1), (2, 3)]
+    db.sql("ALTER TABLE d SET TBLPROPERTIES ('encoding' = 'document')")
+    before = store.epoch
+    for properties in (
+        "'encoding' = 'cells'",
+        "'packed' = 'false'",
+        "'encoding' = 'row', 'ttl' = 1",
+    ):
+        with pytest.raises((OptionError, SchemaError)):
+            db.sql(f"ALTER TABLE d SET TBLPROPERTIES ({properties})")
+    assert store.epoch == before
+
+
 def test_a_writer_of_an_older_schema_is_told_what_changed(
     spark: SparkSession, db: Database, store: Store, orders: str
 ) -> None:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
-from relstate.storage import types as t
 from relstate.storage.environment import LocalEnvironment
 from relstate.storage.errors import (
     NullKeyError,
     OptionError,
     SchemaError,
     SchemaMismatchError,
+    SegmentMissingError,
     UsageError,
     ValueRangeError,
 )
@@ -26,7 +26,7 @@ from relstate.storage.segment.registry import registry
 from relstate.storage.table.encoding import encoding_of
 from support.clock import ManualClock
 from support.commits import UnsyncedDisk
-from support.documents import Documents, Written, patch_entries
+from support.documents import Documents, Written, in_order, patch_entries
 from support.examples import Seeds
 from support.faulty_environment import trials
 from support.stores import StoreMaker
@@ -62,21 +62,6 @@ def without_key(schema: TableSchema, row: dict[str, Any]) -> dict[str, Any]:
         for name, value in row.items()
         if name != "k"
     }
-
-
-def in_order(data_type: t.DataType, value: Any) -> Any:
-    """Return a value whose maps, dicts or pairs, are pairs in order."""
-    if value is None:
-        return None
-    match data_type:
-        case t.Map(_, item, _):
-            pairs = value.items() if isinstance(value, dict) else value
-            return sorted((name, in_order(item, inner)) for name, inner in pairs)
-        case t.Struct(fields):
-            return {part.name: in_order(part.type, value[part.name]) for part in fields}
-        case t.Array(element, _):
-            return [in_order(element, inner) for inner in value]
-    return value
 
 
 def got(store: Store, key: Any) -> dict[str, Any] | None:
@@ -255,6 +240,32 @@ def test_a_patch_reads_no_file_and_writes_what_changes(make_store: StoreMaker) -
     assert (got(store, 1) or {})["m"] == sorted([*large, ("new", 1)])
 
 
+def test_a_patch_reads_nothing_and_reads_open_the_files(tmp_path: Path) -> None:
+    """Of a table that is not cached: no segment and no byte of the map."""
+    path = str(tmp_path / "store")
+    with Store.create(path, vnode_count=1) as store:
+        new_table(store, columns="k INT, m MAP<STRING, INT>")
+        store.write("t", batch_of(store, [{"k": 1, "m": [("a", 1)]}]))
+        patch = batch_of(store, [{"k": 1, "m": [("b", 2)]}])
+    for segment in (tmp_path / "store" / "segments").iterdir():
+        segment.unlink()
+    with Store.open(path) as store:
+        store.patch("t", patch)
+        with pytest.raises(SegmentMissingError):
+            store.table("t").get(1)
+
+
+def test_compaction_folds_the_parts_of_a_single_file(store: Store) -> None:
+    """Though the file hides no row of another; a second time there is nothing to do."""
+    new_table(store, columns="k INT, a INT, m MAP<STRING, INT>")
+    store.patch("t", batch_of(store, [{"k": 1, "a": 1, "m": [("x", 1)]}]))
+    assert store.compact("t").files_read == 1
+    (segment,) = store.state.segments.values()
+    assert (segment.record.tables[0].rows, segment.record.tables[0].parts) == (1, 0)
+    assert seen(store) == {1: {"a": 1, "m": [("x", 1)]}}
+    assert store.compact("t").files_read == 0
+
+
 # Crashes
 
 NEW: list[dict[str, Any]] = [
@@ -375,6 +386,42 @@ def test_columns_come_go_and_widen(store: Store, compacted: bool) -> None:
     assert seen(store, epoch) == before
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_encoding_changes_without_rewriting(store: Store, compacted: bool) -> None:
+    """In both directions, whatever was written under either, at every epoch."""
+    store.create_table("t", "k INT, a INT, m MAP<STRING, INT>", primary_key=["k"])
+    store.write("t", batch_of(store, [{"k": key, "a": key, "m": [("p", key)]} for key in (1, 2)]))
+    past = {store.epoch: seen(store)}
+    files = set(store.state.segments)
+    store.set_encoding("t", "document")
+    store.patch("t", batch_of(store, [{"k": 2, "m": [("q", 0)]}, {"k": 3, "m": [("q", 3)]}]))
+    past[store.epoch] = {
+        1: {"a": 1, "m": [("p", 1)]},
+        2: {"a": 2, "m": [("p", 2), ("q", 0)]},
+        3: {"a": None, "m": [("q", 3)]},
+    }
+    files_of_documents = set(store.state.segments)
+    store.set_encoding("t", "row")
+    assert files_of_documents == set(store.state.segments) >= files
+    if compacted:
+        store.compact("t")
+    with pytest.raises(OptionError, match="encoding = 'document'"):
+        store.patch("t", batch_of(store, [{"k": 2, "a": 1}]))
+    for refused in (lambda: store.state_table("t"), lambda: store.create_index("t", "by", ["a"])):
+        with pytest.raises((UsageError, SchemaError), match="or was, a document table"):
+            refused()
+    store.write("t", batch_of(store, [{"k": 3, "a": 7, "m": None}]))
+    past[store.epoch] = past[max(past)] | {3: {"a": 7, "m": None}}
+    assert seen(store) == past[store.epoch]
+    assert got(store, 2) == past[store.epoch][2]
+    store.set_encoding("t", "document")
+    store.patch("t", batch_of(store, [{"k": 3, "a": None}]))
+    assert got(store, 3) == {"a": None, "m": None}
+    for epoch, rows in past.items():
+        assert seen(store, epoch) == rows
+    assert store.check().problems == ()
+
+
 # Refusals
 
 
@@ -395,6 +442,19 @@ def test_properties_that_do_not_go_together(
     with pytest.raises(SchemaError, match=message):
         store.create_table("t", "k INT, a INT", primary_key=["k"], **options)
     assert store.tables() == ()
+
+
+def test_tables_that_cannot_become_documents(store: Store) -> None:
+    """Each is refused with what is in the way, and stays as it is."""
+    store.create_table("merged", "k INT, a INT", primary_key=["k"], merge="partial")
+    store.create_table("strict", "k INT, a INT NOT NULL", primary_key=["k"])
+    store.create_table("t", "k INT, a INT", primary_key=["k"])
+    store.create_index("t", "by_a", ["a"])
+    for table, message in (("merged", "merge"), ("strict", "NOT NULL"), ("t", "has indexes")):
+        with pytest.raises(SchemaError, match=message):
+            store.set_encoding(table, "document")
+    with pytest.raises(SchemaError, match="encoding is 'cells'"):
+        store.set_encoding("merged", "cells")  # type: ignore[arg-type]
 
 
 def test_columns_that_documents_do_not_have(store: Store) -> None:

@@ -174,6 +174,21 @@ class Documents:
         }
 
 
+def in_order(data_type: t.DataType, value: Any) -> Any:
+    """Return a value whose maps, dicts or pairs, are pairs in order."""
+    if value is None:
+        return None
+    match data_type:
+        case t.Map(_, item, _):
+            pairs = value.items() if isinstance(value, dict) else value
+            return sorted((name, in_order(item, inner)) for name, inner in pairs)
+        case t.Struct(fields):
+            return {part.name: in_order(part.type, value[part.name]) for part in fields}
+        case t.Array(element, _):
+            return [in_order(element, inner) for inner in value]
+    return value
+
+
 # Entries in their stored form
 
 

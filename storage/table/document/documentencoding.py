@@ -20,6 +20,7 @@ from ...errors import SchemaError
 from ...log.table_definition import TableDefinition
 from ...segment.block import Block
 from ...segment.key import Kind
+from ..record import Row
 from ..resolve import Keep, Resolver
 from ..rowencoding import RowEncoding
 from .change import Action, Change
@@ -27,11 +28,13 @@ from .ends import Ends
 from .entries import encode_parts
 from .part import Parts
 from .patch import conform_patch
+from .point import Pairs, PointFold
 from .remains import Remains
-from .resolver import DocumentResolver, RemainsResolver, one_entry_per_row, row_keys_of
+from .resolver import DocumentResolver, RemainsResolver, one_entry_per_row
 from .rowfold import RowFold
 from .shape import SetShape, put_parts, put_whole
 from .target import Target, Targets
+from .window import row_keys_of
 
 
 class DocumentEncoding(RowEncoding):
@@ -44,6 +47,7 @@ class DocumentEncoding(RowEncoding):
         super().__init__(definition, vnode_count)
         _check_columns(definition)
         self._rows = RowFold(definition, self._values)
+        self._points = PointFold(definition, self._values)
         self._is_packed = definition.properties.packed
         self._put = put_whole if self._is_packed else put_parts
         self._targets = Targets(self.schema, definition.properties)
@@ -74,9 +78,15 @@ class DocumentEncoding(RowEncoding):
         """Return the full key of the row of every entry."""
         return row_keys_of(block)
 
-    def is_whole_row(self, value: bytes) -> bool:
-        """Return whether an entry with this value, the only one of its row, is the row."""
-        return self._rows.is_whole_row(value)
+    def decode_entries(
+        self,
+        key: Sequence[Any],
+        files: Sequence[Pairs],
+        time: Callable[[], int],
+    ) -> Row | None:
+        """Return the row with a primary key and some entries: see `Encoding.decode_entries`."""
+        columns = self._points.row(files, time)
+        return None if columns is None else self._row_of(key, columns)
 
     # Writing
 

@@ -44,11 +44,8 @@ class Remains:
     is_packed: bool
     time: int
 
-    def __call__(self, entries: Block, versions: Positions) -> tuple[Block, Positions]:
-        """Return what remains of some rows' entries, which are in key order, and whose it is.
-
-        As `rowfold.Merge`.
-        """
+    def __call__(self, entries: Block, versions: Positions) -> Block:
+        """Return what remains of some rows' entries: see `window.Merge`."""
         documents = self.rows.documents(entries, versions, lambda: self.time).counted()
         if self.is_packed:
             return self._folded(documents)
@@ -56,10 +53,9 @@ class Remains:
         if self.is_bottom:
             holds = documents.is_alive & (documents.headers.kinds == Kind.PUT)
             is_needed = documents.is_alive | _have_above(documents, holds)
-        needed = np.flatnonzero(is_needed)
-        return self._entries(documents, needed), documents.rows[needed]
+        return self._entries(documents, np.flatnonzero(is_needed))
 
-    def _folded(self, documents: Documents) -> tuple[Block, Positions]:
+    def _folded(self, documents: Documents) -> Block:
         """Return closed rows with the parts that expire with them, and the other entries."""
         is_part = documents.depths > 0
         is_closed = np.full(documents.count, self.is_bottom)
@@ -73,7 +69,7 @@ class Remains:
         rows, numbers = self._closed_rows(documents.without(stays), np.flatnonzero(is_closed))
         owners = np.concatenate([numbers, documents.rows[rest]])
         order = np.argsort(owners, kind="stable")
-        return rows.followed_by(self._entries(documents, rest)).take(order), owners[order]
+        return rows.followed_by(self._entries(documents, rest)).take(order)
 
     def _beside(self, documents: Documents, stays: Flags) -> Flags:
         """Return which entries are in arrays of which a part stays, or beside one in their column.

@@ -7,19 +7,20 @@ Does not know: which files are merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.path import ABOVE_PATHS
-from ...codec.ragged import Bytes, Positions, equal_neighbours, gather
+from ...codec.ragged import Bytes, Positions, equal_neighbours
 from ...segment.block import Block
 from ..header import Headers
 from ..resolve import Resolver, Window, keep_all
 from .remains import Remains
-from .rowfold import RowFold, window_of
+from .rowfold import RowFold
+from .window import Split, row_keys_of, window_in_order, windows_in_no_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,29 @@ class DocumentResolver(Resolver):
             return row_key_at(block, 0)
         return last_key_of(row_key_at(block, -1))
 
-    def window(self, blocks: Sequence[Block]) -> Window:
-        """Return what is kept of some blocks: see `window_of`."""
+    def windows(self, inputs: Iterable[Sequence[Block]], *, in_order: bool) -> Iterator[Window]:
+        """Yield what is kept of the blocks of some windows; see `Resolver.windows`."""
+        if in_order:
+            return map(self.window, inputs)
         assert self.rows is not None
-        window = window_of(blocks, self.rows.is_divided, self.keep, self.merge)
-        return Resolver.window(self, blocks) if window is None else window
+        return windows_in_no_order(inputs, self.rows.is_divided, self._plain_window, self.merge)
 
-    def merge(self, entries: Block, versions: Positions) -> tuple[Block, Positions]:
-        """Return the rows of some entries that are kept, and their numbers."""
+    def window(self, blocks: Sequence[Block]) -> Window:
+        """Return what is kept of some blocks, in key order."""
         assert self.rows is not None
-        block, numbers = self.rows.rows(entries, versions, self.time)
-        kept = np.flatnonzero(self.keep(block))
-        return block.take(kept), numbers[kept]
+        split = Split.of(blocks, self.rows.is_divided)
+        if split is None:
+            return self._plain_window(blocks)
+        return window_in_order(split, self._plain_window, self.merge)
+
+    def _plain_window(self, blocks: Sequence[Block]) -> Window:
+        return Resolver.window(self, blocks)
+
+    def merge(self, entries: Block, versions: Positions) -> Block:
+        """Return the rows of some entries that are kept."""
+        assert self.rows is not None
+        rows = self.rows.rows(entries, versions, self.time)
+        return rows.take(np.flatnonzero(self.keep(rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +84,8 @@ class RemainsResolver(DocumentResolver):
 
     remains: Remains | None = None
 
-    def merge(self, entries: Block, versions: Positions) -> tuple[Block, Positions]:
-        """Return the entries that remain, and the numbers of their rows."""
+    def merge(self, entries: Block, versions: Positions) -> Block:
+        """Return the entries that remain."""
         assert self.remains is not None
         return self.remains(entries, versions)
 
@@ -89,12 +101,6 @@ def row_key_at(block: Block, index: int) -> bytes:
 def last_key_of(row_key: bytes) -> bytes:
     """Return a key above those of all entries of a row, and below those of the next."""
     return row_key + ABOVE_PATHS
-
-
-def row_keys_of(block: Block) -> Bytes:
-    """Return the full key of the row of every entry."""
-    lengths = block.key_lengths - Headers(block).path_lengths
-    return gather(block.keys, block.key_starts, lengths)
 
 
 def row_starts(keys: Bytes, values: Bytes) -> NDArray[np.bool_] | None:

@@ -171,15 +171,17 @@ def test_large_files_take_the_places_of_unmerged_ones() -> None:
 
 
 def test_a_full_compaction_takes_everything_or_nothing() -> None:
-    """Nothing where no file hides another's rows, no delete is left, and all is cut by shard."""
+    """Nothing where no file hides rows of another, or holds deletes or parts, and all are cut."""
     small = File("small", (1, 0), _LEAST, _ALL)
     cut = [File(f"s{shard:02}", (9, 0), CUT, frozenset({(1, shard)})) for shard in range(_SHARDS)]
     deletes = File("deletes", (1, 0), _LEAST, _ALL, has_deletes=True)
+    parts = File("parts", (1, 0), _LEAST, _ALL, has_parts=True)
     over = File("over", (10, 0), _LEAST, frozenset({(1, 3)}))
 
     assert full(component([small])) is None
     assert full(component(cut)) is None
     assert full(component([deletes])) == Merge((deletes,), by_shard=False)
+    assert full(component([parts])) == Merge((parts,), by_shard=False)
     assert full(component([*cut, over])) == Merge((*cut, over), by_shard=True)
     large = File("large", (1, 0), CUT + 1, _ALL)
     assert full(component([large])) == Merge((large,), by_shard=True)
