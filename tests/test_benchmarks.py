@@ -64,8 +64,8 @@ def workloads_of(written: dict[str, Any]) -> list[str]:
 def test_workloads_of_the_storage_run(tmp_path: Path) -> None:
     """Each gives figures with a baseline that was measured too, and tells of the machine."""
     names = [
-        *("table-scan", "get", "get-rows", "index-lookup", "index-write", "change-feed"),
-        *("commit", "open"),
+        *("table-scan", "get", "get-rows", "index-lookup", "index-write", "document-scan"),
+        *("document-patch", "document-cells", "change-feed", "commit", "open"),
     ]
 
     written = run(tmp_path, *names)

@@ -9,6 +9,7 @@ from ..workbench import Workbench
 from .change_feed import change_feed
 from .commit import commit
 from .compaction import compaction
+from .document import document_cells, document_patch, document_scan
 from .epochs import epochs
 from .index import index_lookup, index_write
 from .lookup import get, get_rows
@@ -33,6 +34,9 @@ WORKLOADS: Mapping[str, Workload] = {
     "get-rows": get_rows,
     "index-lookup": index_lookup,
     "index-write": index_write,
+    "document-scan": document_scan,
+    "document-patch": document_patch,
+    "document-cells": document_cells,
     "change-feed": change_feed,
     "commit": commit,
     "open": opening,
