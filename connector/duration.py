@@ -59,3 +59,16 @@ def positive_seconds(text: str) -> int:
     if seconds < 1:
         raise ValueError("it must be at least one second")
     return seconds
+
+
+_UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+def duration_text(seconds: int) -> str:
+    """Return a length of time as `whole_seconds` reads it: '1 day', '2 hours 30 minutes'."""
+    parts = []
+    for unit, length in _UNITS:
+        count, seconds = divmod(seconds, length)
+        if count:
+            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return " ".join(parts) or "0 seconds"

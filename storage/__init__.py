@@ -5,12 +5,13 @@ Read in this order: store (the calls of users), jobs (those of Spark's driver an
 the folders: log (how an epoch comes to be), segment (immutable files of sorted entries), table
 (what is visible of them, what is written), index (secondary indexes), codec (rows to bytes), schema
 (types and columns), predicate (the condition of a read), feed (what commits changed), maintenance
-(compaction and vacuum). read_plan carries a read to another process, check verifies a store;
-everything outside the process goes through environment.
+(compaction and vacuum), figures (sizes, for people). read_plan carries a read to another process,
+check verifies a store; everything outside the process goes through environment.
 
 Promises: works without Spark. Does not know: Spark.
 """
 
+from . import figures
 from .alteration import descriptions_of, is_wider
 from .check import Report
 from .codec import ragged
@@ -35,6 +36,8 @@ from .log.transaction import CommitResult
 from .log.view import (
     CatalogView,
     MomentRange,
+    RefreshFigures,
+    RefreshRecord,
     ViewClock,
     ViewDefinition,
     ViewInput,
@@ -98,6 +101,8 @@ __all__ = [
     "Proposal",
     "ReadPlan",
     "Reads",
+    "RefreshFigures",
+    "RefreshRecord",
     "Replacement",
     "Report",
     "Row",
@@ -130,6 +135,7 @@ __all__ = [
     "encoding_of",
     "environment_of",
     "feed_fields",
+    "figures",
     "is_wider",
     "iso_time",
     "local_folder",

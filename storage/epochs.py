@@ -10,6 +10,7 @@ Does not know: tables and rows.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from operator import index
@@ -17,7 +18,14 @@ from operator import index
 from relstate.vnode import DEFAULT_SHARDS, MAX_VNODE_COUNT
 
 from .environment import Environment, environment_of
-from .errors import ClosedError, OptionError, RelstateError, StoreExistsError, UnknownOutcomeError
+from .errors import (
+    ClosedError,
+    EpochNotFoundError,
+    OptionError,
+    RelstateError,
+    StoreExistsError,
+    UnknownOutcomeError,
+)
 from .index.layout import IndexLayouts
 from .index.maintenance import IndexMaintenance
 from .instant import micros_of, seconds_of
@@ -32,6 +40,8 @@ from .paths import SEGMENTS, segment_path
 from .segment.registry import registry
 from .segment.writer import SegmentWriter
 from .table.appendonly import AppendCheck
+
+_logger = logging.getLogger(__name__)
 
 
 class Epochs:
@@ -129,6 +139,16 @@ class Epochs:
         """Yield the entries of all epochs, the newest first."""
         return self.log.history(self.state)
 
+    def entry(self, epoch: int) -> Entry:
+        """Return the entry of an epoch, however old. EpochNotFoundError."""
+        state = self.state
+        if not 1 <= epoch <= state.epoch:
+            raise EpochNotFoundError(
+                f"there is no epoch {epoch}: the store is at epoch {state.epoch}"
+            )
+        (entry,) = self.log.entries(state, epoch, epoch)
+        return entry
+
     # The next epoch
 
     def commit(self, proposal: Proposal) -> CommitResult:
@@ -137,6 +157,7 @@ class Epochs:
         The indexes of the tables it writes change in the same epoch. The errors of
         `transaction.commit`, AppendOnlyError, UniqueViolationError.
         """
+        started = self.environment.monotonic()
         appends = AppendCheck(self.environment, proposal)
         indexes = IndexMaintenance(self.environment, proposal, self._layouts)
         try:
@@ -146,7 +167,12 @@ class Epochs:
         except RelstateError:
             indexes.discard()
             raise
-        if not done.committed:
+        if done.committed:
+            seconds = self.environment.monotonic() - started
+            _logger.info(
+                "epoch %d: %s, committed in %.4f s", done.epoch, proposal.operation, seconds
+            )
+        else:
             indexes.discard()
         self._state = done.state
         added = (*proposal.segments, *indexes.segments)

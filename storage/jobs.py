@@ -108,6 +108,10 @@ class Jobs:
         state = self._epochs.state
         return data_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
 
+    def entry(self, epoch: int) -> Entry:
+        """Return the entry of the log that committed an epoch. EpochNotFoundError."""
+        return self._epochs.entry(epoch_number(epoch))
+
     # Compaction
 
     def compaction_job(self, table: str, *, spares_young: bool = False) -> CompactionJob | None:

@@ -25,6 +25,9 @@ class Snapshot:
         self._epochs = epochs
         self.state = state
 
+    def __repr__(self) -> str:
+        return f"Snapshot({self._epochs.path!r}, epoch {self.epoch})"
+
     @property
     def epoch(self) -> int:
         """The epoch."""

@@ -23,6 +23,7 @@ from .documentwriter import DocumentWriter
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
 from .errors import RelstateError
+from .figures import table_sizes
 from .index.layout import IndexDescription, indexes_of
 from .instant import micros_of
 from .jobs import Jobs
@@ -33,6 +34,7 @@ from .log.view import CatalogView
 from .maintenance import compaction
 from .maintenance.compaction import CompactionReport
 from .maintenance.vacuum import VacuumReport, vacuum
+from .notebook import html_table
 from .read_plan import ReadPlan
 from .schema.ddl import parse_type
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
@@ -103,6 +105,17 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({self.path!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the tables and views, with their sizes, as notebooks show them."""
+        state = self.state
+        rows = [
+            (size.name, size.kind, size.rows, size.stored_bytes, size.files, size.data_epoch)
+            for size in table_sizes(state)
+            if not size.is_internal
+        ]
+        headings = ("name", "kind", "rows (estimated)", "stored bytes", "files", "last change")
+        return html_table(f"{self.path}, epoch {state.epoch}", headings, rows)
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         """Pickle by the path: the copy opens the store again, in its own process."""

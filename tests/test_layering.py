@@ -26,6 +26,8 @@ MOST_LINES = 800
 SPARK_FOLDERS = ("connector", "package/relstate", "package/pyspark_relstate")
 # Plain Python over Arrow, tested without Spark.
 SPARKLESS = (
+    "connector/figures/",
+    "connector/ui/",
     "connector/views/executor/",
     "connector/views/operators.py",
     "connector/views/plan/",
@@ -42,14 +44,14 @@ DOORS = (ENVIRONMENT_FILE, "connector/cli/surroundings.py")
 # above all of its floors.
 FLOORS = {
     "storage": (
-        "errors", "paths", "location", "environment", "syntax", "instant", "schema", "codec",
-        "predicate", "log", "segment", "table", "index", "read_plan", "feed", "maintenance",
-        "check", "alteration", "replacement", "epochs", "catalog_commit", "catalog", "view_catalog",
-        "snapshot", "writing", "documentwriter", "jobs", "store",
+        "errors", "notebook", "paths", "location", "environment", "syntax", "instant", "schema",
+        "codec", "predicate", "log", "segment", "table", "index", "read_plan", "feed",
+        "maintenance", "figures", "check", "alteration", "replacement", "epochs", "catalog_commit",
+        "catalog", "view_catalog", "snapshot", "writing", "documentwriter", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",
-        "sql", "cli",
+        "figures", "sql", "ui", "cli",
     ),
 }  # fmt: skip
 

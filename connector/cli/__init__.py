@@ -1,8 +1,8 @@
 """The command line: ``relstate COMMAND STORE ...``.
 
 Read in this order: program (the commands and how the program ends); the commands: tables, listings
-(views and commits), rows, maintenance, doctor (and pythons); value and key (values to text and
-back), terminal (arguments and output), surroundings (the process's variables and other programs).
+(views and commits), rows, statements, maintenance, pages, doctor (and pythons); terminal (arguments
+and output), surroundings (the process's variables and other programs).
 
 Needs click and rich, which the extra ``relstate[cli]`` brings; says so where they are missing.
 """
@@ -25,6 +25,7 @@ def main() -> int:
         sys.stderr.write(f'relstate: {missing} is missing: pip install "relstate[cli]"\n')
         return 2
     except KeyboardInterrupt:
+        sys.stderr.write("relstate: interrupted\n")
         return 130
     program(prog_name="relstate")
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from relstate.connector.commits import Commit, commits
-from relstate.connector.views.lineage import is_behind
-from relstate.storage import Store, StoreState
+from relstate.connector.figures.views import view_figures
+from relstate.connector.quantities import count, size
+from relstate.storage import Store
 
 from .terminal import (
     Heading,
-    count,
     json_option,
     limit_option,
     show_document,
@@ -26,42 +26,29 @@ from .terminal import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ViewSummary:
-    """A view: the epoch of tables that it reflects, and the names of its inputs.
-
-    ``is_populated``: whether the rows that were there before it are applied. ``is_behind``: whether
-    it, or a view that it reads, has those or later changes to apply.
-    """
-
-    name: str
-    reflects: int
-    is_populated: bool
-    is_behind: bool
-    parallelism: int
-    inputs: tuple[str, ...]
-    internal_tables: int
-    query: str
-
-
 @click.command(short_help="List the materialized views.")
 @store_argument
 @json_option
 def views(path: str, as_json: bool) -> None:
-    """List the views of STORE: the epoch each reflects, its parallel units, what it reads."""
+    """List the views of STORE: the epoch each reflects, what it lacks, what it reads and keeps.
+
+    Rows behind are the entries that its tables have got since; seconds count from the first.
+    """
     with Store.open(path) as store:
-        state, time = store.state, store.environment.now()
-        summaries = tuple(_summary(state, name, time) for name in state.view_names())
+        listed = view_figures(store, store.state)
     if as_json:
-        show_document(summaries)
+        show_document(listed)
         return
     headings = [
         Heading("view"),
         Heading("reflects", counted=True),
-        Heading("state"),
+        Heading("status"),
+        Heading("rows behind", counted=True),
+        Heading("seconds behind", counted=True),
         Heading("units", counted=True),
         Heading("reads"),
         Heading("state tables", counted=True),
+        Heading("state", counted=True),
     ]
     show_table(
         headings,
@@ -69,35 +56,17 @@ def views(path: str, as_json: bool) -> None:
             (
                 view.name,
                 count(view.reflects),
-                _progress_of(view),
+                view.status,
+                count(view.lag.rows),
+                f"{view.lag.seconds:,.0f}",
                 count(view.parallelism),
                 ", ".join(view.inputs),
-                count(view.internal_tables),
+                count(view.state_tables),
+                size(view.state_bytes),
             )
-            for view in summaries
+            for view in listed
         ],
     )
-
-
-def _summary(state: StoreState, name: str, time: int) -> ViewSummary:
-    view = state.view(name)
-    definition, progress = view.definition, view.progress
-    return ViewSummary(
-        name,
-        progress.reflects,
-        progress.is_populated,
-        is_behind(state, [view.view_id], time),
-        definition.mapping.units,
-        tuple(state.name_of(table.table_id) for table in definition.inputs),
-        len(definition.internal),
-        definition.query,
-    )
-
-
-def _progress_of(view: ViewSummary) -> str:
-    if not view.is_populated:
-        return "being populated"
-    return "behind" if view.is_behind else "up to date"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

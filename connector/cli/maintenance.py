@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from relstate.connector.quantities import count, size
 from relstate.storage import Report, Store, errors
 
 from .surroundings import use_this_python
 from .terminal import (
     Heading,
-    count,
+    duration_option,
     json_option,
     progress,
     show_document,
     show_table,
-    size,
     store_argument,
 )
 
@@ -54,11 +54,9 @@ def compact(path: str, table: str | None, as_json: bool) -> None:
 
 @click.command(short_help="Remove files that are no longer needed.")
 @store_argument
-@click.option(
+@duration_option(
     "--retention",
-    metavar="SECONDS",
-    type=int,
-    help="How long epochs stay readable; what the store was created with by default.",
+    "How long epochs stay readable: seconds, or '1 day'; as the store was created by default.",
 )
 @click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @json_option
@@ -193,7 +191,7 @@ def _show_report(report: Report, views: tuple[ViewReport, ...]) -> None:
             ("epoch", count(report.epoch)),
             ("segments", count(report.segments)),
             ("entries", count(report.entries)),
-            ("orphans", count(report.orphans)),
+            ("orphans (files that no commit names; vacuum removes them)", count(report.orphans)),
             *checked,
             ("problems", count(len(problems))),
         ]

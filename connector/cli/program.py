@@ -2,7 +2,7 @@
 
 Promises: an error is one line on stderr, ``relstate: <ErrorName>: message``, and exit code 2,
 never a traceback; a command that finds no row, or a problem, ends with 1; a closed pipe ends
-it without a message; Ctrl-C ends it with 130.
+it without a message; Ctrl-C ends it with 130 and a word on stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from relstate.storage import errors
 from .doctor import doctor
 from .listings import history, views
 from .maintenance import check, compact, repair, vacuum
+from .pages import metrics, report, ui
 from .rows import changes, get, scan
+from .statements import sql
 from .tables import describe, tables
 
 _ERROR = 2
@@ -73,6 +75,7 @@ def _ending() -> Iterator[None]:
     except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError, Failure):
         raise
     except (KeyboardInterrupt, click.Abort):
+        click.echo("relstate: interrupted", err=True)
         raise click.exceptions.Exit(_INTERRUPTED) from None
     except click.ClickException as error:
         raise Failure(errors.UsageError.__name__, _usage(error)) from error
@@ -107,18 +110,26 @@ def program() -> None:
     """Inspect and maintain stores of relstate."""
 
 
-for _command in (
-    tables,
-    views,
-    describe,
-    history,
-    get,
-    scan,
-    changes,
-    compact,
-    vacuum,
-    check,
-    repair,
-    doctor,
-):
+_EXAMPLES = {
+    tables: "tables /data/shop --count",
+    views: "views /data/shop --json",
+    describe: "describe /data/shop orders",
+    history: "history /data/shop --limit 10",
+    get: "get /data/shop orders 42",
+    scan: "scan /data/shop orders --where 'amount > 100' --columns customer,amount --limit 10",
+    changes: "changes /data/shop orders --from 3 --where \"_change_type = 'delete'\"",
+    sql: "sql /data/shop 'SELECT customer, sum(amount) FROM orders GROUP BY customer'",
+    compact: "compact /data/shop orders",
+    vacuum: "vacuum /data/shop --retention '1 day' --dry-run",
+    check: "check /data/shop --views daily_sales",
+    repair: "repair /data/shop --clock",
+    ui: "ui /data/shop --port 8787",
+    report: "report /data/shop -o shop.html",
+    metrics: "metrics /data/shop --listen 9090",
+    doctor: "doctor /data/shop",
+}
+"""Every command, and what its help shows of it."""
+
+for _command, _example in _EXAMPLES.items():
+    _command.epilog = f"Example: relstate {_example}"
     program.add_command(_command)

@@ -82,6 +82,12 @@ class Surroundings:
         return None if limit == resource.RLIM_INFINITY else limit
 
 
+def write_file(path: str, text: str) -> None:
+    """Write a file outside any store. OSError."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def use_this_python() -> None:
     """Let Spark run its workers with the Python that runs this, unless another is named."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

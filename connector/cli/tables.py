@@ -6,24 +6,24 @@ estimated from the statistics that the log has of each segment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import click
 
-from relstate.storage import ReadPlan, Store, TableDefinition
-from relstate.vnode import shard_ranges
+from relstate.connector.duration import duration_text
+from relstate.connector.figures.tables import Properties, TableDescription, describe_table
+from relstate.connector.quantities import count, size
+from relstate.storage import Store, figures
 
 from .terminal import (
     Heading,
-    count,
     json_option,
     progress,
     show_document,
     show_message,
     show_table,
     show_text,
-    size,
     store_argument,
     table_argument,
 )
@@ -78,7 +78,7 @@ def _show_summaries(summaries: tuple[TableSummary, ...]) -> None:
 def describe(path: str, table: str, as_json: bool) -> None:
     """Describe a TABLE of STORE: columns, keys, properties, and files per shard."""
     with Store.open(path) as store:
-        description = describe_table(store, table)
+        description = describe_table(store.state, table)
     if as_json:
         show_document(description)
     else:
@@ -109,9 +109,16 @@ def _show_description(description: TableDescription) -> None:
         ],
     )
     show_text("")
-    show_table([Heading("property"), Heading("value")], asdict(description.properties).items())
+    show_table([Heading("property"), Heading("value")], _shown_properties(description.properties))
     show_text("")
     _show_shards(description)
+
+
+def _shown_properties(properties: Properties) -> Iterator[tuple[str, object]]:
+    """Yield names and values, durations as text."""
+    for name, value in asdict(properties).items():
+        is_duration = name in ("ttl", "tombstone_retention") and value is not None
+        yield name, duration_text(value) if is_duration else value
 
 
 def _show_shards(description: TableDescription) -> None:
@@ -153,57 +160,6 @@ class TableSummary:
     data_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnDescription:
-    """A column; ``type`` is Spark's DDL. Positions in keys count from 1; None: not in the key."""
-
-    name: str
-    type: str
-    nullable: bool
-    primary_key_place: int | None
-    primary_key_order: str | None
-    distribution_key_place: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Properties:
-    """The properties of a table; ``ttl`` and ``tombstone_retention`` are in seconds.
-
-    ``version_column``: the names of all of them, with commas.
-    """
-
-    merge: str
-    version_column: str | None
-    ttl: int | None
-    append_only: bool
-    tombstone_retention: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShardDescription:
-    """What a shard, the vnodes from ``first_vnode`` to ``last_vnode``, holds of a table."""
-
-    shard: int
-    first_vnode: int
-    last_vnode: int
-    segments: int
-    stored_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableDescription:
-    """What a store knows about a table without reading its rows."""
-
-    name: str
-    table_id: int
-    created_epoch: int
-    data_epoch: int
-    schema_version: int
-    columns: tuple[ColumnDescription, ...]
-    properties: Properties
-    shards: tuple[ShardDescription, ...]
-
-
 def summarize_tables(
     store: Store, progress: Callable[[int, int], None], *, counted: bool
 ) -> tuple[TableSummary, ...]:
@@ -212,100 +168,14 @@ def summarize_tables(
     ``progress`` takes how many tables are done, and of how many.
     """
     state = store.state
-    names = state.table_names()
+    tables = [table for table in figures.table_sizes(state) if table.kind == "table"]
     summaries = []
-    for done, name in enumerate(names):
-        progress(done, len(names))
-        plan = store.read_plan(name, epoch=state.epoch)
-        summaries.append(_summary(store, plan, state.table(name).data_epoch, counted))
-    return tuple(summaries)
-
-
-def _summary(store: Store, plan: ReadPlan, data_epoch: int, counted: bool) -> TableSummary:
-    rows = _count(store, plan) if counted else _estimated_rows(plan)
-    return TableSummary(
-        plan.definition.name, rows, not counted, plan.stored_bytes, len(plan.segments), data_epoch
-    )
-
-
-def _count(store: Store, plan: ReadPlan) -> int:
-    return store.at(plan.epoch).table(plan.definition.name).count()
-
-
-def _estimated_rows(plan: ReadPlan) -> int:
-    statistics = [
-        table
-        for segment in plan.segments
-        for table in segment.record.tables
-        if table.table_id == plan.definition.table_id
-    ]
-    # An entry that is not a delete adds a row, and a delete removes one.
-    return max(0, sum(table.rows - 2 * table.deletes for table in statistics))
-
-
-def describe_table(store: Store, name: str) -> TableDescription:
-    """Return the description of a table at the latest epoch. TableNotFoundError."""
-    state = store.state
-    table = state.table(name)
-    definition = table.definition
-    plan = store.read_plan(name, epoch=state.epoch)
-    ranges = shard_ranges(state.settings.vnode_count, state.settings.shards)
-    return TableDescription(
-        definition.name,
-        definition.table_id,
-        definition.created_epoch,
-        table.data_epoch,
-        definition.schema.version,
-        tuple(_columns(definition)),
-        _properties(definition),
-        tuple(_shards(plan, ranges)),
-    )
-
-
-def _columns(definition: TableDefinition) -> Iterator[ColumnDescription]:
-    schema = definition.schema
-    keys = {key.column_id: (position, key) for position, key in enumerate(schema.primary_key, 1)}
-    positions = {
-        column_id: position for position, column_id in enumerate(schema.distribution_key, 1)
-    }
-    for column in schema.columns:
-        if column == schema.row_id:
-            continue
-        position, key = keys.get(column.id, (None, None))
-        order = None if key is None else key.order
-        yield ColumnDescription(
-            column.name,
-            str(column.type),
-            column.nullable,
-            position,
-            order,
-            positions.get(column.id),
+    for done, table in enumerate(tables):
+        progress(done, len(tables))
+        rows = store.at(state.epoch).table(table.name).count() if counted else table.rows
+        summaries.append(
+            TableSummary(
+                table.name, rows, not counted, table.stored_bytes, table.files, table.data_epoch
+            )
         )
-
-
-def _properties(definition: TableDefinition) -> Properties:
-    properties = definition.properties
-    names = {column.id: column.name for column in definition.schema.columns}
-    version_column = ", ".join(names[i] for i in properties.version_columns) or None
-    return Properties(
-        properties.merge,
-        version_column,
-        properties.ttl,
-        properties.append_only,
-        properties.tombstone_retention,
-    )
-
-
-def _shards(plan: ReadPlan, ranges: Sequence[range]) -> Iterator[ShardDescription]:
-    """Yield the shards in which the table has anything."""
-    table_id = plan.definition.table_id
-    sizes = [
-        table.shard_bytes
-        for segment in plan.segments
-        for table in segment.record.tables
-        if table.table_id == table_id
-    ]
-    for shard, vnodes in enumerate(ranges):
-        held = [shard_bytes[shard] for shard_bytes in sizes if shard_bytes[shard]]
-        if held:
-            yield ShardDescription(shard, vnodes.start, vnodes.stop - 1, len(held), sum(held))
+    return tuple(summaries)

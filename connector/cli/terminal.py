@@ -22,7 +22,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from .value import text_of
+from relstate.connector.duration import whole_seconds
+from relstate.connector.row_json import text_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,6 +61,18 @@ def limit_option(what: str) -> Callable[[_Command], _Command]:
     """Give a command ``limit``: the most rows to show of ``what``, None for all."""
     help_text = f"Show at most so many {what}."
     return click.option("--limit", metavar="N", type=click.IntRange(min=0), help=help_text)
+
+
+def duration_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
+    """Give a command a length of time in seconds; None without the option."""
+
+    def parse(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+        try:
+            return None if text is None else whole_seconds(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r}: {error}.") from None
+
+    return click.option(name, metavar="DURATION", callback=parse, help=help_text)
 
 
 def at_option(command: _Command) -> _Command:
@@ -119,6 +132,11 @@ def show_text(text: str) -> None:
     _console().print(Text(text), soft_wrap=True)
 
 
+def show_plain(text: str) -> None:
+    """Write text as it is; it ends with a line end."""
+    sys.stdout.write(text)
+
+
 def show_message(message: str) -> None:
     """Write a message to stderr."""
     sys.stderr.write(f"{message}\n")
@@ -143,22 +161,6 @@ def progress(what: str) -> Iterator[Report]:
             bar.update(task, completed=done, total=total)
 
         yield report
-
-
-def count(number: int) -> str:
-    """Return a number with separators: 1,234,567."""
-    return f"{number:,}"
-
-
-def size(number: int) -> str:
-    """Return a number of bytes in a unit: 1.2 MiB."""
-    if number < 1024:
-        return f"{number} B"
-    value, units = float(number), iter(("KiB", "MiB", "GiB", "TiB", "PiB"))
-    unit = "B"
-    while value >= 1024 and unit != "PiB":
-        value, unit = value / 1024, next(units)
-    return f"{value:.1f} {unit}"
 
 
 def _cell(value: Any) -> Text:

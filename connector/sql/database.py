@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.connector.duration import parse_interval
+from relstate.connector.figures.metrics import metric_values, store_metrics
 from relstate.connector.sink import ForeachBatchWriter
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.stream import Trigger, ViewStream
@@ -70,6 +71,13 @@ class Database:
         self._dml = DmlRunner(spark, store)
         self._views = Views(spark, store)
         self._view_ddl = ViewRunner(self._views)
+
+    def __repr__(self) -> str:
+        return f"Database({self._store.path!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the tables and views, with their sizes, as notebooks show them."""
+        return self._store._repr_html_()
 
     @property
     def spark(self) -> SparkSession:
@@ -161,6 +169,13 @@ class Database:
         says why. ViewNotFoundError, SessionError.
         """
         return check_views(self._spark, self._store, _view_names(views))
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return figures of the store by name and labels, as Prometheus writes them.
+
+        The same as of the command ``relstate metrics``: sizes of tables, lag of views, files.
+        """
+        return metric_values(store_metrics(self._store))
 
     def stream(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from relstate.connector.views.backfill import Position
+from relstate.connector.figures.views import backfill_share
 from relstate.connector.views.creation import (
     ViewOptions,
     new_view,
@@ -134,14 +134,11 @@ def _options(statement: CreateView) -> ViewOptions:
 def _view_row(state: StoreState, name: str, time: int) -> tuple[Any, ...]:
     view = state.view(name)
     definition, progress = view.definition, view.progress
-    replacement = state.replacement_of(view.view_id)
-    filled = progress if replacement is None else replacement.progress
-    share = None if filled.backfill is None else Position.from_json(filled.backfill).share
     return (
         name,
         progress.reflects,
         is_behind(state, [view.view_id], time),
-        share,
+        backfill_share(state, view),
         definition.mapping.units,
         [state.name_of(table.table_id) for table in definition.inputs],
         definition.query,

@@ -32,6 +32,7 @@ class JobOutput:
 
     ``started``: in microseconds since 1970. ``moments``: the next moments of the temporal filters,
     in the order of the plan. ``is_local``: whether all of it was computed in the driver's process.
+    ``seconds``: how long the whole job ran.
     """
 
     segments: tuple[SegmentRecord, ...]
@@ -39,6 +40,7 @@ class JobOutput:
     rows: int
     moments: tuple[NextMoments, ...] = ()
     is_local: bool = False
+    seconds: float = 0.0
 
     def followed_by(self, later: JobOutput) -> JobOutput:
         """Return what two jobs wrote together."""

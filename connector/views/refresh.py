@@ -23,6 +23,7 @@ from relstate.storage import (
     CatalogView,
     Entry,
     NewProgress,
+    RefreshFigures,
     StoreState,
     errors,
 )
@@ -64,7 +65,11 @@ class Round:
         self._runner = runner
         self._state = state
         self._views = views
-        self.time = time_now(runner.store.environment, state, views)
+        self._environment = runner.store.environment
+        self._started = self._environment.now()
+        self.time = time_now(self._environment, state, views)
+        # Seconds, by the ids of views.
+        self._planning: dict[int, float] = {}
         self._readings: dict[int, ClockReading] = {}
         self._outputs: dict[int, JobOutput] = {}
         self._failed: set[int] = set()
@@ -78,7 +83,7 @@ class Round:
         all others are committed.
         """
         for level in levels(self._state, self._views):
-            jobs = [job for view_id in level if (job := self._job(view_id)) is not None]
+            jobs = [job for view_id in level if (job := self._planned_job(view_id)) is not None]
             for job, result in zip(jobs, self._runner.run_all(jobs), strict=True):
                 if isinstance(result, Exception):
                     self._fail(job.view_id, result)
@@ -104,7 +109,17 @@ class Round:
         if not self._outputs:
             return self._state.epoch
         progress = [self._progress(view_id) for view_id in sorted(self._outputs)]
-        return self._runner.commit(list(self._outputs.values()), progress).epoch
+        epoch = self._runner.commit(list(self._outputs.values()), progress).epoch
+        for view_id, output in self._outputs.items():
+            _logger.info(
+                "refreshed view %s in epoch %d: %d changes, planned in %.3f s, computed in %.3f s",
+                self._state.title_of(self._state.views[view_id]),
+                epoch,
+                output.rows,
+                self._planning[view_id],
+                output.seconds,
+            )
+        return epoch
 
     def _progress(self, view_id: int) -> NewProgress:
         """Return how far a view is once this refresh is committed."""
@@ -115,9 +130,28 @@ class Round:
         )
         reading = self._readings.get(view_id)
         clock = None if reading is None else reading.clock(self._outputs[view_id].moments)
-        return NewProgress(before, epoch, inputs, clock=clock)
+        return NewProgress(before, epoch, inputs, clock=clock, figures=self._figures(view_id))
+
+    def _figures(self, view_id: int) -> RefreshFigures:
+        """Return what the refresh of a view did, for the history."""
+        output = self._outputs[view_id]
+        return RefreshFigures(
+            self._started,
+            round(self._planning[view_id] * 1_000_000),
+            round(output.seconds * 1_000_000),
+            output.rows,
+            sum(segment.rows(view_id) for segment in output.segments),
+            output.is_local,
+        )
 
     # What a view reads
+
+    def _planned_job(self, view_id: int) -> ViewJob | None:
+        """Return a view's job as `_job` does, and note how long that took."""
+        started = self._environment.monotonic()
+        job = self._job(view_id)
+        self._planning[view_id] = self._environment.monotonic() - started
+        return job
 
     def _job(self, view_id: int) -> ViewJob | None:
         """Return a view's job; None if it has nothing to take in, or cannot be computed now."""

@@ -164,8 +164,10 @@ class JobRunner:
         return ThreadPoolExecutor(parallelism(self._sessions.spark), "relstate refresh")
 
     def _attempt(self, job: ViewJob) -> JobOutput | Exception:
+        monotonic = self._store.environment.monotonic
+        started = monotonic()
         try:
-            return self.run(job)
+            return replace(self.run(job), seconds=monotonic() - started)
         except Exception as error:
             return error
 

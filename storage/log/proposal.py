@@ -19,7 +19,15 @@ from ..schema.schema import TableSchema
 from .entry import Entry, Transaction
 from .segment_record import SegmentRecord
 from .table_definition import TableDefinition
-from .view import CatalogView, ViewClock, ViewDefinition, ViewInput, ViewProgress
+from .view import (
+    CatalogView,
+    RefreshFigures,
+    RefreshRecord,
+    ViewClock,
+    ViewDefinition,
+    ViewInput,
+    ViewProgress,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +133,8 @@ class NewProgress:
     """The progress of a view after this commit; ``before``: the view as the refresh read it.
 
     The other fields are those of `ViewProgress`. An epoch of None means the epoch of the commit
-    itself: the input is a view that the same commit refreshes.
+    itself: the input is a view that the same commit refreshes. ``figures``: of the refresh that
+    led to it; None if it leaves none.
     """
 
     before: CatalogView
@@ -133,6 +142,7 @@ class NewProgress:
     inputs: tuple[tuple[int, int | None], ...]
     backfill: Any = None
     clock: ViewClock | None = None
+    figures: RefreshFigures | None = None
 
     @property
     def view_id(self) -> int:
@@ -145,7 +155,15 @@ class NewProgress:
             (table_id, epoch if read_epoch is None else read_epoch)
             for table_id, read_epoch in self.inputs
         )
-        return ViewProgress(self.view_id, self.reflects, inputs, self.backfill, self.clock)
+        return ViewProgress(
+            self.view_id, self.reflects, inputs, self.backfill, self.clock, self._record(epoch)
+        )
+
+    def _record(self, epoch: int) -> RefreshRecord | None:
+        if self.figures is None:
+            return None
+        last = self.before.progress.last_refresh
+        return RefreshRecord(epoch, self.figures, None if last is None else last.epoch)
 
 
 @dataclass(frozen=True, slots=True)

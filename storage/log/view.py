@@ -151,6 +151,67 @@ class ViewClock:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshFigures:
+    """What one refresh of a view did, for people.
+
+    ``started``: microseconds since 1970; ``planning`` and ``running``: for how many microseconds
+    its changes were looked up and computed; what is left until the time of the commit is the
+    commit. ``rows_in``: the changes of its inputs, ``rows_out``: those of its own rows.
+    ``is_local``: whether it was computed in the driver's process.
+    """
+
+    started: int
+    planning: int
+    running: int
+    rows_in: int
+    rows_out: int
+    is_local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRecord:
+    """The figures of a refresh, and the epoch that it committed.
+
+    ``previous``: the epoch of the last refresh before it that left figures; None if there is none.
+    """
+
+    epoch: int
+    figures: RefreshFigures
+    previous: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON values. On disk: never change a name."""
+        figures = self.figures
+        previous = {} if self.previous is None else {"previous": self.previous}
+        local = {"local": True} if figures.is_local else {}
+        return (
+            previous
+            | local
+            | {
+                "epoch": self.epoch,
+                "started": figures.started,
+                "planning": figures.planning,
+                "running": figures.running,
+                "rows_in": figures.rows_in,
+                "rows_out": figures.rows_out,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RefreshRecord:
+        """Return the record that `to_json` described."""
+        figures = RefreshFigures(
+            value["started"],
+            value["planning"],
+            value["running"],
+            value["rows_in"],
+            value["rows_out"],
+            value.get("local", False),
+        )
+        return cls(value["epoch"], figures, value.get("previous"))
+
+
+@dataclass(frozen=True, slots=True)
 class ViewProgress:
     """The progress of a view: which epochs of its inputs it has read.
 
@@ -158,7 +219,8 @@ class ViewProgress:
     input its table's id and the epoch up to which its changes have been read, 0 for an input that
     has not been read yet. ``backfill``: a JSON value that describes what is left to read of the
     inputs as they were at those epochs; None for a view that follows their changes. ``clock``:
-    None for a view that does not depend on the present time.
+    None for a view that does not depend on the present time. ``last_refresh``: the figures of the
+    refresh that led here; None where it left none.
     """
 
     view_id: int
@@ -166,6 +228,7 @@ class ViewProgress:
     inputs: tuple[tuple[int, int], ...]
     backfill: Any = None
     clock: ViewClock | None = None
+    last_refresh: RefreshRecord | None = None
 
     @classmethod
     def start(cls, definition: ViewDefinition) -> ViewProgress:
@@ -189,7 +252,9 @@ class ViewProgress:
     def to_json(self) -> dict[str, Any]:
         """Return the progress as JSON values. On disk: never change a name."""
         clock = {} if self.clock is None else {"clock": self.clock.to_json()}
-        return clock | {
+        record = self.last_refresh
+        last_refresh = {} if record is None else {"last_refresh": record.to_json()}
+        return (clock | last_refresh) | {
             "view_id": self.view_id,
             "reflects": self.reflects,
             "inputs": [[table_id, epoch] for table_id, epoch in self.inputs],
@@ -200,13 +265,14 @@ class ViewProgress:
     def from_json(cls, value: Mapping[str, Any]) -> ViewProgress:
         """Return the progress that `to_json` described."""
         inputs = tuple((table_id, epoch) for table_id, epoch in value["inputs"])
-        clock = value.get("clock")
+        clock, last_refresh = value.get("clock"), value.get("last_refresh")
         return cls(
             value["view_id"],
             value["reflects"],
             inputs,
             value["backfill"],
             None if clock is None else ViewClock.from_json(clock),
+            None if last_refresh is None else RefreshRecord.from_json(last_refresh),
         )
 
 

@@ -293,7 +293,16 @@ def _commit_merges(
         removed=tuple(file.name for merge in merges for file in merge.inputs),
         requires=tuple(table for table in tables if forgets_late_rows(table)),
     )
-    return commit(log, state, proposal).state
+    done = commit(log, state, proposal)
+    _logger.info(
+        "epoch %d: compacted %d files (%d bytes) to %d in %.3f s",
+        done.epoch,
+        len(proposal.removed),
+        sum(merge.size for merge in merges),
+        len(records),
+        (log.environment.now() - started) / 1_000_000,
+    )
+    return done.state
 
 
 def rewrite_time(environment: Environment, state: StoreState) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError
+from ..notebook import html_table
 from ..predicate.predicate import Predicate
 from ..schema.arrow import arrow_schema
 from ..schema.schema import TableSchema
@@ -28,6 +29,24 @@ class Table:
         """``reader`` returns the table at the epoch to be read now."""
         self.name = name
         self._reader = reader
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the columns as notebooks show them."""
+        schema = self.schema
+        keys = {key.column_id: key.order for key in schema.primary_key}
+        rows = [
+            (
+                column.name,
+                column.type,
+                "" if column.nullable else "NOT NULL",
+                keys.get(column.id, ""),
+            )
+            for column in schema.visible_columns
+        ]
+        return html_table(self.name, ("column", "type", "", "primary key"), rows)
 
     @property
     def schema(self) -> TableSchema:

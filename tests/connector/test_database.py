@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import relstate
+from relstate.connector.figures.views import refreshes, view_page
 from relstate.storage import Store
 from relstate.storage.errors import NotAStoreError, SessionError, StoreNotFoundError
 
@@ -47,3 +48,33 @@ def test_every_session_finds_the_source(spark: SparkSession, store: Store) -> No
     session = spark.newSession()
 
     assert session.read.format("RelState").option("table", "t").load(store.path).count() == 0
+
+
+def test_a_refresh_leaves_its_figures(
+    spark: SparkSession, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has what it did and how long, metrics have it by name, and logging tells of it."""
+    db = relstate.connect(spark, store.path)
+    db.sql("CREATE TABLE t (k BIGINT, n BIGINT, PRIMARY KEY (k))")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT n, count(*) AS c FROM t GROUP BY n")
+    with caplog.at_level("INFO", "relstate"):
+        for number in (1, 2):
+            db.sql(f"INSERT INTO t VALUES ({number}, 7), ({number + 10}, 8)")
+            db.refresh()
+
+    view = store.view("v")
+    last, previous = list(refreshes(store, view))
+    assert last.epoch == store.epoch
+    assert (last.figures.rows_in, last.figures.rows_out) == (2, 2)
+    assert last.figures.running > 0
+    assert last.total >= last.figures.running + last.figures.planning > 0
+    assert previous.epoch < last.epoch
+    page = view_page(store, store.state, "v")
+    assert page.problem is None
+    assert [size.entries for size in page.sizes.values()] == [4, 4]
+    metrics = db.metrics()
+    assert metrics['relstate_view_lag_epochs{view="v"}'] == 0
+    assert metrics['relstate_view_last_refresh_running_seconds{view="v"}'] > 0
+    told = [record.message for record in caplog.records if "refreshed view v" in record.message]
+    assert len(told) == 2
+    assert f"refreshed view v in epoch {store.epoch}: 2 changes" in told[-1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from relstate.connector.duration import parse_interval, whole_seconds
+from relstate.connector.duration import duration_text, parse_interval, whole_seconds
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,23 @@ def test_what_is_no_interval_is_refused(text: str) -> None:
     """Only seconds have fractions; a month has no fixed length."""
     with pytest.raises(ValueError, match="number of seconds, or an interval"):
         parse_interval(text)
+
+
+@given(st.integers(0, 10**9))
+def test_what_is_written_is_read_back(seconds: int) -> None:
+    """A length of time as text is the same length again."""
+    assert whole_seconds(duration_text(seconds)) == seconds
+
+
+def test_a_length_of_time_is_written_in_its_units() -> None:
+    """The largest first, and none that is zero."""
+    texts = [duration_text(seconds) for seconds in (0, 1, 90, 86_400, 90_000, 604_800)]
+
+    assert texts == [
+        "0 seconds",
+        "1 second",
+        "1 minute 30 seconds",
+        "1 day",
+        "1 day 1 hour",
+        "7 days",
+    ]

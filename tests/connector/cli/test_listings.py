@@ -43,10 +43,17 @@ def test_views_are_listed(viewed: Store) -> None:
         "reflects": reflects,
         "is_populated": False,
         "is_behind": True,
+        "backfill": None,
+        "lag": {"epochs": 0, "rows": 0, "seconds": 0.0, "is_bounded": False},
         "parallelism": 2,
         "inputs": ["t"],
-        "internal_tables": 2,
+        "rows": 0,
+        "stored_bytes": 0,
+        "state_tables": 2,
+        "state_rows": 0,
+        "state_bytes": 0,
         "query": "SELECT k FROM t",
+        "last_refresh": None,
     }
     assert filling[1]["inputs"] == ["t", "v"]
     assert run("views", viewed.path).output.count("being populated") == 2
@@ -56,7 +63,10 @@ def test_views_are_listed(viewed: Store) -> None:
     assert not run("views", viewed.path, "--json").document[0]["is_behind"]
     viewed.write("t", pa.table({"k": [3], "n": [30]}))
     assert "behind" in run("views", viewed.path).output
-    assert run("views", viewed.path, "--json").document[0]["is_behind"]
+    behind = run("views", viewed.path, "--json").document[0]
+    assert behind["is_behind"]
+    assert (behind["lag"]["epochs"], behind["lag"]["rows"]) == (1, 1)
+    assert 0 <= behind["lag"]["seconds"] < 300
 
 
 def test_a_view_is_behind_with_those_that_it_reads(viewed: Store) -> None:

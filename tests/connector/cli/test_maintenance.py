@@ -59,7 +59,7 @@ def test_what_cannot_be_kept_up_is_an_error(shop: Store) -> None:
     assert "TableNotFoundError" in run("compact", shop.path, "nothing").errors
     result = run("vacuum", shop.path, "--retention", "-1")
     assert (result.code, result.output) == (2, "")
-    assert "OptionError" in result.errors
+    assert "UsageError" in result.errors
 
 
 def test_history_names_what_is_expired(shop: Store) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.connector.cli.key import parse_key
-from relstate.connector.cli.value import json_values
+from relstate.connector.key_words import parse_key
+from relstate.connector.row_json import json_values
 from relstate.storage import KeyColumn, types
 from relstate.storage.codec.memcomparable import KeyCodec
 from relstate.storage.errors import SchemaMismatchError, ValueRangeError

@@ -1,8 +1,8 @@
 """Values of a primary key, read from the words of a command line.
 
-Promises: the form in which `value.json_values` writes a value is read back as that value; an array
-or a struct is read from its JSON. A word that is not a value of the key's type is a ValueRangeError
-with an example.
+Promises: the form in which `row_json.json_values` writes a value is read back as that value; an
+array or a struct is read from its JSON. A word that is not a value of the key's type is a
+ValueRangeError with an example.
 Does not know: tables, files.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from relstate.storage import errors, instant, parse_instant, types
 
-from .value import Json
+from .row_json import Json
 
 _SPAN = re.compile(r"(?P<sign>-?)(?P<days>\d+) (?P<h>\d+):(?P<m>\d+):(?P<s>\d+(\.\d{1,6})?)")
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relstate.connector.cli.value import json_rows, json_values, text_of
+from relstate.connector.row_json import json_rows, json_values, text_of
 from relstate.storage import types as t
 from relstate.storage.schema.arrow import arrow_type
 from relstate.storage.schema.ddl import parse_type

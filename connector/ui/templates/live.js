@@ -1,0 +1,41 @@
+// Follows the store: asks for its epoch, and replaces the page's content when there is a new one.
+"use strict";
+(() => {
+  const EVERY = 1000, AT_LEAST_EVERY = 10000;
+  const main = document.getElementById("main"), live = document.getElementById("live");
+  let epoch = null, shown = Date.now(), busy = false;
+
+  const isTyping = () => {
+    const active = document.activeElement;
+    return active !== null && active.tagName === "INPUT" && main.contains(active);
+  };
+
+  async function replace() {
+    const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const fresh = page.getElementById("main");
+    if (fresh !== null && !isTyping()) {
+      main.replaceChildren(...fresh.childNodes);
+      shown = Date.now();
+    }
+  }
+
+  async function look() {
+    if (busy || document.hidden) return;
+    busy = true;
+    try {
+      const answer = await (await fetch("/epoch")).json();
+      const changed = epoch !== null && answer.epoch !== epoch;
+      if (changed || Date.now() - shown > AT_LEAST_EVERY) await replace();
+      epoch = answer.epoch;
+      live.textContent = `live · epoch ${epoch}`;
+    } catch {
+      live.textContent = "not connected";
+    } finally {
+      busy = false;
+    }
+  }
+
+  look();
+  setInterval(look, EVERY);
+})();

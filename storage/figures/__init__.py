@@ -1,0 +1,30 @@
+"""Figures of a store for people: sizes of tables, files, and what maintenance would do.
+
+Promises: pure functions of a state, or reads that change nothing; the cost of each is stated.
+Does not know: how figures are shown.
+"""
+
+from .files import (
+    CompactionForecast,
+    DiskUse,
+    ShardFiles,
+    disk_use,
+    forecast_compaction,
+    shard_files,
+)
+from .sizes import TableSize, table_size, table_sizes
+from .vnodes import VnodeSizes, vnode_sizes
+
+__all__ = [
+    "CompactionForecast",
+    "DiskUse",
+    "ShardFiles",
+    "TableSize",
+    "VnodeSizes",
+    "disk_use",
+    "forecast_compaction",
+    "shard_files",
+    "table_size",
+    "table_sizes",
+    "vnode_sizes",
+]
