@@ -140,6 +140,20 @@ class _Parser(SparkParser):
         extract = self._parse_column_ops(exp.Slice(this=this, expression=path))
         return self._parse_colon_as_variant_extract(extract)
 
+    def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
+        """Parse CUBE or ROLLUP, over conditions, too."""
+        tree = super()._parse_cube_or_rollup(with_prefix=True)
+        if tree is not None and not with_prefix:
+            tree.set("expressions", self._parse_wrapped_csv(self._parse_disjunction))
+        return tree
+
+    def _parse_grouping_set(self) -> Tree | None:
+        """Parse one of the GROUPING SETS, which may be a condition."""
+        tree: Tree | None = (
+            self._parse_grouping_sets() or self._parse_cube_or_rollup() or self._parse_disjunction()
+        )
+        return tree
+
     def _parse_pivot_aggregation(self) -> Tree | None:
         """Parse an aggregate of a PIVOT, which is an expression in Spark."""
         tree: Tree | None = self._parse_expression()

@@ -222,9 +222,10 @@ def select_frame(
     frames: dict[str, Any] = {}
     for number, reference in enumerate(references):
         table_id = state.table(reference.name).definition.table_id
+        # What only an unread common table names is no input, and has no epoch of its own.
+        epoch = epochs.get(table_id, state.epoch)
         # The table may have had another name then.
-        then = store.state_at(epochs[table_id]).name_of(table_id)
-        plan = store.read_plan(then, epoch=epochs[table_id])
+        plan = store.read_plan(store.state_at(epoch).name_of(table_id), epoch=epoch)
         if clock is not None:
             plan = replace(plan, time=clock.time)
         schema = _schema_at(store, plan, created)

@@ -31,4 +31,7 @@ FOUND: dict[str, Case] = {
         "SELECT g, sum((SELECT max(u.n) FROM u WHERE u.g = t.g)) AS s FROM t GROUP BY g",
         "SELECT k, e FROM t LATERAL VIEW explode(array(n, (SELECT max(n) FROM u))) l AS e",
     ),
+    "a common table that nothing reads, over a table that is no other input": _case(
+        "WITH w AS (SELECT g FROM u) SELECT k, n + 1 AS m FROM t",
+    ),
 }

@@ -221,7 +221,7 @@ class ExpressionMaker:
         if kind == "b":
             forms += [("bool_or({0})", "b"), ("every({0})", "b"), ("count_if({0})", "i")]
         orders = [name for name, order_kind in self._some(exact, 1, 2) if order_kind != "a"]
-        if orders and kind != "a":
+        if orders and kind != "a" and text not in orders:
             order = f"struct({', '.join([*orders, text])})"
             forms += [(f"max_by({{0}}, {order})", kind), (f"min_by({{0}}, {order})", kind)]
         if self._flip(0.08):
@@ -244,8 +244,10 @@ class ExpressionMaker:
         calls += [(f"max({text})", kind), (f"min({text})", kind)]
         calls += [(f"sum({text})", kind)] * 2 if kind in _NUMBERS else []
         calls += [(f"avg({text})", INEXACT)] if kind in "im" else []
-        calls += [(f"sort_array(collect_list({text}))", "a")] if kind == "i" else []
         calls += [(f"bool_or({text})", "b")] if kind == "b" else []
+        if self._flip(0.1):
+            condition = self._condition(chosen)
+            calls = [(f"{form} FILTER (WHERE {condition})", result) for form, result in calls]
         chance = random.random()
         if chance < 0.35:
             calls += [(f"{name}({text})", kind) for name in ("first_value", "last_value")]

@@ -16,6 +16,12 @@ _JOINS = (
     "JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL JOIN",
     "LEFT SEMI JOIN", "LEFT ANTI JOIN", "CROSS JOIN", "ASOF JOIN", "LEFT ASOF JOIN",
 )  # fmt: skip
+# Spark compares values of one type alone there.
+_ASOF_CASTS = {
+    "i": "CAST({0} AS BIGINT)",
+    "m": "CAST({0} AS DECIMAL(18,3))",
+    "a": "CAST({0} AS ARRAY<BIGINT>)",
+}
 _USING_JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
 
 
@@ -195,8 +201,12 @@ class FromMaker(ExpressionMaker, ABC):
 
     def _asof(self, left: Sequence[Typed], right: From) -> str:
         """Return the conditions of an ASOF JOIN in which no two different rows are equally near."""
-        operands = [[self._value(left, kind)[0] for _, kind in right.columns]]
-        operands.append([name for name, _ in right.columns])
+        pairs = [(self._value(left, kind)[0], name, kind) for name, kind in right.columns]
+        casts = [_ASOF_CASTS.get(kind, "{0}") for _, _, kind in pairs]
+        operands = [
+            [cast.format(pair[side]) for cast, pair in zip(casts, pairs, strict=True)]
+            for side in (0, 1)
+        ]
         sides = (f"({', '.join(texts)}, 0)" for texts in operands)
         text = (
             f" MATCH_CONDITION ({self._random.choice([' >= ', ' > ', ' < ', ' <= ']).join(sides)})"
@@ -300,7 +310,10 @@ class FromMaker(ExpressionMaker, ABC):
         order = ""
         if "(" not in values[0][0] and self._flip(0.3):
             order = f" ORDER BY {self._order(columns)} LIMIT {self._random.choice([1, 2])}"
-        query = f"SELECT {outputs} FROM {inner.sql} WHERE {self._equality(*pair)}{order}"
+        condition = self._equality(*pair)
+        if not order and self._flip(0.25):
+            condition = self._comparison(*pair)
+        query = f"SELECT {outputs} FROM {inner.sql} WHERE {condition}{order}"
         if self._flip(0.5):
             source.sql = f"{source.sql} LEFT JOIN LATERAL ({query}) AS {alias} ON TRUE"
         else:

@@ -93,9 +93,9 @@ class SubqueryMaker(FromMaker):
             text = f"SELECT {value} FROM {source.sql}{where_clause(where)}"
             return f"({text} ORDER BY 1 DESC LIMIT 1)"
         if self._flip(0.6) and (pair := self._pair(columns, source.exact)):
-            where.append(self._equality(*pair))
+            where.append(self._equality(*pair) if self._flip(0.8) else self._comparison(*pair))
             if self._flip(0.2) and (pair := self._pair(columns, source.exact)):
-                where.append(self._equality(*pair))
+                where.append(self._equality(*pair) if self._flip(0.7) else self._comparison(*pair))
         calls = [self._call(source.exact) for _ in range(6)]
         matching = [call for call, call_kind in calls if call_kind == kind]
         if matching and self._flip(0.6):

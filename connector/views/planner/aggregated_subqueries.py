@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -27,8 +28,7 @@ from relstate.connector.syntax.tree import (
 from ..plan.join import JoinKind
 from ..plan.node import Node
 from .builder import Builder, Item, Relation
-from .clauses import SelectColumn, group_by, select_columns
-from .expressions import unsupported_error
+from .clauses import SelectColumn, alias_values, group_by, select_columns
 from .group_by import has_aggregates, plan_aggregate
 from .grouping_sets import GroupBy
 from .join_conditions import common_type, plan_join
@@ -88,14 +88,7 @@ def aggregate_subquery(
     if is_exists and not aggregation.has_having:
         # A group has a row if it has any rows; all rows together have one in any case.
         return node, OneRowSubquery(None, ()) if aggregation.is_global else subquery
-    if subquery.correlation.others:
-        raise unsupported_error(
-            f"{operator} over a subquery that aggregates rows and compares them with those of the "
-            "query around it by another condition than =",
-            "compare them by = or <=> alone, or write it as a join with ON and GROUP BY",
-            subquery.tree,
-        )
-    planned = _AggregatePlan(subquery, aggregation, is_exists)
+    planned = _AggregatePlan(subquery.by_equalities(node), aggregation, is_exists)
     return planned.one_row(node) if aggregation.is_global else planned.groups(node)
 
 
@@ -200,13 +193,11 @@ class _AggregatePlan:
         clause = self.aggregation.select.args.get("having")
         if clause is None:
             return []
-        planned, builder = self.subquery.planned, self._builder
-        scope = planned.context.scope(planned.relation.items)
-        values = [select_column.value for select_column in self.aggregation.columns]
+        planned, columns = self.subquery.planned, self.aggregation.columns
+        scope = planned.context.scope(planned.relation.items, alias_values(columns))
+        values = [select_column.value for select_column in columns]
         grouped = [*self.aggregation.group.expressions, *values]
-        return having_conditions(
-            clause, scope, grouped, lambda left, right: builder.is_same(node, left, right)
-        )
+        return having_conditions(clause, scope, grouped, partial(self._builder.is_same, node))
 
     @property
     def _values(self) -> list[Tree]:

@@ -214,11 +214,13 @@ def _arguments(function: Tree) -> Iterator[Tree]:
 
 
 def values_of(call: Tree) -> Iterator[Tree]:
-    """Yield the arguments of a call, and the sort keys of its WITHIN GROUP."""
+    """Yield the arguments of a call, the sort keys of its WITHIN GROUP, its FILTER's condition."""
     while isinstance(call, _WRAPPERS):
         if isinstance(call, exp.WithinGroup):
             for key in call.expression.expressions:
                 yield key.this
+        elif isinstance(call, exp.Filter):
+            yield call.expression.this
         call = call.this
     yield from _arguments(call)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -32,7 +33,14 @@ from ..plan.join import JoinKind
 from ..plan.node import Node
 from ..plan.topn import TopN
 from .builder import Builder, Item, Relation
-from .clauses import SelectColumn, group_by, limit_and_offset, order_keys, select_columns
+from .clauses import (
+    SelectColumn,
+    alias_values,
+    group_by,
+    limit_and_offset,
+    order_keys,
+    select_columns,
+)
 from .expressions import unsupported_error
 from .from_clause import Context, is_left_join
 from .generators import named_columns
@@ -121,7 +129,7 @@ class LateralJoin:
         self, select: exp.Select, columns: Sequence[SelectColumn], right: Node, keys: Sequence[str]
     ) -> Node:
         limit, offset = limit_and_offset(select)
-        sort_keys = order_keys(select, columns, self._scope.with_aliases_first())
+        sort_keys = order_keys(select, columns, self._aliased_scope(columns).with_aliases_first())
         outer_types = {
             name: self.relation.node.type_of(tree.name)
             for name, tree in self.outer.parameters.items()
@@ -183,7 +191,7 @@ class LateralJoin:
         self._check_unlimited(select)
         node, right, keys, correlation = self._keyed()
         values = [select_column.value for select_column in columns]
-        having = self._having(select, right, values)
+        having = self._having(select, right, columns, ())
         self._check_own([*values, *having])
         if self._is_left and (having or self._has_condition()):
             raise self._error("an aggregate, in a LEFT JOIN", "write JOIN LATERAL: it has a row")
@@ -206,7 +214,7 @@ class LateralJoin:
         if group.sets is not None:
             raise self._error("GROUPING SETS, CUBE or ROLLUP", "write them in a subquery in FROM")
         values = [select_column.value for select_column in columns]
-        having = self._having(select, right, [*group.expressions, *values])
+        having = self._having(select, right, columns, group.expressions)
         self._check_own([*values, *having, *group.expressions])
         aggregate, outputs = plan_aggregate(
             self.builder,
@@ -225,35 +233,43 @@ class LateralJoin:
 
     def _keyed(self) -> tuple[Node, Node, list[str], Correlation]:
         """Return both sides with what is compared as fields, those of the right, the comparison."""
-        correlation = self._correlation
-        if correlation.others or not correlation.equalities:
-            raise self._error(
-                "aggregates, DISTINCT or LIMIT, and another comparison than =",
-                "compare columns of both sides by = or <=>, and nothing else",
-            )
-        planned = self.planned
-        join = SubqueryJoin(self.builder, self.tree, planned, correlation, [])
+        if not self._correlation.conditions:
+            raise self._own_values_error()
+        join = SubqueryJoin(self.builder, self.tree, self.planned, self._correlation, [])
+        join = join.by_equalities(self.relation.node)
         node, right, equalities = join.computed(
-            self.relation.node, planned.relation.node, correlation.equalities
+            self.relation.node, join.node, join.correlation.equalities
         )
         keys = [equality.inner.name for equality in equalities]
         return node, right, keys, Correlation(equalities, ())
 
-    def _having(self, select: exp.Select, node: Node, grouped: Sequence[Tree]) -> list[Tree]:
+    def _having(
+        self,
+        select: exp.Select,
+        node: Node,
+        columns: Sequence[SelectColumn],
+        group: Sequence[Tree],
+    ) -> list[Tree]:
         clause = select.args.get("having")
         if clause is None:
             return []
-        builder = self.builder
-        return having_conditions(
-            clause, self._scope, grouped, lambda left, right: builder.is_same(node, left, right)
-        )
+        grouped = [*group, *(select_column.value for select_column in columns)]
+        is_same = partial(self.builder.is_same, node)
+        return having_conditions(clause, self._aliased_scope(columns), grouped, is_same)
+
+    def _aliased_scope(self, columns: Sequence[SelectColumn]) -> Scope:
+        """Return the scope of clauses that may name columns of the SELECT."""
+        return replace(self._scope, aliases=alias_values(columns))
 
     def _check_own(self, values: Sequence[Tree]) -> None:
         if any(not columns_of(value).isdisjoint(self.outer.parameters) for value in values):
-            raise self._error(
-                "aggregates, DISTINCT or LIMIT, and outer columns outside of its WHERE",
-                "compute with them in the query around it",
-            )
+            raise self._own_values_error()
+
+    def _own_values_error(self) -> errors.UnsupportedStatementError:
+        return self._error(
+            "aggregates, DISTINCT or LIMIT, and outer columns outside of its WHERE",
+            "compute with them in the query around it",
+        )
 
     def _check_unlimited(self, select: exp.Select) -> None:
         if limit_and_offset(select) != (None, 0):

@@ -6,7 +6,8 @@ Promises: a count over no rows is 0, as in Spark; of two rows the value is Spark
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -31,11 +32,11 @@ from .calls import (
     is_special_without_rows,
     name_of,
 )
-from .clauses import group_by, select_columns
+from .clauses import alias_values, group_by, select_columns
 from .expressions import unsupported_error
 from .group_by import has_aggregates, plan_aggregate, plan_distinct
 from .join_conditions import plan_join
-from .scope import having_conditions
+from .scope import Scope, having_conditions
 from .subquery_joins import SubqueryJoin
 from .windows import find_windows
 
@@ -50,8 +51,6 @@ class CorrelatedScalar:
     def attach(self, node: Node) -> tuple[Node, Tree]:
         """Return the rows, and the value of the subquery for each."""
         subquery, builder = self.subquery, self.subquery.builder
-        if subquery.correlation.others:
-            raise subquery.error("a scalar subquery with a comparison other than =")
         if not subquery.correlation.equalities:
             raise subquery.error("a scalar subquery with a condition on outer columns alone")
         node, right, equalities = subquery.computed(
@@ -78,22 +77,20 @@ class CorrelatedScalar:
         value = columns[0].value
         if find_windows([value]) or select.args.get("qualify") is not None:
             raise self.subquery.error("a scalar subquery with a window")
-        having = self._having(node, group or [], value)
+        aliased = replace(scope, aliases=alias_values(columns))
+        having = self._having(node, aliased, group or [], value)
         if group is None and (has_aggregates([value, *having]) or having):
             return self._plan_aggregated(node, keys, value, having)
         if group is not None:
             node, value = self._plan_grouped(node, keys, group, value, having)
         return self._plan_rows(node, keys, value)
 
-    def _having(self, node: Node, group: Sequence[Tree], value: Tree) -> list[Tree]:
+    def _having(self, node: Node, scope: Scope, group: Sequence[Tree], value: Tree) -> list[Tree]:
         clause = self.select.args.get("having")
         if clause is None:
             return []
-        planned, builder = self.subquery.planned, self.subquery.builder
-        scope = planned.context.scope(planned.relation.items)
-        return having_conditions(
-            clause, scope, [*group, value], lambda left, right: builder.is_same(node, left, right)
-        )
+        is_same = partial(self.subquery.builder.is_same, node)
+        return having_conditions(clause, scope, [*group, value], is_same)
 
     def _plan_aggregated(
         self, node: Node, keys: tuple[str, ...], value: Tree, having: Sequence[Tree]

@@ -235,10 +235,13 @@ class Subqueries:
         return self._subqueries[int(str(call.this).rpartition("_")[2])]
 
     def _attach_value(self, node: Node, call: Tree) -> tuple[Node, Tree]:
-        if isinstance(call, exp.Not):
-            node, attached = self._attached(node, without_parentheses(call.this))
-            return attached.not_in_value(node)
+        is_negated = isinstance(call, exp.Not)
+        call = without_parentheses(call.this) if is_negated else call
         node, attached = self._attached(node, call)
+        if isinstance(attached, SubqueryJoin):
+            attached = attached.by_equalities(node)
+        if is_negated:
+            return attached.not_in_value(node)
         kind = self._of(call).kind
         if kind is _Kind.IN:
             return attached.in_value(node)

@@ -32,6 +32,7 @@ from ..plan.stateless import Filter, Project
 from ..plan.topn import TopN
 from .builder import Builder, Relation, check_keyable, pass_through_output
 from .clauses import select_columns
+from .domains import join_domain
 from .expressions import unsupported_error
 from .from_clause import Context
 from .group_by import plan_distinct
@@ -113,6 +114,17 @@ def correlation_of(planned: PlannedSubquery, outer_values: Mapping[str, Tree]) -
             is_null_safe = isinstance(condition, exp.NullSafeEQ)
             equalities.append(Equality(with_outer_values(outer, outer_values), inner, is_null_safe))
     return Correlation(equalities, others)
+
+
+def compare_by_equalities(
+    builder: Builder, outer: Node, inner: Node, correlation: Correlation
+) -> tuple[Node, Correlation]:
+    """Return the rows of a subquery, and a correlation with the outer rows without ``others``."""
+    if not correlation.others:
+        return inner, correlation
+    inner, pairs = join_domain(builder, outer, inner, correlation.conditions)
+    equalities = [Equality(column(left), column(right), True) for left, right in pairs]
+    return inner, Correlation(equalities, ())
 
 
 def is_limited_per_row(planned: PlannedSubquery, outer_types: Mapping[str, types.DataType]) -> bool:
@@ -201,6 +213,14 @@ class SubqueryJoin:
     def node(self) -> Node:
         """The rows of the subquery."""
         return self.planned.relation.node
+
+    def by_equalities(self, node: Node) -> SubqueryJoin:
+        """Return the subquery, compared with the rows of an operator by equalities alone."""
+        compared = compare_by_equalities(self.builder, node, self.node, self.correlation)
+        right, correlation = compared
+        relation = replace(self.planned.relation, node=right)
+        planned = replace(self.planned, relation=relation)
+        return replace(self, planned=planned, correlation=correlation)
 
     # EXISTS
 
@@ -380,13 +400,6 @@ class SubqueryJoin:
 
     def _look_up(self, node: Node, right: Node, equalities: Sequence[Equality]) -> tuple[Node, str]:
         """Return the rows with a field that is not NULL where an operator has equal values."""
-        if self.correlation.others:
-            raise unsupported_error(
-                "a subquery with a comparison other than =, within an expression",
-                "it needs a condition of its own: write a UNION of queries for the branches of an "
-                "OR",
-                self.tree,
-            )
         if not equalities:
             right, constant = self._any_row(right)
             constants = (None, constant)

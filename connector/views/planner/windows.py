@@ -215,8 +215,8 @@ def _title(builder: Builder, window: Tree, title: str | None) -> str:
 
 def _compute_function(builder: Builder, node: Node, function: Tree) -> tuple[Node, str]:
     """Return an operator with the arguments of a function as fields, and its text over them."""
-    if function.find(exp.Filter) is not None or function.find(exp.Distinct) is not None:
-        raise unsupported_error("DISTINCT or FILTER in a window", "Spark has none either", function)
+    if function.find(exp.Distinct) is not None:
+        raise unsupported_error("DISTINCT in a window", "Spark has none either", function)
     values = [value for value in values_of(function) if columns_of(value)]
     node, names = builder.compute(node, values, [field_title(value) for value in values])
     fields = {comparable_text(value): name for value, name in zip(values, names, strict=True)}

@@ -146,6 +146,7 @@ SELECT id, avg(x) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND I
 SELECT id, sum(x) OVER (PARTITION BY g ORDER BY x DESC RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS s, min(y) OVER (PARTITION BY g ORDER BY x DESC RANGE 1 PRECEDING) AS m FROM t
 SELECT id, nth_value(x, 2) IGNORE NULLS OVER w AS n, lag(x, 2, -1) IGNORE NULLS OVER w AS l, last(x, true) OVER w AS v FROM t WINDOW w AS (ORDER BY id)
 SELECT DISTINCT count(*) OVER (PARTITION BY g, x + 1) AS c FROM t
+SELECT id, count(*) FILTER (WHERE x > 1) OVER (PARTITION BY g) AS c, sum(x) FILTER (WHERE x + id > 2 AND g IS NOT NULL) OVER (PARTITION BY g ORDER BY id ROWS 2 PRECEDING) AS s FROM t
 SELECT g FROM (SELECT g, collect_list(x) AS l FROM t GROUP BY g)
 SELECT id FROM t WHERE x > (SELECT median(x) FROM u)
 SELECT id, (SELECT sort_array(collect_list(k)) FROM u WHERE u.g = t.g) AS l, (SELECT count_if(k > 3) + count(DISTINCT x) FROM u WHERE u.x = t.x) AS c, (SELECT max_by(k, k) FROM u WHERE u.g = t.g) AS m FROM t
@@ -269,6 +270,8 @@ SELECT g, hll_sketch_estimate(hll_sketch_agg(x)) AS h, hex(count_min_sketch(x, 0
 SELECT g, count(*) AS c, sum(x) FILTER (WHERE g = 'a') AS s, rank() OVER (PARTITION BY grouping_id() ORDER BY count(*), g) AS r, sum(sum(x)) OVER (PARTITION BY length(g)) AS o FROM t GROUP BY GROUPING SETS ((g, length(g)), (length(g)), (length(g)))
 SELECT g, x, count(*) AS c, grouping__id FROM t GROUP BY CUBE (g, x) HAVING grouping__id > 0 AND count(*) > 1 ORDER BY grouping__id, g, x LIMIT 9
 SELECT g, x, count(id) AS c FROM t GROUP BY g, x GROUPING SETS (())
+SELECT x > 1 AS b, count(*) AS c FROM t GROUP BY CUBE (x > 1)
+SELECT x > 1 OR g = 'a' AS b, g IS NULL AS n, count(*) AS c FROM t GROUP BY GROUPING SETS (x > 1 OR g = 'a', ROLLUP (g IS NULL), (x > 1 OR g = 'a', g IS NULL))
 SELECT g, count(*) AS c FROM t WHERE id > 1000 GROUP BY g GROUPING SETS (())
 SELECT id FROM t WHERE EXISTS (SELECT count(*) FROM u WHERE u.g = t.g)
 SELECT id FROM t WHERE EXISTS (SELECT max(k) FROM u WHERE u.g = t.g HAVING count(*) = 0)
@@ -281,6 +284,19 @@ SELECT id FROM t WHERE (x, id) NOT IN (SELECT min(x), max(k) FROM u WHERE u.g = 
 SELECT id FROM t WHERE x IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2 HAVING count(*) > 1)
 SELECT id FROM t WHERE x NOT IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2)
 SELECT id, x IN (SELECT count(*) FROM u WHERE u.g = t.g) AS a, x NOT IN (SELECT min(x) FROM u WHERE u.g = t.g) AS b, x IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2) AS c, x NOT IN (SELECT max(x) FROM u WHERE u.g = t.g GROUP BY k % 2) AS d FROM t
+SELECT id, (SELECT max(k) FROM u WHERE u.x < t.x) AS m, (SELECT count(*) FROM u WHERE u.x < t.x OR t.x IS NULL) AS c FROM t
+SELECT id, (SELECT sum(k) FROM u WHERE u.g = t.g AND u.k <> t.id) AS s, (SELECT max(k) FROM u WHERE t.x > 1) AS n FROM t
+SELECT id FROM t WHERE g = 'a' OR EXISTS (SELECT 1 FROM u WHERE u.x < t.x)
+SELECT id FROM t WHERE x IN (SELECT max(u.x) FROM u WHERE u.g < t.g)
+SELECT id, x IN (SELECT x FROM u WHERE u.k > t.id) AS a, x NOT IN (SELECT x FROM u WHERE u.k > t.id) AS b, x IN (SELECT count(*) FROM u WHERE u.k < t.id) AS c FROM t
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k > t.id HAVING count(*) > 2) AND x NOT IN (SELECT max(x) FROM u WHERE u.k >= t.id GROUP BY g)
+SELECT t.id, q.m, q.c FROM t, LATERAL (SELECT max(k) AS m, count(*) AS c FROM u WHERE u.k > t.id AND u.g <> t.g) q
+SELECT t.id, q.g, q.c FROM t LEFT JOIN LATERAL (SELECT g, count(*) AS c FROM u WHERE u.x < t.x GROUP BY g) q ON TRUE
+SELECT t.id, q.g FROM t, LATERAL (SELECT DISTINCT g FROM u WHERE u.x <= t.x) q
+SELECT t.id, q.n FROM t, LATERAL (SELECT k AS n, name AS k FROM u WHERE u.g = t.g ORDER BY n DESC LIMIT 2) q
+SELECT t.id, q.n FROM t, LATERAL (SELECT count(*) AS n FROM u WHERE u.g = t.g HAVING n > 1) q
+SELECT t.id, q.m FROM t, LATERAL (SELECT g, max(k) AS m FROM u WHERE u.g = t.g GROUP BY g HAVING m > 2) q
+SELECT id, (SELECT max(k) AS m FROM u WHERE u.g = t.g HAVING m > 2) AS m FROM t WHERE EXISTS (SELECT count(*) AS c FROM u WHERE u.g = t.g HAVING c > 1)
 SELECT id FROM t WHERE x IN (SELECT x FROM u WHERE u.g = t.g UNION ALL SELECT id FROM w)
 SELECT id FROM t WHERE x NOT IN (SELECT x FROM u WHERE u.g = t.g AND x > 1 UNION SELECT id FROM w WHERE w.id < t.id)
 SELECT id FROM t WHERE EXISTS (SELECT x FROM u WHERE u.x = t.x AND k > 9 UNION (SELECT id FROM w WHERE w.id = t.id) UNION ALL SELECT id FROM w WHERE v = 'none')
