@@ -7,6 +7,7 @@ Does not know: files, epochs, or which of several versions of a row is visible.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -179,8 +180,9 @@ class Encoding(Protocol):
         """Return the table and the primary key of a full key, for an error's message."""
 
 
+@lru_cache(maxsize=256)  # preparing one takes longer than many a read
 def encoding_of(definition: TableDefinition, vnode_count: int) -> Encoding:
-    """Return the encoding of a table.
+    """Return the encoding of a table, the same object for equal definitions.
 
     UnsupportedTypeError if a column's type cannot be stored, SchemaError if the encoding does not
     have such columns.

@@ -43,6 +43,8 @@ from .tablefiles import Span
 
 Flags = NDArray[np.bool_]
 
+# Entries of a range that are read beyond the rows that are asked for: newer files often hide some.
+_SPARE_ENTRIES = 2
 # More than any file holds; its double does not overflow.
 _EVERYTHING = 1 << 40
 
@@ -132,7 +134,7 @@ class PrefixReader:
         ``order``: the number of each range, by which ``counts`` and the result name it.
         """
         limits = np.minimum(counts[order], _EVERYTHING)
-        depths = limits.copy()
+        depths = limits + (_SPARE_ENTRIES if len(self.files) > 1 else 0)
         unsettled = np.flatnonzero(limits > 0)
         owners: list[Positions] = []
         blocks: list[Block] = []

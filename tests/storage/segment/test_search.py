@@ -13,6 +13,7 @@ import pytest
 
 from relstate.storage.codec.ragged import Positions
 from relstate.storage.paths import segment_path
+from relstate.storage.segment import search
 from relstate.storage.segment.page import Pages
 from relstate.storage.segment.search import (
     KeyRanges,
@@ -42,6 +43,14 @@ def _pairs(matches: RangeMatches) -> list[tuple[int, Pair]]:
     return list(zip(matches.owners.tolist(), pairs_of([matches.entries])[0], strict=True))
 
 
+@pytest.fixture(params=["all keys", "page by page"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search among all keys of the pages, or in each page."""
+    if request.param == "page by page":
+        monkeypatch.setattr(search, "MOST_KEYS", -1 << 40)
+
+
+@pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("size", [0, 1, 5, 40, 400, 3000])
 @pytest.mark.parametrize("seed", range(examples(10)))
 def test_the_entries_with_prefixes_are_found(tmp_path: Path, size: int, seed: int) -> None:
@@ -71,6 +80,7 @@ def test_the_entries_with_prefixes_are_found(tmp_path: Path, size: int, seed: in
         assert is_cut == (count < len(group))
 
 
+@pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("size", [0, 1, 40, 400, 3000])
 @pytest.mark.parametrize("seed", range(examples(10)))
 def test_the_entries_between_keys_are_found(tmp_path: Path, size: int, seed: int) -> None:
