@@ -13,6 +13,7 @@ Promises: works without Spark. Does not know: Spark.
 
 from . import figures
 from .alteration import descriptions_of, is_wider
+from .catalog import new_table, replaced_tables
 from .check import Report
 from .codec import ragged
 from .codec.memcomparable import KeyCodec
@@ -140,11 +141,13 @@ __all__ = [
     "iso_time",
     "local_folder",
     "moment_of",
+    "new_table",
     "next_definition",
     "no_key_error",
     "parse_instant",
     "ragged",
     "renamed_table",
+    "replaced_tables",
     "replacement_name",
     "sequence_segments",
     "type_json",

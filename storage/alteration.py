@@ -14,8 +14,10 @@ from dataclasses import replace
 
 from .errors import SchemaError
 from .log.table_definition import TableDefinition
+from .predicate.predicate import Predicate
 from .schema import types as t
 from .schema.arrow import arrow_schema
+from .schema.constraint import CheckConstraint
 from .schema.properties import EncodingName
 from .schema.schema import MAX_VERSION, Column, TableSchema
 
@@ -66,6 +68,7 @@ def without_columns(definition: TableDefinition, names: Sequence[str]) -> TableD
     dropped = {_own_column(schema, name).id for name in names}
     for name in names:
         _check_not_version(definition, schema.column(name), "dropped")
+        _check_unconstrained(definition, schema.column(name), "dropped")
     for key in schema.key_columns:
         if key.id in dropped:
             raise SchemaError(
@@ -86,6 +89,7 @@ def with_column_renamed(definition: TableDefinition, name: str, new: str) -> Tab
     taken = {
         sibling.name.lower() for sibling in definition.schema.columns if sibling.id != column.id
     }
+    _check_unconstrained(definition, column, "renamed")
     if not new:
         raise SchemaError(f"the column {column.name!r} needs a name")
     if new.lower() in taken:
@@ -104,6 +108,7 @@ def with_column_widened(
     schema = definition.schema
     column = _own_column(schema, name)
     _check_not_version(definition, column, "widened")
+    _check_unconstrained(definition, column, "widened")
     if column.id in {key.column_id for key in schema.primary_key}:
         raise SchemaError(
             f"the column {column.name!r} is part of the primary key, so its type cannot change"
@@ -149,6 +154,59 @@ def _key_of(schema: TableSchema) -> object:
 
 def _shape_of(column: Column) -> tuple[str, t.DataType, bool, bool]:
     return column.name, column.type, column.nullable, column.hidden
+
+
+def with_constraint(definition: TableDefinition, name: str, expression: str) -> TableDefinition:
+    """Return the definition with one more CHECK constraint: see `new_constraint`."""
+    constraint = new_constraint(definition, name, expression)
+    return replace(definition, constraints=(*definition.constraints, constraint))
+
+
+def new_constraint(definition: TableDefinition, name: str, expression: str) -> CheckConstraint:
+    """Return a CHECK constraint of a table.
+
+    SchemaError for a name that is taken or not text, or a table whose rows are written in parts;
+    UnsupportedExpressionError for a condition that cannot be evaluated exactly,
+    SchemaMismatchError for an unknown column.
+    """
+    t.check_text("the name of a constraint", name)
+    schema, properties = definition.schema, definition.properties
+    if not name or any(item.name.lower() == name.lower() for item in definition.constraints):
+        raise SchemaError(
+            f"the table {definition.name!r} has a constraint {name!r} already: take another name"
+        )
+    if properties.encoding != "row":
+        raise SchemaError(
+            f"the table {definition.name!r} has documents, whose parts are written without the "
+            "others, so no condition on a row can be checked: use encoding = 'row'"
+        )
+    predicate = Predicate.parse(expression, schema)
+    columns = [schema.column(column) for column in predicate.columns]
+    keys = {key.column_id for key in schema.primary_key}
+    if properties.merge == "partial" and sum(column.id not in keys for column in columns) > 1:
+        raise SchemaError(
+            f"CHECK ({expression}): a row of {definition.name!r} comes in parts (merge partial), "
+            "so a condition may read one column besides the primary key: write several constraints"
+        )
+    return CheckConstraint(name, expression, predicate.json, tuple(column.id for column in columns))
+
+
+def without_constraint(
+    definition: TableDefinition, name: str, *, if_exists: bool
+) -> TableDefinition:
+    """Return the definition without a CHECK constraint. SchemaError unless it is there."""
+    remaining = tuple(
+        constraint
+        for constraint in definition.constraints
+        if constraint.name.lower() != str(name).lower()
+    )
+    if len(remaining) == len(definition.constraints) and not if_exists:
+        known = ", ".join(constraint.name for constraint in definition.constraints) or "none"
+        raise SchemaError(
+            f"the table {definition.name!r} has no constraint {name!r}; its constraints are: "
+            f"{known}"
+        )
+    return replace(definition, constraints=remaining)
 
 
 def with_comment(definition: TableDefinition, name: str, comment: str | None) -> TableDefinition:
@@ -205,6 +263,11 @@ def with_encoding(definition: TableDefinition, encoding: EncodingName) -> TableD
     if definition.indexes and encoding == "document":
         raise SchemaError(
             f"table {definition.name!r} has indexes, which document tables do not have: drop them"
+        )
+    if definition.constraints and encoding == "document":
+        raise SchemaError(
+            f"table {definition.name!r} has constraints, which document tables do not have: drop "
+            "them"
         )
     properties = definition.properties.with_encoding(encoding)
     properties.check([key.column_id for key in definition.schema.primary_key])
@@ -264,6 +327,15 @@ def _evolved(
     )
     older = (*definition.older_schemas, schema)
     return replace(definition, schema=evolved, older_schemas=older)
+
+
+def _check_unconstrained(definition: TableDefinition, column: Column, action: str) -> None:
+    for constraint in definition.constraints:
+        if column.id in constraint.columns:
+            raise SchemaError(
+                f"the column {column.name!r} cannot be {action}: the constraint "
+                f"{constraint.name!r}, CHECK ({constraint.expression}), reads it; drop that first"
+            )
 
 
 def _check_not_version(definition: TableDefinition, column: Column, action: str) -> None:

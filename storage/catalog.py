@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from .alteration import descriptions_of
+from .alteration import descriptions_of, with_constraint
 from .catalog_commit import ATTEMPTS, check_storable, contested_error, drop, propose
 from .epochs import Epochs
 from .errors import (
@@ -32,9 +32,14 @@ from .log.state import StoreState
 from .log.table_definition import TableDefinition
 from .schema.arrow import fields_of
 from .schema.ddl import parse_columns
-from .schema.properties import EncodingName, Merge, TableProperties
+from .schema.properties import (
+    DEFAULT_TOMBSTONE_RETENTION,
+    EncodingName,
+    Merge,
+    TableProperties,
+)
 from .schema.schema import TableSchema, name_list
-from .schema.types import Field
+from .schema.types import Field, quoted
 from .table.encoding import encoding_of
 
 
@@ -54,6 +59,26 @@ class Catalog:
         except TableExistsError:
             if not if_not_exists:
                 raise
+
+    def replace_table(self, table: NewTable) -> None:
+        """Create a table in place of the one of its name, if there is one, in one epoch.
+
+        The errors of `create_table`, InternalTableError for a view, DependentViewsError.
+        """
+        check_storable(table)
+        for _ in range(ATTEMPTS):
+            replaced = replaced_tables(self._epochs.state, table.name)
+            try:
+                propose(
+                    self._epochs,
+                    "replace table" if replaced else "create table",
+                    created_tables=(table,),
+                    dropped_tables=replaced,
+                )
+                return
+            except (TableExistsError, TableNotFoundError, ConflictError):
+                continue
+        raise contested_error(table.name)
 
     def drop_table(self, name: str, *, if_exists: bool, cascade: bool) -> None:
         """Drop a table: see `Store.drop_table`."""
@@ -184,6 +209,17 @@ def _described_table(state: StoreState, name: str) -> TableDefinition:
     return definition
 
 
+def replaced_tables(state: StoreState, name: str) -> tuple[int, ...]:
+    """Return the ids of a table and its indexes, to be dropped; none if there is no such table.
+
+    InternalTableError for a view.
+    """
+    if name.lower() not in state.table_ids:
+        return ()
+    definition = user_table(state, name, "replaced by a table")
+    return (definition.table_id, *(index.table_id for index in definition.indexes))
+
+
 def user_table(state: StoreState, name: str, action: str) -> TableDefinition:
     """Return the definition of a table that belongs to no view.
 
@@ -208,19 +244,20 @@ def _indexable_table(state: StoreState, name: str) -> TableDefinition:
 def new_table(
     name: str,
     columns: str | pa.Schema,
-    primary_key: Sequence[str] | None,
-    distribution_key: Sequence[str] | None,
     *,
-    merge: Merge,
-    version_column: str | Sequence[str] | None,
-    ttl: int | None,
-    append_only: bool,
-    tombstone_retention: int,
-    nullable_key: bool,
+    primary_key: Sequence[str] | None = None,
+    distribution_key: Sequence[str] | None = None,
+    merge: Merge = "overwrite",
+    version_column: str | Sequence[str] | None = None,
+    ttl: int | None = None,
+    append_only: bool = False,
+    tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
+    nullable_key: bool = False,
     encoding: EncodingName = "row",
     packed: bool = True,
     sets: Sequence[str] = (),
-    user_properties: Mapping[str, str | None],
+    user_properties: Mapping[str, str | None] | None = None,
+    constraints: Mapping[str, str] | None = None,
 ) -> NewTable:
     """Return a table to be created: see `Store.create_table`.
 
@@ -244,7 +281,44 @@ def new_table(
     properties = TableProperties(
         merge, versions, ttl, append_only, tombstone_retention, encoding, packed, set_ids
     )
-    return NewTable(name, schema, properties, *descriptions_of(user_properties))
+    table = NewTable(name, schema, properties, *descriptions_of(user_properties or {}))
+    definition = table.definition(table_id=1, epoch=1)
+    for constraint, expression in (constraints or {}).items():
+        definition = with_constraint(definition, constraint, expression)
+    return replace(table, constraints=definition.constraints)
+
+
+def table_like(name: str, state: StoreState, source: str) -> NewTable:
+    """Return a table to be created with the columns, keys and properties of a table or view.
+
+    Without its indexes and rows. The key of a view is that of the table if it is visible; else
+    the table has none. TableNameError, TableNotFoundError, InternalTableError.
+    """
+    check_table_name(name)
+    definition = _described_table(state, source)
+    schema = definition.schema
+    if definition.table_id in state.views:
+        schema = _visible_schema(schema)
+    return NewTable(
+        name,
+        replace(schema, version=1),
+        definition.properties,
+        definition.comment,
+        definition.user_properties,
+        definition.constraints,
+    )
+
+
+def _visible_schema(schema: TableSchema) -> TableSchema:
+    fields = [column.field for column in schema.visible_columns]
+    if any(column.hidden for column in schema.key_columns):
+        return TableSchema.build_keyless(fields)
+    key = [
+        f"{quoted(column.name)} {part.order}"
+        for column, part in zip(schema.key_columns, schema.primary_key, strict=True)
+    ]
+    distribution = [column.name for column in schema.distribution_columns] or None
+    return TableSchema.build(fields, key, distribution, nullable_key=True)
 
 
 def _version_names(version_column: str | Sequence[str] | None) -> Sequence[str]:

@@ -40,6 +40,7 @@ from .paths import SEGMENTS, segment_path
 from .segment.registry import registry
 from .segment.writer import SegmentWriter
 from .table.appendonly import AppendCheck
+from .table.checks import ConstraintCheck
 
 _logger = logging.getLogger(__name__)
 
@@ -155,13 +156,19 @@ class Epochs:
         """Commit a proposal, then merge files of the tables it wrote where that is due.
 
         The indexes of the tables it writes change in the same epoch. The errors of
-        `transaction.commit`, AppendOnlyError, UniqueViolationError.
+        `transaction.commit`, AppendOnlyError, CheckViolationError, UniqueViolationError.
         """
         started = self.environment.monotonic()
         appends = AppendCheck(self.environment, proposal)
+        constraints = ConstraintCheck(self.environment, proposal)
+
+        def check(state: StoreState) -> None:
+            appends(state)
+            constraints(state)
+
         indexes = IndexMaintenance(self.environment, proposal, self._layouts)
         try:
-            done = commit(self.log, self.state, proposal, appends, indexes)
+            done = commit(self.log, self.state, proposal, check, indexes)
         except UnknownOutcomeError:
             raise
         except RelstateError:

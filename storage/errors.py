@@ -34,6 +34,7 @@
     │   ├── DuplicateKeyError
     │   ├── AppendOnlyError
     │   ├── UniqueViolationError
+    │   ├── CheckViolationError
     │   ├── ViewFailedError
     │   └── ConsistencyError
     ├── CommitError                       a commit did not happen, or may not have
@@ -58,6 +59,7 @@ This module imports nothing.
 
 __all__ = [
     "AppendOnlyError",
+    "CheckViolationError",
     "ClockError",
     "ClosedError",
     "CommitError",
@@ -255,6 +257,10 @@ class AppendOnlyError(DataError):
 
 class UniqueViolationError(DataError):
     """A write would give two rows equal values in the columns of a unique index."""
+
+
+class CheckViolationError(DataError):
+    """A row makes a CHECK constraint of its table false."""
 
 
 class ViewFailedError(DataError):

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from .catalog_commit import check_storable
 from .epochs import Epochs, epoch_number
 from .feed.feed_plan import FeedPlan, FeedSnapshot
 from .feed.planning import FeedRequest, data_epochs, plan_feed, snapshot_of
 from .log.entry import Entry
-from .log.proposal import Proposal
+from .log.proposal import NewTable, Proposal
 from .log.segment_record import SegmentRecord
 from .log.transaction import CommitResult
 from .maintenance.compaction import CompactionJob, CompactionReport
@@ -41,6 +42,18 @@ class Jobs:
         reads it: the rows leave without a commit that the view could follow.
         """
         return write_target(self._epochs, name, expiring=expiring)
+
+    def new_target(self, table: NewTable) -> WriteTarget:
+        """Return what other processes need to write rows of a table that is to be created.
+
+        Its id is the next one: name that in the proposal, as ``first_table_id``. The errors of
+        `Store.create_table`.
+        """
+        check_storable(table)
+        state = self._epochs.state
+        definition = table.definition(state.next_table_id, state.epoch + 1)
+        settings = state.settings
+        return WriteTarget(self._epochs.path, definition, settings.vnode_count, settings.shards)
 
     def segment_writer(self) -> SegmentWriter:
         """Return a writer of segments for this store.

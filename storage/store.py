@@ -17,25 +17,27 @@ import pyarrow as pa
 from relstate.vnode import DEFAULT_VNODE_COUNT
 
 from . import alteration
-from .catalog import Catalog, fields_from, new_table
+from .catalog import Catalog, fields_from, new_table, table_like
 from .check import Report, check
 from .documentwriter import DocumentWriter
 from .environment import Environment, environment_of
 from .epochs import Epochs, epoch_number
-from .errors import RelstateError
+from .errors import DependentViewsError, OptionError, RelstateError
 from .figures import table_sizes
 from .index.layout import IndexDescription, indexes_of
 from .instant import micros_of
 from .jobs import Jobs
 from .log.entry import Entry, Settings
+from .log.proposal import NewTable
 from .log.state import StoreState
 from .log.transaction import repair_clock
-from .log.view import CatalogView
+from .log.view import CatalogView, ViewDefinition
 from .maintenance import compaction
 from .maintenance.compaction import CompactionReport
 from .maintenance.vacuum import VacuumReport, vacuum
 from .notebook import html_table
 from .read_plan import ReadPlan
+from .rows import Rows
 from .schema.ddl import parse_type
 from .schema.properties import DEFAULT_TOMBSTONE_RETENTION, EncodingName, Merge
 from .segment.key import Kind
@@ -43,7 +45,7 @@ from .snapshot import LatestReader, Snapshot
 from .table.statetable import StateTable
 from .table.table import Table
 from .view_catalog import ViewCatalog
-from .writing import Rows, open_state_table, patch_rows, write_rows
+from .writing import open_state_table, patch_rows, write_rows
 
 DEFAULT_RETENTION = 24 * 3600
 
@@ -178,11 +180,13 @@ class Store:
         append_only: bool = False,
         tombstone_retention: int = DEFAULT_TOMBSTONE_RETENTION,
         user_properties: Mapping[str, str | None] | None = None,
+        constraints: Mapping[str, str] | None = None,
         nullable_key: bool = False,
         encoding: EncodingName = "row",
         packed: bool = True,
         sets: Sequence[str] = (),
         if_not_exists: bool = False,
+        or_replace: bool = False,
     ) -> Table:
         """Create a table and return it.
 
@@ -195,28 +199,62 @@ class Store:
         ``merge``, ``version_column`` (a name, or several that are compared in order), ``ttl``
         (seconds), ``append_only``, ``tombstone_retention`` (seconds), ``encoding``, ``packed`` and
         ``sets`` (names of columns): see `TableProperties`.
+        ``constraints``: CHECK constraints by their names: see `add_constraint`.
         ``nullable_key``: key columns that are not declared NOT NULL may be NULL; NULL is one value
         of the key. Otherwise key columns are NOT NULL.
-        TableNameError, SchemaError, UnsupportedTypeError, TableExistsError.
+        ``or_replace``: an empty table takes the place of the one of this name, with its rows and
+        indexes, which older epochs still have.
+        TableNameError, SchemaError, UnsupportedTypeError, TableExistsError; with ``or_replace``
+        InternalTableError for a view, DependentViewsError if a view reads the table.
         """
+        if or_replace and if_not_exists:
+            raise OptionError("or_replace and if_not_exists exclude each other; give one")
         table = new_table(
             name,
             columns,
-            primary_key,
-            distribution_key,
+            primary_key=primary_key,
+            distribution_key=distribution_key,
             merge=merge,
             version_column=version_column,
             ttl=ttl,
             append_only=append_only,
             tombstone_retention=tombstone_retention,
-            user_properties=user_properties or {},
+            user_properties=user_properties,
+            constraints=constraints,
             nullable_key=nullable_key,
             encoding=encoding,
             packed=packed,
             sets=sets,
         )
-        self._catalog.create_table(table, if_not_exists=if_not_exists)
+        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
         return self.table(name)
+
+    def create_table_like(
+        self, name: str, source: str, *, if_not_exists: bool = False, or_replace: bool = False
+    ) -> Table:
+        """Create an empty table with the columns, keys and properties of a table or view.
+
+        It has no indexes. Errors as of `create_table`, and TableNotFoundError.
+        """
+        if or_replace and if_not_exists:
+            raise OptionError("or_replace and if_not_exists exclude each other; give one")
+        table = table_like(name, self.state, source)
+        self._create(table, if_not_exists=if_not_exists, or_replace=or_replace)
+        return self.table(name)
+
+    def _create(self, table: NewTable, *, if_not_exists: bool, or_replace: bool) -> None:
+        if or_replace:
+            self._catalog.replace_table(table)
+        else:
+            self._catalog.create_table(table, if_not_exists=if_not_exists)
+
+    def rename_table(self, name: str, new: str) -> int:
+        """Give a table another name and return the epoch. Older epochs have its old name.
+
+        TableNotFoundError, InternalTableError for a view, TableExistsError, TableNameError;
+        DependentViewsError if a view reads it: ALTER TABLE … RENAME TO changes their queries too.
+        """
+        return self._view_catalog.rename_table(name, new, partial(_refuse_rename, name))
 
     def drop_table(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a table; older epochs still have it. TableNotFoundError unless ``if_exists``.
@@ -261,6 +299,22 @@ class Store:
         """
         alter = partial(alteration.with_column_widened, name=name, data_type=parse_type(data_type))
         return self._catalog.alter_table(table, "widen column", alter)
+
+    def add_constraint(self, table: str, name: str, expression: str) -> int:
+        """Add a CHECK constraint and return the epoch: no row may make ``expression`` false.
+
+        The expression is SQL over the columns, as for `Table.scan`; times without a zone are in
+        UTC. Where it is unknown, because of a NULL, the row is allowed. Every writer obeys, also
+        one that began before. CheckViolationError if a row of the table is in the way, SchemaError,
+        UnsupportedExpressionError.
+        """
+        alter = partial(alteration.with_constraint, name=name, expression=expression)
+        return self._catalog.alter_table(table, "add constraint", alter)
+
+    def drop_constraint(self, table: str, name: str, *, if_exists: bool = False) -> int:
+        """Drop a CHECK constraint and return the epoch. SchemaError unless ``if_exists``."""
+        alter = partial(alteration.without_constraint, name=name, if_exists=if_exists)
+        return self._catalog.alter_table(table, "drop constraint", alter)
 
     def comment_column(self, table: str, name: str, comment: str | None) -> int:
         """Set the comment of a column (None: remove it) and return the epoch.
@@ -453,8 +507,9 @@ class Store:
     ) -> int:
         """Upsert rows as one epoch and return it; with ``overwrite`` they replace all rows.
 
-        Of two rows of one key the later wins, or what the table's merge behaviour makes of them.
-        In a table without a primary key all of them are new rows.
+        ``rows``: whatever hands over Arrow data (pyarrow, pandas, polars, DuckDB), or a list of
+        dicts. Of two rows of one key the later wins, or what the table's merge behaviour makes of
+        them. In a table without a primary key all of them are new rows.
         ``ttls``: seconds after which each row expires (int64), NULL for the table's own. The errors
         of `TableWriter.write` and `transaction.commit`.
         """
@@ -544,3 +599,11 @@ class Store:
         except RelstateError as error:
             return Report.of_unreadable(error)
         return check(self.environment, state, progress, expect_epoch)
+
+
+def _refuse_rename(name: str, state: StoreState, reader: ViewDefinition) -> ViewDefinition:
+    raise DependentViewsError(
+        f"{name!r} cannot be renamed here: the view {state.name_of(reader.view_id)!r} reads it by "
+        "its name; rename it by SQL, db.sql('ALTER TABLE … RENAME TO …'), which changes the "
+        "queries of views too"
+    )

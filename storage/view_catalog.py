@@ -14,6 +14,7 @@ from typing import TypeAlias
 from relstate.vnode import VnodeMapping
 
 from .alteration import with_user_properties
+from .catalog import user_table
 from .catalog_commit import ATTEMPTS, check_storable, contested_error, drop, propose
 from .epochs import Epochs
 from .errors import ConflictError, OptionError, TableExistsError, TableNameError, TableNotFoundError
@@ -164,6 +165,31 @@ class ViewCatalog:
                     ),
                 )
                 return done.epoch
+            except ConflictError:
+                continue
+        raise contested_error(name)
+
+    def rename_table(self, name: str, new: str, follow: FollowRename) -> int:
+        """Give a table another name and return the epoch.
+
+        Older epochs have the old name. ``follow``: as for `rename`. TableNotFoundError,
+        InternalTableError, TableExistsError, TableNameError, the errors of ``follow``.
+        """
+        check_table_name(new)
+        for _ in range(ATTEMPTS):
+            state = self._epochs.state
+            before = user_table(state, name, "renamed as a table")
+            readers = [reader.definition for reader in state.views_reading(before.table_id)]
+            try:
+                return propose(
+                    self._epochs,
+                    "rename table",
+                    data_change=False,
+                    altered_tables=(AlteredTable(before, replace(before, name=new)),),
+                    altered_views=tuple(
+                        AlteredView(reader, follow(state, reader)) for reader in readers
+                    ),
+                ).epoch
             except ConflictError:
                 continue
         raise contested_error(name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,8 @@ from .codec.ragged import Bytes
 from .epochs import Epochs
 from .errors import (
     AppendOnlyError,
+    CheckViolationError,
     ConflictError,
-    DataError,
     SegmentMissingError,
     UniqueViolationError,
     UsageError,
@@ -31,6 +30,7 @@ from .log.proposal import Proposal, Reads
 from .log.rules import check_unread
 from .log.sequenced_segment import sequence_segments
 from .log.table_definition import TableDefinition
+from .rows import Rows, batches_of
 from .segment.key import Kind
 from .snapshot import LatestReader
 from .table.appendonly import append_only_error
@@ -39,22 +39,6 @@ from .table.rowid import no_key_error
 from .table.statetable import Flush, StateTable
 from .table.storagetable import StorageTable
 from .table.tablewriter import TableWriter, WriteTarget
-
-
-@runtime_checkable
-class ArrowStream(Protocol):
-    """What hands its rows over as Arrow data: a DataFrame of pandas or polars, for example."""
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Return the rows as a PyCapsule of Arrow's C stream interface."""
-
-
-Rows: TypeAlias = pa.RecordBatch | pa.Table | pa.RecordBatchReader | ArrowStream
-_ADVICE = {
-    "dict": "; convert them with pyarrow.table(rows)",
-    "list": "; convert them with pyarrow.Table.from_pylist(rows)",
-    "str": "; to delete by a condition, use SQL (DELETE FROM ... WHERE ...)",
-}
 
 
 def write_target(epochs: Epochs, name: str, *, expiring: bool = False) -> WriteTarget:
@@ -80,11 +64,11 @@ def write_rows(
 
     ``kind``: that of all rows, None for upserts; ``overwrite``: they replace all others; ``ttls``:
     as `TableWriter.write` takes them. Errors as of `TableWriter.write` and `transaction.commit`;
-    UsageError for rows that are not Arrow data, DataError for a stream that fails.
+    UsageError for what is not rows, DataError for a stream that fails: see `batches_of`.
     """
     started = epochs.environment.now()
-    batches = _batches_of(rows)
     target = write_target(epochs, name, expiring=ttls is not None)
+    batches = batches_of(rows, target.definition.schema)
     if target.definition.schema.row_id is not None:
         if kind is not None:
             raise no_key_error(name, "no row can be deleted by key: use SQL, DELETE FROM … WHERE …")
@@ -102,11 +86,12 @@ def write_rows(
         started=started,
         segments=segments,
         rows=unwritten,
+        written_under=(target.definition,),
         based_tables=(target.definition.table_id,) if overwrite else (),
     )
     try:
         return epochs.commit(proposal).epoch
-    except (AppendOnlyError, UniqueViolationError):
+    except (AppendOnlyError, CheckViolationError, UniqueViolationError):
         epochs.discard(segments)
         raise
 
@@ -114,8 +99,8 @@ def write_rows(
 def patch_rows(epochs: Epochs, name: str, patches: Rows, *, ttls: pa.Array | None = None) -> int:
     """Change parts of rows of a table and return the epoch: see `Store.patch`."""
     started = epochs.environment.now()
-    batches = _batches_of(patches)
     target = write_target(epochs, name, expiring=ttls is not None)
+    batches = batches_of(patches, target.definition.schema)
     if target.definition.schema.row_id is not None:
         raise no_key_error(name, "no row can be patched by key: use SQL, UPDATE … WHERE …")
     with target.open(epochs.environment) as writer:
@@ -132,31 +117,6 @@ def _without_row_ids(
     for batch in batches:
         definition.schema.check_schema(batch.schema)
         yield batch
-
-
-def _batches_of(rows: Rows) -> Iterable[pa.RecordBatch]:
-    if isinstance(rows, pa.RecordBatch):
-        return [rows]
-    if isinstance(rows, pa.Table):
-        batches: list[pa.RecordBatch] = rows.to_batches()
-        return batches
-    if not isinstance(rows, ArrowStream):
-        name = type(rows).__name__
-        advice = _ADVICE.get(name, "")
-        raise UsageError(
-            "rows are a pyarrow Table, RecordBatch or RecordBatchReader, or a DataFrame that hands "
-            f"over Arrow data (pandas, polars), not {name}{advice}"
-        )
-    return _read(rows)
-
-
-def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a stream. DataError if it fails, or holds what Arrow cannot."""
-    try:
-        yield from pa.RecordBatchReader.from_stream(rows)
-    # Arrow has no class of its own for a source that cannot read or write: that is an OSError.
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"the rows of a {type(rows).__name__} cannot be read: {error}") from error
 
 
 def _may_wait(definition: TableDefinition) -> bool:

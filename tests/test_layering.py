@@ -47,7 +47,7 @@ FLOORS = {
         "errors", "notebook", "paths", "location", "environment", "syntax", "instant", "schema",
         "codec", "predicate", "log", "segment", "table", "index", "read_plan", "feed",
         "maintenance", "figures", "check", "alteration", "replacement", "epochs", "catalog_commit",
-        "catalog", "view_catalog", "snapshot", "writing", "documentwriter", "jobs", "store",
+        "catalog", "view_catalog", "snapshot", "rows", "writing", "documentwriter", "jobs", "store",
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",

@@ -134,6 +134,7 @@ def make_proposal(
         operation=_operation(job),
         started=min(report.started for report in reports),
         segments=segments,
+        written_under=(job.target.definition,),
         based_tables=(table_id,) if job.overwrite else (),
         transactions=() if transaction is None else (transaction,),
     )

@@ -22,25 +22,34 @@ from relstate.connector.commits import COMMIT_SCHEMA, commit_rows
 from relstate.connector.duration import parse_interval
 from relstate.connector.figures.metrics import metric_values, store_metrics
 from relstate.connector.sink import ForeachBatchWriter
+from relstate.connector.syntax.parameters import Arguments, bind_arguments
 from relstate.connector.views.refresh import Refreshed
 from relstate.connector.views.stream import Trigger, ViewStream
 from relstate.connector.views.views import Views
-from relstate.storage import CompactionReport, Store, errors, parse_instant
+from relstate.storage import CompactionReport, Predicate, Store, errors, parse_instant
 
 from . import dml_run
 from .apply_changes import ChangeApplier, Expression, make_changelog
 from .check_views import ViewReport, check_views
+from .create_as import TableCreator
+from .create_table import CreateTableAs
 from .ddl_run import DdlRunner
 from .debezium import UNAVAILABLE, debezium
 from .dml import DmlStatement
 from .dml_run import DmlRunner
 from .frame_query import query_of
+from .frame_write import Mode, write_frame
 from .maintenance import maintain
+from .maintenance_run import MaintenanceRunner
+from .maintenance_statements import MaintenanceStatement
 from .query_reader import EXPLAIN_SCHEMA, QueryReader, explain_rows
+from .show import ShowStatement
+from .show_run import show
 from .statement import Explain, ExplainChange, Query, parse_statement
 from .view_ddl import CreateView, ViewStatement
 from .view_run import ViewRunner
 
+_ESCAPED_LITERALS = "spark.sql.parser.escapedStringLiterals"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
@@ -69,6 +78,8 @@ class Database:
         self._store = store
         self._ddl = DdlRunner(store)
         self._dml = DmlRunner(spark, store)
+        self._creator = TableCreator(spark, store)
+        self._maintenance = MaintenanceRunner(spark, store, self._dml)
         self._views = Views(spark, store)
         self._view_ddl = ViewRunner(self._views)
 
@@ -97,9 +108,13 @@ class Database:
         """
         return maintain(self._spark, self._store, table)
 
-    def sql(self, text: str, *, consistent: bool = False) -> DataFrame:
+    def sql(
+        self, text: str, args: Arguments | None = None, *, consistent: bool = False
+    ) -> DataFrame:
         """Run one statement and return its result, for every statement a DataFrame.
 
+        ``args``: the values of parameters, a dict for ``:name`` and a list for ``?``. They are
+        literals of the statement: conditions on them are looked up in keys and indexes.
         ``consistent``: a query reads tables at the epoch that the views in it reflect, not at the
         latest; EpochNotFoundError if these views do not reflect one epoch.
 
@@ -109,7 +124,12 @@ class Database:
         UnsupportedStatementError for an unknown statement; MissingError, ExistsError, SchemaError,
         DataError and CommitError as the store raises them.
         """
+        if args is not None:
+            self._check_literals()
+            text = bind_arguments(text, args)
         match parse_statement(text):
+            case CreateTableAs() as creation:
+                return self._rows([self._creator.run(creation).row()], dml_run.SCHEMA)
             case Query(query):
                 reader = QueryReader(self._spark, self._store)
                 return reader.frame(reader.plan(query, consistent=consistent))
@@ -125,9 +145,22 @@ class Database:
             case view_statement if isinstance(view_statement, ViewStatement):
                 result = self._view_ddl.run(view_statement)
                 return self._rows(result.rows, result.schema)
+            case show_statement if isinstance(show_statement, ShowStatement):
+                result = show(self._store, show_statement)
+                return self._rows(result.rows, result.schema)
+            case maintenance if isinstance(maintenance, MaintenanceStatement):
+                result = self._maintenance.run(maintenance)
+                return self._rows(result.rows, result.schema)
             case ddl_statement:
                 result = self._ddl.run(ddl_statement)
                 return self._rows(result.rows, result.schema)
+
+    def _check_literals(self) -> None:
+        if self._spark.conf.get(_ESCAPED_LITERALS) == "true":
+            raise errors.SessionError(
+                f"{_ESCAPED_LITERALS} is set, under which texts cannot be passed as args: "
+                f"spark.conf.unset('{_ESCAPED_LITERALS}')"
+            )
 
     def create_view(
         self,
@@ -198,13 +231,22 @@ class Database:
         return ViewStream(self._views, _view_names(views), stream_trigger, query_name).start()
 
     def table(
-        self, name: str, *, version: int | None = None, timestamp: datetime | str | None = None
+        self,
+        name: str,
+        *,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
     ) -> DataFrame:
         """Return a table at an epoch, by default the latest now, at which the DataFrame stays.
 
+        ``where``: a condition in SQL, as in the read option of this name: what it says about the
+        key or an index is looked up. ``columns``: their names, all by default.
         ``timestamp``: of what was committed then, in UTC unless it has a zone. OptionError where
-        both are given, TableNotFoundError, EpochNotFoundError, EpochExpiredError or
-        ViewNotPopulatedError if it cannot be read.
+        both are given, TableNotFoundError, SchemaMismatchError for an unknown column,
+        UnsupportedExpressionError; EpochNotFoundError, EpochExpiredError or ViewNotPopulatedError
+        if it cannot be read.
         """
         if timestamp is not None:
             if version is not None:
@@ -213,9 +255,31 @@ class Database:
             version = self._store.epoch_at(time)
         reader = QueryReader(self._spark, self._store)
         epoch = reader.epoch if version is None else version
-        plan = self._store.read_plan(name, epoch=epoch)
+        plan = self._store.read_plan(name, epoch=epoch, columns=columns)
         self._store.state_at(epoch).check_populated(plan.definition.table_id)
+        if where is not None:
+            schema = plan.definition.schema
+            return reader.source(plan, Predicate.parse(where, schema, reader.session.time_zone))
         return reader.latest_relation(plan) if version is None else reader.source(plan)
+
+    def write(
+        self,
+        frame: DataFrame,
+        table: str,
+        mode: Mode = "append",
+        *,
+        primary_key: Sequence[str] | None = None,
+    ) -> int:
+        """Write the rows of a DataFrame to a table as one epoch and return it.
+
+        ``mode``: ``append`` upserts them and ``overwrite`` replaces all rows of a table that is
+        there; ``errorifexists`` and ``ignore`` create a table with the columns of the DataFrame and
+        a ``primary_key``, or none. If there is one, ``ignore`` writes nothing. Columns are found by
+        name; one that is missing is NULL. Options such as a TTL are those of
+        ``frame.write.format("relstate")``.
+        OptionError, TableNotFoundError, TableExistsError, SchemaMismatchError, DataError.
+        """
+        return write_frame(self._store, frame, table, mode, primary_key)
 
     def history(self, table: str | None = None, limit: int | None = None) -> DataFrame:
         """Return the commits, the newest first; of one table only those that touched it.

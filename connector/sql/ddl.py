@@ -1,21 +1,11 @@
-"""The statements that define tables and describe them, as values.
+"""The statements that drop, alter and comment tables, as values.
 
-    CREATE TABLE [IF NOT EXISTS] t
-        (column type [NOT NULL], … [, PRIMARY KEY (a, b DESC NULLS LAST)])
-        [COMMENT 'text']
-        [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
     DROP TABLE [IF EXISTS] t [CASCADE | RESTRICT]
     ALTER TABLE t ADD COLUMN[S] (…) | DROP COLUMN[S] (…) | RENAME COLUMN a TO b
-        | ALTER COLUMN c TYPE type | ALTER COLUMN c COMMENT 'text'
+        | ALTER COLUMN c TYPE type | ALTER COLUMN c COMMENT 'text' | RENAME TO u
+        | ADD CONSTRAINT c CHECK (condition) | DROP CONSTRAINT [IF EXISTS] c
         | SET TBLPROPERTIES ('ttl' = '…') | UNSET TBLPROPERTIES ('ttl')
     COMMENT ON [MATERIALIZED VIEW | VIEW | TABLE] t IS 'text' | NULL
-    SHOW TABLES [LIKE 'pattern']
-    SHOW TBLPROPERTIES t [('key')]
-    DESCRIBE [TABLE | MATERIALIZED VIEW] [EXTENDED] t
-    DESCRIBE HISTORY t
-
-The primary key may name its distribution key first, in parentheses of its own, as in YugabyteDB:
-``PRIMARY KEY ((customer), order_id)``.
 
 Does not know: the store, Spark, or what a property means.
 """
@@ -23,7 +13,7 @@ Does not know: the store, Spark, or what a property means.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 
@@ -32,18 +22,6 @@ from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
 from relstate.storage import errors
 
 from .properties import COMMENT
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTable:
-    """``columns``: DDL as written; the keys are as `Store.create_table` takes them."""
-
-    name: str
-    columns: str
-    primary_key: tuple[str, ...] | None
-    distribution_key: tuple[str, ...] | None
-    if_not_exists: bool
-    properties: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +62,38 @@ class RenameColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class RenameTable:
+    """Give a table another name."""
+
+    table: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class WidenColumn:
     """Give a column a wider type; ``data_type``: DDL as written."""
 
     table: str
     name: str
     data_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddConstraint:
+    """Add a CHECK constraint; ``expression``: the condition as written."""
+
+    table: str
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """Drop a CHECK constraint; with ``if_exists`` a missing one is not an error."""
+
+    table: str
+    name: str
+    if_exists: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,80 +119,6 @@ class SetProperties:
 
     table: str
     properties: dict[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ShowTables:
-    """List the tables whose names match ``pattern``, in Spark's sense; None for all."""
-
-    pattern: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ShowProperties:
-    """List the properties of a table or view; ``key``: only this one."""
-
-    table: str
-    key: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeTable:
-    """List the columns of a table; if ``extended``, its properties too."""
-
-    name: str
-    extended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeHistory:
-    """List the commits that changed a table."""
-
-    name: str
-
-
-def read_create_table(reader: TokenReader) -> CreateTable:
-    """Read what follows CREATE TABLE."""
-    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
-    name = read_new_name(reader, "the table's name")
-    if not reader.next_is("("):
-        raise reader.unexpected("the columns in parentheses")
-    columns: list[str] = []
-    keys: list[tuple[tuple[str, ...], tuple[str, ...] | None]] = []
-    for item in reader.parenthesised():
-        _check_constraint(reader, item)
-        if item and item[0].token_type is TokenType.PRIMARY_KEY:
-            keys.append(_read_key(reader.text, item[1:]))
-        elif any(token.token_type is TokenType.PRIMARY_KEY for token in item):
-            columns.append(reader.source(_without_key(item)))
-            keys.append(((reader.source(item[:1]),), None))
-        else:
-            columns.append(reader.source(item))
-    properties = read_descriptions(reader)
-    reader.finish()
-    if len(keys) > 1:
-        raise errors.UnsupportedStatementError(
-            f"the table {name!r} has {len(keys)} primary keys: write one PRIMARY KEY (column, …), "
-            "or none"
-        )
-    primary_key, distribution_key = keys[0] if keys else (None, None)
-    ddl = ", ".join(columns)
-    return CreateTable(name, ddl, primary_key, distribution_key, if_not_exists, properties)
-
-
-def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
-    """UnsupportedStatementError for a constraint that is not offered, where a column may be."""
-    words = [token.text.upper() for token in item[:3]]
-    is_named = len(item) > 2 and words[0] == "CONSTRAINT" and words[2] in _CONSTRAINTS
-    if is_named or (len(item) > 1 and words[0] in _CONSTRAINTS and words[0] != "PRIMARY KEY"):
-        raise errors.UnsupportedStatementError(
-            f"{excerpt(reader.source(item))}: the constraints of a table are NOT NULL after a "
-            "column and at most one PRIMARY KEY (column, …) without a name; CHECK and FOREIGN KEY "
-            "are not offered, and for UNIQUE there is CREATE UNIQUE INDEX i ON t (column, …)"
-        )
-
-
-_CONSTRAINTS = ("CHECK", "UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
 
 
 def read_new_name(reader: TokenReader, what: str) -> str:
@@ -231,7 +161,10 @@ Alteration = (
     AddColumns
     | DropColumns
     | RenameColumn
+    | RenameTable
     | WidenColumn
+    | AddConstraint
+    | DropConstraint
     | CommentColumn
     | CommentTable
     | SetProperties
@@ -257,53 +190,15 @@ def read_comment(reader: TokenReader) -> CommentTable:
     return CommentTable(name, comment)
 
 
-def read_show_properties(reader: TokenReader) -> ShowProperties:
-    """Read what follows SHOW TBLPROPERTIES."""
-    name = reader.name("the table's name")
-    key = None
-    if reader.next_is("("):
-        items = reader.parenthesised()
-        key = _property_key([token for item in items for token in item])
-    reader.finish()
-    return ShowProperties(name, key)
-
-
-def read_show_tables(reader: TokenReader) -> ShowTables:
-    """Read what follows SHOW TABLES."""
-    return ShowTables(read_pattern(reader))
-
-
-def read_pattern(reader: TokenReader) -> str | None:
-    """Read the pattern at the end of a statement, with or without LIKE; None if there is none."""
-    pattern = None
-    if reader.accept("LIKE") or reader.token is not None:
-        pattern = reader.string("a pattern in quotes")
-    reader.finish()
-    return pattern
-
-
-def read_describe(reader: TokenReader) -> DescribeTable:
-    """Read what follows DESCRIBE."""
-    reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
-    extended = reader.accept("EXTENDED")
-    name = reader.name("the table's name")
-    if reader.token is not None and name.upper() in ("DETAIL", "FORMATTED"):
-        raise errors.UnsupportedStatementError(
-            f"DESCRIBE {name.upper()} is not offered; DESCRIBE EXTENDED {reader.token.text} lists "
-            "the columns and the properties"
-        )
-    reader.finish()
-    return DescribeTable(name, extended)
-
-
-def read_describe_history(reader: TokenReader) -> DescribeHistory:
-    """Read what follows DESCRIBE HISTORY."""
-    name = reader.name("the table's name")
-    reader.finish()
-    return DescribeHistory(name)
-
-
 def _alteration(table: str, reader: TokenReader) -> Alteration:
+    if reader.accept("ADD", "CONSTRAINT"):
+        name = reader.name("the constraint's name")
+        reader.expect("CHECK")
+        condition = [token for item in reader.parenthesised() for token in item]
+        return AddConstraint(table, name, reader.source(condition))
+    if reader.accept("DROP", "CONSTRAINT"):
+        if_exists = reader.accept("IF", "EXISTS")
+        return DropConstraint(table, reader.name("the constraint's name"), if_exists)
     if reader.accept("ADD", "COLUMNS") or reader.accept("ADD", "COLUMN"):
         if reader.next_is("("):
             return AddColumns(table, ", ".join(map(reader.source, reader.parenthesised())))
@@ -314,6 +209,8 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
         name = reader.name("the column's name")
         reader.expect("TO")
         return RenameColumn(table, name, reader.name("the column's new name"))
+    if reader.accept("RENAME", "TO"):
+        return RenameTable(table, read_new_name(reader, "the table's new name"))
     if reader.accept("ALTER") or reader.accept("CHANGE"):
         reader.accept("COLUMN")
         name = reader.name("the column's name")
@@ -326,9 +223,19 @@ def _alteration(table: str, reader: TokenReader) -> Alteration:
     if reader.accept("UNSET", "TBLPROPERTIES"):
         return SetProperties(table, read_unset_properties(reader))
     raise reader.unexpected(
-        "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, ALTER COLUMN c TYPE t, ALTER COLUMN c "
-        "COMMENT 'text', or [UN]SET TBLPROPERTIES"
+        "ADD COLUMNS, DROP COLUMNS, RENAME COLUMN a TO b, RENAME TO u, ADD CONSTRAINT c CHECK "
+        "(condition), DROP CONSTRAINT c, ALTER COLUMN c TYPE t, ALTER COLUMN c COMMENT 'text', or "
+        "[UN]SET TBLPROPERTIES"
     )
+
+
+def read_pattern(reader: TokenReader) -> str | None:
+    """Read the pattern at the end of a statement, with or without LIKE; None if there is none."""
+    pattern = None
+    if reader.accept("LIKE") or reader.token is not None:
+        pattern = reader.string("a pattern in quotes")
+    reader.finish()
+    return pattern
 
 
 def read_names(reader: TokenReader) -> tuple[str, ...]:
@@ -359,7 +266,7 @@ def read_descriptions(reader: TokenReader) -> dict[str, str]:
 def read_unset_properties(reader: TokenReader) -> dict[str, str | None]:
     """Return the keys of ``[IF EXISTS] ('key', …)`` with None."""
     reader.accept("IF", "EXISTS")
-    return dict.fromkeys(map(_property_key, reader.parenthesised()))
+    return dict.fromkeys(map(property_key, reader.parenthesised()))
 
 
 def read_properties(reader: TokenReader) -> dict[str, str]:
@@ -371,34 +278,14 @@ def read_properties(reader: TokenReader) -> dict[str, str]:
             raise errors.UnsupportedStatementError(
                 f"a property is 'key' = 'value'; found {excerpt(reader.source(item))}"
             )
-        key = _property_key(item[:equals])
+        key = property_key(item[:equals])
         if key in properties:
             raise errors.UnsupportedStatementError(f"the property {key!r} is given twice")
         properties[key] = item[-1].text
     return properties
 
 
-def _property_key(item: Sequence[Token]) -> str:
+def property_key(item: Sequence[Token]) -> str:
+    """Return the key of a property as it is stored: in lower case unless it has a dot."""
     key = "".join(token.text for token in item).strip()
     return key if "." in key else key.lower()
-
-
-def _read_key(text: str, tokens: Sequence[Token]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return (primary key, distribution key or None) of ``(a, b)`` or ``((a), b)``."""
-    reader = TokenReader(text, tokens)
-    items = reader.parenthesised()
-    reader.finish()
-    first = items[0]
-    if not first or first[0].token_type is not TokenType.L_PAREN:
-        return tuple(reader.source(item) for item in items), None
-    hashed = tuple(reader.source(item) for item in TokenReader(text, first).parenthesised())
-    return hashed + tuple(reader.source(item) for item in items[1:]), hashed
-
-
-def _without_key(item: Sequence[Token]) -> Sequence[Token]:
-    """Return the tokens of ``a BIGINT PRIMARY KEY``, which must end so, without these words."""
-    if item[-1].token_type is not TokenType.PRIMARY_KEY:
-        raise errors.UnsupportedStatementError(
-            "the words PRIMARY KEY end a column's definition, or begin a part of their own"
-        )
-    return item[:-1]

@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
@@ -52,7 +52,7 @@ SCHEMA = (
 _RETRIES = 5
 # So many rows are counted on the driver: a lookup takes microseconds, a job of Spark's at least a
 # hundred milliseconds.
-_MOST_COUNTED = 10_000
+MOST_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class DmlRunner:
         if changes.is_checked and has_key:
             existing = self._store.read_plan(statement.table, epoch=reader.epoch)
         job = DmlTask(target, tuple(changes.rows.columns), changes.is_checked, existing)
-        reports = self._reports(changes, job)
+        reports = task_reports(changes.rows, job, is_clustered=changes.is_clustered)
         segments = tuple(segment for report in reports for segment in report.segments)
         overwrite = isinstance(statement, Insert) and statement.overwrite
         if not segments and not overwrite:
@@ -132,6 +132,7 @@ class DmlRunner:
                 operation=_operation(statement),
                 started=min([started, *(report.started for report in reports)]),
                 segments=segments,
+                written_under=(target.definition,),
                 based_tables=(target.definition.table_id,) if overwrite else (),
                 reads=None if is_blind else Reads(reader.epoch, reads.is_changed_by),
             )
@@ -154,19 +155,22 @@ class DmlRunner:
         except errors.RelstateError:
             return RowCounts(None, None, None if overwrite else 0)
 
-    def _reports(self, changes: DmlRows, job: DmlTask) -> list[TaskReport]:
-        """Run the job that writes the changes, and return the reports of its tasks."""
-        rows, target = changes.rows, job.target
-        schema, vnode_count = target.definition.schema, target.vnode_count
-        if changes.is_checked:
-            rows = shuffle_by_key(rows, schema, vnode_count)
-        elif not changes.is_clustered and (units := writing_tasks(rows)) is not None:
-            rows = shuffle_by_vnode(rows, schema, vnode_count, units)
-        # Spark would read a name with a dot as a field of a struct, and fail for a backtick.
-        plain = rows.toDF(*(f"c{index}" for index in range(len(job.names))))
-        return [
-            TaskReport.from_json(text) for (text,) in plain.mapInArrow(job, REPORT_SCHEMA).collect()
-        ]
+
+def task_reports(rows: DataFrame, job: DmlTask, *, is_clustered: bool = False) -> list[TaskReport]:
+    """Run the job that writes rows of changes, and return the reports of its tasks.
+
+    ``is_clustered``: the rows of a range of vnodes are in one partition.
+    """
+    target = job.target
+    schema, vnode_count = target.definition.schema, target.vnode_count
+    if job.is_checked:
+        rows = shuffle_by_key(rows, schema, vnode_count)
+    elif not is_clustered and (units := writing_tasks(rows)) is not None:
+        rows = shuffle_by_vnode(rows, schema, vnode_count, units)
+    # Spark would read a name with a dot as a field of a struct, and fail for a backtick.
+    plain = rows.toDF(*(f"c{index}" for index in range(len(job.names))))
+    reports = plain.mapInArrow(job, REPORT_SCHEMA).collect()
+    return [TaskReport.from_json(text) for (text,) in reports]
 
 
 def _insert_counts(
@@ -189,9 +193,9 @@ def _insert_counts(
     before = store.read_plan(definition.name, epoch=epoch - 1, time=now)
     names = tuple(column.name for column in before.definition.schema.key_columns)
     sequenced = sequence_segments(segments, epoch, definition.table_id)
-    keys = _rows(replace(before, segments=sequenced, columns=names), _MOST_COUNTED)
+    keys = _rows(replace(before, segments=sequenced, columns=names), MOST_COUNTED)
     if overwrite:
-        replaced = _rows(replace(before, columns=names), _MOST_COUNTED)
+        replaced = _rows(replace(before, columns=names), MOST_COUNTED)
         inserted = written if is_growing else _length(keys)
         return RowCounts(inserted, 0, _length(replaced))
     if keys is None or definition.properties.is_versioned:

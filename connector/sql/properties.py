@@ -28,6 +28,7 @@ from relstate.connector.syntax.tokens import quoted
 from relstate.storage import CatalogView, TableDefinition, errors
 
 COMMENT = "comment"
+NULLABLE_KEY = "nullable_key"
 PARALLELISM = "parallelism"
 
 
@@ -172,7 +173,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "version_column": _names,
     "ttl": positive_seconds,
     "append_only": _boolean,
-    "nullable_key": _boolean,
+    NULLABLE_KEY: _boolean,
     "tombstone_retention": whole_seconds,
     "encoding": _lower,
     "packed": _boolean,

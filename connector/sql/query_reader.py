@@ -23,7 +23,7 @@ from relstate.connector.analysis_error import in_names_of_query
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.options import FOLLOWS_LATEST
 from relstate.connector.source.read import DRIVER_BYTES, default_read_partitions
-from relstate.connector.syntax.parsed_query import AsOf, ParsedQuery, TableReference
+from relstate.connector.syntax.parsed_query import AsOf, ChangeFeed, ParsedQuery, TableReference
 from relstate.connector.syntax.tree import Tree, conjunction, text_of
 from relstate.connector.types import named_columns, passes_as_is, struct_type
 from relstate.storage import (
@@ -75,11 +75,15 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
-    """A query at one epoch, and the relations for its references to the store's tables."""
+    """A query at one epoch, and the relations for its references to the store's tables.
+
+    ``feeds``: its calls of ``table_changes``.
+    """
 
     query: ParsedQuery
     epoch: int
     relations: tuple[Relation, ...]
+    feeds: tuple[ChangeFeed, ...] = ()
 
     def input_named(self, alias: str) -> Relation:
         """Return the relation with an alias in the outermost FROM; it must be there."""
@@ -179,7 +183,7 @@ class QueryReader:
             for reference, plan, condition in zip(references, plans, conditions, strict=True)
         )
         _check_row_ids(query, relations, has_target=target is not None)
-        return PlannedQuery(query, self.epoch, relations)
+        return PlannedQuery(query, self.epoch, relations, query.change_feeds())
 
     def frame(
         self, planned: PlannedQuery, given: Mapping[str, DataFrame] | None = None
@@ -196,6 +200,7 @@ class QueryReader:
             (relation.reference, self.relation(relation.plan, relation.where))
             for relation in planned.relations
         ]
+        rows += [(feed.reference, self._feed(feed)) for feed in planned.feeds]
         others = planned.query.table_references(lambda name, as_of: name in given)
         rows += [(reference, given[reference.name]) for reference in others]
         if not rows:
@@ -206,6 +211,25 @@ class QueryReader:
         }
         references = [reference for reference, _ in rows]
         return self._spark.sql(planned.query.replaced(references, list(frames)), **frames)
+
+    def _feed(self, feed: ChangeFeed) -> DataFrame:
+        """Return the changes that a call of ``table_changes`` names, up to the query's epoch."""
+        kind = "Version" if isinstance(feed.first, int) else "Timestamp"
+        options = {
+            "readChangeFeed": "true",
+            "table": feed.table,
+            f"starting{kind}": str(feed.first),
+        }
+        if feed.last is not None:
+            end = "Version" if isinstance(feed.last, int) else "Timestamp"
+            options[f"ending{end}"] = str(feed.last)
+        elif kind == "Version":
+            options["endingVersion"] = str(self.epoch)
+        if kind == "Timestamp":
+            options["timeZone"] = self._session.time_zone
+        reader = self._spark.read.format("relstate").options(**options)
+        with unwrap_errors():
+            return reader.load(self._store.path)
 
     def latest_relation(self, plan: ReadPlan) -> DataFrame:
         """Return a table at the latest epoch as a relation that says so, for a view made of it."""
@@ -250,10 +274,11 @@ class QueryReader:
         if as_of is None:
             return self._state
         if as_of not in self._states:
-            self._states[as_of] = self._store.state_at(self._epoch_of(as_of))
+            self._states[as_of] = self._store.state_at(self.epoch_of(as_of))
         return self._states[as_of]
 
-    def _epoch_of(self, as_of: AsOf) -> int:
+    def epoch_of(self, as_of: AsOf) -> int:
+        """Return the epoch that ``AS OF`` names. EpochNotFoundError, EpochExpiredError."""
         if as_of.version is not None:
             return as_of.version
         # Spark knows what the text means, and in which time zone.

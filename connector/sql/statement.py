@@ -1,12 +1,14 @@
 """The statements of the SQL interface, as values: which one a text is.
 
-    ddl         CREATE TABLE, DROP TABLE, ALTER TABLE, COMMENT ON, SHOW TABLES, SHOW TBLPROPERTIES,
-                DESCRIBE
-    index_ddl   CREATE INDEX, DROP INDEX, SHOW INDEXES
-    view_ddl    CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
-    dml         INSERT, UPDATE, DELETE, TRUNCATE, MERGE
-    here        SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of one, or of an
-                INSERT, UPDATE, DELETE or MERGE
+    create_table            CREATE TABLE, also AS SELECT and LIKE
+    ddl                     DROP TABLE, ALTER TABLE, COMMENT ON
+    show                    SHOW TABLES, TBLPROPERTIES, COLUMNS, CREATE TABLE; DESCRIBE
+    index_ddl               CREATE INDEX, DROP INDEX, SHOW INDEXES
+    view_ddl                CREATE, DROP, ALTER, REFRESH, SHOW and EXPLAIN of MATERIALIZED VIEWs
+    dml                     INSERT, UPDATE, DELETE, TRUNCATE, MERGE
+    maintenance_statements  OPTIMIZE, VACUUM, ANALYZE, RESTORE
+    here                    SELECT …  (also WITH …, FROM …, VALUES …), and EXPLAIN [EXTENDED] of
+                            one, or of an INSERT, UPDATE, DELETE or MERGE
 
 Does not know: the store, Spark, or which names in a query are tables.
 """
@@ -20,18 +22,13 @@ from typing import TypeAlias
 from relstate.connector.syntax.tokens import TokenReader, excerpt, tokens_of
 from relstate.storage import errors
 
-from . import ddl, dml, index_ddl, view_ddl
-from .ddl import (
-    Alteration,
-    CreateTable,
-    DescribeHistory,
-    DescribeTable,
-    DropTable,
-    ShowProperties,
-    ShowTables,
-)
+from . import create_table, ddl, dml, index_ddl, maintenance_statements, show, view_ddl
+from .create_table import Creation
+from .ddl import Alteration, DropTable
 from .dml import Change, DmlStatement
 from .index_ddl import IndexStatement
+from .maintenance_statements import MaintenanceStatement
+from .show import ShowStatement
 from .view_ddl import ExplainView, ViewStatement
 
 
@@ -59,13 +56,11 @@ class ExplainChange:
 
 
 Statement: TypeAlias = (
-    CreateTable
+    Creation
     | DropTable
-    | ShowTables
-    | ShowProperties
-    | DescribeTable
-    | DescribeHistory
+    | ShowStatement
     | Alteration
+    | MaintenanceStatement
     | IndexStatement
     | ViewStatement
     | DmlStatement
@@ -86,14 +81,17 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenReader], Statement]], ...]
     (("CREATE", "UNIQUE", "INDEX"), index_ddl.read_create_unique_index),
     (("CREATE", "INDEX"), index_ddl.read_create_index),
     (("DROP", "INDEX"), index_ddl.read_drop_index),
-    (("CREATE", "TABLE"), ddl.read_create_table),
+    (("CREATE", "TABLE"), create_table.read_create_table),
+    (("CREATE", "OR", "REPLACE", "TABLE"), create_table.read_replace_table),
     (("DROP", "TABLE"), ddl.read_drop_table),
     (("ALTER", "TABLE"), ddl.read_alter_table),
     (("COMMENT", "ON"), ddl.read_comment),
-    (("DESCRIBE", "HISTORY"), ddl.read_describe_history),
-    (("DESC", "HISTORY"), ddl.read_describe_history),
-    (("DESCRIBE",), ddl.read_describe),
-    (("DESC",), ddl.read_describe),
+    (("DESCRIBE", "HISTORY"), show.read_describe_history),
+    (("DESC", "HISTORY"), show.read_describe_history),
+    (("DESCRIBE",), show.read_describe),
+    (("DESC",), show.read_describe),
+    (("ANALYZE", "TABLE"), maintenance_statements.read_analyze),
+    (("RESTORE",), maintenance_statements.read_restore),
     (("INSERT",), dml.read_insert),
     (("UPDATE",), dml.read_update),
     (("DELETE",), dml.read_delete),
@@ -114,7 +112,7 @@ _HINTS = (
     (("CREATE", "VIEW"), f"a view of the store is a CREATE MATERIALIZED VIEW; {_SPARK_VIEW}"),
     (
         ("CREATE", "OR", "REPLACE"),
-        f"nothing is replaced but a MATERIALIZED VIEW: DROP it and CREATE it; {_SPARK_VIEW}",
+        f"only a TABLE or a MATERIALIZED VIEW is replaced; {_SPARK_VIEW}",
     ),
     (("CREATE", "TEMPORARY", "VIEW"), _SPARK_VIEW),
     (("CREATE", "TEMP", "VIEW"), _SPARK_VIEW),
@@ -122,8 +120,8 @@ _HINTS = (
     (("ALTER", "VIEW"), f"a view of the store is an ALTER MATERIALIZED VIEW; {_SPARK_VIEW}"),
     (("REFRESH", "TABLE"), "a table needs none; a view, REFRESH MATERIALIZED VIEW"),
     (("REFRESH",), "write REFRESH MATERIALIZED VIEW and the view's name"),
-    (("VACUUM",), "store.vacuum() removes expired files"),
-    (("OPTIMIZE",), "db.maintain() compacts tables"),
+    (("CREATE", "EXTERNAL", "TABLE"), "the rows of a table are in its store: CREATE TABLE"),
+    (("CREATE", "TEMPORARY", "TABLE"), _SPARK_VIEW),
 )
 
 
@@ -136,43 +134,54 @@ def parse_statement(text: str) -> Statement:
     for words, read in _READERS:
         if reader.accept(*words):
             return read(reader)
-    if reader.accept("SHOW"):
-        return _read_show(text[tokens[0].end + 1 : tokens[-1].end + 1])
-    if reader.accept("EXPLAIN"):
-        return _read_explain(text[tokens[0].end + 1 :])
+    for word, read_rest in _COMMANDS.items():
+        if reader.accept(word):
+            return read_rest(text[tokens[0].end + 1 : tokens[-1].end + 1])
     for words, hint in _HINTS:
         if reader.accept(*words):
             raise errors.UnsupportedStatementError(f"{' '.join(words)}: {hint}")
     raise errors.UnsupportedStatementError(
         f"relstate runs queries, EXPLAIN, INSERT, UPDATE, DELETE, MERGE, TRUNCATE TABLE, CREATE, "
-        f"DROP and ALTER TABLE or MATERIALIZED VIEW, CREATE and DROP INDEX, REFRESH, SHOW and "
-        f"DESCRIBE, not "
+        f"DROP and ALTER TABLE or MATERIALIZED VIEW, CREATE and DROP INDEX, REFRESH, SHOW, "
+        f"DESCRIBE, OPTIMIZE, VACUUM and RESTORE, not "
         f"{excerpt(text)}; statements about Spark alone go to spark.sql"
     )
 
 
 def _read_show(rest: str) -> Statement:
-    # The tokenizer makes one string of all that follows SHOW.
     reader = TokenReader(rest, tokens_of(rest))
     if reader.accept("MATERIALIZED", "VIEWS"):
         return view_ddl.read_show_views(reader)
     if reader.accept("INTERNAL", "TABLES"):
         return view_ddl.read_show_internal_tables(reader)
     if reader.accept("TABLES"):
-        return ddl.read_show_tables(reader)
+        return show.read_show_tables(reader)
     if reader.accept("TBLPROPERTIES"):
-        return ddl.read_show_properties(reader)
+        return show.read_show_properties(reader)
+    if reader.accept("COLUMNS"):
+        return show.read_show_columns(reader)
+    if reader.accept("CREATE", "TABLE") or reader.accept("CREATE", "MATERIALIZED", "VIEW"):
+        return show.read_show_create(reader)
     if reader.accept("INDEXES"):
         return index_ddl.read_show_indexes(reader)
     raise errors.UnsupportedStatementError(
-        "relstate shows TBLPROPERTIES, TABLES, MATERIALIZED VIEWS, INDEXES and INTERNAL TABLES, "
-        f"not {excerpt(rest)}; "
+        "relstate shows TABLES, TBLPROPERTIES, COLUMNS, CREATE TABLE, MATERIALIZED VIEWS, INDEXES "
+        f"and INTERNAL TABLES, not {excerpt(rest)}; "
         "DESCRIBE EXTENDED describes a table or view; statements about Spark alone go to spark.sql"
     )
 
 
+def _read_optimize(rest: str) -> Statement:
+    return maintenance_statements.read_optimize(TokenReader(rest, tokens_of(rest)))
+
+
+def _read_vacuum(rest: str) -> Statement:
+    # Nothing has to follow it.
+    tokens = tokens_of(rest) if rest.strip() else []
+    return maintenance_statements.read_vacuum(TokenReader(rest, tokens))
+
+
 def _read_explain(rest: str) -> Explain | ExplainChange | ExplainView:
-    # The tokenizer makes one string of all that follows EXPLAIN.
     tokens = tokens_of(rest)
     reader = TokenReader(rest, tokens)
     if any(reader.next_is(*words, "MATERIALIZED", "VIEW") for words in _EXPLAINED):
@@ -185,3 +194,12 @@ def _read_explain(rest: str) -> Explain | ExplainChange | ExplainView:
     if query is None or not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, INSERT, UPDATE, DELETE or MERGE")
     return Explain(rest[query.start : tokens[-1].end + 1], mode)
+
+
+# The tokenizer makes one string of all that follows these words.
+_COMMANDS: dict[str, Callable[[str], Statement]] = {
+    "SHOW": _read_show,
+    "EXPLAIN": _read_explain,
+    "OPTIMIZE": _read_optimize,
+    "VACUUM": _read_vacuum,
+}

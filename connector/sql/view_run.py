@@ -23,7 +23,8 @@ from relstate.connector.views.lineage import is_behind
 from relstate.connector.views.views import Views
 from relstate.storage import CatalogView, ReadPlan, StoreState, errors
 
-from .ddl_run import Result, epoch_result, matches
+from .result import Result, epoch_result
+from .show_run import matches
 from .view_ddl import (
     AlterQuery,
     CreateView,

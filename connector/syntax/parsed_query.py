@@ -31,6 +31,7 @@ _IMPLICIT_WORDS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "IDENTIFIER", "TRANS
 _VERSION_WORDS = ("VERSION", "SYSTEM_VERSION")
 _TIME_WORDS = ("TIMESTAMP", "SYSTEM_TIME")
 _PIPE = "|>"
+_FEED_FUNCTION = "table_changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,19 @@ class TableReference:
     def alias(self) -> str:
         """The name that it has in its query, in lower case."""
         return (self.name if self.node is None else self.node.alias_or_name).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFeed:
+    """A call ``table_changes('t', first [, last])``, which is a relation, and its place.
+
+    ``first`` and ``last``: an epoch, or a time as a text; both ends are included.
+    """
+
+    table: str
+    first: int | str
+    last: int | str | None
+    reference: TableReference
 
 
 IsTable: TypeAlias = Callable[[str, AsOf | None], bool]
@@ -113,6 +127,34 @@ class ParsedQuery:
         for reference in references:
             self._check_sample(reference)
         return tuple(sorted(references, key=lambda reference: reference.start))
+
+    def change_feeds(self) -> tuple[ChangeFeed, ...]:
+        """Return the calls of ``table_changes``, in the order of the text.
+
+        UnsupportedStatementError for one whose arguments are not constants.
+        """
+        return tuple(
+            self._change_feed(index)
+            for index, (token, following) in enumerate(pairwise(self.tokens))
+            if token.text.lower() == _FEED_FUNCTION
+            and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+            and following.token_type is TokenType.L_PAREN
+        )
+
+    def _change_feed(self, index: int) -> ChangeFeed:
+        reader = TokenReader(self.text, self.tokens[index + 1 :])
+        values = [_constant(item) for item in reader.parenthesised()]
+        table, first, last = (*values, None, None, None)[:3]
+        if not isinstance(table, str) or first is None or len(values) > 3 or None in values:
+            raise errors.UnsupportedStatementError(
+                f"{excerpt(self.text[self.tokens[index].start :])}: write table_changes('t', "
+                "first_epoch [, last_epoch]), where each epoch is a number or a timestamp in quotes"
+            )
+        start = self.tokens[index].start
+        stop = reader.token.start if reader.token is not None else len(self.text)
+        stop = start + len(self.text[start:stop].rstrip())
+        reference = TableReference(_FEED_FUNCTION, start, stop, False, stop)
+        return ChangeFeed(table, first, last, reference)
 
     def columns_read(
         self, columns: Collection[str], hidden: Collection[str] = ()
@@ -173,7 +215,7 @@ class ParsedQuery:
         end, as_of = stop, None
         if node.args.get("version") is not None:
             following = [token for token in self.tokens if token.start >= stop]
-            as_of, end = _as_of(TokenReader(self.text, following), self.text[start:])
+            as_of, end = read_as_of(TokenReader(self.text, following), self.text[start:])
         return TableReference(node.name, start, stop, not node.alias, end, as_of, node)
 
     def _check_sample(self, reference: TableReference) -> None:
@@ -184,6 +226,16 @@ class ParsedQuery:
             )
 
 
+def _constant(item: Sequence[Token]) -> int | str | None:
+    """Return the value of an argument that is a text or a whole number; None for another."""
+    if len(item) != 1:
+        return None
+    (token,) = item
+    if token.token_type is TokenType.STRING:
+        return str(token.text)
+    return int(token.text) if token.text.isdecimal() else None
+
+
 def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -192,15 +244,21 @@ def _is_plain_name(table: exp.Table) -> bool:
     return isinstance(table.this, exp.Identifier) and not (table.args.get("db"))
 
 
-def _as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
-    """Return what ``VERSION AS OF 3`` and the like mean, and where they end in the text."""
+def read_as_of(reader: TokenReader, shown_text: str) -> tuple[AsOf, int]:
+    """Return what ``VERSION AS OF 3`` and the like mean, and where they end in the text.
+
+    UnsupportedStatementError for anything else; ``shown_text``: of which its message has the
+    beginning.
+    """
     reader.accept("FOR")
     is_version = any(reader.accept(word, "AS", "OF") for word in _VERSION_WORDS)
     is_time = not is_version and any(reader.accept(word, "AS", "OF") for word in _TIME_WORDS)
     token = reader.token
     if token is not None and is_version and token.text.isdecimal():
+        reader.skip()
         return AsOf(version=int(token.text)), token.end + 1
     if token is not None and is_time and token.token_type is TokenType.STRING:
+        reader.skip()
         return AsOf(timestamp=reader.text[token.start : token.end + 1]), token.end + 1
     raise errors.UnsupportedStatementError(
         f"{excerpt(shown_text)}: write VERSION AS OF an epoch, or TIMESTAMP AS OF a timestamp in "

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from relstate.vnode import VnodeMapping
 
 from ..codec.ragged import Bytes
+from ..schema.constraint import CheckConstraint
 from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
@@ -42,6 +43,20 @@ class NewTable:
     properties: TableProperties = PLAIN
     comment: str | None = None
     user_properties: tuple[tuple[str, str], ...] = ()
+    constraints: tuple[CheckConstraint, ...] = ()
+
+    def definition(self, table_id: int, epoch: int) -> TableDefinition:
+        """Return the definition of the table once it has an id; ``epoch``: of its creation."""
+        return TableDefinition(
+            table_id,
+            self.name,
+            self.schema,
+            epoch,
+            self.properties,
+            comment=self.comment,
+            user_properties=self.user_properties,
+            constraints=self.constraints,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +202,14 @@ class Proposal:
     ``operation`` names it for the history; ``started`` is when its job began, in microseconds
     since 1970; ``data_change`` is False for maintenance, which changes no rows. ``segments`` are in
     the order of their ranks, already published. ``rows`` are written by the commit, into one
-    segment with the entries of their table's indexes. ``removed`` names segments that maintenance
-    replaced. ``dropped_tables`` and ``based_tables`` are ids; a based table has only the rows that
-    this commit adds. A view is dropped with all of its tables. ``progress``: of the views that are
-    refreshed; the rows of a view's tables change in no other commit.
+    segment with the entries of their table's indexes. ``written_under``: the definitions whose
+    CHECK constraints the rows were checked for when they were written; what is missing there, the
+    commit checks. ``first_table_id``: the id that the first of
+    ``created_tables`` must get, because ``segments`` hold rows of these tables. ``removed`` names
+    segments that maintenance replaced. ``dropped_tables`` and ``based_tables`` are ids; a based
+    table has only the rows that this commit adds. A view is dropped with all of its tables.
+    ``progress``: of the views that are refreshed; the rows of a view's tables change in no other
+    commit.
     ``transactions`` identify a retry of the same work. ``reads`` is None for blind writes.
     ``requires``: definitions and views that must be unchanged in the catalog. ``new_index``: its
     table is created, and filled from the rows that the table has then.
@@ -203,8 +222,10 @@ class Proposal:
     data_change: bool = True
     segments: tuple[SegmentRecord, ...] = ()
     rows: UnwrittenRows | None = None
+    written_under: tuple[TableDefinition, ...] = ()
     removed: tuple[str, ...] = ()
     created_tables: tuple[NewTable, ...] = ()
+    first_table_id: int | None = None
     altered_tables: tuple[AlteredTable, ...] = ()
     dropped_tables: tuple[int, ...] = ()
     based_tables: tuple[int, ...] = ()
@@ -252,10 +273,13 @@ class Proposal:
 
     @property
     def written(self) -> frozenset[int]:
-        """The ids of the tables whose rows it adds or replaces."""
+        """The ids of the tables whose rows it adds or replaces, without those that it creates."""
         in_segments = (table.table_id for segment in self.segments for table in segment.tables)
         unwritten = () if self.rows is None else (self.rows.table_id,)
-        return frozenset((*in_segments, *unwritten, *self.based_tables))
+        table_ids = (*in_segments, *unwritten, *self.based_tables)
+        if self.first_table_id is None:
+            return frozenset(table_ids)
+        return frozenset(table_id for table_id in table_ids if table_id < self.first_table_id)
 
     @property
     def is_empty(self) -> bool:

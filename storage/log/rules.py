@@ -32,6 +32,7 @@ def check_catalog(known: StoreState, state: StoreState, proposal: Proposal) -> N
     TableNotFoundError, TableExistsError, ConflictError, InternalTableError, DependentViewsError,
     SchemaError, EpochExpiredError.
     """
+    _check_first_table_id(state, proposal)
     for table_id in sorted(proposal.referenced_tables):
         _check_live(known, state, table_id)
     _check_names(state, proposal)
@@ -96,6 +97,15 @@ def reads_itself(views: Mapping[int, ViewDefinition], view_id: int) -> bool:
                 visited.add(table.table_id)
                 remaining.append(table.table_id)
     return False
+
+
+def _check_first_table_id(state: StoreState, proposal: Proposal) -> None:
+    if proposal.first_table_id not in (None, state.next_table_id):
+        names = ", ".join(repr(table.name) for table in proposal.created_tables)
+        raise ConflictError(
+            f"another table was created while the rows of {names} were written; nothing was "
+            "committed: try again"
+        )
 
 
 def _check_live(known: StoreState, state: StoreState, table_id: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import IndexNotFoundError
+from ..schema.constraint import CheckConstraint
 from ..schema.index import IndexDefinition
 from ..schema.properties import PLAIN, TableProperties
 from ..schema.schema import TableSchema
@@ -25,7 +26,8 @@ class TableDefinition:
 
     ``older_schemas`` are those that its rows may still be encoded under, the oldest first.
     ``user_properties``: keys and values that mean nothing to relstate, sorted by the keys.
-    ``indexes`` are its secondary indexes, in the order in which they were created.
+    ``indexes`` are its secondary indexes, in the order in which they were created; ``constraints``
+    its CHECK constraints.
     """
 
     table_id: int
@@ -37,6 +39,7 @@ class TableDefinition:
     comment: str | None = None
     user_properties: tuple[tuple[str, str], ...] = ()
     indexes: tuple[IndexDefinition, ...] = ()
+    constraints: tuple[CheckConstraint, ...] = ()
 
     def index(self, name: str) -> IndexDefinition:
         """Return an index by its name, whatever its case.
@@ -58,9 +61,11 @@ class TableDefinition:
         user_properties = [list(item) for item in self.user_properties]
         labels = comment | ({"user_properties": user_properties} if user_properties else {})
         indexes = {"indexes": [index.to_json() for index in self.indexes]} if self.indexes else {}
+        constraints = [constraint.to_json() for constraint in self.constraints]
         return (
             labels
             | indexes
+            | ({"constraints": constraints} if constraints else {})
             | {
                 "table_id": self.table_id,
                 "name": self.name,
@@ -84,6 +89,7 @@ class TableDefinition:
             value.get("comment"),
             tuple((key, text) for key, text in value.get("user_properties", ())),
             tuple(map(IndexDefinition.from_json, value.get("indexes", ()))),
+            tuple(map(CheckConstraint.from_json, value.get("constraints", ()))),
         )
 
 
@@ -97,3 +103,6 @@ def check_definition(definition: TableDefinition) -> None:
     for index in definition.indexes:
         if not index.columns or not column_ids.issuperset((*index.columns, *index.included)):
             raise ValueError(f"an index of columns that are not there: {index!r:.200}")
+    for constraint in definition.constraints:
+        if not column_ids.issuperset(constraint.columns):
+            raise ValueError(f"a constraint of columns that are not there: {constraint!r:.200}")

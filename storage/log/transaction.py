@@ -34,7 +34,7 @@ from ..paths import RESERVE, SEGMENTS, segment_path
 from .entry import MAX_SEGMENTS, Entry, Transaction
 from .frame import canonical
 from .log import Log
-from .proposal import NO_ADDITIONS, Additions, NewTable, Proposal, Reads
+from .proposal import NO_ADDITIONS, Additions, Proposal, Reads
 from .rules import check_catalog, name_of
 from .segment_record import SegmentRecord
 from .state import StoreState
@@ -239,7 +239,7 @@ def _entry(
     time = environment.now() if proposal.repairs_clock else _commit_time(environment, state)
     _check_age(time, proposal)
     created = tuple(
-        _definition(table, table_id, epoch)
+        table.definition(table_id, epoch)
         for table_id, table in enumerate(proposal.new_tables, state.next_table_id)
     )
     return Entry(
@@ -264,18 +264,6 @@ def _entry(
         progress=tuple(_progress_as_stored(progress.at(epoch)) for progress in proposal.progress),
         transactions=proposal.transactions,
         oldest_epoch=proposal.oldest_epoch,
-    )
-
-
-def _definition(table: NewTable, table_id: int, epoch: int) -> TableDefinition:
-    return TableDefinition(
-        table_id,
-        table.name,
-        table.schema,
-        epoch,
-        table.properties,
-        comment=table.comment,
-        user_properties=table.user_properties,
     )
 
 

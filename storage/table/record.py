@@ -34,6 +34,10 @@ class Row(tuple[Any, ...]):
         """Return the row as a dict from column name to value."""
         return dict(zip(self.columns, self, strict=True))
 
+    def asDict(self) -> dict[str, Any]:  # noqa: N802 - as Spark's Row has it
+        """Return what `as_dict` does."""
+        return self.as_dict()
+
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.as_dict().items())
         return f"Row({values})"

@@ -7,7 +7,8 @@ Does not know: how epochs are found; it asks for a reader each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -91,19 +92,20 @@ class Table:
         return self._reader().get_by(index, values, columns)
 
     def get_rows(
-        self, keys: pa.RecordBatch | Sequence[Sequence[Any]], columns: Sequence[str] | None = None
+        self, keys: pa.RecordBatch | Sequence[Any], columns: Sequence[str] | None = None
     ) -> pa.RecordBatch:
         """Return the rows with these primary keys, in their order; keys without a row are left out.
 
-        ``keys``: a batch with the key's columns, which is quicker, or the keys as tuples. The
-        errors of `get`, and SchemaMismatchError for an unknown column.
+        ``keys``: a batch with the key's columns, which is quicker, or the keys as tuples; of a key
+        of one column also its values. The errors of `get`, and SchemaMismatchError for an unknown
+        column.
         """
         reader = self._keyed_reader()
         if isinstance(keys, pa.RecordBatch):
             return reader.get_rows(keys, columns)[1]
-        encode = reader.encoding.encode_key
-        full_keys = pa.array([encode(_key_tuple(key)) for key in keys], pa.large_binary())
-        return reader.find(full_keys, columns)[1]
+        names, encode = reader.encoding.key_names, reader.encoding.encode_key
+        full_keys = [encode(_key_tuple(key, names)) for key in keys]
+        return reader.find(pa.array(full_keys, pa.large_binary()), columns)[1]
 
     def scan(
         self,
@@ -112,9 +114,11 @@ class Table:
         where: str | None = None,
         time_zone: str = "UTC",
         ordered: bool = False,
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield rows as batches of at most 65,536 rows; ``ordered`` by the primary key.
+    ) -> pa.RecordBatchReader:
+        """Return rows as a reader of batches of at most 65,536 rows; ``ordered`` by primary key.
 
+        The reader can be iterated, and is what polars, DuckDB and others take as Arrow data. It is
+        of the epoch now, and reads as it is asked for batches.
         ``where``: a SQL expression in Spark's dialect over the columns, all rows by default; what
         it says about the key is looked up, not scanned for. ``time_zone``: where timestamps in it
         are local times. UnsupportedExpressionError for an expression that cannot be evaluated
@@ -122,18 +126,37 @@ class Table:
         """
         reader = self._reader()
         predicate = _predicate(reader, where, time_zone)
-        if ordered:
-            return reader.scan_in_order(columns, where=predicate)
-        return reader.scan(columns, where=predicate)
+        scan = reader.scan_in_order if ordered else reader.scan
+        schema = arrow_schema(column.field for column in reader.columns(columns))
+        return pa.RecordBatchReader.from_batches(schema, scan(columns, where=predicate))
 
-    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return all rows as one Arrow table, ordered by the primary key.
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return all rows as a stream of Arrow's C interface, which other libraries read."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, *, where: str | None = None
+    ) -> pa.Table:
+        """Return rows as one Arrow table, ordered by the primary key; ``where``: as in `scan`.
 
         Without a primary key they are ordered about as they were written.
         """
-        reader = self._reader()
-        schema = arrow_schema(column.field for column in reader.columns(columns))
-        return pa.Table.from_batches(reader.scan_in_order(columns), schema)
+        return self.scan(columns, where=where, ordered=True).read_all()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, *, where: str | None = None) -> Any:
+        """Return what `to_arrow` does as a DataFrame of pandas, which must be installed."""
+        return self.to_arrow(columns, where=where).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, *, where: str | None = None) -> Any:
+        """Return what `to_arrow` does as a DataFrame of polars, which must be installed."""
+        return import_module("polars").from_arrow(self.to_arrow(columns, where=where))
+
+    def to_dicts(
+        self, columns: Sequence[str] | None = None, *, where: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return what `to_arrow` does as dicts from the names of columns to values."""
+        rows: list[dict[str, Any]] = self.to_arrow(columns, where=where).to_pylist()
+        return rows
 
     def count(self, *, where: str | None = None, time_zone: str = "UTC") -> int:
         """Return the number of rows, or of those that match a SQL expression, as in `scan`."""
@@ -161,7 +184,11 @@ def _whole_key(key: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
     )
 
 
-def _key_tuple(key: Any) -> Sequence[Any]:
+def _key_tuple(key: Any, names: Sequence[str]) -> Sequence[Any]:
     if isinstance(key, list | tuple):
         return key
-    raise SchemaMismatchError(f"each key is a tuple of the primary key's values, not {key!r}")
+    if len(names) == 1:
+        return (key,)
+    raise SchemaMismatchError(
+        f"each key is a tuple of the values of ({', '.join(names)}), not {key!r}"
+    )

@@ -27,6 +27,7 @@ from ..log.table_definition import TableDefinition
 from ..segment.key import Kind
 from ..segment.writer import EntryFold, SegmentWriter
 from .appendonly import check_distinct, check_inserts
+from .checks import row_checks
 from .document.change import Change
 from .document.ends import Ends
 from .document.entries import fold_written
@@ -62,6 +63,7 @@ class TableWriter:
         fold = _fold_of(encoding)
         self._segments = SegmentWriter(environment, encoding.vnode_count, shards, fold=fold)
         self._row_ids = None if encoding.schema.row_id is None else RowIds(environment)
+        self._checks = row_checks(encoding.definition)
         self._lifetime = Lifetime(encoding.definition, environment.now())
         self._rows = 0
 
@@ -90,7 +92,7 @@ class TableWriter:
         ``ttls``: after how many seconds each row expires (int64), NULL for the table's own.
         SchemaMismatchError, NullKeyError, NullValueError or ValueRangeError if a row does not fit
         the table, OptionError for ``ttls`` where the table merges rows, AppendOnlyError for a
-        delete or a repeated key in an append-only table.
+        delete or a repeated key in an append-only table, CheckViolationError.
         """
         check_inserts(self._encoding.definition, kinds)
         for start, step in _steps(batch):
@@ -98,6 +100,8 @@ class TableWriter:
             if self._row_ids is not None:
                 part = self._row_ids.identify(self._encoding.schema, part)
             part_kinds = None if kinds is None else kinds[start : start + step]
+            if self._checks is not None:
+                self._checks.check(part, part_kinds)
             part_ttls = None if ttls is None else ttls.slice(start, step)
             expiries = self._lifetime.expiries(part.num_rows, part_kinds, part_ttls)
             self._segments.add(*self._encoding.encode(part, part_kinds, expiries))

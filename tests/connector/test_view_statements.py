@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relstate.connector.sql import Database
-from relstate.connector.sql.ddl import CommentColumn, CommentTable, ShowProperties
+from relstate.connector.sql.ddl import CommentColumn, CommentTable
+from relstate.connector.sql.show import ShowProperties
 from relstate.connector.sql.statement import parse_statement
 from relstate.connector.sql.view_ddl import (
     CreateView,

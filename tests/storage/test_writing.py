@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -10,7 +12,12 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage import Store
-from relstate.storage.errors import ConflictError, DataError, UsageError
+from relstate.storage.errors import (
+    ConflictError,
+    DataError,
+    SchemaMismatchError,
+    UsageError,
+)
 from relstate.storage.paths import entry_path
 from support.faulty_environment import FaultyEnvironment
 from support.races import Before
@@ -35,11 +42,18 @@ class Stream:
 
 @pytest.mark.parametrize(
     "rows",
-    [ROWS, ROWS.to_batches()[0], ROWS.to_reader(), ROWS.to_pandas(), Stream()],
+    [
+        ROWS,
+        ROWS.to_batches()[0],
+        ROWS.to_reader(),
+        ROWS.to_pandas(),
+        Stream(),
+        [{"k": 1, "v": "a"}, {"V": "b", "K": 2}],
+    ],
     ids=lambda rows: type(rows).__name__,
 )
 def test_whatever_gives_arrow_data_is_written(filled: Store, rows: Any) -> None:
-    """Tables, batches, readers, and DataFrames that know Arrow."""
+    """Tables, batches, readers, DataFrames that know Arrow, and lists of dicts."""
     filled.write("t", rows)
 
     assert contents(filled, "t") == [(1, "a"), (2, "b")]
@@ -48,8 +62,8 @@ def test_whatever_gives_arrow_data_is_written(filled: Store, rows: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ({"k": [1], "v": ["a"]}, r"not dict; convert them with pyarrow\.table\(rows\)"),
-        ([{"k": 1}], r"not list; convert them with pyarrow\.Table\.from_pylist\(rows\)"),
+        ({"k": [1], "v": ["a"]}, r"not dict; of one row, write \[row\], and of columns, pyarrow"),
+        ([1, 2], "a row in a list is a dict from the names of columns to values, not 1"),
         ("k < 10", "not str"),
         (None, "not NoneType"),
     ],
@@ -61,6 +75,49 @@ def test_rows_that_are_not_arrow_data_are_refused(filled: Store, rows: Any, word
     for write in (filled.write, filled.delete):
         with pytest.raises(UsageError, match=words):
             write("t", rows)
+    assert filled.epoch == epoch
+
+
+def test_a_dict_has_the_columns_that_it_names(filled: Store) -> None:
+    """Their values become values of the table's types; a row that was read can be written."""
+    filled.create_table(
+        "u", "k INT, n DECIMAL(10,2), d DATE, a ARRAY<SMALLINT>", primary_key=["k"], merge="partial"
+    )
+    day = date(2026, 11, 22)
+    filled.write("u", [{"k": 1, "n": 5, "d": day, "a": [1, 2]}, {"k": 2, "n": Decimal("0.25")}])
+    filled.write("u", [{"k": 1, "n": None}, {"k": 2, "d": day}])
+    assert contents(filled, "u") == [
+        (1, Decimal("5.00"), day, [1, 2]), (2, Decimal("0.25"), day, None),
+    ]  # fmt: skip
+
+    row = filled.table("u").get(2)
+    assert row is not None
+    filled.delete("u", [{"k": 2}])
+    assert filled.table("u").count() == 1
+    filled.write("u", [row])
+    assert filled.table("u").get(2) == row
+    epoch = filled.epoch
+    assert filled.write("u", []) == epoch
+
+
+@pytest.mark.parametrize(
+    ("row", "error", "words"),
+    [
+        ({"k": 1, "n": 2.5}, DataError, "the column 'n' cannot be decimal128"),
+        ({"k": 1 << 40}, DataError, "the column 'k' cannot be int32"),
+        ({"k": 1, "x": 3}, SchemaMismatchError, "x"),
+        ({"n": 3}, SchemaMismatchError, "k"),
+    ],
+)
+def test_a_dict_that_does_not_fit_is_refused(
+    filled: Store, row: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    """The error names the column; the rows before it are not committed either."""
+    filled.create_table("u", "k INT, n DECIMAL(10,2)", primary_key=["k"])
+    epoch = filled.epoch
+
+    with pytest.raises(error, match=words):
+        filled.write("u", [{"k": 7, "n": 1}, row])
     assert filled.epoch == epoch
 
 

@@ -151,7 +151,7 @@ def test_a_statement_is_read(text: str, expected: object) -> None:
         ("MERGE INTO t USING s ON a WHEN MATCHED THEN INSERT *", "UPDATE SET"),
         ("MERGE INTO t USING s ON a WHEN NOT MATCHED THEN DELETE", "INSERT"),
         ("MERGE INTO t USING s ON a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", "1 values"),
-        ("ALTER TABLE t RENAME TO u", "RENAME COLUMN a TO b"),
+        ("ALTER TABLE t CONVERT", "RENAME COLUMN a TO b, RENAME TO u"),
         ("ALTER TABLE t SET TBLPROPERTIES ('ttl')", "'key' = 'value'"),
         ("EXPLAIN DROP TABLE t", "a query"),
     ],

@@ -26,7 +26,7 @@ def test_a_row_is_the_tuple_of_its_values() -> None:
     assert (identifier, name) == (7, "x")
     assert [_ROW] == [(7, "x", None)]
     assert hash(_ROW) == hash((7, "x", None))
-    assert _ROW.as_dict() == {"id": 7, "the name": "x", "count": None}
+    assert _ROW.asDict() == _ROW.as_dict() == {"id": 7, "the name": "x", "count": None}
     assert repr(_ROW) == "Row(id=7, the name='x', count=None)"
 
 

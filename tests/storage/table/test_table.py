@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import threading
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from relstate.storage.errors import (
     NullKeyError,
     SchemaError,
     SchemaMismatchError,
+    SegmentMissingError,
     TableNotFoundError,
     ValueRangeError,
 )
@@ -230,3 +233,57 @@ def test_a_text_is_not_a_list_of_columns(store: Store) -> None:
         store.read_plan("t", columns="id")
     with pytest.raises(SchemaError, match="found the text"):
         store.changes("t", 1, columns="id")
+
+
+def test_a_scan_is_a_reader_that_other_libraries_take(store: Store, table: Table) -> None:
+    """It is of its epoch; a table is a stream itself, and can be written to another one."""
+    reader = table.scan(["a", "v"], where="a = 1")
+    upsert(store, "t", [("new", 1, "z")])
+
+    assert isinstance(reader, pa.RecordBatchReader)
+    assert reader.schema.names == ["a", "v"]
+    assert sorted(reader.read_all().to_pylist(), key=str) == [
+        {"a": 1, "v": "one"}, {"a": 1, "v": "two"},
+    ]  # fmt: skip
+    assert pa.table(table).num_rows == 4
+    store.create_table("copy", "v STRING, a BIGINT, b STRING", primary_key=["a", "b"])
+    store.write("copy", table)
+    assert contents(store, "copy") == contents(store, "t")
+
+
+def test_rows_come_in_the_form_that_is_asked_for(store: Store, table: Table) -> None:
+    """As Arrow data, a DataFrame or dicts, in the order of the key, with a condition or not."""
+    assert table.to_dicts(["b", "v"], where="a = 1") == [
+        {"b": "x", "v": "one"}, {"b": "y", "v": "two"},
+    ]  # fmt: skip
+    assert table.to_arrow(where="a > 1").to_pylist() == [{"v": None, "a": 2, "b": "x"}]
+    frame = table.to_pandas(["a", "b"])
+    assert list(frame.itertuples(index=False, name=None)) == [(1, "x"), (1, "y"), (2, "x")]
+
+
+def test_polars_gets_arrow_data(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars is imported when it is asked for; what it returns is the result."""
+    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(from_arrow=lambda rows: [rows]))
+
+    assert table.to_polars(["a"]) == [table.to_arrow(["a"])]
+
+
+def test_a_reader_raises_the_errors_of_relstate(store: Store, table: Table) -> None:
+    """Also an error that comes while the reader is read."""
+    with pytest.raises(SchemaMismatchError):
+        table.scan(["nothing"])
+    upsert(store, "t", [("new", 1, "x")])
+    reader = store.at(store.epoch).table("t").scan(ordered=True)
+    upsert(store, "t", [("newer", 1, "x")])
+    store.compact()
+    store.vacuum(retention=0)
+    with pytest.raises(SegmentMissingError):
+        reader.read_all()
+
+
+def test_a_key_of_one_column_needs_no_tuple(store: Store) -> None:
+    """As in `get`; a key of several columns does."""
+    store.create_table("k", "k INT, v STRING", primary_key=["k"])
+    store.write("k", pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}))
+
+    assert rows_of(store.table("k").get_rows([2, (1,), 3])) == [(2, "b"), (1, "a")]

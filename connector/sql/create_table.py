@@ -1,0 +1,301 @@
+"""The statements that create tables, as values.
+
+    CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t
+        (column type [NOT NULL] [COMMENT 'text'] [CHECK (condition)], …
+            [, PRIMARY KEY (a, b DESC NULLS LAST)] [, [CONSTRAINT c] CHECK (condition)])
+        [USING relstate] [COMMENT 'text']
+        [TBLPROPERTIES ('merge' = 'partial', 'version_column' = 'c', 'ttl' = '7 days', …)]
+    CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [(PRIMARY KEY (a, b))] … AS query
+    CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t LIKE source
+
+The primary key may name its distribution key first, in parentheses of its own, as in YugabyteDB:
+``PRIMARY KEY ((customer), order_id)``.
+
+Does not know: the store, Spark, or what a property means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlglot import Token, TokenType
+
+from relstate.connector.syntax.tokens import TokenReader, excerpt
+from relstate.storage import errors
+
+from .ddl import read_descriptions, read_new_name
+
+QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """``columns``: DDL as written; keys and constraints are as `Store.create_table` takes them."""
+
+    name: str
+    columns: str
+    primary_key: tuple[str, ...] | None
+    distribution_key: tuple[str, ...] | None
+    if_not_exists: bool
+    properties: dict[str, str] = field(default_factory=dict)
+    or_replace: bool = False
+    constraints: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableAs:
+    """Create a table with the columns and rows of a query; the other fields as of `CreateTable`."""
+
+    name: str
+    query: str
+    primary_key: tuple[str, ...] | None
+    distribution_key: tuple[str, ...] | None
+    if_not_exists: bool
+    properties: dict[str, str] = field(default_factory=dict)
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableLike:
+    """Create an empty table with the columns, keys and properties of the table ``source``."""
+
+    name: str
+    source: str
+    if_not_exists: bool
+    or_replace: bool = False
+
+
+Creation: TypeAlias = CreateTable | CreateTableAs | CreateTableLike
+_Key: TypeAlias = tuple[tuple[str, ...], tuple[str, ...] | None]
+
+_BY_KEY = (
+    "a table's rows are distributed by a hash of its primary key and sorted by it: write the "
+    "columns first in the key, PRIMARY KEY ((region), id) to have the rows of a region together"
+)
+_IN_STORE = "the rows of a table are in its store; leave this out"
+_COPY = (
+    "a clone is not offered, because its files would be shared with a table that is compacted and "
+    "vacuumed: copy the rows, CREATE TABLE t LIKE s and INSERT INTO t SELECT * FROM s"
+)
+_REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("PARTITIONED", "BY"), _BY_KEY),
+    (("CLUSTER", "BY"), _BY_KEY),
+    (("CLUSTERED", "BY"), _BY_KEY),
+    (("SORTED", "BY"), _BY_KEY),
+    (("LOCATION",), _IN_STORE),
+    (("STORED", "AS"), _IN_STORE),
+    (("ROW", "FORMAT"), _IN_STORE),
+    (("OPTIONS",), "write TBLPROPERTIES ('key' = 'value')"),
+    (("SHALLOW", "CLONE"), _COPY),
+    (("DEEP", "CLONE"), _COPY),
+    (("CLONE",), _COPY),
+)
+_GENERATED = (
+    "its values would have to be computed by every writer, also without Spark: compute the column "
+    "in the query that is inserted, or in a materialized view"
+)
+_IDENTITY = (
+    "writers do not wait for each other, so there are no consecutive numbers: a table without a "
+    "primary key has unique ascending ids in its hidden column _row_id, and uuid() is a key"
+)
+_CONSTRAINTS = ("UNIQUE", "FOREIGN", "FOREIGN KEY", "PRIMARY KEY")
+_Check: TypeAlias = tuple[str | None, str]
+
+
+def read_create_table(reader: TokenReader) -> Creation:
+    """Read what follows CREATE TABLE."""
+    return _read_create(reader, or_replace=False)
+
+
+def read_replace_table(reader: TokenReader) -> Creation:
+    """Read what follows CREATE OR REPLACE TABLE."""
+    if reader.next_is("IF", "NOT", "EXISTS"):
+        raise errors.UnsupportedStatementError(
+            "CREATE OR REPLACE and IF NOT EXISTS exclude each other; write one of them"
+        )
+    return _read_create(reader, or_replace=True)
+
+
+def _read_create(reader: TokenReader, *, or_replace: bool) -> Creation:
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = read_new_name(reader, "the table's name")
+    if reader.accept("LIKE"):
+        source = reader.name("the table's name")
+        _accept_using(reader)
+        reader.finish()
+        return CreateTableLike(name, source, if_not_exists, or_replace)
+    columns, keys, checks = _read_columns(reader) if reader.next_is("(") else ([], [], [])
+    properties = _read_clauses(reader)
+    if len(keys) > 1:
+        raise errors.UnsupportedStatementError(
+            f"the table {name!r} has {len(keys)} primary keys: write one PRIMARY KEY (column, …), "
+            "or none"
+        )
+    primary_key, distribution_key = keys[0] if keys else (None, None)
+    if reader.accept("AS") or any(reader.next_is(word) for word in QUERIES):
+        if columns or checks:
+            first = [*columns, *(expression for _, expression in checks)][0]
+            raise errors.UnsupportedStatementError(
+                f"the columns of {name!r} are those of its query: leave out {excerpt(first)}, and "
+                "write only PRIMARY KEY (column, …) in the parentheses"
+            )
+        if reader.token is None:
+            raise reader.unexpected("a query")
+        query = reader.source(reader.rest())
+        return CreateTableAs(
+            name, query, primary_key, distribution_key, if_not_exists, properties, or_replace
+        )
+    if not columns:
+        raise reader.unexpected("the columns in parentheses, LIKE a table, or AS a query")
+    reader.finish()
+    ddl = ", ".join(columns)
+    return CreateTable(
+        name,
+        ddl,
+        primary_key,
+        distribution_key,
+        if_not_exists,
+        properties,
+        or_replace,
+        _named_checks(checks),
+    )
+
+
+def _named_checks(checks: Sequence[_Check]) -> dict[str, str]:
+    """Return constraints by their names; those without one get a number."""
+    names = [
+        f"check_{number}" if name is None else name
+        for number, (name, _) in enumerate(checks, start=1)
+    ]
+    for name in names:
+        if names.count(name) > 1:
+            raise errors.UnsupportedStatementError(f"two constraints are named {name!r}")
+    return {name: expression for name, (_, expression) in zip(names, checks, strict=True)}
+
+
+def _read_clauses(reader: TokenReader) -> dict[str, str]:
+    """Return the properties of the clauses after the columns, which come in any order."""
+    _accept_using(reader)
+    properties = read_descriptions(reader)
+    if _accept_using(reader):
+        properties |= read_descriptions(reader)
+    for words, reason in _REFUSED:
+        if reader.next_is(*words):
+            raise errors.UnsupportedStatementError(f"{' '.join(words)}: {reason}")
+    return properties
+
+
+def _accept_using(reader: TokenReader) -> bool:
+    """Read USING relstate, if it is next, and return whether it was."""
+    if not reader.accept("USING"):
+        return False
+    name = reader.name("the name of a format")
+    if name.lower() != "relstate":
+        raise errors.UnsupportedStatementError(
+            f"USING {name}: the tables of a store are relstate's own; leave USING out, or create "
+            "the table by spark.sql"
+        )
+    return True
+
+
+def _read_columns(reader: TokenReader) -> tuple[list[str], list[_Key], list[_Check]]:
+    """Return (the definitions of columns as written, the primary keys, the checks) of a list."""
+    columns: list[str] = []
+    keys: list[_Key] = []
+    checks: list[_Check] = []
+    for item in reader.parenthesised():
+        check = read_check(TokenReader(reader.text, item))
+        if check is not None:
+            checks.append(check)
+            continue
+        _check_constraint(reader, item)
+        item, own_checks = _without_checks(reader.text, item)
+        checks += own_checks
+        if item and item[0].token_type is TokenType.PRIMARY_KEY:
+            keys.append(_read_key(reader.text, item[1:]))
+        elif any(token.token_type is TokenType.PRIMARY_KEY for token in item):
+            columns.append(reader.source(_without_key(item)))
+            keys.append(((reader.source(item[:1]),), None))
+        else:
+            columns.append(reader.source(item))
+    return columns, keys, checks
+
+
+def read_check(reader: TokenReader) -> _Check | None:
+    """Read ``[CONSTRAINT name] CHECK (condition)``, up to the end; None if it is not next."""
+    name = None
+    if not reader.next_is("CHECK", "("):
+        if not reader.accept("CONSTRAINT"):
+            return None
+        name = reader.name("the constraint's name")
+        if not reader.next_is("CHECK"):
+            return None
+    reader.expect("CHECK")
+    items = reader.parenthesised()
+    reader.accept("ENFORCED")
+    reader.finish()
+    return name, reader.source([token for item in items for token in item])
+
+
+def _without_checks(text: str, item: Sequence[Token]) -> tuple[Sequence[Token], list[_Check]]:
+    """Return (the tokens of a column without the CHECK at their end, that one)."""
+    for index in range(2, len(item)):
+        reader = TokenReader(text, item[index:])
+        is_named = reader.next_is("CONSTRAINT")
+        if (is_named or reader.next_is("CHECK", "(")) and item[index - 1].text != "<":
+            check = read_check(reader)
+            if check is not None:
+                return item[:index], [check]
+    return item, []
+
+
+def _check_constraint(reader: TokenReader, item: Sequence[Token]) -> None:
+    """UnsupportedStatementError for a part of a column's definition that is not offered."""
+    words = [token.text.upper() for token in item[:3]]
+    is_named = len(item) > 2 and words[0] == "CONSTRAINT" and words[2] in _CONSTRAINTS
+    if is_named or (len(item) > 1 and words[0] in _CONSTRAINTS and words[0] != "PRIMARY KEY"):
+        raise errors.UnsupportedStatementError(
+            f"{excerpt(reader.source(item))}: the constraints of a table are NOT NULL after a "
+            "column, CHECK (condition), and at most one PRIMARY KEY (column, …) without a name; "
+            "FOREIGN KEY is not offered, and for UNIQUE there is CREATE UNIQUE INDEX i ON t "
+            "(column, …)"
+        )
+    check_generated(reader, item)
+
+
+def check_generated(reader: TokenReader, item: Sequence[Token]) -> None:
+    """UnsupportedStatementError for a column whose values would be generated."""
+    words = [
+        "" if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else token.text.upper()
+        for token in item
+    ]
+    if "GENERATED" in words[2:]:
+        kind = "IDENTITY" if "IDENTITY" in words else "GENERATED ALWAYS AS"
+        reason = _IDENTITY if kind == "IDENTITY" else _GENERATED
+        raise errors.UnsupportedStatementError(
+            f"{excerpt(reader.source(item))}: {kind} is not offered: {reason}"
+        )
+
+
+def _read_key(text: str, tokens: Sequence[Token]) -> _Key:
+    """Return (primary key, distribution key or None) of ``(a, b)`` or ``((a), b)``."""
+    reader = TokenReader(text, tokens)
+    items = reader.parenthesised()
+    reader.finish()
+    first = items[0]
+    if not first or first[0].token_type is not TokenType.L_PAREN:
+        return tuple(reader.source(item) for item in items), None
+    hashed = TokenReader(text, first).parenthesised()
+    names = tuple(TokenReader(text, item).part("a column's name") for item in hashed)
+    return tuple(reader.source(item) for item in (*hashed, *items[1:])), names
+
+
+def _without_key(item: Sequence[Token]) -> Sequence[Token]:
+    """Return the tokens of ``a BIGINT PRIMARY KEY``, which must end so, without these words."""
+    if item[-1].token_type is not TokenType.PRIMARY_KEY:
+        raise errors.UnsupportedStatementError(
+            "the words PRIMARY KEY end a column's definition, or begin a part of their own"
+        )
+    return item[:-1]

@@ -1,0 +1,123 @@
+"""Writes of DataFrames to tables, by the modes of Spark's writers.
+
+Promises: a write is one epoch, as is that of a table which it creates.
+Does not know: SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from relstate.connector.failure import unwrap_errors
+from relstate.connector.sink.dml_task import OPERATION, DmlTask, Operation
+from relstate.connector.sink.merge_schema import mismatch_error
+from relstate.connector.task_report import TaskReport
+from relstate.connector.types import arrow_schema_of, fields_of
+from relstate.storage import NewTable, Proposal, Store, WriteTarget, errors, new_table, types
+
+from .dml_run import task_reports
+
+Mode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "errorifexists"]
+_MODES = get_args(Mode)
+_ATTEMPTS = 5
+
+
+def write_frame(
+    store: Store,
+    frame: DataFrame,
+    name: str,
+    mode: Mode,
+    primary_key: Sequence[str] | None,
+) -> int:
+    """Write the rows of a DataFrame to a table and return the epoch: see `Database.write`."""
+    if frame.isStreaming:
+        raise errors.OptionError(
+            "db.write writes a batch; a stream is written by writeStream.format('relstate'), or "
+            "foreachBatch(db.writer(table))"
+        )
+    if str(mode).lower() not in _MODES:
+        raise errors.OptionError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
+    exists = name.lower() in store.state.table_ids
+    mode_name = mode.lower()
+    if mode_name in ("append", "overwrite"):
+        if primary_key is not None:
+            raise errors.OptionError(
+                f"mode {mode!r} writes to a table that is there, whose key is its own: leave out "
+                "primary_key"
+            )
+        return _write(store, frame, name, overwrite=mode_name == "overwrite")
+    if not exists:
+        return _create(store, frame, name, primary_key)
+    if mode_name == "ignore":
+        return store.epoch
+    raise errors.TableExistsError(
+        f"there is a table or view {name!r} already: mode 'append' upserts its rows, 'overwrite' "
+        "replaces them all, 'ignore' writes nothing"
+    )
+
+
+def _write(store: Store, frame: DataFrame, name: str, *, overwrite: bool) -> int:
+    target = store.jobs.write_target(name)
+    definition = target.definition
+    if overwrite and definition.properties.append_only:
+        raise errors.AppendOnlyError(
+            f"the table {definition.name!r} is append-only: its rows are not replaced by mode "
+            "'overwrite'; append rows of new keys"
+        )
+    try:
+        definition.schema.check_schema(arrow_schema_of(frame.schema))
+    except errors.SchemaMismatchError as error:
+        raise mismatch_error(store, definition, error) from None
+    started = store.environment.now()
+    reports = _reports(frame, target)
+    segments = tuple(segment for report in reports for segment in report.segments)
+    if not segments and not overwrite:
+        return store.epoch
+    proposal = Proposal(
+        operation="overwrite" if overwrite else "write",
+        started=min([started, *(report.started for report in reports)]),
+        segments=segments,
+        written_under=(definition,),
+        based_tables=(definition.table_id,) if overwrite else (),
+    )
+    return store.jobs.commit(proposal).epoch
+
+
+def _create(store: Store, frame: DataFrame, name: str, primary_key: Sequence[str] | None) -> int:
+    """Create a table with the columns and rows of a DataFrame, and return the epoch."""
+    columns = ", ".join(
+        f"{types.quoted(field.name)} {field.type}" for field in fields_of(frame.schema)
+    )
+    table = new_table(name, columns, primary_key=primary_key)
+    for _ in range(_ATTEMPTS):
+        try:
+            return _create_once(store, frame, table)
+        except errors.ConflictError:
+            continue
+    return _create_once(store, frame, table)
+
+
+def _create_once(store: Store, frame: DataFrame, table: NewTable) -> int:
+    started = store.environment.now()
+    target = store.jobs.new_target(table)
+    reports = _reports(frame, target)
+    proposal = Proposal(
+        operation="create table",
+        started=min([started, *(report.started for report in reports)]),
+        segments=tuple(segment for report in reports for segment in report.segments),
+        created_tables=(table,),
+        first_table_id=target.definition.table_id,
+    )
+    return store.jobs.commit(proposal).epoch
+
+
+def _reports(frame: DataFrame, target: WriteTarget) -> list[TaskReport]:
+    """Run the job that writes the rows of a DataFrame, and return the reports of its tasks."""
+    names = (OPERATION, *frame.columns)
+    rows = frame.select(f.lit(int(Operation.UPSERT)).alias(OPERATION), "*")
+    with unwrap_errors():
+        return task_reports(rows, DmlTask(target, names))

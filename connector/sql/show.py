@@ -1,0 +1,137 @@
+"""The statements that describe tables, as values.
+
+    SHOW TABLES [LIKE 'pattern']
+    SHOW TBLPROPERTIES t [('key')]
+    SHOW COLUMNS IN t
+    SHOW CREATE TABLE t
+    DESCRIBE [TABLE | MATERIALIZED VIEW] [EXTENDED | FORMATTED] t
+    DESCRIBE DETAIL t
+    DESCRIBE HISTORY t
+
+Does not know: the store, or Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from relstate.connector.syntax.tokens import TokenReader
+
+from .ddl import property_key, read_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """List the tables whose names match ``pattern``, in Spark's sense; None for all."""
+
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    """List the properties of a table or view; ``key``: only this one."""
+
+    table: str
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    """List the names of the columns of a table or view."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreate:
+    """Return the statement that creates a table or view."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTable:
+    """List the columns of a table; if ``extended``, its properties too."""
+
+    name: str
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDetail:
+    """Return one row about a table: its keys, its size, its properties."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeHistory:
+    """List the commits that changed a table."""
+
+    name: str
+
+
+ShowStatement: TypeAlias = (
+    ShowTables
+    | ShowProperties
+    | ShowColumns
+    | ShowCreate
+    | DescribeTable
+    | DescribeDetail
+    | DescribeHistory
+)
+
+
+def read_show_tables(reader: TokenReader) -> ShowTables:
+    """Read what follows SHOW TABLES."""
+    return ShowTables(read_pattern(reader))
+
+
+def read_show_properties(reader: TokenReader) -> ShowProperties:
+    """Read what follows SHOW TBLPROPERTIES."""
+    name = reader.name("the table's name")
+    key = None
+    if reader.next_is("("):
+        items = reader.parenthesised()
+        key = property_key([token for item in items for token in item])
+    reader.finish()
+    return ShowProperties(name, key)
+
+
+def read_show_columns(reader: TokenReader) -> ShowColumns:
+    """Read what follows SHOW COLUMNS."""
+    if not reader.accept("FROM"):
+        reader.expect("IN")
+    return ShowColumns(_last_name(reader))
+
+
+def read_show_create(reader: TokenReader) -> ShowCreate:
+    """Read what follows SHOW CREATE TABLE, or SHOW CREATE MATERIALIZED VIEW."""
+    return ShowCreate(_last_name(reader))
+
+
+def read_describe(reader: TokenReader) -> DescribeTable | DescribeDetail:
+    """Read what follows DESCRIBE."""
+    reader.accept("TABLE") or reader.accept("MATERIALIZED", "VIEW")
+    extended = reader.accept("EXTENDED")
+    name = reader.name("the table's name")
+    # A table may be called so.
+    word = name.upper() if reader.token is not None and not extended else ""
+    if word == "DETAIL":
+        return DescribeDetail(_last_name(reader))
+    if word == "FORMATTED":
+        return DescribeTable(_last_name(reader), extended=True)
+    reader.finish()
+    return DescribeTable(name, extended)
+
+
+def read_describe_history(reader: TokenReader) -> DescribeHistory:
+    """Read what follows DESCRIBE HISTORY."""
+    return DescribeHistory(_last_name(reader))
+
+
+def _last_name(reader: TokenReader) -> str:
+    name = reader.name("the table's name")
+    reader.finish()
+    return name

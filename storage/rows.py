@@ -1,0 +1,107 @@
+"""Rows as users hand them over: Arrow data of any library, or a list of dicts.
+
+Promises: batches come in the order of the rows; nothing is read before the first batch is taken.
+Does not know: what is done with the rows, or whether they fit a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import pyarrow as pa
+
+from .errors import DataError, UsageError
+from .schema.arrow import arrow_type
+from .schema.schema import TableSchema
+from .table.record import Row
+
+_SHOWN = 80
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """What hands its rows over as Arrow data: a DataFrame of pandas or polars, for example."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the rows as a PyCapsule of Arrow's C stream interface."""
+
+
+Rows: TypeAlias = (
+    pa.RecordBatch
+    | pa.Table
+    | pa.RecordBatchReader
+    | ArrowStream
+    | Sequence[Mapping[str, Any]]
+    | Sequence[Row]
+)
+_ADVICE = {
+    "dict": "; of one row, write [row], and of columns, pyarrow.table(columns)",
+    "str": "; to delete by a condition, use SQL (DELETE FROM ... WHERE ...)",
+    "LazyFrame": "; call its collect()",
+}
+
+
+def batches_of(rows: Rows, schema: TableSchema) -> Iterable[pa.RecordBatch]:
+    """Return rows as batches. UsageError for what is not rows.
+
+    ``schema``: of the table, whose types the values in dicts get. A dict has just the columns that
+    it names. DataError, from the batches, for a stream that fails or a value of another type.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        return [rows]
+    if isinstance(rows, pa.Table):
+        batches: list[pa.RecordBatch] = rows.to_batches()
+        return batches
+    if isinstance(rows, list | tuple) and not isinstance(rows, Row):
+        return _batches_of_dicts([_dict_of(row) for row in rows], schema)
+    if not isinstance(rows, ArrowStream):
+        name = type(rows).__name__
+        raise UsageError(
+            "rows are a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame or a result "
+            "that hands over Arrow data (pandas, polars, DuckDB), or a list of dicts, not "
+            f"{name}{_ADVICE.get(name, '')}"
+        )
+    return _read(rows)
+
+
+def _read(rows: ArrowStream) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream. DataError if it fails, or holds what Arrow cannot."""
+    try:
+        yield from pa.RecordBatchReader.from_stream(rows)
+    # Arrow has no class of its own for a source that cannot read or write: that is an OSError.
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"the rows of a {type(rows).__name__} cannot be read: {error}") from error
+
+
+def _dict_of(row: Any) -> Mapping[str, Any]:
+    if isinstance(row, Row):
+        return row.as_dict()
+    if isinstance(row, Mapping):
+        return row
+    raise UsageError(
+        f"a row in a list is a dict from the names of columns to values, not {row!r:.{_SHOWN}}"
+    )
+
+
+def _batches_of_dicts(
+    rows: Sequence[Mapping[str, Any]], schema: TableSchema
+) -> Iterator[pa.RecordBatch]:
+    """Yield a batch for each run of dicts with the same keys."""
+    types = {column.name.lower(): arrow_type(column.type) for column in schema.columns}
+    for names, run in groupby(rows, key=tuple):
+        run_rows = list(run)
+        arrays = [_array(name, run_rows, types.get(str(name).lower())) for name in names]
+        yield pa.RecordBatch.from_arrays(arrays, [str(name) for name in names])
+
+
+def _array(name: str, rows: Sequence[Mapping[str, Any]], data_type: pa.DataType | None) -> pa.Array:
+    """Return the values that dicts have under a name; without a type, Arrow finds one."""
+    try:
+        return pa.array([row[name] for row in rows], data_type)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise DataError(
+            f"the values of the column {name!r} cannot be {data_type or 'of one type'}: {error}; "
+            "nothing was written: convert them"
+        ) from None
