@@ -9,7 +9,7 @@ import pytest
 
 from relstate.connector.sql import Database
 from relstate.storage import ReadPlan, Store
-from relstate.storage.errors import OptionError, SchemaError, UnsupportedStatementError
+from relstate.storage.errors import OptionError, SchemaError
 from support.spark import load, orders_of, save
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def test_columns_are_altered(spark: SparkSession, db: Database, store: Store, or
         ("ALTER TABLE orders RENAME COLUMN note TO id", SchemaError),
         ("ALTER TABLE orders SET TBLPROPERTIES ('merge' = 'partial')", OptionError),
         ("ALTER TABLE orders SET TBLPROPERTIES ('ttl' = '0')", OptionError),
-        ("ALTER TABLE orders RENAME TO other", UnsupportedStatementError),
         ("CREATE TABLE t (a INT PRIMARY KEY) TBLPROPERTIES ('ttl' = '-1')", OptionError),
         ("CREATE TABLE t (a INT PRIMARY KEY) TBLPROPERTIES ('tll' = '1')", OptionError),
         ("CREATE TABLE t (a INT PRIMARY KEY) TBLPROPERTIES ('merge' = 'sum')", SchemaError),

@@ -77,7 +77,7 @@ def test_columns_and_limit_are_kept(shop: Store) -> None:
     assert run("scan", shop.path, "orders", "--limit", "0", "--json").output == ""
     unknown = run("scan", shop.path, "orders", "--columns", "nothing")
     assert (unknown.code, unknown.output) == (2, "")
-    assert "there is no column 'nothing'" in unknown.errors
+    assert "table orders: 'nothing' is not one of its columns id" in unknown.errors
 
 
 def test_rows_are_filtered(shop: Store) -> None:

@@ -62,16 +62,16 @@ class _Rival:
         self, monkeypatch: pytest.MonkeyPatch, store: Store, times: int, change: Any
     ) -> None:
         self.tries = 0
-        run = dml_run.DmlRunner._reports
+        run = dml_run.task_reports
 
-        def written(*args: Any) -> Any:
-            reports = run(*args)
+        def written(*args: Any, **options: Any) -> Any:
+            reports = run(*args, **options)
             self.tries += 1
             if self.tries <= times:
                 change(self.tries)
             return reports
 
-        monkeypatch.setattr(dml_run.DmlRunner, "_reports", written)
+        monkeypatch.setattr(dml_run, "task_reports", written)
 
 
 @pytest.mark.parametrize(

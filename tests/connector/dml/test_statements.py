@@ -48,7 +48,7 @@ def test_an_insert_counts_keys(db: Database, items: str, monkeypatch: pytest.Mon
     (row,) = db.sql("INSERT INTO v VALUES (1, 1)").collect()
     assert tuple(row)[1:] == (None, None, None, 0)
 
-    monkeypatch.setattr(dml_run, "_MOST_COUNTED", 1)
+    monkeypatch.setattr(dml_run, "MOST_COUNTED", 1)
     (row,) = db.sql("INSERT INTO items VALUES (1, 'z', 1), (9, 'z', 1)").collect()
     assert tuple(row)[1:] == (None, None, None, 0)
     (row,) = db.sql("INSERT OVERWRITE items VALUES (1, 'z', 1)").collect()
