@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .clickbench import generator as clickbench
+from .dialect import generator as dialect
 from .nexmark import generator as nexmark
 from .tpcds import generator as tpcds
 from .tpch import generator as tpch
@@ -15,4 +16,5 @@ WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     "tpch": tpch.workload,
     "clickbench": clickbench.workload,
     "tpcds": tpcds.workload,
+    "dialect": dialect.workload,
 }

@@ -30,7 +30,9 @@ def find_literals(queries: Iterable[str]) -> Literals:
     """Return the literals with which queries compare a column, by the column's name."""
     literals: dict[str, dict[str, None]] = defaultdict(dict)
     for query in queries:
-        for node in sqlglot.parse_one(query, dialect="spark").find_all(*_COMPARISONS):
+        # Spark reads some calls that sqlglot rejects; their literals are read all the same.
+        tree = sqlglot.parse_one(query, dialect="spark", error_level=sqlglot.ErrorLevel.IGNORE)
+        for node in tree.find_all(*_COMPARISONS):
             column = next(node.find_all(exp.Column), None)
             if column is None:
                 continue

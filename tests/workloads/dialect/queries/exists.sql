@@ -1,0 +1,16 @@
+SELECT * FROM emp WHERE EXISTS (SELECT 1 FROM dept WHERE dept.id > 1 AND dept.id < 3);
+SELECT * FROM emp WHERE EXISTS (SELECT dept.city FROM dept WHERE emp.dept = dept.id);
+SELECT * FROM emp WHERE EXISTS (SELECT dept.city FROM dept WHERE emp.dept = dept.id OR emp.dept IS NULL);
+SELECT id, name FROM emp WHERE NOT EXISTS (SELECT max(dept.id) FROM dept WHERE emp.dept = dept.id GROUP BY city);
+SELECT id, name FROM emp WHERE NOT EXISTS (SELECT * FROM dept WHERE emp.dept = dept.id AND city = 'CA') OR NOT EXISTS (SELECT * FROM emp e WHERE e.boss = emp.id);
+SELECT dept, count(*) AS n FROM emp GROUP BY dept HAVING EXISTS (SELECT 1 FROM a WHERE c1 < min(emp.salary));
+SELECT * FROM dept d WHERE EXISTS (SELECT dept, sum(salary) FROM emp WHERE emp.dept = d.id GROUP BY dept HAVING sum(salary) > 3);
+SELECT * FROM dept d WHERE EXISTS (SELECT 1 FROM emp WHERE EXISTS (SELECT 1 FROM a WHERE a.c1 = emp.salary) AND emp.dept = d.id);
+SELECT e.id FROM emp e WHERE EXISTS (SELECT * FROM emp x JOIN dept d ON x.dept = d.id WHERE x.boss = e.id AND d.city <> 'NY');
+SELECT * FROM emp WHERE EXISTS (SELECT * FROM dept WHERE id = 10 UNION SELECT * FROM dept WHERE id = 20);
+WITH w AS (SELECT name, sum(bonus) AS total FROM emp GROUP BY name) SELECT * FROM w WHERE EXISTS (SELECT count(*) FROM emp WHERE emp.name = w.name AND emp.salary > 1 GROUP BY grade);
+SELECT id FROM emp WHERE EXISTS (SELECT count(*) FROM dept WHERE dept.id = emp.dept);
+SELECT * FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.c1 > a.c1 AND b.c2 < a.c2);
+SELECT id, CASE WHEN EXISTS (SELECT 1 FROM b WHERE b.c1 = a.c1) THEN 'in' ELSE 'out' END AS place FROM a;
+SELECT * FROM a LEFT JOIN b ON a.c1 = b.c1 AND EXISTS (SELECT 1 FROM c WHERE c.c1 = b.c2);
+SELECT id FROM emp WHERE EXISTS (SELECT 1 FROM dept WHERE id = emp.dept ORDER BY city LIMIT 1);

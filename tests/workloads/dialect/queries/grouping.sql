@@ -1,0 +1,15 @@
+SELECT grade, dept, sum(salary) AS s FROM emp GROUP BY grade, dept WITH CUBE;
+SELECT grade, dept, count(*) AS n FROM emp GROUP BY CUBE (grade, dept);
+SELECT grade, dept, count(*) AS n FROM emp GROUP BY ROLLUP (grade, dept);
+SELECT grade, dept, sum(salary) AS s, grouping(grade) AS g1, grouping(dept) AS g2, grouping_id(grade, dept) AS g FROM emp GROUP BY CUBE (grade, dept);
+SELECT grade, dept, count(*) AS n FROM emp GROUP BY GROUPING SETS ((grade), (dept), ());
+SELECT grade, dept, boss, sum(salary) AS s FROM emp GROUP BY grade, GROUPING SETS ((dept, boss), (dept), ());
+SELECT grade, dept, count(*) AS n FROM emp GROUP BY CUBE (grade), ROLLUP (dept);
+SELECT grade, dept, count(*) AS n FROM emp GROUP BY ROLLUP (grade, dept) HAVING grouping(dept) = 1 AND count(*) > 1;
+SELECT year(hired) AS y, month(hired) AS m, count(*) AS n FROM emp GROUP BY ROLLUP (year(hired), month(hired));
+SELECT grade, max(salary) AS s FROM emp GROUP BY CUBE (grade, dept) ORDER BY s DESC NULLS LAST, grade LIMIT 4;
+SELECT grade, dept, rank() OVER (PARTITION BY grouping_id(grade, dept) ORDER BY sum(salary) DESC) AS r FROM emp GROUP BY ROLLUP (grade, dept);
+SELECT grade, count(DISTINCT dept) AS n, count(DISTINCT boss) AS m FROM emp GROUP BY ROLLUP (grade);
+SELECT count(*) AS n FROM emp GROUP BY GROUPING SETS (());
+SELECT x.grade, y.n FROM (SELECT grade, dept FROM emp GROUP BY CUBE (grade, dept)) x JOIN (SELECT dept, count(*) AS n FROM emp GROUP BY ROLLUP (dept)) y ON x.dept <=> y.dept;
+SELECT grade, dept, count(*) AS n FROM emp GROUP BY GROUPING SETS ((grade, dept), (grade, dept), (grade));

@@ -1,0 +1,10 @@
+CREATE TABLE emp (
+  id INT NOT NULL, name STRING, dept INT, boss INT, grade STRING, salary INT, bonus DECIMAL(8,2),
+  hired DATE, seen TIMESTAMP, PRIMARY KEY (id)
+);
+CREATE TABLE dept (
+  id INT NOT NULL, title STRING, city STRING, budget BIGINT, opened DATE, PRIMARY KEY (id)
+);
+CREATE TABLE a (id INT NOT NULL, c1 INT, c2 INT, PRIMARY KEY (id));
+CREATE TABLE b (id INT NOT NULL, c1 INT, c2 INT, PRIMARY KEY (id));
+CREATE TABLE c (id INT NOT NULL, c1 INT, c2 INT, c3 STRING, PRIMARY KEY (id));
