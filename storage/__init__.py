@@ -63,14 +63,18 @@ from .segment.writer import SegmentWriter
 from .snapshot import Snapshot
 from .store import Store
 from .table.chunk import OP_COLUMN, Op
-from .table.encoding import encoding_of
+from .table.document.change import Action as ChangeAction
+from .table.document.change import Change
+from .table.document.documentencoding import DocumentEncoding
+from .table.document.target import Target
+from .table.encoding import document_encoding, encoding_of
 from .table.header import NEVER
 from .table.record import Row
 from .table.rowid import no_key_error
 from .table.statetable import StateTable
 from .table.storagetable import StorageTable
 from .table.table import Table
-from .table.tablewriter import TableWriter, WriteTarget
+from .table.tablewriter import TableWriter, WriteTarget, check_ttl
 from .table.value import UPSERTS
 
 __all__ = [
@@ -81,10 +85,13 @@ __all__ = [
     "RESERVED_PREFIX",
     "UPSERTS",
     "CatalogView",
+    "Change",
+    "ChangeAction",
     "Column",
     "CommitResult",
     "CompactionJob",
     "CompactionReport",
+    "DocumentEncoding",
     "Entry",
     "Environment",
     "FeedPlan",
@@ -120,6 +127,7 @@ __all__ = [
     "TableProperties",
     "TableSchema",
     "TableWriter",
+    "Target",
     "Transaction",
     "VacuumReport",
     "ViewClock",
@@ -132,7 +140,9 @@ __all__ = [
     "cast",
     "check_replaceable",
     "check_table_name",
+    "check_ttl",
     "descriptions_of",
+    "document_encoding",
     "encoding_of",
     "environment_of",
     "feed_fields",

@@ -67,13 +67,14 @@ class DmlTask:
 
     ``names``: of the columns of the rows, in their order, whatever Spark calls them.
     ``is_checked``: several changes may have one key. ``existing``: the table as the statement read
-    it, if new rows may have the keys of others.
+    it, if new rows may have the keys of others. ``ttl``: seconds after which the rows expire.
     """
 
     target: WriteTarget
     names: tuple[str, ...]
     is_checked: bool = False
     existing: ReadPlan | None = None
+    ttl: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changes of one task, and yield its report for the driver."""
@@ -99,7 +100,10 @@ class DmlTask:
                 operations = _operations(batch)
                 counts += np.bincount(operations, minlength=len(counts))
                 self._check_versions(batch, operations)
-                writer.write(_rows(batch), self._kinds(operations))
+                ttls = None
+                if self.ttl is not None:
+                    ttls = pa.repeat(pa.scalar(self.ttl, pa.int64()), batch.num_rows)
+                writer.write(_rows(batch), self._kinds(operations), ttls)
             segments = writer.finish()
         return TaskReport(started, segments, counts=_row_counts(counts))
 

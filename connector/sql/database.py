@@ -136,8 +136,7 @@ class Database:
             case Explain(query, mode):
                 return self._explain(query, mode)
             case ExplainChange(change, mode):
-                planned = self._dml.plan(change)
-                rows = explain_rows(planned.query, planned.rows, mode)
+                rows = explain_rows(*self._dml.plan(change), mode)
                 return self._rows(rows, EXPLAIN_SCHEMA)
             case dml_statement if isinstance(dml_statement, DmlStatement):
                 outcome = self._dml.run(dml_statement)

@@ -1,14 +1,16 @@
 """The statements that change rows, as values.
 
-    INSERT INTO | OVERWRITE [TABLE] t [(columns) | BY NAME] query
-    UPDATE t [[AS] alias] SET column = expression, … [WHERE condition]
+    INSERT INTO | OVERWRITE [TABLE] t [(columns) | BY NAME] query [USING TTL seconds]
+    UPDATE t [[AS] alias] [USING TTL seconds] SET path = expression, … [WHERE condition]
     DELETE FROM t [[AS] alias] [WHERE condition]
+    DELETE path, … FROM t [[AS] alias] [WHERE condition]
     TRUNCATE TABLE t
     MERGE INTO t [[AS] alias] USING relation [[AS] alias] ON condition
         WHEN MATCHED [AND condition] THEN UPDATE SET * | UPDATE SET … | DELETE
         WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT * | INSERT (columns) VALUES (…)
         WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET … | DELETE
 
+A path is a column, in document tables with steps below it: ``address.city``, ``props['read']``.
 Expressions and queries stay text, as written, except for DEFAULT: columns have no defaults, so it
 is NULL, as in Spark.
 Does not know: the store, Spark, or what tables and columns there are.
@@ -24,18 +26,39 @@ from typing import TypeAlias
 
 from sqlglot import Token, TokenType
 
-from relstate.connector.syntax.tokens import TokenReader, excerpt, quoted
+from relstate.connector.syntax.tokens import TokenReader, quoted
 from relstate.storage import errors
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """``column = expression``."""
+class Step:
+    """One step of a path: ``.name``, or ``[key]`` with a key that is an expression."""
+
+    text: str
+    is_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A column, and the steps to a part of it."""
 
     column: str
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """``path = expression``."""
+
+    place: Place
     expression: str
+
+    @property
+    def column(self) -> str:
+        """The name of the column."""
+        return self.place.column
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +66,7 @@ class Insert:
     """``columns``: the columns for the query's columns, in order; None for all of the table.
 
     ``by_name``: the names of the query's columns decide. ``overwrite``: its rows replace all rows.
+    ``ttl``: the seconds after which the rows expire, None for what the table says.
     """
 
     table: str
@@ -50,16 +74,18 @@ class Insert:
     columns: tuple[str, ...] | None = None
     by_name: bool = False
     overwrite: bool = False
+    ttl: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change rows; ``where`` is None for all."""
+    """Change rows; ``where`` is None for all. ``ttl``: as of `Insert`, of what is set."""
 
     table: str
     alias: str
     assignments: tuple[Assignment, ...]
     where: str | None
+    ttl: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +94,16 @@ class Delete:
 
     table: str
     alias: str
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteParts:
+    """Remove parts of rows; ``where`` is None for all."""
+
+    table: str
+    alias: str
+    places: tuple[Place, ...]
     where: str | None
 
 
@@ -116,7 +152,7 @@ class Merge:
     clauses: tuple[Clause, ...]
 
 
-Change: TypeAlias = Insert | Update | Delete | Merge
+Change: TypeAlias = Insert | Update | Delete | DeleteParts | Merge
 """A statement whose changes are the rows of a query."""
 DmlStatement: TypeAlias = Change | Truncate
 
@@ -132,24 +168,36 @@ def read_insert(reader: TokenReader) -> Insert:
     by_name = columns is None and reader.accept("BY", "NAME")
     if not any(reader.next_is(word) for word in _QUERIES):
         raise reader.unexpected("a query, or VALUES")
-    return Insert(table, _inserted_query(reader), columns, by_name, overwrite)
+    query = _inserted_query(reader)
+    ttl = _ttl(reader)
+    reader.finish()
+    return Insert(table, query, columns, by_name, overwrite, ttl)
 
 
 def read_update(reader: TokenReader) -> Update:
     """Read what follows UPDATE."""
     table = reader.name("the table's name")
-    alias = _alias(reader, table, "SET")
+    alias = _alias(reader, table, "SET", "USING")
+    ttl = _ttl(reader)
     reader.expect("SET")
     assignments = _assignments(reader, (table, alias), "WHERE")
-    return Update(table, alias, assignments, _where(reader))
+    return Update(table, alias, assignments, _where(reader), ttl)
 
 
-def read_delete(reader: TokenReader) -> Delete:
+def read_delete(reader: TokenReader) -> Delete | DeleteParts:
     """Read what follows DELETE."""
+    items = [] if reader.next_is("FROM") else reader.separated("FROM")
     reader.expect("FROM")
     table = reader.name("the table's name")
     alias = _alias(reader, table, "WHERE")
-    return Delete(table, alias, _where(reader))
+    if not items:
+        return Delete(table, alias, _where(reader))
+    places = []
+    for tokens in items:
+        part = TokenReader(reader.text, tokens)
+        places.append(read_place(part, (table, alias)))
+        part.finish()
+    return DeleteParts(table, alias, tuple(places), _where(reader))
 
 
 def read_truncate(reader: TokenReader) -> Truncate:
@@ -190,7 +238,19 @@ def _clause(reader: TokenReader, names: tuple[str, str]) -> Clause:
     reader.expect("UPDATE", "SET")
     if when is When.MATCHED and reader.accept("*"):
         return Clause(when, condition, Action.UPDATE, None)
-    return Clause(when, condition, Action.UPDATE, _assignments(reader, names, "WHEN"))
+    assignments = _assignments(reader, names, "WHEN")
+    for assignment in assignments:
+        check_whole(assignment)
+    return Clause(when, condition, Action.UPDATE, assignments)
+
+
+def check_whole(assignment: Assignment) -> None:
+    """UnsupportedStatementError for an assignment to a part of a column."""
+    if assignment.place.steps:
+        raise errors.UnsupportedStatementError(
+            f"SET {assignment.column}…: a field or an entry of a column is set only in a "
+            "document table, by UPDATE; set the whole column"
+        )
 
 
 def _when(reader: TokenReader) -> When:
@@ -213,7 +273,7 @@ def _inserted(reader: TokenReader) -> tuple[Assignment, ...] | None:
         raise errors.UnsupportedStatementError(
             f"INSERT has {len(columns)} columns and {len(values)} values"
         )
-    return tuple(map(Assignment, columns, values))
+    return tuple(map(Assignment, map(Place, columns), values))
 
 
 def _assignments(reader: TokenReader, names: tuple[str, str], stop: str) -> tuple[Assignment, ...]:
@@ -221,18 +281,35 @@ def _assignments(reader: TokenReader, names: tuple[str, str], stop: str) -> tupl
 
 
 def _assignment(reader: TokenReader, names: tuple[str, str], tokens: Sequence[Token]) -> Assignment:
-    """Read ``[table.]column = expression``."""
+    """Read ``[table.]path = expression``."""
     part = TokenReader(reader.text, tokens)
-    column = part.part("a column's name")
-    if part.accept("."):
-        if column.lower() not in (name.lower() for name in names):
-            raise errors.UnsupportedStatementError(
-                f"{excerpt(reader.source(tokens))}: one field of a struct cannot be set; set the "
-                "whole column"
-            )
-        column = part.part("a column's name")
+    place = read_place(part, names)
     part.expect("=")
-    return Assignment(column, _value(reader, part.rest()))
+    return Assignment(place, _value(reader, part.rest()))
+
+
+def read_place(part: TokenReader, names: tuple[str, str]) -> Place:
+    """Read ``[table.]column`` and the steps below."""
+    column = part.part("a column's name")
+    if part.next_is(".") and column.lower() in (name.lower() for name in names):
+        part.expect(".")
+        column = part.part("a column's name")
+    steps = []
+    while part.next_is(".") or part.next_is("["):
+        if part.accept("."):
+            steps.append(Step(part.part("a field's name"), is_key=False))
+        else:
+            steps.append(Step(part.source(part.bracketed()), is_key=True))
+    return Place(column, tuple(steps))
+
+
+def _ttl(reader: TokenReader) -> int | None:
+    """Read ``USING TTL seconds`` if it comes next."""
+    if not reader.accept("USING", "TTL"):
+        return None
+    is_negative = reader.accept("-")
+    seconds = reader.whole_number("a whole number of seconds")
+    return -seconds if is_negative else seconds
 
 
 def _value(reader: TokenReader, tokens: Sequence[Token]) -> str:
@@ -241,12 +318,12 @@ def _value(reader: TokenReader, tokens: Sequence[Token]) -> str:
 
 
 def _inserted_query(reader: TokenReader) -> str:
-    """Return the rest of an INSERT, a query, with NULL for each value that is DEFAULT.
+    """Return the query of an INSERT, with NULL for each value that is DEFAULT.
 
     A value is an item of VALUES, or of the outermost SELECT.
     """
     is_values, is_select = reader.next_is("VALUES"), reader.next_is("SELECT")
-    tokens = reader.rest()
+    tokens = reader.until("USING TTL")
     start, text = tokens[0].start, reader.source(tokens)
     if not is_values and not is_select:
         return text

@@ -20,7 +20,18 @@ from relstate.connector.sink.dml_task import OLD_VERSION
 from relstate.connector.syntax.tokens import quoted
 from relstate.storage import Column, TableDefinition, errors, syntax
 
-from .dml import Action, Assignment, Clause, Delete, Merge, Update, When
+from .dml import (
+    Action,
+    Assignment,
+    Clause,
+    Delete,
+    DeleteParts,
+    Merge,
+    Update,
+    When,
+    check_whole,
+)
+from .part_changes import PartChange
 
 CLAUSE = "__relstate_clause"
 _SOURCE_ROW = "__relstate_source_row"
@@ -57,6 +68,42 @@ def delete_query(statement: Delete, names: Sequence[str]) -> str:
     """Return the query of a DELETE, which has the columns of these names."""
     alias = quoted(statement.alias)
     parts = [f"{alias}.{quoted(name)} AS {quoted(name)}" for name in names]
+    return _select(parts, f"{quoted(statement.table)} AS {alias}", statement.where)
+
+
+def part_key(change: int, index: int) -> str:
+    """Return the name of the column with a key on the way to what a change changes."""
+    return f"__relstate_key_{change}_{index}"
+
+
+def part_value(change: int) -> str:
+    """Return the name of the column with the value of a change."""
+    return f"__relstate_value_{change}"
+
+
+def part_items(changes: Sequence[PartChange]) -> list[str]:
+    """Return the items of a SELECT with the keys and values of changes of parts."""
+    items = []
+    for number, change in enumerate(changes):
+        items += [f"({key}) AS {part_key(number, index)}" for index, key in enumerate(change.keys)]
+        if change.value is not None:
+            items.append(f"({change.value}) AS {part_value(number)}")
+    return items
+
+
+def constant_query(keys: Sequence[str], changes: Sequence[PartChange]) -> str:
+    """Return the query of changes of parts of one row, whose key and values are constants."""
+    items = [f"({key}) AS {old_key(index)}" for index, key in enumerate(keys)]
+    # Spark evaluates over given rows what it plans; over no rows at all it starts a job.
+    return f"SELECT {', '.join(items + part_items(changes))} FROM VALUES (1) AS t(x)"
+
+
+def part_query(
+    statement: Update | DeleteParts, definition: TableDefinition, changes: Sequence[PartChange]
+) -> str:
+    """Return the query of a statement that changes parts of rows: keys of rows, then the items."""
+    alias = quoted(statement.alias)
+    parts = _old_parts(definition, alias) + part_items(changes)
     return _select(parts, f"{quoted(statement.table)} AS {alias}", statement.where)
 
 
@@ -149,6 +196,8 @@ def assigned_expressions(
 
     SchemaMismatchError for an unknown column, UnsupportedStatementError for one that is set twice.
     """
+    for assignment in assignments:
+        check_whole(assignment)
     names = [assignment.column.lower() for assignment in assignments]
     for name in names:
         if names.count(name) > 1:

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import NullType
 
 from relstate.connector.sink.dml_task import OLD_VERSION, OPERATION, Operation
 from relstate.connector.syntax.tokens import quoted
-from relstate.connector.types import can_store, struct_type
+from relstate.connector.types import struct_type
 from relstate.storage import Column as TableColumn
 from relstate.storage import TableDefinition, errors
 
@@ -37,6 +36,7 @@ from .dml_query import (
 )
 from .lookup import LookedUp, LookupPlanner, Statement
 from .query_reader import PlannedQuery, QueryReader
+from .stored_value import stored_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,17 +217,9 @@ class DmlPlanner:
 
         SchemaMismatchError if nothing of the value's type can be stored in the column.
         """
-        value_type, stored_type = frame.schema[name].dataType, self._types[column.id]
-        if not can_store(value_type, stored_type):
-            raise errors.SchemaMismatchError(
-                f"table {self._definition.name}: an expression of type {value_type.simpleString()} "
-                f"cannot be stored in the column {column.name!r} of type {column.type}; cast it"
-            )
-        value = f.col(name)
-        # Without ANSI mode a cast would silently lose what does not fit; the writer refuses it.
-        is_safe = self._reader.session.is_ansi or isinstance(value_type, NullType)
-        if value_type != stored_type and is_safe:
-            value = value.cast(stored_type)
+        what = f"table {self._definition.name}: the column {column.name!r}"
+        is_ansi = self._reader.session.is_ansi
+        value = stored_value(frame, name, self._types[column.id], what, is_ansi=is_ansi)
         return value.alias(column.name)
 
 

@@ -17,13 +17,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from relstate.connector.failure import unwrap_errors
 from relstate.connector.sink.dml_task import REPORT_SCHEMA, DmlTask
+from relstate.connector.sink.part_task import PartTask
 from relstate.connector.sink.shuffle import shuffle_by_key, shuffle_by_vnode, writing_tasks
 from relstate.connector.task_report import NO_ROWS, RowCounts, TaskReport
 from relstate.storage import (
@@ -35,15 +36,18 @@ from relstate.storage import (
     StorageTable,
     Store,
     TableDefinition,
+    WriteTarget,
+    check_ttl,
     encoding_of,
     errors,
     moment_of,
     sequence_segments,
 )
 
-from .dml import Change, DmlStatement, Insert, Merge, Truncate
-from .dml_rows import DmlPlanner, DmlRows
-from .query_reader import QueryReader, Relation
+from .dml import Change, DeleteParts, DmlStatement, Insert, Merge, Truncate, Update
+from .dml_rows import DmlPlanner
+from .part_rows import PartPlanner
+from .query_reader import PlannedQuery, QueryReader, Relation
 
 SCHEMA = (
     "epoch BIGINT NOT NULL, num_affected_rows BIGINT, num_inserted_rows BIGINT, "
@@ -85,6 +89,7 @@ class DmlRunner:
         """
         definition = self._store.jobs.write_target(statement.table).definition
         _check_allowed(statement, definition)
+        _check_ttl(statement, definition)
         if isinstance(statement, Truncate):
             return DmlResult(self._store.truncate(statement.table), RowCounts(None, None, None))
         # An INSERT that reads no table conflicts with nothing; one that does is run again.
@@ -97,28 +102,38 @@ class DmlRunner:
                     continue
             return self._attempt(statement)
 
-    def plan(self, statement: Change) -> DmlRows:
-        """Return the changes that a statement would make now, without making them.
+    def plan(self, statement: Change) -> tuple[PlannedQuery, DataFrame]:
+        """Return the query that a statement would run now, and its rows, without changing any.
 
         Errors as of `run`.
         """
-        definition = self._store.jobs.write_target(statement.table).definition
+        target = self._store.jobs.write_target(statement.table)
+        definition = target.definition
         _check_allowed(statement, definition)
         with unwrap_errors():
             reader = QueryReader(self._spark, self._store)
-            return DmlPlanner(reader, definition).changes(statement)
+            if _changes_parts(statement, definition):
+                parts = PartPlanner(reader, definition, target.vnode_count).plan(statement)
+                return parts.query, parts.rows
+            assert not isinstance(statement, DeleteParts)
+            changes = DmlPlanner(reader, definition).changes(statement)
+            return changes.query, changes.rows
 
     def _attempt(self, statement: DmlStatement) -> DmlResult:
         assert not isinstance(statement, Truncate)
         started = self._store.environment.now()
         reader = QueryReader(self._spark, self._store)
-        target = self._store.jobs.write_target(statement.table)
+        ttl = statement.ttl if isinstance(statement, Insert | Update) else None
+        target = self._store.jobs.write_target(statement.table, expiring=ttl is not None)
+        if _changes_parts(statement, target.definition):
+            return self._change_parts(statement, reader, target, ttl)
+        assert not isinstance(statement, DeleteParts)
         changes = DmlPlanner(reader, target.definition).changes(statement)
         has_key = target.definition.schema.row_id is None
         existing = None
         if changes.is_checked and has_key:
             existing = self._store.read_plan(statement.table, epoch=reader.epoch)
-        job = DmlTask(target, tuple(changes.rows.columns), changes.is_checked, existing)
+        job = DmlTask(target, tuple(changes.rows.columns), changes.is_checked, existing, ttl)
         reports = task_reports(changes.rows, job, is_clustered=changes.is_clustered)
         segments = tuple(segment for report in reports for segment in report.segments)
         overwrite = isinstance(statement, Insert) and statement.overwrite
@@ -142,6 +157,37 @@ class DmlRunner:
             counts = self._insert_counts(target.definition, segments, done.epoch, overwrite)
         return DmlResult(done.epoch, counts)
 
+    def _change_parts(
+        self,
+        statement: Update | DeleteParts,
+        reader: QueryReader,
+        target: WriteTarget,
+        ttl: int | None,
+    ) -> DmlResult:
+        """Run a statement that changes parts of rows; nothing is read if it names one row."""
+        started = self._store.environment.now()
+        rows = PartPlanner(reader, target.definition, target.vnode_count).plan(statement)
+        task = PartTask(target, rows.names, rows.changes, ttl)
+        reads = None
+        if rows.batch is not None:
+            reports = [task.run(iter([rows.batch]))]
+            counts = RowCounts(None, None, 0)
+        else:
+            reports = task_reports(rows.rows, task, is_clustered=rows.is_clustered)
+            counts = RowCounts.total(report.counts for report in reports)
+            read_set = ReadSet(self._store, rows.query.relations)
+            reads = Reads(reader.epoch, read_set.is_changed_by)
+        segments = tuple(segment for report in reports for segment in report.segments)
+        if not segments:
+            return DmlResult(reader.epoch)
+        proposal = Proposal(
+            operation="patch",
+            started=min([started, *(report.started for report in reports)]),
+            segments=segments,
+            reads=reads,
+        )
+        return DmlResult(self._store.jobs.commit(proposal).epoch, counts)
+
     def _insert_counts(
         self,
         definition: TableDefinition,
@@ -156,14 +202,16 @@ class DmlRunner:
             return RowCounts(None, None, None if overwrite else 0)
 
 
-def task_reports(rows: DataFrame, job: DmlTask, *, is_clustered: bool = False) -> list[TaskReport]:
+def task_reports(
+    rows: DataFrame, job: DmlTask | PartTask, *, is_clustered: bool = False
+) -> list[TaskReport]:
     """Run the job that writes rows of changes, and return the reports of its tasks.
 
     ``is_clustered``: the rows of a range of vnodes are in one partition.
     """
     target = job.target
     schema, vnode_count = target.definition.schema, target.vnode_count
-    if job.is_checked:
+    if isinstance(job, DmlTask) and job.is_checked:
         rows = shuffle_by_key(rows, schema, vnode_count)
     elif not is_clustered and (units := writing_tasks(rows)) is not None:
         rows = shuffle_by_vnode(rows, schema, vnode_count, units)
@@ -216,6 +264,33 @@ def _rows(plan: ReadPlan, limit: int) -> pa.RecordBatch | None:
 
 def _length(rows: pa.RecordBatch | None) -> int | None:
     return None if rows is None else rows.num_rows
+
+
+def _changes_parts(
+    statement: DmlStatement, definition: TableDefinition
+) -> TypeGuard[Update | DeleteParts]:
+    """Return whether a statement changes parts of rows of a document table.
+
+    An UPDATE that gives rows another key writes them whole.
+    """
+    if isinstance(statement, DeleteParts):
+        return True
+    if not isinstance(statement, Update) or definition.properties.encoding != "document":
+        return False
+    names = {column.name.lower() for column in definition.schema.key_columns}
+    return names.isdisjoint(assignment.column.lower() for assignment in statement.assignments)
+
+
+def _check_ttl(statement: DmlStatement, definition: TableDefinition) -> None:
+    """Raise what is wrong with the TTL of a statement."""
+    if not isinstance(statement, Insert | Update) or statement.ttl is None:
+        return
+    check_ttl(definition, statement.ttl)
+    if isinstance(statement, Update) and not _changes_parts(statement, definition):
+        raise errors.OptionError(
+            f"UPDATE {definition.name} USING TTL: only columns of document tables expire alone; "
+            "INSERT the rows USING TTL, or create the table with encoding = 'document'"
+        )
 
 
 def _operation(statement: DmlStatement) -> str:

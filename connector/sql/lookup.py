@@ -29,12 +29,12 @@ from relstate.connector.syntax.tokens import quoted, tokens_of
 from relstate.connector.types import arrow_schema_of, fields_of, named_columns, struct_type
 from relstate.storage import Column, TableDefinition, errors
 
-from .dml import Clause, Delete, Merge, Update, When
+from .dml import Clause, Delete, DeleteParts, Merge, Update, When
 from .dml_query import looked_up_pairs, merge_query, pair_column
 from .key_equality import NamedRows, Scope, condition_count, named_rows, source_values
 from .query_reader import PlannedQuery, QueryReader, Relation, RelationLookup, is_read_on_driver
 
-Statement = TypeVar("Statement", Update, Delete)
+Statement = TypeVar("Statement", bound=Update | Delete | DeleteParts)
 
 _PAIRS = "__relstate_pairs"
 _ROWS = "__relstate_rows"

@@ -8,6 +8,7 @@
     tombstone_retention   for how long deletes hide rows that arrive late
     encoding              row, or document: parts of rows can be written alone
     packed                false: each part of a document is stored alone at once
+    sets                  ARRAY columns of a document table whose elements are distinct, in order
     parallelism           of a view: the number of its parallel units
     comment               of a table or view, as COMMENT sets it
     with a dot            a property of the user's own, of a table or view: 'owner.team'
@@ -116,6 +117,8 @@ def property_texts(definition: TableDefinition, view: CatalogView | None) -> dic
         texts["encoding"] = str(properties.encoding)
     if not properties.packed:
         texts["packed"] = "false"
+    if properties.sets:
+        texts["sets"] = ", ".join(_name_text(columns[i]) for i in properties.sets if i in columns)
     if properties.append_only:
         texts["append_only"] = "true"
     if definition.comment is not None:
@@ -177,5 +180,6 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "tombstone_retention": whole_seconds,
     "encoding": _lower,
     "packed": _boolean,
+    "sets": _names,
 }
 _ALTERABLE = ("ttl", "encoding")

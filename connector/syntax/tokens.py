@@ -120,6 +120,25 @@ class TokenReader:
         self._next += 1
         return token.text
 
+    def whole_number(self, what: str) -> int:
+        """Read a whole number and return it."""
+        token = self.token
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
+            raise self.unexpected(what)
+        self._next += 1
+        return int(token.text)
+
+    def bracketed(self) -> Sequence[Token]:
+        """Read ``[ … ]`` and return the tokens within."""
+        self.expect("[")
+        start, depth = self._next, 1
+        while (token := self.token) is not None:
+            self._next += 1
+            depth += _BRACKETS.get(token.token_type, 0)
+            if depth == 0:
+                return self._tokens[start : self._next - 1]
+        raise self.unexpected("']'")
+
     def parenthesised(self) -> list[Sequence[Token]]:
         """Read ``( … , … )`` and return the tokens between its commas."""
         self.expect("(")
@@ -207,6 +226,7 @@ class TokenReader:
 
 
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+_BRACKETS = {TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}
 _CASE_DEPTH = {TokenType.CASE: 1, TokenType.END: -1}
 
 

@@ -30,7 +30,7 @@ from ...schema.properties import TableProperties
 from ...schema.schema import Column, KeyColumn, TableSchema
 from ...schema.types import quoted
 from ..header import check_path_length
-from .shape import MapShape, SetShape, Shape, StructShape, shape_of
+from .shape import ListShape, MapShape, SetShape, Shape, StructShape, shape_of
 
 _KEY_ORDER = [KeyColumn(1)]
 
@@ -128,6 +128,21 @@ class Target:
         shape = shape_of(data_type, self.shape.depth + 1)
         numbers = (*self.numbers, number)
         return Target(self.column, numbers, keys, data_type, shape, null, self.name + step, self)
+
+    @property
+    def is_map(self) -> bool:
+        """Whether its values are maps that change by their entries."""
+        return isinstance(self.shape, MapShape)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether its values are sets."""
+        return isinstance(self.shape, SetShape)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its values are arrays that are no sets."""
+        return isinstance(self.shape, ListShape)
 
     @property
     def is_element(self) -> bool:

@@ -1,0 +1,222 @@
+"""The laws of statements that change parts of rows of document tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from relstate.connector.sql import Database
+from relstate.storage import Store
+from relstate.storage.errors import (
+    NullKeyError,
+    OptionError,
+    SchemaMismatchError,
+    UnsupportedStatementError,
+    ValueRangeError,
+)
+from relstate.storage.segment.registry import SegmentRegistry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = """id INT, part STRING, a INT, note STRING, props MAP<STRING, STRING>, tags ARRAY<STRING>,
+    l ARRAY<INT>, address STRUCT<city: STRING, geo: STRUCT<x: DOUBLE, y: DOUBLE>>, at TIMESTAMP"""
+KEY = "id = 1 AND part = 'p'"
+FULL_ROW = {
+    "id": 1,
+    "part": "p",
+    "a": 1,
+    "note": "n",
+    "props": {"k": "v"},
+    "tags": ["t"],
+    "l": [1, 2],
+    "address": {"city": "Graz", "geo": {"x": 0.0, "y": 2.0}},
+}
+
+
+@pytest.fixture
+def docs(store: Store) -> Iterator[str]:
+    """The name of a document table with a set, and a table of rows beside it."""
+    store.create_table(
+        "docs", COLUMNS, primary_key=["id", "part"], encoding="document", sets=["tags"]
+    )
+    store.create_table("plain", "id INT, a INT, m MAP<STRING, INT>", primary_key=["id"])
+    yield "docs"
+    assert store.check().problems == ()
+
+
+def row(store: Store, number: int = 1) -> dict[str, Any]:
+    """Return a row of docs without its key and NULLs."""
+    found = store.table("docs").get(number, "p")
+    values = {} if found is None else found.as_dict()
+    names = [name for name, value in values.items() if value is not None]
+    return {name: values[name] for name in names if name not in ("id", "part")}
+
+
+def changed(store: Store) -> int:
+    """Return how many entries the newest commit added."""
+    state = store.state
+    added = (segment for segment in state.segments.values() if segment.epoch == state.epoch)
+    return sum(table.rows for segment in added for table in segment.record.tables)
+
+
+def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list to which the name of each file is added when it is opened to be read."""
+    opened: list[str] = []
+    open_segment = SegmentRegistry.open
+
+    def counted(self: SegmentRegistry, environment: Any, record: Any, *rest: Any) -> Any:
+        opened.append(record.name)
+        return open_segment(self, environment, record, *rest)
+
+    monkeypatch.setattr(SegmentRegistry, "open", counted)
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("statement", "entries", "expected"),
+    [
+        ("UPDATE docs SET a = 2, note = upper('x')", 2, {"a": 2, "note": "X"}),
+        ("UPDATE docs d SET d.props['read'] = 'true'", 1, {"props": {"k": "v", "read": "true"}}),
+        ("UPDATE docs SET props.read = 'true'", 1, {"props": {"k": "v", "read": "true"}}),
+        (
+            "UPDATE docs SET address.city = 'Linz', address.geo.x = 1",
+            2,
+            {"address": {"city": "Linz", "geo": {"x": 1.0, "y": 2.0}}},
+        ),
+        ("UPDATE docs SET props = map('q', 'r')", 1, {"props": {"q": "r"}}),
+        (
+            "UPDATE docs SET props = map_concat(props, map('q', 'r'), map('s', 't'))",
+            2,
+            {"props": {"k": "v", "q": "r", "s": "t"}},
+        ),
+        ("UPDATE docs SET tags = array_union(tags, array('b', 'a'))", 2, {"tags": ["a", "b", "t"]}),
+        ("UPDATE docs SET l = array_append(l, 3)", 1, {"l": [1, 2, 3]}),
+        ("UPDATE docs SET l = array_prepend(docs.l, 0)", 1, {"l": [0, 1, 2]}),
+        ("UPDATE docs SET note = NULL", 1, {"note": None}),
+        ("DELETE note, props['k'], address.geo.x FROM docs", 3, {"note": None, "props": {}}),
+        ("DELETE tags['t'] FROM docs d", 1, {"tags": []}),
+    ],
+)
+def test_parts_change_without_reading(
+    spark: SparkSession,
+    db: Database,
+    store: Store,
+    docs: str,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    entries: int,
+    expected: dict[str, Any],
+) -> None:
+    """One row by its whole key: an entry for each part, no job, no file opened, no row counted."""
+    store.write("docs", [FULL_ROW])
+    opened = opened_files(monkeypatch)
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("parts", "statements that start no job")
+    try:
+        frame = db.sql(f"{statement} WHERE {KEY}")
+        assert list(tracker.getJobIdsForGroup("parts")) == []
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+    assert opened == []
+    (result,) = frame.collect()
+    assert result.epoch == store.epoch
+    assert result.num_affected_rows is None
+    assert changed(store) == entries
+    values = row(store)
+    assert {name: values.get(name) for name in expected} == expected
+    assert opened != []
+
+
+def test_explain_says_what_is_read(db: Database, store: Store, docs: str) -> None:
+    """Nothing of a row named by its whole key; else the columns of the condition and the values."""
+    store.write("docs", [FULL_ROW])
+    epoch = store.epoch
+    update = f"UPDATE docs SET props['a'] = 'b', note = 'x' WHERE {KEY}"
+    (blind,) = db.sql(f"EXPLAIN {update}").collect()
+    reading, _ = db.sql("EXPLAIN DELETE note, props[part] FROM docs WHERE a = 1").collect()
+
+    assert blind[0] is None
+    assert (reading[0], sorted(reading.columns)) == ("docs", ["a", "id", "part"])
+    assert store.epoch == epoch
+
+
+def test_an_update_by_key_makes_the_row(db: Database, store: Store, docs: str) -> None:
+    """Which goes with the last of its columns; a key that is NULL names no row."""
+    db.sql(f"UPDATE docs SET at = TIMESTAMP '2026-01-01 12:00:00', a = 1 WHERE {KEY}")
+    assert db.sql("SELECT a FROM docs WHERE at = TIMESTAMP '2026-01-01 12:00:00'").first() == (1,)
+    db.sql(f"DELETE a, at FROM docs WHERE {KEY}")
+    assert store.table("docs").count() == 0
+    epoch = store.epoch
+    db.sql("UPDATE docs SET a = 1 WHERE id = NULL AND part = 'p'")
+    assert store.epoch == epoch
+
+
+def test_what_has_to_read_reads(db: Database, store: Store, docs: str) -> None:
+    """Other conditions and old values; still only what changes is written."""
+    db.sql("INSERT INTO docs (id, part, a, l) VALUES (1, 'p', 1, array(1)), (2, 'p', 2, array(2))")
+    (result,) = db.sql(
+        "UPDATE docs SET a = a + 1, props[concat(part, id)] = 'x', l = array_append(l, a) "
+        "WHERE a < 10"
+    ).collect()
+    assert (result.num_updated_rows, changed(store)) == (2, 6)
+    assert row(store) == {"a": 2, "l": [1, 1], "props": {"p1": "x"}}
+    assert row(store, 2) == {"a": 3, "l": [2, 2], "props": {"p2": "x"}}
+    db.sql("UPDATE docs SET l = array_remove(l, 2) WHERE id = 2 AND part = 'p'")
+    db.sql("DELETE props FROM docs WHERE a = 3")
+    assert row(store, 2) == {"a": 3, "l": []}
+    db.sql("UPDATE docs SET id = 5 WHERE id = 2")
+    assert row(store, 5) == {"a": 3, "l": []}
+
+
+def test_statements_with_a_time_to_live(db: Database, store: Store, docs: str) -> None:
+    """Of a row, and of what an UPDATE sets."""
+    db.sql("INSERT INTO docs (id, part, a) VALUES (1, 'p', 1) USING TTL 86400")
+    db.sql(f"UPDATE docs USING TTL 3600 SET note = 'x', props['k'] = 'v' WHERE {KEY}")
+    db.sql("UPDATE docs AS d USING TTL 60 SET l = array(a) WHERE a = 1")
+    db.sql("INSERT INTO plain SELECT 1, 2, NULL USING TTL 60")
+    table = store.table("docs")
+    ttls = [table.ttl((1, "p"), path) for path in ["a", "note", ("props", "k"), "l"]]
+
+    limits = [86_400, 3600, 3600, 60]
+    pairs = zip(ttls, limits, strict=True)
+    assert all(ttl is not None and limit - 60 < ttl <= limit for ttl, limit in pairs)
+    assert 0 < (store.table("plain").ttl(1) or 0) <= 60
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        (f"UPDATE docs SET address.zip = 'x' WHERE {KEY}", SchemaMismatchError, "no field 'zip'"),
+        (f"UPDATE docs SET l[3] = 1 WHERE {KEY}", SchemaMismatchError, "set the array"),
+        (f"UPDATE docs SET note.x = 1 WHERE {KEY}", SchemaMismatchError, "note is STRING"),
+        (f"UPDATE docs SET zz = 1 WHERE {KEY}", SchemaMismatchError, "unknown column 'zz'"),
+        (f"UPDATE docs SET a = map('x', 1) WHERE {KEY}", SchemaMismatchError, "docs: a"),
+        (f"UPDATE docs SET props[NULL] = 'x' WHERE {KEY}", NullKeyError, "never NULL"),
+        (f"UPDATE docs SET a = 1, A = 2 WHERE {KEY}", UnsupportedStatementError, "set twice"),
+        (
+            f"UPDATE docs SET props = map(), props['x'] = 'y' WHERE {KEY}",
+            UnsupportedStatementError,
+            "set twice",
+        ),
+        (f"UPDATE docs USING TTL -5 SET a = 1 WHERE {KEY}", ValueRangeError, "found -5"),
+        (f"UPDATE docs USING TTL 99999999999999 SET a = 1 WHERE {KEY}", ValueRangeError, "TTL"),
+        ("UPDATE docs USING TTL x SET a = 1", UnsupportedStatementError, "whole number of seconds"),
+        ("UPDATE plain USING TTL 5 SET a = 1", OptionError, "only columns of document tables"),
+        ("UPDATE plain SET m['x'] = 1", UnsupportedStatementError, "set the whole column"),
+        ("DELETE a FROM plain", OptionError, "encoding = 'document'"),
+        (f"DELETE id FROM docs WHERE {KEY}", SchemaMismatchError, "primary key"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    db: Database, store: Store, docs: str, statement: str, error: type[Exception], message: str
+) -> None:
+    """Each by an error of its kind, and nothing is written."""
+    epoch = store.epoch
+    with pytest.raises(error, match=message):
+        db.sql(statement)
+
+    assert store.epoch == epoch
