@@ -27,6 +27,7 @@ SPARK_FOLDERS = ("connector", "package/relstate", "package/pyspark_relstate")
 # Plain Python over Arrow, tested without Spark.
 SPARKLESS = (
     "connector/figures/",
+    "connector/redis/",
     "connector/ui/",
     "connector/views/executor/",
     "connector/views/operators.py",
@@ -51,7 +52,7 @@ FLOORS = {
     ),
     "connector": (
         "syntax", "", "sink", "source", "views/plan", "views/planner", "views/executor", "views",
-        "figures", "sql", "ui", "cli",
+        "figures", "sql", "ui", "redis", "cli",
     ),
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from .doctor import doctor
 from .listings import history, views
 from .maintenance import check, compact, repair, vacuum
 from .pages import metrics, report, ui
+from .redis import redis
 from .rows import changes, get, scan
 from .statements import sql
 from .tables import describe, tables
@@ -126,6 +127,7 @@ _EXAMPLES = {
     ui: "ui /data/shop --port 8787",
     report: "report /data/shop -o shop.html",
     metrics: "metrics /data/shop --listen 9090",
+    redis: "redis /data/shop --port 6379",
     doctor: "doctor /data/shop",
 }
 """Every command, and what its help shows of it."""

@@ -1,0 +1,186 @@
+"""The connection of one client: bytes in, requests to its session, replies out in their order.
+
+Promises: a reply goes out when what it says is durable, and after those before it; a client that
+does not read its replies is not served until it does, and disconnected if too much waits for it;
+others do not notice.
+Does not know: what commands do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from ipaddress import ip_address
+from typing import Protocol
+
+from .protocol import ProtocolError, RequestReader
+from .replies import CommandError, Push, Reply, encode_reply
+from .service import Service
+from .session import Session
+
+_HIGH_WATER = 1 << 20
+# So many bytes of replies are sent before the next request is run.
+_MOST_GATHERED = 256 << 10
+_DENIED = (
+    "DENIED Redis is running in protected mode because protected mode is enabled and no password "
+    "is set for the default user. In this mode connections are only accepted from the loopback "
+    "interface. Start relstate redis with --requirepass to accept others."
+)
+
+
+class Commits(Protocol):
+    """What a client needs to know of commits."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether replies wait for commits."""
+
+    def wake(self) -> None:
+        """Take notice that there may be something to commit."""
+
+
+class Client(asyncio.Protocol):
+    """One client."""
+
+    def __init__(
+        self, service: Service, commits: Commits, clients: set[Client], waiting: set[Client]
+    ) -> None:
+        """``clients``: all that are connected; ``waiting``: those whose replies wait for a commit.
+
+        The client adds itself to them.
+        """
+        self._service = service
+        self._clients = clients
+        self._commits = commits
+        self._waiting = waiting
+        self._reader = RequestReader(service.settings.max_request_bytes)
+        self._requests: deque[list[bytes]] = deque()
+        self._held: deque[tuple[int, bytes]] = deque()
+        self._output: list[bytes] = []
+        self._output_bytes = 0
+        self._is_full = False
+        self._is_broken = False
+        self._session: Session | None = None
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the client in, or say why not."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._clients.add(self)
+        transport.set_write_buffer_limits(_HIGH_WATER)
+        host, port = transport.get_extra_info("peername")[:2]
+        settings = self._service.settings
+        if settings.is_protected and not ip_address(host.split("%")[0]).is_loopback:
+            self._refuse(_DENIED)
+        elif len(self._service.sessions) >= settings.maxclients:
+            self._refuse("ERR max number of clients reached")
+        else:
+            self._session = Session(self._service, f"{host}:{port}", self._deliver)
+
+    def _refuse(self, message: str) -> None:
+        self._transport.write(encode_reply(CommandError(message), 2))
+        self._transport.close()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Forget the client."""
+        self._clients.discard(self)
+        self._waiting.discard(self)
+        self._requests.clear()
+        if self._session is not None:
+            self._session.end()
+            self._session = None
+
+    def data_received(self, data: bytes) -> None:
+        """Run the requests that have come."""
+        if self._session is None or self._is_broken:
+            return
+        try:
+            self._requests.extend(self._reader.read(data))
+        except ProtocolError as error:
+            self._is_broken = True
+            self._run()
+            self._send(CommandError(f"ERR Protocol error: {error}"), 0)
+            self._flush()
+            self._close_when_sent()
+            return
+        self._run()
+
+    def pause_writing(self) -> None:
+        """Stop serving the client, which does not read."""
+        self._is_full = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Serve the client again."""
+        self._is_full = False
+        self._transport.resume_reading()
+        self._run()
+
+    # Requests and replies
+
+    def _run(self) -> None:
+        """Run the requests of the client, as long as it reads the replies."""
+        session, keyspace = self._session, self._service.keyspace
+        if session is None:
+            return
+        keyspace.refresh()
+        waits = self._commits.waits
+        while self._requests and not self._is_full and not session.is_closing:
+            keyspace.uncommitted = 0
+            reply = session.execute(self._requests.popleft())
+            self._send(reply, keyspace.uncommitted if waits else 0)
+            if self._output_bytes > _MOST_GATHERED:
+                self._flush()
+        self._commits.wake()
+        self._flush()
+        if session.is_closing:
+            self._requests.clear()
+            self._close_when_sent()
+
+    def _send(self, reply: Reply, batch: int) -> None:
+        """Send a reply once a batch is committed, 0 for none."""
+        assert self._session is not None
+        data = encode_reply(reply, self._session.version)
+        if batch or self._held:
+            self._held.append((batch, data))
+            self._waiting.add(self)
+        else:
+            self._output.append(data)
+            self._output_bytes += len(data)
+
+    def settle(self, number: int, error: str | None) -> None:
+        """Send the replies that waited for batches up to a number, or the error instead."""
+        held = self._held
+        while held and held[0][0] <= number:
+            batch, data = held.popleft()
+            is_failed = batch and error is not None
+            self._output.append(encode_reply(CommandError(error), 2) if is_failed else data)
+        if not held:
+            self._waiting.discard(self)
+        self._flush()
+        if self._is_broken or (self._session is not None and self._session.is_closing):
+            self._close_when_sent()
+
+    def _deliver(self, message: Push) -> None:
+        """Send a message of a channel."""
+        self._send(message, 0)
+        self._flush()
+
+    def _flush(self) -> None:
+        if not self._output or self._transport.is_closing():
+            return
+        self._transport.write(b"".join(self._output))
+        self._output.clear()
+        self._output_bytes = 0
+        if self._transport.get_write_buffer_size() > self._service.settings.max_output_bytes:
+            self._transport.abort()
+
+    def disconnect(self) -> None:
+        """End the connection, after what was sent."""
+        self._transport.close()
+
+    def _close_when_sent(self) -> None:
+        if not self._held:
+            self._transport.close()

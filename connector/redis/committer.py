@@ -1,0 +1,130 @@
+"""Commits: what clients changed becomes epochs, while they go on.
+
+Promises: one commit is made at a time, in another thread; all that changed meanwhile is the next.
+With ``always`` a commit begins as soon as there is something to commit. With ``everysec`` once a
+second, and sooner if much was changed; a commit that fails is tried again, and one that another
+writer was in the way of is made over what that one wrote.
+Does not know: sockets, commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from relstate.storage import errors
+
+from .service import Service
+from .tables import Batch
+
+_logger = logging.getLogger(__name__)
+
+_SECOND = 1.0
+# Under `everysec` so many changes are not kept waiting.
+_MOST_CHANGES = 50_000
+_MISCONF = (
+    "Errors writing to the AOF file: relstate could not commit, and tries again every second; see "
+    "its log"
+)
+
+
+class Committer:
+    """Commits the batches of a keyspace.
+
+    ``committed`` is the number of the last batch that is durable. ``settled`` is called after each
+    commit with the number of the last batch that was decided, and the error it ended with.
+    """
+
+    def __init__(self, service: Service, settled: Callable[[int, str | None], None]) -> None:
+        self._service = service
+        self._keyspace = service.keyspace
+        self._settled = settled
+        self._thread = ThreadPoolExecutor(1, "relstate-redis-commit")
+        self._task: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+        self.committed = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether replies wait for commits."""
+        return self._service.settings.appendfsync == "always"
+
+    def wake(self) -> None:
+        """Take notice that there may be something to commit."""
+        if self._task is None:
+            if self._keyspace.has_changes:
+                self._task = asyncio.get_running_loop().create_task(self._run())
+        elif self.waits or self._keyspace.changes > _MOST_CHANGES:
+            self._hurry.set()
+
+    async def finish(self) -> None:
+        """Commit what is left, and end."""
+        self._hurry.set()
+        while self._task is not None or self._keyspace.has_changes:
+            self.wake()
+            if self._task is not None:
+                self._hurry.set()
+                await asyncio.wait([self._task])
+            if self._service.write_error is not None:
+                break
+        self._thread.shutdown()
+
+    async def _run(self) -> None:
+        """Commit until there is nothing to commit."""
+        try:
+            while self._keyspace.has_changes:
+                if not self.waits:
+                    await self._pause()
+                self._keyspace.changes = 0
+                await self._commit(self._keyspace.seal())
+        finally:
+            self._task = None
+
+    async def _pause(self) -> None:
+        """Wait for a second, or until a commit is urgent."""
+        self._hurry.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), _SECOND)
+
+    async def _commit(self, batch: Batch) -> None:
+        loop = asyncio.get_running_loop()
+        is_promised = not self.waits
+        while True:
+            try:
+                await loop.run_in_executor(self._thread, self._keyspace.tables.commit, batch)
+            except Exception as error:
+                _logger.warning("a commit failed: %s", error)
+                if is_promised and isinstance(error, errors.ConflictError):
+                    self._keyspace.drop_committed()
+                    continue
+                if is_promised:
+                    self._service.write_error = _MISCONF
+                    await asyncio.sleep(_SECOND)
+                    continue
+                number = self._keyspace.forget()
+                self.committed = number
+                self._settled(number, _reply_to(error))
+            else:
+                self._service.write_error = None
+                self._keyspace.settle()
+                self.committed = batch.number
+                self._settled(batch.number, None)
+            return
+
+
+def _reply_to(error: Exception) -> str:
+    """Return the reply of commands whose changes were not committed."""
+    if isinstance(error, errors.ConflictError):
+        return (
+            "TRYAGAIN another writer changed the table of this database at the same time; nothing "
+            "was changed: send the command again"
+        )
+    if isinstance(error, errors.UnknownOutcomeError):
+        return (
+            "MISCONF Errors writing to the AOF file: it is not known whether this happened: "
+            f"{error}"
+        )
+    return f"MISCONF Errors writing to the AOF file: nothing was changed: {error}"

@@ -1,0 +1,206 @@
+"""The commands about the server, its clients, its settings and its commands."""
+
+from __future__ import annotations
+
+from .command import Arguments, fits_arity, glob, parse_integer
+from .commands import COMMANDS as DATA_COMMANDS
+from .connection import REDIS_VERSION, set_name
+from .replies import OK, CommandError, Reply, Simple
+from .session import SESSION_COMMANDS, Session, SessionCommand
+from .settings import Settings
+
+
+def _subcommand_error(args: Arguments) -> CommandError:
+    name, shown = args[0].decode().upper(), args[1].decode(errors="replace")
+    return CommandError(f"ERR unknown subcommand '{shown}'. Try {name} HELP.")
+
+
+def _check_count(args: Arguments, arity: int) -> None:
+    """Raise CommandError if a subcommand has another number of arguments."""
+    if not fits_arity(arity, len(args)):
+        name = f"{args[0].decode()}|{args[1].decode(errors='replace')}".lower()
+        raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+
+
+def _client(session: Session, args: Arguments) -> Reply:
+    match args[1].upper():
+        case b"ID":
+            return session.id
+        case b"GETNAME":
+            return session.name or None
+        case b"SETNAME":
+            _check_count(args, 3)
+            set_name(session, args[2])
+            return OK
+        case b"SETINFO":
+            _check_count(args, 4)
+            if args[2].upper() not in session.library:
+                shown = args[2].decode(errors="replace")
+                raise CommandError(f"ERR Unrecognized option '{shown}'")
+            session.library[args[2].upper()] = args[3]
+            return OK
+        case b"INFO":
+            return session.describe()
+        case b"LIST":
+            return b"".join(client.describe() for client in session.service.sessions.values())
+        case b"NO-EVICT" | b"NO-TOUCH":
+            _check_count(args, 3)
+            return OK
+    raise _subcommand_error(args)
+
+
+def _command(_: Session, args: Arguments) -> Reply:
+    commands: dict[str, object] = {**DATA_COMMANDS, **SESSION_COMMANDS}
+    if len(args) == 1:
+        return [_command_details(name) for name in commands]
+    match args[1].upper():
+        case b"COUNT":
+            return len(commands)
+        case b"LIST":
+            return [name.encode() for name in commands]
+        case b"INFO":
+            names = [arg.decode("latin-1").lower() for arg in args[2:]] or list(commands)
+            return [_command_details(name) for name in names]
+        case b"DOCS":
+            return {}
+        case b"GETKEYS":
+            return _keys_in(args[2:])
+    raise _subcommand_error(args)
+
+
+def _command_details(name: str) -> Reply:
+    """Return what COMMAND shows of a command; None if there is no such command."""
+    command = DATA_COMMANDS.get(name) or SESSION_COMMANDS.get(name)
+    if command is None:
+        return None
+    flags = {Simple(flag.encode()) for flag in command.flags}
+    return [name.encode(), command.arity, flags, *command.keys, set(), [], [], []]
+
+
+def _keys_in(args: Arguments) -> Reply:
+    """Return the keys among the arguments of a command."""
+    name = args[0].decode("latin-1").lower() if args else ""
+    command = DATA_COMMANDS.get(name) or SESSION_COMMANDS.get(name)
+    if command is None:
+        raise CommandError("ERR Invalid command specified")
+    if not fits_arity(command.arity, len(args)):
+        raise CommandError("ERR Invalid number of arguments specified for command")
+    first, last, step = command.keys
+    if not first:
+        raise CommandError("ERR The command has no key arguments")
+    return args[first : len(args) + last + 1 if last < 0 else last + 1 : step]
+
+
+def _config(session: Session, args: Arguments) -> Reply:
+    settings = session.service.settings
+    match args[1].upper():
+        case b"GET":
+            _check_count(args, -3)
+            return {
+                name: value
+                for name, value in _parameters(settings).items()
+                if any(glob(pattern.lower())(name) for pattern in args[2:])
+            }
+        case b"SET":
+            _check_count(args, -4)
+            for name, value in zip(args[2::2], args[3::2], strict=False):
+                _set_parameter(settings, name.lower(), value)
+            return OK
+        case b"RESETSTAT":
+            session.service.commands_run = session.service.connections = 0
+            return OK
+    raise _subcommand_error(args)
+
+
+def _parameters(settings: Settings) -> dict[bytes, bytes]:
+    """Return the parameters that CONFIG GET shows."""
+    return {
+        b"appendfsync": settings.appendfsync.encode(),
+        b"appendonly": b"yes",
+        b"bind": settings.host.encode(),
+        b"databases": b"16",
+        b"maxclients": b"%d" % settings.maxclients,
+        b"maxmemory": b"%d" % settings.maxmemory,
+        b"maxmemory-policy": b"noeviction",
+        b"port": b"%d" % settings.port,
+        b"proto-max-bulk-len": b"%d" % settings.max_request_bytes,
+        b"save": b"",
+        b"timeout": b"0",
+    }
+
+
+def _set_parameter(settings: Settings, name: bytes, value: bytes) -> None:
+    shown = name.decode(errors="replace")
+    if name == b"appendfsync" and value.lower() in (b"always", b"everysec"):
+        settings.appendfsync = "always" if value.lower() == b"always" else "everysec"
+    elif name == b"maxclients" and parse_integer(value) > 0:
+        settings.maxclients = int(value)
+    elif name in _parameters(settings):
+        raise CommandError(
+            f"ERR CONFIG SET failed (possibly related to argument '{shown}') - can't set immutable "
+            "config"
+        )
+    else:
+        raise CommandError(f"ERR Unknown option or number of arguments for CONFIG SET - '{shown}'")
+
+
+def _info(session: Session, args: Arguments) -> Reply:
+    wanted = {arg.decode("latin-1").lower() for arg in args[1:]}
+    sections = _sections(session)
+    if not wanted or wanted & {"all", "default", "everything"}:
+        wanted = set(sections)
+    texts = [
+        f"# {name.capitalize()}\r\n" + "".join(f"{key}:{value}\r\n" for key, value in facts.items())
+        for name, facts in sections.items()
+        if name in wanted
+    ]
+    return "\r\n".join(texts).encode()
+
+
+def _sections(session: Session) -> dict[str, dict[str, object]]:
+    service = session.service
+    keyspace, settings = service.keyspace, service.settings
+    databases: dict[str, object] = {
+        f"db{database.number}": f"keys={count},expires=0,avg_ttl=0"
+        for database in keyspace.databases
+        if (count := database.count())
+    }
+    return {
+        "server": {
+            "redis_version": REDIS_VERSION,
+            "redis_mode": "standalone",
+            "server_name": "relstate",
+            "tcp_port": settings.port,
+            "uptime_in_seconds": (keyspace.now() - service.started) // 1000,
+        },
+        "clients": {
+            "connected_clients": len(service.sessions),
+            "maxclients": settings.maxclients,
+        },
+        "memory": {"used_memory": keyspace.memory, "maxmemory": settings.maxmemory},
+        "persistence": {
+            "loading": 0,
+            "aof_enabled": 1,
+            "aof_last_write_status": "ok" if service.write_error is None else "err",
+        },
+        "stats": {
+            "total_connections_received": service.connections,
+            "total_commands_processed": service.commands_run,
+        },
+        "replication": {"role": "master", "connected_slaves": 0},
+        "keyspace": databases,
+    }
+
+
+def _role(_: Session, __: Arguments) -> Reply:
+    return [b"master", 0, []]
+
+
+_ADMIN = frozenset({"admin", "noscript"})
+COMMANDS: dict[str, SessionCommand] = {
+    "client": SessionCommand(_client, -2, _ADMIN),
+    "command": SessionCommand(_command, -1, frozenset({"loading"})),
+    "config": SessionCommand(_config, -2, _ADMIN),
+    "info": SessionCommand(_info, -1, frozenset({"loading"})),
+    "role": SessionCommand(_role, 1, frozenset({"noscript", "fast"})),
+}

@@ -1,0 +1,250 @@
+"""The commands of keys, whatever is at them: removal, expiry, names, lists of keys."""
+
+from __future__ import annotations
+
+from .command import (
+    SYNTAX,
+    Arguments,
+    Command,
+    command,
+    expiry_of,
+    glob,
+    parse_cursor,
+    parse_integer,
+    scan_options,
+)
+from .keyspace import Database
+from .replies import OK, CommandError, Reply, Simple
+from .tables import DATABASES
+
+_SCAN_COUNT = b"10"
+
+
+def _del(db: Database, args: Arguments) -> Reply:
+    removed = 0
+    for key in args[1:]:
+        if db.get(key) is not None:
+            db.remove(key)
+            removed += 1
+    return removed
+
+
+def _exists(db: Database, args: Arguments) -> Reply:
+    return sum(db.get(key) is not None for key in args[1:])
+
+
+def _type(db: Database, args: Arguments) -> Reply:
+    value = db.get(args[1])
+    return Simple(b"none" if value is None else value.kind.encode())
+
+
+def _keys(db: Database, args: Arguments) -> Reply:
+    return list(filter(glob(args[1]), db.keyspace.keys(db.number)))
+
+
+def _scan(db: Database, args: Arguments) -> Reply:
+    """Return the keys of some vnodes: the cursor is the number of the next one."""
+    cursor = parse_cursor(args[1])
+    options = scan_options(args[2:], (b"MATCH", b"COUNT", b"TYPE"))
+    matches = glob(options.get(b"MATCH", b"*"))
+    count = parse_integer(options.get(b"COUNT", _SCAN_COUNT))
+    vnodes = db.keyspace.tables.vnode_count
+    keys: list[bytes] = []
+    while cursor < vnodes and len(keys) < count:
+        keys += db.keyspace.keys(db.number, cursor)
+        cursor += 1
+    found = list(filter(matches, keys))
+    if b"TYPE" in options:
+        kind = options[b"TYPE"].lower()
+        found = [key for key in found if (value := db.get(key)) and value.kind.encode() == kind]
+    return [b"%d" % (cursor if cursor < vnodes else 0), found]
+
+
+def _dbsize(db: Database, _: Arguments) -> Reply:
+    return db.count()
+
+
+def _randomkey(db: Database, _: Arguments) -> Reply:
+    keyspace = db.keyspace
+    vnodes = keyspace.tables.vnode_count
+    start = keyspace.random_below(vnodes)
+    for offset in range(vnodes):
+        keys = list(keyspace.keys(db.number, (start + offset) % vnodes))
+        if keys:
+            return keys[keyspace.random_below(len(keys))]
+    return None
+
+
+def _rename(db: Database, args: Arguments) -> Reply:
+    is_careful = args[0].upper() == b"RENAMENX"
+    value = db.get(args[1])
+    if value is None:
+        raise CommandError("ERR no such key")
+    if is_careful and db.get(args[2]) is not None:
+        return 0
+    if args[1] != args[2]:
+        db.remove(args[1])
+        db.put(args[2], value.copy())
+    return 1 if is_careful else OK
+
+
+def _copy(db: Database, args: Arguments) -> Reply:
+    target, replaces, index = db, False, 3
+    while index < len(args):
+        option = args[index].upper()
+        if option == b"REPLACE":
+            replaces = True
+        elif option == b"DB" and index + 1 < len(args):
+            index += 1
+            target = _database(db, args[index])
+        else:
+            raise CommandError(SYNTAX)
+        index += 1
+    if target is db and args[1] == args[2]:
+        raise CommandError("ERR source and destination objects are the same")
+    value = db.get(args[1])
+    if value is None or (target.get(args[2]) is not None and not replaces):
+        return 0
+    target.put(args[2], value.copy())
+    return 1
+
+
+def _move(db: Database, args: Arguments) -> Reply:
+    target = _database(db, args[2])
+    if target is db:
+        raise CommandError("ERR source and destination objects are the same")
+    value = db.get(args[1])
+    if value is None or target.get(args[1]) is not None:
+        return 0
+    db.remove(args[1])
+    target.put(args[1], value.copy())
+    return 1
+
+
+def _database(db: Database, data: bytes) -> Database:
+    number = parse_integer(data)
+    if not 0 <= number < DATABASES:
+        raise CommandError("ERR DB index is out of range")
+    return db.keyspace.databases[number]
+
+
+# Expiry
+
+
+def _expire(db: Database, args: Arguments) -> Reply:
+    name = args[0].upper()
+    conditions = _expire_conditions(args[3:])
+    unit = 1 if name.startswith(b"P") else 1000
+    expiry = expiry_of(db, args[0], args[2], unit, is_moment=name.endswith(b"AT"))
+    value = db.get(args[1])
+    if value is None or not _may_expire(value.expiry, expiry, conditions):
+        return 0
+    if expiry <= db.now():
+        db.remove(args[1])
+    else:
+        db.expire(args[1], value, expiry)
+    return 1
+
+
+def _expire_conditions(args: Arguments) -> set[bytes]:
+    conditions = {arg.upper() for arg in args}
+    for condition in (arg.upper() for arg in args):
+        if condition not in (b"NX", b"XX", b"GT", b"LT"):
+            original = next(arg for arg in args if arg.upper() == condition)
+            raise CommandError(f"ERR Unsupported option {original.decode(errors='replace')}")
+    if b"NX" in conditions and len(conditions) > 1:
+        raise CommandError("ERR NX and XX, GT or LT options at the same time are not compatible")
+    if conditions >= {b"GT", b"LT"}:
+        raise CommandError("ERR GT and LT options at the same time are not compatible")
+    return conditions
+
+
+def _may_expire(previous: int | None, expiry: int, conditions: set[bytes]) -> bool:
+    """Return whether conditions allow an expiry to replace another."""
+    if b"NX" in conditions and previous is not None:
+        return False
+    if b"XX" in conditions and previous is None:
+        return False
+    if b"GT" in conditions and (previous is None or expiry <= previous):
+        return False
+    return not (b"LT" in conditions and previous is not None and expiry >= previous)
+
+
+def _ttl(db: Database, args: Arguments) -> Reply:
+    value = db.get(args[1])
+    if value is None:
+        return -2
+    if value.expiry is None:
+        return -1
+    left = value.expiry - db.now()
+    return left if args[0].upper() == b"PTTL" else (left + 500) // 1000
+
+
+def _expiretime(db: Database, args: Arguments) -> Reply:
+    value = db.get(args[1])
+    if value is None:
+        return -2
+    if value.expiry is None:
+        return -1
+    is_precise = args[0].upper() == b"PEXPIRETIME"
+    return value.expiry if is_precise else (value.expiry + 500) // 1000
+
+
+def _persist(db: Database, args: Arguments) -> Reply:
+    value = db.get(args[1])
+    if value is None or value.expiry is None:
+        return 0
+    db.expire(args[1], value, None)
+    return 1
+
+
+def _flush(db: Database, args: Arguments) -> Reply:
+    if len(args) > 2 or (len(args) == 2 and args[1].upper() not in (b"SYNC", b"ASYNC")):
+        raise CommandError(SYNTAX)
+    is_all = args[0].upper() == b"FLUSHALL"
+    for number in range(DATABASES) if is_all else [db.number]:
+        db.keyspace.flush(number)
+    return OK
+
+
+def _object(db: Database, args: Arguments) -> Reply:
+    """Return what Redis shows of a value's insides, where relstate has something like it."""
+    what = args[1].upper()
+    value = db.get(args[2]) if len(args) == 3 else None
+    if what not in (b"ENCODING", b"REFCOUNT", b"IDLETIME") or len(args) != 3:
+        raise CommandError(
+            f"ERR unknown subcommand '{args[1].decode(errors='replace')}'. Try OBJECT HELP."
+        )
+    if value is None:
+        return None
+    encodings = {"string": b"raw", "list": b"quicklist", "zset": b"skiplist"}
+    return encodings.get(value.kind, b"hashtable") if what == b"ENCODING" else int(what[0] == 82)
+
+
+COMMANDS: dict[str, Command] = {
+    "copy": command(_copy, -3, "write denyoom", 1, 2),
+    "dbsize": command(_dbsize, 1, "readonly fast", 0, 0, 0),
+    "del": command(_del, -2, "write", 1, -1),
+    "exists": command(_exists, -2, "readonly fast", 1, -1),
+    "expire": command(_expire, -3, "write fast"),
+    "expireat": command(_expire, -3, "write fast"),
+    "expiretime": command(_expiretime, 2, "readonly fast"),
+    "flushall": command(_flush, -1, "write", 0, 0, 0),
+    "flushdb": command(_flush, -1, "write", 0, 0, 0),
+    "keys": command(_keys, 2, "readonly", 0, 0, 0),
+    "move": command(_move, 3, "write fast"),
+    "object": command(_object, -2, "readonly", 2, 2),
+    "persist": command(_persist, 2, "write fast"),
+    "pexpire": command(_expire, -3, "write fast"),
+    "pexpireat": command(_expire, -3, "write fast"),
+    "pexpiretime": command(_expiretime, 2, "readonly fast"),
+    "pttl": command(_ttl, 2, "readonly fast"),
+    "randomkey": command(_randomkey, 1, "readonly", 0, 0, 0),
+    "rename": command(_rename, 3, "write", 1, 2),
+    "renamenx": command(_rename, 3, "write fast", 1, 2),
+    "scan": command(_scan, -2, "readonly", 0, 0, 0),
+    "touch": command(_exists, -2, "readonly fast", 1, -1),
+    "ttl": command(_ttl, 2, "readonly fast"),
+    "type": command(_type, 2, "readonly fast"),
+    "unlink": command(_del, -2, "write fast", 1, -1),
+}

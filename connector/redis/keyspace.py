@@ -1,0 +1,381 @@
+"""What commands see: the values of all databases, in memory above the tables.
+
+A value is read from its table when a command first asks for it, and stays in memory as long as
+there is room. What commands change is collected in the *open batch*; `seal` hands it over to be
+committed, while commands go on with the next.
+
+Promises: a command sees what all commands before it did, committed or not, and knows by
+``uncommitted`` which batch its reply has to wait for. Memory is bounded, but for what the open
+batches changed.
+Does not know: sockets, the protocol, when a commit is made.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from relstate.storage import Environment
+
+from .expiries import Expiries
+from .replies import CommandError
+from .tables import DATABASES, MOST_NAME_BYTES, Batch, DatabaseChanges, StoredTables
+from .values import StringValue, Value
+
+_Kind = TypeVar("_Kind", bound=Value)
+_Place = tuple[int, bytes]
+WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+# A key that is known not to be there.
+_ABSENT_BYTES = 100
+
+
+class Watcher(Protocol):
+    """Who is told that a watched key has changed."""
+
+    def note_change(self) -> None:
+        """Take notice."""
+
+
+class Keyspace:
+    """All databases of a server. For one thread, but for `StoredTables.commit`."""
+
+    def __init__(self, tables: StoredTables, environment: Environment, most_bytes: int) -> None:
+        """``most_bytes``: about how much memory values may take that are not to be committed."""
+        self.tables = tables
+        self.environment = environment
+        self.most_bytes = most_bytes
+        self.databases = [Database(self, number) for number in range(DATABASES)]
+        self.expiries = Expiries(tables)
+        self.uncommitted = 0
+        self.changes = 0
+        self.watchers: dict[_Place, set[Watcher]] = {}
+        self.waited: dict[_Place, int] = {}
+        self.ready: list[_Place] = []
+        self._values: OrderedDict[_Place, Value | None] = OrderedDict()
+        self._bytes = 0
+        self._number = 1
+        self._open: dict[_Place, None] = {}
+        self._open_flushed: set[int] = set()
+        self._sealed: frozenset[_Place] | set[_Place] = frozenset()
+        self._sealed_flushed: set[int] = set()
+        self._is_sealed = False
+
+    # Time
+
+    def now(self) -> int:
+        """Return the time in milliseconds since 1970."""
+        return self.environment.now() // 1000
+
+    def random_below(self, limit: int) -> int:
+        """Return a random integer from 0 to below a limit."""
+        return int(self.environment.random_id()[:16], 16) % limit
+
+    # Values
+
+    def value(self, place: _Place) -> Value | None:
+        """Return what is at a key, expired or not; None if nothing is."""
+        values = self._values
+        if place in values:
+            values.move_to_end(place)
+            value = values[place]
+        elif place[0] in self._open_flushed or place[0] in self._sealed_flushed:
+            value = None
+        else:
+            value = self.tables.read(*place)
+            self._keep(place, value)
+        if place in self._open:
+            self.uncommitted = self._number
+        elif place in self._sealed:
+            self.uncommitted = max(self.uncommitted, self._number - 1)
+        return value
+
+    def put(self, place: _Place, value: Value | None) -> None:
+        """Let a value, or nothing, be at a key."""
+        self._drop(place)
+        self._keep(place, value)
+        self.note_change(place)
+
+    def recount(self, value: Value) -> None:
+        """Take notice that a value may have another size."""
+        self._bytes += value.size - value.counted
+        value.counted = value.size
+
+    def _drop(self, place: _Place) -> None:
+        if place in self._values:
+            value = self._values.pop(place)
+            self._bytes -= _ABSENT_BYTES if value is None else value.counted
+
+    def note_change(self, place: _Place) -> None:
+        """Take the value at a key into the open batch."""
+        self._open[place] = None
+        self.changes += 1
+        self.uncommitted = self._number
+        for watcher in self.watchers.get(place, ()):
+            watcher.note_change()
+        if place in self.waited:
+            self.ready.append(place)
+
+    def flush(self, number: int) -> None:
+        """Remove all keys of a database."""
+        database = self.databases[number]
+        for place in [place for place in self.watchers if place[0] == number]:
+            if self.value(place) is not None:
+                for watcher in self.watchers[place]:
+                    watcher.note_change()
+        for place in [place for place in self._values if place[0] == number]:
+            self._drop(place)
+            self._open.pop(place, None)
+        self._open_flushed.add(number)
+        self.changes += 1
+        self.uncommitted = self._number
+        database.size = 0
+
+    def _keep(self, place: _Place, value: Value | None) -> None:
+        self._values[place] = value
+        if value is None:
+            self._bytes += _ABSENT_BYTES
+        else:
+            value.counted = 0
+            self.recount(value)
+        if self._bytes > self.most_bytes:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Forget values that were not used for long, and are not to be committed."""
+        for place in list(self._values)[:-1]:
+            if self._bytes <= self.most_bytes * 7 // 8:
+                return
+            if place not in self._open and place not in self._sealed:
+                self._drop(place)
+
+    def check_memory(self) -> None:
+        """Raise CommandError if what is in memory leaves no room for more."""
+        if self._bytes > self.most_bytes:
+            self._evict()
+            if self._bytes > self.most_bytes:
+                raise CommandError("OOM command not allowed when used memory > 'maxmemory'.")
+
+    @property
+    def memory(self) -> int:
+        """About how much memory the values take."""
+        return self._bytes
+
+    def keys(self, number: int, vnode: int | None = None) -> Iterator[bytes]:
+        """Yield the keys of a database, or of one vnode, that have not expired."""
+        now = self.now()
+        changed = self._uncommitted_places(number)
+        if number not in self._open_flushed and number not in self._sealed_flushed:
+            for key, expiry in self.tables.keys(number, vnode):
+                if key not in changed and (expiry is None or expiry > now):
+                    yield key
+        for key in changed:
+            value = self._values[number, key]
+            if value is None or (value.expiry is not None and value.expiry <= now):
+                continue
+            if vnode is None or self._vnode_of(number, key) == vnode:
+                yield key
+
+    def _vnode_of(self, number: int, key: bytes) -> int:
+        return self.tables.vnode_of(number, key) if self.tables.has_table(number) else 0
+
+    def _uncommitted_places(self, number: int) -> dict[bytes, None]:
+        """Return the keys of a database that are not as its table has them."""
+        if self._open or self._open_flushed:
+            self.uncommitted = self._number
+        elif self._is_sealed:
+            self.uncommitted = max(self.uncommitted, self._number - 1)
+        return {
+            place[1]: None
+            for places in (self._sealed, self._open)
+            for place in places
+            if place[0] == number and place in self._values
+        }
+
+    # Batches
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is something to commit that is not being committed."""
+        return bool(self._open or self._open_flushed)
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a batch was sealed, and is not settled."""
+        return self._is_sealed
+
+    def seal(self) -> Batch:
+        """Return what was changed, to be committed; what is changed from now on is another batch.
+
+        `settle` or `forget` must be called before the next one is sealed.
+        """
+        assert not self._is_sealed
+        databases: dict[int, DatabaseChanges] = {}
+        for number in self._open_flushed:
+            if self.tables.has_table(number):
+                databases[number] = DatabaseChanges(is_flushed=True)
+        for place in self._open:
+            number, key = place
+            changes = databases.setdefault(number, DatabaseChanges())
+            _add_change(changes, key, self._values[place])
+        batch = Batch(self._number, databases)
+        self._number += 1
+        self._sealed, self._sealed_flushed = set(self._open), self._open_flushed
+        self._open, self._open_flushed = {}, set()
+        self._is_sealed = True
+        return batch
+
+    def settle(self) -> None:
+        """Take notice that the batch that was sealed last is committed."""
+        self._sealed, self._sealed_flushed = frozenset(), set()
+        self._is_sealed = False
+
+    def forget(self) -> int:
+        """Forget all that is not committed, and all values; return the number of the last batch.
+
+        Called after a commit failed: what the open batch did was based on it.
+        """
+        self.settle()
+        self._open, self._open_flushed = {}, set()
+        self._number += 1
+        self._drop_values()
+        return self._number - 1
+
+    def refresh(self) -> None:
+        """Forget the values in memory if another writer changed the tables.
+
+        Called where nothing is to be committed.
+        """
+        if not self.has_changes and not self._is_sealed and self.tables.refresh():
+            self._drop_values()
+
+    def drop_committed(self) -> None:
+        """Forget the values that are as the tables had them, and look at the tables again."""
+        self.tables.refresh()
+        for place in list(self._values):
+            if place not in self._open and place not in self._sealed:
+                self._drop(place)
+
+    def _drop_values(self) -> None:
+        self._values.clear()
+        self._bytes = 0
+        self.expiries = Expiries(self.tables)
+        for database in self.databases:
+            database.size = None
+        for watchers in self.watchers.values():
+            for watcher in watchers:
+                watcher.note_change()
+
+
+def _add_change(changes: DatabaseChanges, key: bytes, value: Value | None) -> None:
+    """Add what was changed at a key."""
+    if value is None:
+        changes.deleted.append(key)
+        return
+    if value.is_whole:
+        changes.values.append((key, value.kind, value.expiry, value.content()))
+    else:
+        if value.expiry_changed:
+            changes.expiries.append((key, value.expiry))
+        if value.changed:
+            changes.parts.setdefault(value.kind, []).append((key, value.changed_parts()))
+    value.written()
+
+
+class Database:
+    """One database, as commands see it: keys that have expired are not there."""
+
+    def __init__(self, keyspace: Keyspace, number: int) -> None:
+        self.keyspace = keyspace
+        self.number = number
+        self.size: int | None = None
+
+    def now(self) -> int:
+        """Return the time in milliseconds since 1970."""
+        return self.keyspace.now()
+
+    def get(self, key: bytes) -> Value | None:
+        """Return what is at a key; None if nothing is. One that has expired is removed."""
+        value = self.keyspace.value((self.number, key))
+        if value is not None and value.expiry is not None and value.expiry <= self.now():
+            self.remove(key)
+            return None
+        return value
+
+    def find(self, key: bytes, kind: type[_Kind]) -> _Kind | None:
+        """Return the value of a type that is at a key; None if nothing is. WRONGTYPE."""
+        value = self.get(key)
+        if value is None or isinstance(value, kind):
+            return value
+        raise CommandError(WRONG_TYPE)
+
+    def string(self, key: bytes) -> bytes | None:
+        """Return the string at a key; None if nothing is. WRONGTYPE."""
+        value = self.find(key, StringValue)
+        return None if value is None else value.data
+
+    def put(self, key: bytes, value: Value) -> None:
+        """Let a new value be at a key, whatever was there; its expiry comes with it."""
+        value.is_whole = True
+        if self.size is not None and self.get(key) is None:
+            self.size += 1
+        self.keyspace.put((self.number, key), value)
+        if value.expiry is not None:
+            self.keyspace.expiries.add(value.expiry, self.number, key)
+
+    def remove(self, key: bytes) -> None:
+        """Remove a key that is there."""
+        if self.size is not None:
+            self.size -= 1
+        self.keyspace.put((self.number, key), None)
+
+    def expire(self, key: bytes, value: Value, expiry: int | None) -> None:
+        """Set when the value at a key expires."""
+        value.expiry = expiry
+        value.expiry_changed = True
+        self.keyspace.note_change((self.number, key))
+        if expiry is not None:
+            self.keyspace.expiries.add(expiry, self.number, key)
+
+    def save(self, key: bytes, value: Value) -> None:
+        """Take notice that the collection at a key, or a new one, was changed.
+
+        An empty one is removed.
+        """
+        place = (self.number, key)
+        if self.keyspace.value(place) is not value:
+            if len(value):
+                self.put(key, value)
+        elif len(value):
+            self.keyspace.recount(value)
+            self.keyspace.note_change(place)
+        else:
+            self.remove(key)
+
+    def choose(self, items: Sequence[bytes], count: int) -> list[bytes]:
+        """Return some of the items at random: distinct ones, or ``-count`` ones with repetition."""
+        random_below = self.keyspace.random_below
+        if not items:
+            return []
+        if count < 0:
+            return [items[random_below(len(items))] for _ in range(-count)]
+        rest = list(items)
+        count = min(count, len(rest))
+        for index in range(count):
+            chosen = index + random_below(len(rest) - index)
+            rest[index], rest[chosen] = rest[chosen], rest[index]
+        return rest[:count]
+
+    def count(self) -> int:
+        """Return the number of keys."""
+        if self.size is None:
+            self.size = sum(1 for _ in self.keyspace.keys(self.number))
+        return self.size
+
+
+def check_name(name: bytes) -> None:
+    """Raise CommandError for a field or member that is too long for a document table."""
+    if len(name) > MOST_NAME_BYTES:
+        raise CommandError(
+            f"ERR a field or member of {len(name)} bytes; relstate takes {MOST_NAME_BYTES} at most"
+        )

@@ -1,0 +1,113 @@
+"""The server: where it listens, how it ends, and what it does without being asked.
+
+Promises: it listens on the loopback address unless another is given; at SIGTERM and SIGINT it
+commits what is left and ends; keys that have expired are deleted while nobody asks for them.
+Does not know: requests and replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from relstate.storage import Store, errors
+
+from . import sessions  # noqa: F401 - fills the table of commands
+from .client import Client
+from .committer import Committer
+from .keyspace import Keyspace
+from .service import Service
+from .settings import Settings
+from .tables import StoredTables, create_table
+
+_EXPIRY_PAUSE = 0.1
+_BACKLOG = 511
+
+
+class Server:
+    """A server of one store. It is made in the event loop that runs it."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        """SchemaError if a table of the store is in the way."""
+        self._settings = settings
+        create_table(store, 0)
+        keyspace = Keyspace(StoredTables(store), store.environment, settings.maxmemory)
+        self.service = Service(keyspace, settings)
+        self._clients: set[Client] = set()
+        self._waiting: set[Client] = set()
+        self.committer = Committer(self.service, self._settle)
+        self._server: asyncio.Server | None = None
+        self._expiring: asyncio.Task[None] | None = None
+
+    async def start(self) -> tuple[str, int]:
+        """Listen, and return the address and the port. OptionError if that is not possible."""
+        loop = asyncio.get_running_loop()
+        settings = self._settings
+        try:
+            self._server = await loop.create_server(
+                lambda: Client(self.service, self.committer, self._clients, self._waiting),
+                settings.host,
+                settings.port,
+                backlog=_BACKLOG,
+            )
+        except OSError as error:
+            raise errors.OptionError(
+                f"cannot listen on {settings.host}, port {settings.port}: {error}; choose another "
+                "one (--host, --port)"
+            ) from None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        settings.port = port
+        self._expiring = loop.create_task(self._expire())
+        return host, port
+
+    async def stop(self) -> None:
+        """Commit what is left, and disconnect everybody."""
+        assert self._server is not None
+        assert self._expiring is not None
+        self._server.close()
+        self._expiring.cancel()
+        await self.committer.finish()
+        for client in list(self._clients):
+            client.disconnect()
+
+    def _settle(self, number: int, error: str | None) -> None:
+        """Send what waited for the batches up to a number."""
+        for client in list(self._waiting):
+            client.settle(number, error)
+
+    async def _expire(self) -> None:
+        """Delete keys that have expired, for ever."""
+        while True:
+            self.expire_due()
+            await asyncio.sleep(_EXPIRY_PAUSE)
+
+    def expire_due(self) -> None:
+        """Delete keys that have expired."""
+        keyspace = self.service.keyspace
+        if self.service.write_error is not None:
+            return
+        keyspace.refresh()
+        for number, key in keyspace.expiries.due(keyspace.now()):
+            keyspace.databases[number].get(key)
+        self.committer.wake()
+
+
+def serve(store: Store, settings: Settings, started: Callable[[str, int], None]) -> None:
+    """Serve a store until the process is interrupted or terminated.
+
+    ``started`` is called with the address and the port. OptionError if it cannot listen there,
+    SchemaError if a table of the store is in the way.
+    """
+    asyncio.run(_serve(store, settings, started))
+
+
+async def _serve(store: Store, settings: Settings, started: Callable[[str, int], None]) -> None:
+    server = Server(store, settings)
+    started(*await server.start())
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    await ended.wait()
+    await server.stop()

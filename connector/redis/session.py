@@ -1,0 +1,160 @@
+"""One client: its database, its protocol, its transaction; a request in, a reply out.
+
+Does not know: sockets, commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .command import Arguments, Command, fits_arity
+from .commands import COMMANDS
+from .keyspace import Database
+from .replies import QUEUED, RESP2, CommandError, Push, Reply
+from .service import Service
+
+_Place = tuple[int, bytes]
+# What a client may send before it has said its password.
+_BEFORE_PASSWORD = frozenset({"auth", "hello", "quit", "reset"})
+_NOT_QUEUED = frozenset({"exec", "discard", "multi", "watch", "quit", "reset"})
+_MOST_SHOWN = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCommand:
+    """A command that concerns the client or the server, not the values of a database.
+
+    The fields are those of `Command`.
+    """
+
+    run: Callable[[Session, Arguments], Reply]
+    arity: int
+    flags: frozenset[str]
+    keys: tuple[int, int, int] = (0, 0, 0)
+    writes = False
+
+
+@dataclass(slots=True)
+class Queued:
+    """A command of a transaction, with its arguments."""
+
+    command: Command | SessionCommand
+    args: Arguments
+
+
+class Session:
+    """One client. ``deliver`` sends it a message; ``close`` ends it."""
+
+    def __init__(self, service: Service, address: str, deliver: Callable[[Push], None]) -> None:
+        self.service = service
+        self.address = address
+        self.deliver = deliver
+        self.id = service.add(self)
+        self.name = b""
+        self.library = {b"LIB-NAME": b"", b"LIB-VER": b""}
+        self.version = RESP2
+        self.since = service.keyspace.now()
+        self.reset()
+
+    def reset(self) -> None:
+        """Be as a client that has just connected."""
+        self.database: Database = self.service.keyspace.databases[0]
+        self.is_authenticated = self.service.settings.requirepass is None
+        self.queue: list[Queued] | None = None
+        self.is_queue_wrong = False
+        self.watched: set[_Place] = set()
+        self.has_watched_change = False
+        self.is_closing = False
+
+    def execute(self, args: Arguments) -> Reply:
+        """Return the reply to a request."""
+        self.service.commands_run += 1
+        try:
+            command = self._command(args)
+            if self.queue is not None and args[0].lower().decode("latin-1") not in _NOT_QUEUED:
+                self.queue.append(Queued(command, args))
+                return QUEUED
+            return self.run(command, args)
+        except CommandError as error:
+            return error
+
+    def run(self, command: Command | SessionCommand, args: Arguments) -> Reply:
+        """Return the reply of a command. CommandError."""
+        if isinstance(command, SessionCommand):
+            return command.run(self, args)
+        if command.writes:
+            self._check_writable(command)
+        return command.run(self.database, args)
+
+    def _command(self, args: Arguments) -> Command | SessionCommand:
+        """Return the command that a request names, if it may be run now. CommandError."""
+        name = args[0].lower().decode("latin-1")
+        command = COMMANDS.get(name) or SESSION_COMMANDS.get(name)
+        try:
+            if command is None:
+                raise _unknown_error(args)
+            if not fits_arity(command.arity, len(args)):
+                raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+            if not self.is_authenticated and name not in _BEFORE_PASSWORD:
+                raise CommandError("NOAUTH Authentication required.")
+        except CommandError:
+            self.is_queue_wrong = self.queue is not None
+            raise
+        return command
+
+    def _check_writable(self, command: Command) -> None:
+        """Raise CommandError if nothing can be written now."""
+        if self.service.write_error is not None:
+            raise CommandError(f"MISCONF {self.service.write_error}")
+        if "denyoom" in command.flags:
+            self.service.keyspace.check_memory()
+
+    def describe(self) -> bytes:
+        """Return the line of CLIENT LIST about the client."""
+        age = (self.service.keyspace.now() - self.since) // 1000
+        queued = -1 if self.queue is None else len(self.queue)
+        return (
+            f"id={self.id} addr={self.address} name={self.name.decode()} age={age} "
+            f"db={self.database.number} multi={queued} resp={self.version} "
+            f"lib-name={self.library[b'LIB-NAME'].decode(errors='replace')} "
+            f"lib-ver={self.library[b'LIB-VER'].decode(errors='replace')}\n"
+        ).encode()
+
+    # Watched keys
+
+    def note_change(self) -> None:
+        """Take notice that a watched key has changed."""
+        self.has_watched_change = True
+
+    def unwatch(self) -> None:
+        """Watch no key any more."""
+        watchers = self.service.keyspace.watchers
+        for place in self.watched:
+            watchers[place].discard(self)
+            if not watchers[place]:
+                del watchers[place]
+        self.watched = set()
+        self.has_watched_change = False
+
+    def end(self) -> None:
+        """Forget the client."""
+        self.unwatch()
+        self.service.sessions.pop(self.id, None)
+
+
+def _unknown_error(args: Arguments) -> CommandError:
+    """Return Redis's error for a command that there is not."""
+    shown, words = 0, []
+    for arg in args[1:]:
+        if shown >= _MOST_SHOWN:
+            break
+        word = arg[: _MOST_SHOWN - shown].partition(b"\0")[0].decode("utf-8", "surrogateescape")
+        words.append(f"'{word}' ")
+        shown += len(words[-1])
+    name = args[0][:_MOST_SHOWN].decode("utf-8", "surrogateescape")
+    return CommandError(f"ERR unknown command '{name}', with args beginning with: {''.join(words)}")
+
+
+SESSION_COMMANDS: dict[str, SessionCommand] = {}
+"""The commands of sessions by their names in small letters; `sessions` fills it."""

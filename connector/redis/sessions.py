@@ -1,0 +1,13 @@
+"""The table of all commands of sessions, filled from the files that have them."""
+
+from __future__ import annotations
+
+from . import connection, information, transactions
+from .session import SESSION_COMMANDS, SessionCommand
+
+COMMANDS: dict[str, SessionCommand] = {
+    **connection.COMMANDS,
+    **information.COMMANDS,
+    **transactions.COMMANDS,
+}
+SESSION_COMMANDS.update(COMMANDS)

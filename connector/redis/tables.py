@@ -1,0 +1,320 @@
+"""The tables ``redis_0`` to ``redis_15``: one row for each key, whatever its type.
+
+    key     BINARY, the primary key
+    type    STRING: string, hash, set, zset or list
+    expiry  TIMESTAMP: from when on the key is not there; NULL for never
+    value   BINARY: a string
+    fields  MAP<BINARY, BINARY>: of a hash
+    members MAP<BINARY, BOOLEAN>: of a set, each with true
+    scores  MAP<BINARY, DOUBLE>: of a sorted set, by its members
+    items   MAP<BIGINT, BINARY>: of a list, by ascending places
+
+The table of a database is created by its first commit. The expiry is a column, and not the row's
+time to live: a view follows only what is committed, so the server deletes what has expired.
+
+Promises: the changes of all databases become visible as one epoch or not at all; a commit is
+refused if another writer changed one of the tables since they were read.
+Does not know: commands, memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from relstate.storage import (
+    Entry,
+    Kind,
+    Proposal,
+    Reads,
+    Row,
+    SegmentRecord,
+    Store,
+    Table,
+    TableWriter,
+    encoding_of,
+    errors,
+    vnodes_in,
+)
+
+from .values import KINDS, HashValue, ListValue, Parts, SetValue, SortedSetValue, StringValue, Value
+
+DATABASES = 16
+MOST_NAME_BYTES = 60_000
+"""A field or member is part of the key of an entry, whose length has two bytes."""
+_COLUMNS = (
+    "key BINARY NOT NULL, type STRING, expiry TIMESTAMP, value BINARY, "
+    "fields MAP<BINARY, BINARY>, members MAP<BINARY, BOOLEAN>, scores MAP<BINARY, DOUBLE>, "
+    "items MAP<BIGINT, BINARY>"
+)
+_COLUMN_OF = {
+    "string": "value",
+    "hash": "fields",
+    "set": "members",
+    "zset": "scores",
+    "list": "items",
+}
+_EXPIRY = pa.timestamp("us", "UTC")
+_TYPES = {
+    "value": pa.binary(),
+    "fields": pa.map_(pa.binary(), pa.binary()),
+    "members": pa.map_(pa.binary(), pa.bool_()),
+    "scores": pa.map_(pa.binary(), pa.float64()),
+    "items": pa.map_(pa.int64(), pa.binary()),
+}
+_MILLISECOND = 1000
+
+
+@dataclass(slots=True)
+class DatabaseChanges:
+    """What a commit changes in one database. Each key is in one of the lists, or in the last two.
+
+    ``is_flushed``: nothing older remains. ``values``: written as a whole, with the key, the type,
+    the expiry and the content. ``expiries``: with the key. ``parts``: by type, with the key.
+    """
+
+    is_flushed: bool = False
+    deleted: list[bytes] = field(default_factory=list)
+    values: list[tuple[bytes, str, int | None, Any]] = field(default_factory=list)
+    expiries: list[tuple[bytes, int | None]] = field(default_factory=list)
+    parts: dict[str, list[tuple[bytes, Parts]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The changes of one commit, by the number of the database."""
+
+    number: int
+    databases: dict[int, DatabaseChanges]
+
+
+class StoredTables:
+    """The tables of a store. `read` and `keys` are called in one thread, `commit` in another."""
+
+    def __init__(self, store: Store) -> None:
+        """SchemaError if a table of such a name has other columns."""
+        self._store = store
+        self._tables: dict[int, Table] = {}
+        self._epoch = 0
+        state = store.state
+        for number in range(DATABASES):
+            if table_name(number) in state.table_names():
+                self._open(number)
+        self.refresh()
+
+    def _open(self, number: int) -> None:
+        name = table_name(number)
+        table = self._store.table(name)
+        names = [column.name for column in table.schema.visible_columns]
+        if names != ["key", "type", "expiry", *_TYPES]:
+            raise errors.SchemaError(
+                f"table {name!r} has the columns {', '.join(names)}; `relstate redis` keeps "
+                f"database {number} in a table of this name: rename it"
+            )
+        self._tables[number] = table
+
+    def refresh(self) -> bool:
+        """Return whether another writer changed a table since the last call or commit."""
+        state = self._store.state
+        if state.epoch == self._epoch:
+            return False
+        previous, self._epoch = self._epoch, state.epoch
+        known = [state.table(table_name(number)) for number in self._tables]
+        names = set(state.table_names())
+        for number in range(DATABASES):
+            if number not in self._tables and table_name(number) in names:
+                self._open(number)
+                return True
+        return any(table.data_epoch > previous for table in known)
+
+    def read(self, number: int, key: bytes) -> Value | None:
+        """Return what is at a key of a database; None if nothing is."""
+        table = self._tables.get(number)
+        row = None if table is None else table.get(key)
+        return None if row is None else _value_of(row)
+
+    def keys(
+        self, number: int, vnode: int | None = None, *, expiring: bool = False
+    ) -> Iterator[tuple[bytes, int | None]]:
+        """Yield the keys of a database, or of one vnode, with their expiries.
+
+        ``expiring``: only keys that expire.
+        """
+        if number not in self._tables:
+            return
+        plan = self._store.read_plan(table_name(number), columns=["key", "expiry"])
+        if expiring:
+            plan = plan.filtered("expiry IS NOT NULL")
+        vnodes = (range(plan.vnode_count) if vnode is None else range(vnode, vnode + 1),)
+        for batch in plan.read(vnodes, self._store.environment):
+            expiries = batch.column("expiry").cast(pa.int64()).to_pylist()
+            for key, expiry in zip(batch.column("key").to_pylist(), expiries, strict=True):
+                yield key, None if expiry is None else expiry // _MILLISECOND
+
+    @property
+    def vnode_count(self) -> int:
+        """The number of vnodes, into which keys are divided."""
+        return self._store.settings.vnode_count
+
+    def vnode_of(self, number: int, key: bytes) -> int:
+        """Return the vnode of a key."""
+        definition = self._store.state.table(table_name(number)).definition
+        full_key = encoding_of(definition, self.vnode_count).encode_key([key])
+        return int(vnodes_in(pa.array([full_key], pa.large_binary()))[0])
+
+    def has_table(self, number: int) -> bool:
+        """Return whether a database has a table yet."""
+        return number in self._tables
+
+    def commit(self, batch: Batch) -> None:
+        """Commit a batch as one epoch, after creating the tables of databases that have none.
+
+        ConflictError if another writer changed a table since it was read; the errors of
+        `Jobs.commit`.
+        """
+        store = self._store
+        for number in batch.databases:
+            if number not in self._tables:
+                create_table(store, number)
+                self._open(number)
+        started = store.environment.now()
+        targets = {
+            number: store.jobs.write_target(table_name(number)) for number in batch.databases
+        }
+        segments: list[SegmentRecord] = []
+        try:
+            for number, changes in batch.databases.items():
+                with targets[number].open(store.environment) as writer:
+                    _write(writer, changes)
+                    segments += writer.finish()
+        except BaseException:
+            store.jobs.discard(segments)
+            raise
+        ids = {number: target.definition.table_id for number, target in targets.items()}
+        flushed = [ids[number] for number, changes in batch.databases.items() if changes.is_flushed]
+
+        def conflicts(entry: Entry) -> bool:
+            written = {table.table_id for record in entry.added for table in record.tables}
+            is_changed = written | set(entry.based_tables)
+            return entry.data_change and not is_changed.isdisjoint(ids.values())
+
+        proposal = Proposal(
+            operation="redis",
+            started=started,
+            segments=tuple(segments),
+            based_tables=tuple(flushed),
+            reads=Reads(self._epoch, conflicts),
+        )
+        try:
+            self._epoch = store.jobs.commit(proposal).epoch
+        except errors.ConflictError:
+            store.jobs.discard(segments)
+            raise
+
+
+def table_name(number: int) -> str:
+    """Return the name of the table of a database."""
+    return f"redis_{number}"
+
+
+def create_table(store: Store, number: int) -> None:
+    """Create the table of a database, unless it is there."""
+    store.create_table(
+        table_name(number),
+        _COLUMNS,
+        primary_key=["key"],
+        encoding="document",
+        if_not_exists=True,
+    )
+
+
+def _value_of(row: Row) -> Value:
+    """Return what the row of a key holds. A type that is unknown counts as an empty string."""
+    _, kind, expiry, value, fields, members, scores, items = row
+    result: Value
+    match kind:
+        case "hash":
+            result = HashValue(dict(fields or ()))
+        case "set":
+            result = SetValue(dict(members or ()))
+        case "zset":
+            result = SortedSetValue(dict(scores or ()))
+        case "list":
+            result = _list_of(dict(items or ()))
+        case _:
+            result = StringValue(value or b"")
+    if expiry is not None:
+        result.expiry = _milliseconds(expiry)
+    return result
+
+
+def _list_of(items: dict[int, bytes]) -> ListValue:
+    """Return a list by its places; one with gaps, which another writer made, is closed up."""
+    places = sorted(items)
+    contents = deque(items[place] for place in places)
+    has_gaps = bool(places) and places[-1] - places[0] + 1 != len(places)
+    result = ListValue(contents, places[0] if places else 0)
+    if has_gaps:
+        result.replace(contents)
+    return result
+
+
+def _milliseconds(moment: Any) -> int:
+    """Return a time as milliseconds since 1970."""
+    return int(pa.scalar(moment, _EXPIRY).value) // _MILLISECOND
+
+
+def _write(writer: TableWriter, changes: DatabaseChanges) -> None:
+    """Write the changes of one database."""
+    if changes.deleted:
+        batch = pa.record_batch({"key": pa.array(changes.deleted, pa.binary())})
+        writer.write(_all_columns(batch), np.full(len(changes.deleted), Kind.DELETE, np.uint8))
+    for kind in KINDS:
+        values = [value for value in changes.values if value[1] == kind]
+        if values:
+            keys, kinds, expiries, contents = zip(*values, strict=True)
+            column = _COLUMN_OF[kind]
+            batch = pa.record_batch(
+                {
+                    "key": pa.array(keys, pa.binary()),
+                    "type": pa.array(kinds, pa.string()),
+                    "expiry": _expiry_array(expiries),
+                    column: pa.array(contents, _TYPES[column]),
+                }
+            )
+            writer.write(_all_columns(batch))
+    if changes.expiries:
+        keys, expiries = zip(*changes.expiries, strict=True)
+        writer.patch(
+            pa.record_batch({"key": pa.array(keys, pa.binary()), "expiry": _expiry_array(expiries)})
+        )
+    for kind, rows in changes.parts.items():
+        keys, parts = zip(*rows, strict=True)
+        column = _COLUMN_OF[kind]
+        writer.patch(
+            pa.record_batch(
+                {"key": pa.array(keys, pa.binary()), column: pa.array(parts, _TYPES[column])}
+            )
+        )
+
+
+def _expiry_array(expiries: Sequence[int | None]) -> pa.Array:
+    micros = [None if expiry is None else expiry * _MILLISECOND for expiry in expiries]
+    return pa.array(micros, pa.int64()).cast(_EXPIRY)
+
+
+def _all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with NULL in the columns that they do not have."""
+    types = {"type": pa.string(), "expiry": _EXPIRY, **_TYPES}
+    missing = {
+        name: pa.nulls(batch.num_rows, data_type)
+        for name, data_type in types.items()
+        if name not in batch.schema.names
+    }
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return pa.record_batch({**columns, **missing})

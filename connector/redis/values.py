@@ -1,0 +1,282 @@
+"""What is at a key: a string, hash, set, sorted set or list, in memory, and what changed of it.
+
+A value notes which of its parts were changed since it was last written, so that a commit writes
+these alone. The parts of a list are known by places: integers without gaps, ascending.
+
+Promises: a sorted set is in the order of (score, member) at every time.
+Does not know: keys, tables.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+Parts: TypeAlias = list[tuple[Any, Any]]
+"""Names of parts and what is there now; None: nothing."""
+
+_VALUE_BYTES = 200
+_PART_BYTES = 120
+
+
+class Value:
+    """What is at a key. ``expiry``: in milliseconds since 1970, None for never.
+
+    ``is_whole``: it is to be written as a whole, because what the table has at the key is another
+    value; ``expiry_changed``: the expiry is to be written. ``size``: about how many bytes of memory
+    it takes, of which ``counted`` are in the sum of the keyspace.
+    """
+
+    kind: ClassVar[str]
+    __slots__ = ("changed", "counted", "expiry", "expiry_changed", "is_whole", "size")
+
+    def __init__(self) -> None:
+        self.expiry: int | None = None
+        self.expiry_changed = False
+        self.is_whole = False
+        self.changed: set[Any] = set()
+        self.size = _VALUE_BYTES
+        self.counted = 0
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def content(self) -> Any:
+        """Return all of it as the table's column of its type takes it."""
+        raise NotImplementedError
+
+    def changed_parts(self) -> Parts:
+        """Return the parts that were changed."""
+        raise NotImplementedError
+
+    def copy(self) -> Value:
+        """Return an equal value, which is to be written as a whole."""
+        raise NotImplementedError
+
+    def written(self) -> None:
+        """Forget what was changed."""
+        self.is_whole = self.expiry_changed = False
+        self.changed = set()
+
+    def _copied(self, copy: Value) -> Value:
+        copy.expiry = self.expiry
+        copy.is_whole = True
+        return copy
+
+
+class StringValue(Value):
+    """A string. It is never changed, only replaced."""
+
+    kind = "string"
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data = data
+        self.size += len(data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def content(self) -> bytes:
+        """Return the bytes."""
+        return self.data
+
+    def changed_parts(self) -> Parts:
+        """Return nothing: a string has no parts."""
+        return []
+
+    def copy(self) -> Value:
+        """Return an equal string."""
+        return self._copied(StringValue(self.data))
+
+
+class _MappedValue(Value):
+    """A value whose parts are known by byte strings."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Mapping[bytes, Any] | None = None) -> None:
+        super().__init__()
+        self.items: dict[bytes, Any] = dict(items or {})
+        self.size += sum(
+            _PART_BYTES + len(name) + _size_of(item) for name, item in self.items.items()
+        )
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self.items
+
+    def put(self, name: bytes, item: Any) -> bool:
+        """Set a part and return whether it is new."""
+        previous = self.items.get(name)
+        self.items[name] = item
+        self.changed.add(name)
+        self.size += _size_of(item)
+        if previous is None:
+            self.size += _PART_BYTES + len(name)
+            return True
+        self.size -= _size_of(previous)
+        return False
+
+    def remove(self, name: bytes) -> bool:
+        """Remove a part and return whether it was there."""
+        item = self.items.pop(name, None)
+        if item is None:
+            return False
+        self.size -= _PART_BYTES + len(name) + _size_of(item)
+        self.changed.add(name)
+        return True
+
+    def content(self) -> Any:
+        """Return all parts."""
+        return list(self.items.items())
+
+    def changed_parts(self) -> Parts:
+        """Return the parts that were changed."""
+        return [(name, self.items.get(name)) for name in self.changed]
+
+    def copy(self) -> Value:
+        """Return an equal value."""
+        return self._copied(type(self)(self.items))
+
+
+class HashValue(_MappedValue):
+    """A hash: fields and their values."""
+
+    kind = "hash"
+    __slots__ = ()
+
+
+class SetValue(_MappedValue):
+    """A set: members, each with True."""
+
+    kind = "set"
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, members: Iterable[bytes]) -> SetValue:
+        """Return a set of these members."""
+        return cls(dict.fromkeys(members, True))
+
+
+class SortedSetValue(_MappedValue):
+    """A sorted set: members and their scores, and ``order``, the (score, member) pairs sorted."""
+
+    kind = "zset"
+    __slots__ = ("order",)
+
+    def __init__(self, items: Mapping[bytes, float] | None = None) -> None:
+        super().__init__(items)
+        self.order = sorted((score, member) for member, score in self.items.items())
+
+    def put(self, name: bytes, item: Any) -> bool:
+        """Set the score of a member and return whether the member is new."""
+        previous = self.items.get(name)
+        if previous is not None:
+            del self.order[bisect_left(self.order, (previous, name))]
+        insort(self.order, (item, name))
+        return super().put(name, item)
+
+    def remove(self, name: bytes) -> bool:
+        """Remove a member and return whether it was there."""
+        score = self.items.get(name)
+        if score is not None:
+            del self.order[bisect_left(self.order, (score, name))]
+        return super().remove(name)
+
+    def rank(self, member: bytes) -> int:
+        """Return the place of a member in the order."""
+        return bisect_left(self.order, (self.items[member], member))
+
+
+class ListValue(Value):
+    """A list. ``first``: the place of its first item."""
+
+    kind = "list"
+    __slots__ = ("first", "items")
+
+    def __init__(self, items: Iterable[bytes] = (), first: int = 0) -> None:
+        super().__init__()
+        self.items: deque[bytes] = deque(items)
+        self.first = first
+        self.size += sum(_PART_BYTES + len(item) for item in self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def push(self, item: bytes, *, at_head: bool) -> None:
+        """Add an item at one end."""
+        if at_head:
+            self.first -= 1
+            self.items.appendleft(item)
+        else:
+            self.items.append(item)
+        self.size += _PART_BYTES + len(item)
+        self.changed.add(self.first if at_head else self.first + len(self.items) - 1)
+
+    def pop(self, *, at_head: bool) -> bytes:
+        """Remove the item at one end and return it."""
+        self.changed.add(self.first if at_head else self.first + len(self.items) - 1)
+        item = self.items.popleft() if at_head else self.items.pop()
+        if at_head:
+            self.first += 1
+        self.size -= _PART_BYTES + len(item)
+        return item
+
+    def set_item(self, index: int, item: bytes) -> None:
+        """Replace the item at an index from 0."""
+        self.size += len(item) - len(self.items[index])
+        self.items[index] = item
+        self.changed.add(self.first + index)
+
+    def replace(self, items: Iterable[bytes]) -> None:
+        """Replace all items; the list is to be written as a whole."""
+        self.items = deque(items)
+        self.first = 0
+        self.is_whole = True
+        self.size = _VALUE_BYTES + sum(_PART_BYTES + len(item) for item in self.items)
+
+    def slice(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the items from one index to before another."""
+        items = self.items
+        if start > len(items) // 2:
+            return iter([items[index] for index in range(start - len(items), stop - len(items))])
+        return (item for item, _ in zip(_after(items, start), range(start, stop), strict=False))
+
+    def content(self) -> Any:
+        """Return all items with their places."""
+        return list(enumerate(self.items, self.first))
+
+    def changed_parts(self) -> Parts:
+        """Return the items at the places that were changed; None where there is none any more."""
+        last = self.first + len(self.items)
+        return [
+            (place, self.items[place - self.first] if self.first <= place < last else None)
+            for place in self.changed
+        ]
+
+    def copy(self) -> Value:
+        """Return an equal list."""
+        return self._copied(ListValue(self.items))
+
+
+def _after(items: deque[bytes], start: int) -> Iterator[bytes]:
+    iterator = iter(items)
+    for _ in range(start):
+        next(iterator)
+    return iterator
+
+
+def _size_of(item: Any) -> int:
+    return len(item) if isinstance(item, bytes) else 0
+
+
+KINDS: dict[str, type[Value]] = {
+    kind.kind: kind for kind in (StringValue, HashValue, SetValue, SortedSetValue, ListValue)
+}
+"""The types of values by the names that TYPE replies."""

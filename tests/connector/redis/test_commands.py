@@ -1,0 +1,58 @@
+"""The table of commands agrees with its documentation and with what runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from relstate.connector.redis import sessions
+from relstate.connector.redis.command import glob
+from relstate.connector.redis.commands import COMMANDS
+from support.redis_servers import Connection
+from support.sources import ROOT
+
+
+def test_the_page_lists_all_commands() -> None:
+    """By their types, and no others."""
+    page = (ROOT / "docs" / "redis.md").read_text().split("## Commands")[1].split("## What")[0]
+    listed = re.findall(r"`([A-Z]+)`", page)
+
+    assert sorted(listed) == sorted(name.upper() for name in {**COMMANDS, **sessions.COMMANDS})
+
+
+def test_every_command_is_checked_for_its_arguments(client: Connection) -> None:
+    """Too few are Redis's error, and change nothing."""
+    for name, command in {**COMMANDS, **sessions.COMMANDS}.items():
+        if abs(command.arity) > 1:
+            reply = str(client(name))
+            assert reply == f"ERR wrong number of arguments for '{name}' command"
+        assert client("COMMAND", "INFO", name)[0][:2] == [name.encode(), command.arity]
+
+
+def test_command_tells_where_keys_are(client: Connection) -> None:
+    """For all kinds of places."""
+    assert client("COMMAND", "GETKEYS", "MSET", "a", 1, "b", 2) == [b"a", b"b"]
+    assert client("COMMAND", "GETKEYS", "COPY", "a", "b") == [b"a", b"b"]
+    assert client("COMMAND", "COUNT") == len(client("COMMAND", "LIST"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        (b"a*c", [b"ac", b"abbc", b"a\nc"], [b"ab", b"xac"]),
+        (b"a?c", [b"abc"], [b"ac", b"abbc"]),
+        (b"[a-c]x", [b"ax", b"cx"], [b"dx", b"x"]),
+        (b"[^a-c]", [b"d"], [b"b", b""]),
+        (rb"\*", [b"*"], [b"a"]),
+        (b"[]x", [], [b"x", b"]x"]),
+        (b"[a", [b"a"], [b"["]),
+        (b"", [b""], [b"a"]),
+    ],
+)
+def test_patterns_match_as_in_redis(
+    pattern: bytes, matching: list[bytes], others: list[bytes]
+) -> None:
+    """Whole keys, byte by byte."""
+    assert all(map(glob(pattern), matching))
+    assert not any(map(glob(pattern), others))

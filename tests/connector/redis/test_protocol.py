@@ -1,0 +1,102 @@
+"""Requests are read as Redis reads them, in pieces of any size; replies are its bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relstate.connector.redis.protocol import ProtocolError, RequestReader, split_words
+from relstate.connector.redis.replies import (
+    NO_ARRAY,
+    RESP2,
+    RESP3,
+    CommandError,
+    Push,
+    Simple,
+    encode_reply,
+)
+from support.redis_servers import request_bytes
+
+_REQUESTS = st.lists(st.lists(st.binary(max_size=8), min_size=1, max_size=4), max_size=5)
+
+
+def read(*pieces: bytes, most_bytes: int = 1000) -> list[list[bytes]]:
+    """Return the requests in some pieces of bytes."""
+    reader = RequestReader(most_bytes)
+    return [request for piece in pieces for request in reader.read(piece)]
+
+
+@given(requests=_REQUESTS, size=st.integers(1, 20))
+def test_a_request_may_come_in_pieces(requests: list[list[bytes]], size: int) -> None:
+    """Wherever they end; several may come at once."""
+    data = b"".join(map(request_bytes, requests))
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+
+    assert read(data) == requests
+    assert read(*pieces) == requests
+
+
+def test_people_may_type() -> None:
+    """A line is a request, its words quoted as in Redis; empty ones are none."""
+    assert read(b"PING\r\nSET a 'b c'\n\r\n*1\r\n$1\r\nx\r\n", b"GE", b"T a\r\n") == [
+        [b"PING"],
+        [b"SET", b"a", b"b c"],
+        [b"x"],
+        [b"GET", b"a"],
+    ]
+    assert split_words(rb'a "\x00\n\"" ' + rb"'it\'s'") == [b"a", b'\0\n"', b"it's"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"*1\r\n:1\r\n", "expected '$'"),
+        (b"*1\r\n*1\r\n$1\r\na\r\n", "expected '$'"),
+        (b"*1\r\nx", "expected an array of bulk strings"),
+        (b"*99999999\r\n", "invalid multibulk length"),
+        (b"*1\r\n$4\r\nPING\r\n*2147483647\r\n", "invalid multibulk length"),
+        (b"*1\r\n$5000\r\n" + b"x" * 2000, "invalid bulk length"),
+        (b"SET 'a\r\n", "unbalanced quotes in request"),
+        (b"x" * 70_000, "too big inline request"),
+    ],
+)
+def test_garbage_is_an_error(data: bytes, message: str) -> None:
+    """It says what is wrong, and memory stays bounded."""
+    with pytest.raises(ProtocolError, match="^" + message.replace("$", r"\$")):
+        read(data)
+
+
+def test_text_that_looks_like_a_request_is_a_value() -> None:
+    """What is within a bulk string is not looked at."""
+    value = b"*99999999\r\n" * 3
+
+    assert read(request_bytes(["SET", "a", value])) == [[b"SET", b"a", value]]
+
+
+@pytest.mark.parametrize(
+    ("reply", "resp2", "resp3"),
+    [
+        (b"a\r\n", b"$3\r\na\r\n\r\n", None),
+        (None, b"$-1\r\n", b"_\r\n"),
+        (NO_ARRAY, b"*-1\r\n", b"_\r\n"),
+        (-7, b":-7\r\n", None),
+        (True, b":1\r\n", b"#t\r\n"),
+        (0.1, b"$19\r\n0.10000000000000001\r\n", b",0.10000000000000001\r\n"),
+        (float("-inf"), b"$4\r\n-inf\r\n", b",-inf\r\n"),
+        (Simple(b"OK"), b"+OK\r\n", None),
+        (CommandError("ERR a\nb"), b"-ERR a b\r\n", None),
+        ([b"a", [1]], b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n", None),
+        ({b"a": 1}, b"*2\r\n$1\r\na\r\n:1\r\n", b"%1\r\n$1\r\na\r\n:1\r\n"),
+        ({b"a"}, b"*1\r\n$1\r\na\r\n", b"~1\r\n$1\r\na\r\n"),
+        (Push([b"a"]), b"*1\r\n$1\r\na\r\n", b">1\r\n$1\r\na\r\n"),
+    ],
+)
+def test_replies_have_the_bytes_of_the_protocol(
+    reply: Any, resp2: bytes, resp3: bytes | None
+) -> None:
+    """Of the version that the client asked for."""
+    assert encode_reply(reply, RESP2) == resp2
+    assert encode_reply(reply, RESP3) == (resp3 or resp2)

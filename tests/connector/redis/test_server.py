@@ -1,0 +1,379 @@
+"""The laws of the server: what is durable, what clients see of each other, what is refused."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hiredis
+import pytest
+import redis
+
+from relstate.connector.redis import tables as stored_tables
+from relstate.connector.redis.settings import Settings
+from relstate.storage import Store
+from relstate.storage.errors import FilesystemError, SchemaError
+from support.clock import ManualClock
+from support.redis_servers import SECONDS, Connection, Served, served
+from support.sources import ROOT
+
+_MAIN = "import sys; from relstate.connector.cli import main; sys.exit(main())"
+
+
+def rows(store: Store, number: int = 0) -> list[dict[str, Any]]:
+    """Return the rows of a database's table, without the columns that are NULL."""
+    return [
+        {name: value for name, value in row.items() if value is not None}
+        for row in store.table(f"redis_{number}").to_dicts()
+    ]
+
+
+def test_a_library_s_client_gets_the_replies_that_it_knows(server: Served) -> None:
+    """redis-py, in both protocols, with replies as Redis gives them."""
+    for protocol in (2, 3):
+        client = redis.Redis(port=server.settings.port, protocol=protocol, client_name="test")
+        try:
+            assert client.flushall()
+            assert client.set("a", 1, ex=100)
+            assert client.incr("a") == 2
+            assert client.ttl("a") == 100
+            assert client.mget("a", "b") == [b"2", None]
+            assert client.hset("h", mapping={"f": "1", "g": "2"}) == 2
+            assert client.hgetall("h") == {b"f": b"1", b"g": b"2"}
+            assert sorted(client.scan_iter()) == [b"a", b"h"]
+            assert dict(client.hscan_iter("h")) == {b"f": b"1", b"g": b"2"}
+            assert client.type("h") == b"hash"
+            assert client.dbsize() == 2
+            assert client.info("server")["redis_version"] == "7.0.0"
+            assert client.config_get("appendfsync") == {"appendfsync": "always"}
+            assert client.client_getname() in ("test", b"test")
+            with pytest.raises(redis.ResponseError, match="wrong kind of value"):
+                client.get("h")
+            with client.pipeline() as pipeline:
+                pipeline.watch("a")
+                pipeline.multi()
+                pipeline.incr("a")
+                pipeline.delete("h")
+                assert pipeline.execute() == [3, 1]
+        finally:
+            client.close()
+
+
+def test_the_data_are_rows(client: Connection, store: Store, clock: ManualClock) -> None:
+    """A row for each key, with its type, value and expiry; removed keys have none."""
+    client("SET", "text", "x")
+    client("HSET", "hash", "f", "1", "g", "2")
+    client("HDEL", "hash", "g")
+    client("PEXPIRE", "hash", 1500)
+    client("SET", "gone", "x")
+    client("DEL", "gone")
+    client("SELECT", 3)
+    client("SET", "far", "\0")
+
+    first, second = rows(store)
+    expiry = first.pop("expiry")
+    assert expiry.timestamp() == clock.now() / 1_000_000 + 1.5
+    assert first == {"key": b"hash", "type": "hash", "fields": [(b"f", b"1")]}
+    assert second == {"key": b"text", "type": "string", "value": b"x"}
+    assert rows(store, 3) == [{"key": b"far", "type": "string", "value": b"\0"}]
+
+
+def test_a_change_of_a_hash_writes_its_field_alone(client: Connection, store: Store) -> None:
+    """However many fields the hash has."""
+    client("HSET", "hash", *[word for n in range(1000) for word in (f"field{n}", "x" * 100)])
+    client("HSET", "hash", "field7", "y")
+
+    commit = next(entry for entry in store.history() if entry.operation == "redis")
+    assert sum(record.size for record in commit.added) < 20_000
+    assert dict(rows(store)[0]["fields"])[b"field7"] == b"y"
+
+
+def test_keys_that_expire_are_deleted(
+    server: Served, client: Connection, store: Store, clock: ManualClock
+) -> None:
+    """From their time on nobody sees them; then their rows are deleted, asked for or not."""
+    client("SET", "a", "x", "EX", 10)
+    client("SET", "b", "x", "EX", 10)
+    client("SET", "c", "x", "EX", 10)
+    client("SET", "c", "y", "EX", 20)
+    clock.advance(10)
+
+    assert client("GET", "a") is None
+    server.run(server.server.expire_due)
+    server.forget()
+
+    assert [row["key"] for row in rows(store)] == [b"c"]
+
+
+def test_keys_that_expired_while_no_server_ran_are_deleted(
+    store: Store, clock: ManualClock
+) -> None:
+    """A server finds them when it starts."""
+    with served(store) as server:
+        server.connect()("SET", "a", "x", "EX", 10)
+    clock.advance(11)
+    with served(store) as server:
+        assert server.connect()("DBSIZE") == 0
+        server.run(server.server.expire_due)
+
+    assert rows(store) == []
+
+
+def test_commands_of_many_clients_share_an_epoch(server: Served, store: Store) -> None:
+    """Those that arrive while a commit is made are in the next."""
+    clients = [server.connect() for _ in range(10)]
+    before = store.epoch
+    for number, client in enumerate(clients):
+        client.send(["SET", f"key{number}", "x"], *[["INCR", "n"]] * 10)
+    for client in clients:
+        assert len([client.reply() for _ in range(11)]) == 11
+
+    assert clients[0]("GET", "n") == b"100"
+    assert len(rows(store)) == 11
+    assert store.epoch - before < 50
+
+
+def test_a_transaction_is_one_epoch(client: Connection, store: Store) -> None:
+    """Also over several databases; a wrong command within does not end it."""
+    client("SET", "a", "x")
+    client("SELECT", 1)
+    client("SET", "a", "x")
+    before = store.epoch
+    replies = client.pipeline(
+        [["MULTI"], ["SET", "b", 1], ["HGET", "b", "f"], ["SELECT", 0], ["DEL", "a"], ["EXEC"]]
+    )
+
+    assert replies[1:5] == [b"QUEUED"] * 4
+    done, wrong, selected, deleted = replies[5]
+    assert (done, selected, deleted) == (b"OK", b"OK", 1)
+    assert str(wrong).startswith("WRONGTYPE")
+    assert store.epoch == before + 1
+    assert store.at(before).table("redis_1").count() == 1
+
+
+def test_a_watched_key_that_changed_ends_a_transaction(server: Served) -> None:
+    """Whoever changed it, and however; one that is forgotten does not."""
+    mine, other = server.connect(), server.connect()
+    for change in (["SET", "a", 1], ["FLUSHALL"], ["EXPIRE", "a", 100], ["RENAME", "a", "b"]):
+        mine("SET", "a", 0)
+        mine("WATCH", "a")
+        mine("MULTI")
+        mine("SET", "won", 1)
+        other(*change)
+        assert mine("EXEC") is None, change
+    mine("SET", "a", 0)
+    mine("WATCH", "a")
+    other("SET", "a", 1)
+    mine("UNWATCH")
+    assert mine.pipeline([["MULTI"], ["GET", "a"], ["EXEC"]])[-1] == [b"1"]
+    mine("WATCH", "a")
+    other("GET", "a")
+    assert mine.pipeline([["MULTI"], ["GET", "a"], ["EXEC"]])[-1] == [b"1"]
+
+
+def test_a_wrong_command_discards_a_transaction(client: Connection) -> None:
+    """One that is unknown, or has too few arguments."""
+    replies = client.pipeline([["MULTI"], ["SET", "a", 1], ["SET"], ["EXEC"], ["GET", "a"]])
+
+    assert str(replies[3]) == "EXECABORT Transaction discarded because of previous errors."
+    assert replies[4] is None
+
+
+def test_others_may_write_the_tables(server: Served, client: Connection, store: Store) -> None:
+    """The server sees what they write, and what they write at the same time is not overwritten."""
+    client("SET", "a", "x")
+    store.write("redis_0", [{"key": b"a", "type": "string", "value": b"y"}])
+    assert client("APPEND", "a", "z") == 2
+    assert client("GET", "a") == b"yz"
+
+    commit = server.server.service.keyspace.tables.commit
+
+    def interrupted(batch: Any) -> None:
+        keyspace.tables.commit = commit  # type: ignore[method-assign]
+        store.write("redis_0", [{"key": b"a", "type": "string", "value": b"other"}])
+        commit(batch)
+
+    keyspace = server.server.service.keyspace
+    keyspace.tables.commit = interrupted  # type: ignore[method-assign]
+    assert str(client("APPEND", "a", "z")).startswith("TRYAGAIN another writer")
+    assert client("APPEND", "a", "z") == 6
+    assert rows(store)[0]["value"] == b"otherz"
+
+
+def test_a_commit_that_fails_is_the_reply(server: Served, client: Connection) -> None:
+    """Nothing of it is seen afterwards; what comes later works again."""
+    client("SET", "a", "x")
+    keyspace = server.server.service.keyspace
+    commit = keyspace.tables.commit
+
+    def fail(_: Any) -> None:
+        keyspace.tables.commit = commit  # type: ignore[method-assign]
+        raise FilesystemError("the disk is gone")
+
+    keyspace.tables.commit = fail  # type: ignore[method-assign]
+    first, second = client.pipeline([["SET", "a", "y"], ["PING"]])
+
+    assert str(first).startswith("MISCONF Errors writing to the AOF file: nothing was changed")
+    assert second == b"PONG"
+    assert client("GET", "a") == b"x"
+    assert client("SET", "a", "z") == b"OK"
+
+
+def test_everysec_replies_before_the_commit(store: Store) -> None:
+    """What was answered is committed at the latest when the server ends."""
+    with served(store, Settings(appendfsync="everysec")) as server:
+        before = store.epoch
+        client = server.connect()
+        for number in range(200):
+            assert client("SET", f"key{number}", "x") == b"OK"
+        assert store.epoch - before < 20
+    assert len(rows(store)) == 200
+
+
+@pytest.mark.parametrize("start", ["not a request\r\n", "*1\r\n$4\r\nPING\r\n:1\r\n", "*-5\r\n:"])
+def test_garbage_ends_its_connection_alone(server: Served, client: Connection, start: str) -> None:
+    """Others are not disturbed, and half a request before the end of a connection is nothing."""
+    wrong = server.connect()
+    wrong.socket.sendall(start.encode() + b"*3\r\n$3\r\nSET\r\n$1\r\na")
+    wrong.close()
+
+    assert client("DBSIZE") == 0
+
+
+def test_a_protocol_error_is_said(server: Served) -> None:
+    """The connection is closed after it."""
+    wrong = server.connect()
+    wrong.socket.sendall(b"*1\r\n$4\r\nPING\r\n*1\r\n:1\r\n")
+
+    assert wrong.reply() == b"PONG"
+    assert str(wrong.reply()) == "ERR Protocol error: expected '$'"
+    with pytest.raises(EOFError):
+        wrong.reply()
+
+
+def test_limits_are_refused_with_redis_s_errors(store: Store) -> None:
+    """Clients, the size of a request, memory, and a password."""
+    settings = Settings(
+        maxclients=1, max_request_bytes=100_000, maxmemory=50_000, requirepass=b"secret"
+    )
+    with served(store, settings) as server:
+        client = server.connect()
+        assert str(client("GET", "a")) == "NOAUTH Authentication required."
+        assert str(client("AUTH", "wrong")).startswith("WRONGPASS ")
+        assert client("AUTH", "secret") == b"OK"
+        assert str(server.connect().reply()) == "ERR max number of clients reached"
+        client("CONFIG", "SET", "maxclients", 10)
+        assert client("SET", "large", "x" * 60_000) == b"OK"
+        assert client("GET", "large") == b"x" * 60_000
+        assert str(client("SET", "x" * 200_000, "x")).startswith("ERR Protocol error: invalid bulk")
+        client = server.connect()
+        client("AUTH", "secret")
+        writes = [["SET", number, "x" * 9000] for number in range(9)]
+        replies = client.pipeline([["MULTI"], *writes, ["EXEC"]])
+        assert str(replies[-1][-1]).startswith("OOM command not allowed")
+
+
+def test_values_that_are_not_used_leave_memory(store: Store) -> None:
+    """Those of many keys are read again from the table."""
+    with served(store, Settings(maxmemory=100_000)) as server:
+        client = server.connect()
+        for start in range(0, 300, 30):
+            client.pipeline([["SET", n, "x" * 1000] for n in range(start, start + 30)])
+        assert server.server.service.keyspace.memory <= 110_000
+        assert client("MGET", *range(300)) == [b"x" * 1000] * 300
+
+
+def test_a_client_that_does_not_read_holds_nobody_back(server: Served) -> None:
+    """It is not served any more; what others ask is answered."""
+    slow, quick = server.connect(), server.connect()
+    quick("SET", "a", "x" * 100_000)
+    slow.send(*[["GET", "a"]] * 1000)
+
+    assert quick("PING") == b"PONG"
+    assert [len(slow.reply()) for _ in range(1000)] == [100_000] * 1000
+
+
+def test_a_long_field_is_refused(client: Connection) -> None:
+    """It would be part of a key on disk; nothing of the command is done."""
+    reply = client("HSET", "a", "f", "1", "x" * 70_000, "1")
+
+    assert str(reply).startswith("ERR a field or member of 70000 bytes")
+    assert client("EXISTS", "a") == 0
+
+
+@pytest.mark.parametrize("length", [0, 600, 2_000_000])
+def test_keys_may_have_any_length(server: Served, client: Connection, length: int) -> None:
+    """And any bytes."""
+    key = b"\0" * length
+    client("SET", key, "x")
+    server.forget()
+
+    assert client("GET", key) == b"x"
+    assert client("KEYS", "*") == [key]
+
+
+def test_a_table_of_another_kind_is_in_the_way(store: Store) -> None:
+    """It is not touched."""
+    store.create_table("redis_5", "id INT", primary_key=["id"])
+
+    with pytest.raises(SchemaError, match="redis_5"):
+        stored_tables.StoredTables(store)
+
+
+def start_program(path: str, *options: str) -> tuple[subprocess.Popen[str], int]:
+    """Run `relstate redis` and return the process and its port."""
+    command = [sys.executable, "-c", _MAIN, "redis", path, "--port", "0", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    match = re.search(r":(\d+)/", line)
+    assert match, line
+    return process, int(match[1])
+
+
+def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
+    """Under ``always`` every SET that was answered is there after a ``kill -9``."""
+    path = str(tmp_path / "store")
+    Store.create(path).close()
+    process, port = start_program(path)
+    answered = []
+    with process:
+        try:
+            client = redis.Redis(port=port, socket_timeout=SECONDS)
+            for number in range(30):
+                client.set(f"key{number}", number)
+                answered.append(f"key{number}".encode())
+            process.send_signal(signal.SIGKILL)
+        finally:
+            process.kill()
+            client.close()
+    with Store.open(path) as store:
+        assert {row["key"] for row in rows(store)} >= set(answered)
+        assert store.check().problems == ()
+
+
+def test_the_program_ends_when_it_is_told(tmp_path: Path) -> None:
+    """What was answered before is committed, also under ``everysec``."""
+    path = str(tmp_path / "store")
+    Store.create(path).close()
+    process, port = start_program(path, "--appendfsync", "everysec")
+    with process:
+        try:
+            client = redis.Redis(port=port, socket_timeout=SECONDS)
+            client.set("a", "x")
+            process.terminate()
+            assert process.wait(SECONDS) == 0
+        finally:
+            process.kill()
+            client.close()
+    with Store.open(path) as store:
+        assert rows(store) == [{"key": b"a", "type": "string", "value": b"x"}]
+
+
+def test_errors_are_replies(client: Connection) -> None:
+    """Hiredis reads them as such."""
+    assert isinstance(client("NOSUCH"), hiredis.ReplyError)
