@@ -70,6 +70,15 @@ def parse_integer(data: bytes, message: str = NOT_INTEGER) -> int:
     return number
 
 
+def parse_count(data: bytes) -> int:
+    """Return a number of elements, which is not negative."""
+    message = "ERR value is out of range, must be positive"
+    number = parse_integer(data, message)
+    if number < 0:
+        raise CommandError(message)
+    return number
+
+
 def parse_float(data: bytes, message: str = NOT_FLOAT) -> float:
     """Return a number that is not NaN."""
     try:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from . import hashes, keys, strings
+from . import combinations, hashes, keys, lists, sets, sorted_sets, strings
 from .command import Command
 
 COMMANDS: dict[str, Command] = {
+    **combinations.COMMANDS,
     **hashes.COMMANDS,
     **keys.COMMANDS,
+    **lists.COMMANDS,
+    **sets.COMMANDS,
+    **sorted_sets.COMMANDS,
     **strings.COMMANDS,
 }

@@ -16,7 +16,7 @@ from .command import (
     scan_options,
 )
 from .keyspace import Database, check_name
-from .replies import OK, CommandError, Reply
+from .replies import OK, CommandError, Pairs, Reply
 from .values import HashValue
 
 
@@ -129,7 +129,7 @@ def _hrandfield(db: Database, args: Arguments) -> Reply:
     chosen = db.choose(list(fields), count)
     if not with_values:
         return chosen
-    return [item for field in chosen for item in (field, fields[field])]
+    return Pairs([(field, fields[field]) for field in chosen])
 
 
 COMMANDS: dict[str, Command] = {

@@ -5,6 +5,7 @@
     None           null                 bool    a boolean; in RESP2 an integer
     list           an array             dict    a map; in RESP2 an array
     set            a set; in RESP2 an array
+    Pairs          an array of arrays of two; in RESP2 one array
     CommandError   an error             NO_ARRAY   null where RESP2 has an array without elements
     Push           what the server sends unasked; in RESP2 an array
 
@@ -38,6 +39,13 @@ class Push:
     """A message that is no reply."""
 
     items: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs, such as members with their scores."""
+
+    items: list[tuple[bytes, Any]]
 
 
 class _NoArray:
@@ -95,6 +103,11 @@ def _encode(reply: Reply, version: int, pieces: list[bytes]) -> None:
             _encode_items(
                 b"%" if is_map else b"*", len(reply) * (1 if is_map else 2), flat, version, pieces
             )
+        case Pairs(pairs) if version == RESP3:
+            _encode_items(b"*", len(pairs), pairs, version, pieces)
+        case Pairs(pairs):
+            flat = [item for pair in pairs for item in pair]
+            _encode_items(b"*", len(flat), flat, version, pieces)
         case Push(items):
             _encode_items(b">" if version == RESP3 else b"*", len(items), items, version, pieces)
         case _NoArray():

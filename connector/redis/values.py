@@ -133,8 +133,8 @@ class _MappedValue(Value):
         return True
 
     def content(self) -> Any:
-        """Return all parts."""
-        return list(self.items.items())
+        """Return all parts, in the order in which the table returns them once one was changed."""
+        return sorted(self.items.items())
 
     def changed_parts(self) -> Parts:
         """Return the parts that were changed."""

@@ -24,6 +24,10 @@ _WORDS = {
     "float": _FLOATS,
     "time": _TIMES,
     "pattern": _PATTERNS,
+    "member": _FIELDS,
+    "add": (b"NX", b"XX", b"GT", b"LT", b"CH", b"ch"),
+    "score": (b"0", b"-inf", b"+inf", b"(1", b"(-2.5", b"3", b"1e3", b"x", b"nan"),
+    "end": (b"-", b"+", b"[f", b"(f", b"(g", b"[", b"[1", b"x"),
     "condition": (b"NX", b"XX", b"GT", b"LT", b"nx", b"zz"),
     "lifetime": (b"EX", b"ex"),
 }
@@ -47,6 +51,51 @@ HASHES = """
     HDEL key field | HDEL key field field field field | HINCRBY key field integer
     HINCRBYFLOAT key field float | HSCAN key 0 | HSCAN key 0 MATCH pattern COUNT 3
     HSCAN key x | HSCAN key 0 COUNT 0
+"""
+SETS = """
+    SADD key member | SADD key member member member | SREM key member | SREM key member member
+    SMEMBERS key | SISMEMBER key member | SMISMEMBER key member member | SCARD key
+    SMOVE key key member | SPOP key 0 | SPOP key 100 | SPOP key -1 | SPOP key x
+    SRANDMEMBER key 100 | SRANDMEMBER key 0 | SINTER key key | SUNION key key key
+    SDIFF key key key | SINTERSTORE key key key | SUNIONSTORE key key key
+    SDIFFSTORE key key key | SINTERCARD 2 key key | SINTERCARD 2 key key LIMIT integer
+    SINTERCARD integer key key | SINTERCARD 1 key NOLIMIT | SSCAN key 0
+    SSCAN key 0 MATCH pattern | SSCAN key 0 TYPE x
+"""
+SORTED_SETS = """
+    ZADD key float member | ZADD key float member float member | ZADD key add float member
+    ZADD key add add float member | ZADD key add CH float member float member
+    ZADD key INCR float member | ZADD key add INCR float member | ZADD key float
+    ZADD key INCR float member float member | ZINCRBY key float member | ZREM key member member
+    ZSCORE key member | ZMSCORE key member member | ZCARD key | ZRANK key member
+    ZREVRANK key member | ZCOUNT key score score | ZLEXCOUNT key end end
+    ZRANGE key integer integer | ZRANGE key integer integer REV WITHSCORES
+    ZRANGE key score score BYSCORE | ZRANGE key score score BYSCORE REV LIMIT integer integer
+    ZRANGE key score score BYSCORE LIMIT 0 integer WITHSCORES | ZRANGE key end end BYLEX
+    ZRANGE key end end BYLEX REV LIMIT 1 2 | ZRANGE key end end BYLEX WITHSCORES
+    ZRANGE key 0 -1 LIMIT 0 1 | ZREVRANGE key integer integer WITHSCORES
+    ZRANGEBYSCORE key score score WITHSCORES LIMIT integer integer
+    ZREVRANGEBYSCORE key score score | ZRANGEBYLEX key end end LIMIT 0 -1
+    ZREVRANGEBYLEX key end end | ZRANGESTORE key key integer integer
+    ZRANGESTORE key key score score BYSCORE REV | ZREMRANGEBYRANK key integer integer
+    ZREMRANGEBYSCORE key score score | ZREMRANGEBYLEX key end end | ZPOPMIN key | ZPOPMAX key
+    ZPOPMIN key integer | ZPOPMAX key integer | ZSCAN key 0 | ZSCAN key 0 MATCH pattern
+    ZRANDMEMBER key 0 | ZUNION 2 key key WITHSCORES | ZINTER 2 key key | ZDIFF 2 key key WITHSCORES
+    ZUNIONSTORE key 2 key key WEIGHTS float float AGGREGATE MAX
+    ZUNIONSTORE key 2 key key AGGREGATE MIN | ZINTERSTORE key 2 key key WEIGHTS 2 float
+    ZINTERSTORE key integer key key | ZDIFFSTORE key 2 key key | ZUNION 1 key WEIGHTS 1 2
+    ZINTERCARD 2 key key | ZINTERCARD 1 key LIMIT integer | SADD key member member
+"""
+LISTS = """
+    LPUSH key value | RPUSH key value value | LPUSH key value value value | RPUSHX key value
+    LPUSHX key value | LPOP key | RPOP key | LPOP key integer | RPOP key integer | LLEN key
+    LRANGE key 0 -1 | LRANGE key integer integer | LINDEX key integer | LSET key integer value
+    LTRIM key integer integer | LTRIM key 1 -2 | LREM key integer value
+    LINSERT key BEFORE value value | LINSERT key after value value | LINSERT key x value value
+    LMOVE key key LEFT RIGHT | LMOVE key key RIGHT LEFT | LMOVE key key left left
+    LMOVE key key UP LEFT | RPOPLPUSH key key | LPOS key value | LPOS key value RANK integer
+    LPOS key value COUNT integer | LPOS key value RANK -1 COUNT 0 MAXLEN integer
+    LPOP key 1 1 | LPOS key value RANK
 """
 GENERAL = """
     DEL key | DEL key key | UNLINK key | EXISTS key key | TOUCH key | TYPE key | KEYS pattern

@@ -15,19 +15,36 @@ from relstate.storage import Store
 from support.clock import ManualClock
 from support.commits import quick_environment
 from support.examples import examples
-from support.redis_commands import GENERAL, HASHES, KEYS, STRINGS, Words, commands
+from support.redis_commands import (
+    GENERAL,
+    HASHES,
+    KEYS,
+    LISTS,
+    SETS,
+    SORTED_SETS,
+    STRINGS,
+    Words,
+    commands,
+)
 from support.redis_servers import REDIS_SERVER, Connection, Served, real_redis, served
 
 pytestmark = pytest.mark.skipif(REDIS_SERVER is None, reason="redis-server is not on PATH")
 
 # Replies in an order that Redis does not promise.
 _UNORDERED = {
-    b"KEYS", b"HKEYS", b"HVALS", b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF",
+    b"KEYS", b"HKEYS", b"HVALS", b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"SPOP",
+    b"SRANDMEMBER",
 }  # fmt: skip
 _PAIRED = {b"HGETALL"}
 _SCANS = {b"SCAN", b"HSCAN", b"SSCAN", b"ZSCAN"}
 _FORGET, _WAIT = (b"forget",), (b"wait",)
-_LOOK = {b"string": b"GET", b"hash": b"HGETALL", b"set": b"SMEMBERS"}
+_LOOK: dict[bytes, Words] = {
+    b"string": (b"GET",),
+    b"hash": (b"HGETALL",),
+    b"set": (b"SMEMBERS",),
+    b"zset": (b"ZRANGE", b"0", b"-1", b"WITHSCORES"),
+    b"list": (b"LRANGE", b"0", b"-1"),
+}
 
 
 class Pair:
@@ -66,7 +83,8 @@ class Pair:
             kind = self.theirs("TYPE", key)
             looks += [(b"TYPE", key), (b"TTL", key)]
             if kind != b"none":
-                looks.append((_LOOK[kind], key))
+                name, *rest = _LOOK[kind]
+                looks.append((name, key, *rest))
         return looks
 
 
@@ -134,4 +152,25 @@ def test_strings_and_keys_are_as_in_redis(pair: Pair, steps: list[Words]) -> Non
 @settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 def test_hashes_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Among strings, which have the wrong type."""
+    check(pair, steps)
+
+
+@given(steps=law(SETS, SETS, GENERAL))
+@settings(max_examples=examples(70), suppress_health_check=list(HealthCheck))
+def test_sets_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
+    """Emptied ones vanish, and results are stored in place of anything."""
+    check(pair, steps)
+
+
+@given(steps=law(SORTED_SETS, SORTED_SETS, GENERAL))
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
+def test_sorted_sets_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
+    """Their order, all kinds of ranges, and combinations with sets."""
+    check(pair, steps)
+
+
+@given(steps=law(LISTS, LISTS, GENERAL))
+@settings(max_examples=examples(70), suppress_health_check=list(HealthCheck))
+def test_lists_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
+    """From both ends, and within."""
     check(pair, steps)

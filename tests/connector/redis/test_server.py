@@ -92,6 +92,45 @@ def test_a_change_of_a_hash_writes_its_field_alone(client: Connection, store: St
     assert dict(rows(store)[0]["fields"])[b"field7"] == b"y"
 
 
+def test_collections_are_maps(client: Connection, server: Served, store: Store) -> None:
+    """Sets of true, sorted sets by member, lists by ascending places; empty ones have no row."""
+    client("SADD", "set", "b", "a")
+    client("ZADD", "sorted", 2, "a", "-inf", "b")
+    client("RPUSH", "list", "b", "c")
+    client("LPUSH", "list", "a")
+    client("RPOP", "list")
+    client("SADD", "empty", "a")
+    client("SREM", "empty", "a")
+
+    assert rows(store) == [
+        {"key": b"list", "type": "list", "items": [(-1, b"a"), (0, b"b")]},
+        {"key": b"set", "type": "set", "members": [(b"a", True), (b"b", True)]},
+        {"key": b"sorted", "type": "zset", "scores": [(b"a", 2.0), (b"b", float("-inf"))]},
+    ]
+    server.forget()
+    assert client("ZRANGE", "sorted", 0, -1) == [b"b", b"a"]
+    assert client("LRANGE", "list", 0, -1) == [b"a", b"b"]
+
+
+def test_gaps_between_the_places_of_a_list_are_nothing(client: Connection, store: Store) -> None:
+    """Another writer may leave some."""
+    items = [(5, b"a"), (9, b"b")]
+    store.write("redis_0", [{"key": b"list", "type": "list", "items": items}])
+
+    assert client("LRANGE", "list", 0, -1) == [b"a", b"b"]
+    assert client("RPUSH", "list", "c") == 3
+    assert [item for _, item in rows(store)[0]["items"]] == [b"a", b"b", b"c"]
+
+
+def test_pairs_are_nested_in_the_newer_protocol(client: Connection) -> None:
+    """And scores are doubles there."""
+    client("ZADD", "a", 1.5, "x")
+    assert client("ZRANGE", "a", 0, -1, "WITHSCORES") == [b"x", b"1.5"]
+    client("HELLO", 3)
+    assert client("ZRANGE", "a", 0, -1, "WITHSCORES") == [[b"x", 1.5]]
+    assert client("ZSCORE", "a", "x") == 1.5
+
+
 def test_keys_that_expire_are_deleted(
     server: Served, client: Connection, store: Store, clock: ManualClock
 ) -> None:
