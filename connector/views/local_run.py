@@ -2,7 +2,7 @@
 
 The executors of a view run here one after the other, in one unit that owns all vnodes. State has
 the vnode in its keys, not the unit, so they write what the tasks of a job would write. Spark
-evaluates expressions over the rows between them (local_rows).
+evaluates expressions over the rows between them (local_expressions).
 
 Promises: what a run wrote is durable when it returns; a run that fails or is given up leaves no
 files.
@@ -15,26 +15,24 @@ import logging
 from collections.abc import Iterator
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
-from relstate.storage import Environment, types
+from relstate.storage import Environment, arrow, types
 
+from .elements import element_count, element_rows, makes_elements
 from .executor.changes import chunk_schema, empty_chunk
 from .executor.executor import SIDE_COLUMN
 from .executor.moments import NextMoments
 from .job import JobOutput, ViewJob
 from .join_rows import AnyJoin, candidate_fields, join_keys, match_condition, side_fields
-from .local_rows import LocalRows
-from .local_state import LocalWriters, TooManyRowsError
+from .local_expressions import LocalEvaluator
+from .local_state import GivenUpError, LocalWriters
 from .plan.aggregate import Aggregate
 from .plan.asof_join import AsofJoin
 from .plan.broadcast_join import BroadcastJoin
-from .plan.generate import OneRow, Source
+from .plan.generate import Generate, OneRow, Source
 from .plan.join import Join
 from .plan.materialize import Materialize
-from .plan.node import Node, walk
+from .plan.node import Expression, Node, walk
 from .plan.shared import Shared
 from .plan.stateless import Filter, Project, Scan, Union
 from .plan.temporal import TemporalFilter
@@ -76,10 +74,13 @@ _LOCAL_NODES = (
 def can_run_locally(plan: ViewPlan) -> bool:
     """Return whether no operator of a plan needs a job of Spark.
 
-    The functions that make rows (`Generate`), and aggregates, windows and sessions that Spark
+    Functions that make rows of maps or JSON, and aggregates, windows and sessions that Spark
     evaluates again, are evaluated in tasks only.
     """
-    return all(isinstance(node, _LOCAL_NODES) for node in walk(plan.root))
+    return all(
+        makes_elements(node) if isinstance(node, Generate) else isinstance(node, _LOCAL_NODES)
+        for node in walk(plan.root)
+    )
 
 
 def is_small(job: ViewJob) -> bool:
@@ -87,7 +88,9 @@ def is_small(job: ViewJob) -> bool:
     return job.rows <= LOCAL_ROWS and sum(r.stored_bytes for r in job.reads) <= LOCAL_BYTES
 
 
-def run_locally(job: ViewJob, session: SparkSession, environment: Environment) -> JobOutput | None:
+def run_locally(
+    job: ViewJob, evaluator: LocalEvaluator, environment: Environment
+) -> JobOutput | None:
     """Run a job in this process and return what was written.
 
     None if the run was given up, and nothing remains of it: an operator returned more than
@@ -97,13 +100,11 @@ def run_locally(job: ViewJob, session: SparkSession, environment: Environment) -
     started = environment.now()
     try:
         with LocalWriters(job.target, environment, STATE_ROWS) as writers:
-            run = _LocalRun(job, session, environment, writers)
+            run = _LocalRun(job, evaluator, environment, writers)
             run.rows_of(job.plan.root)
             segments = writers.finish()
-    except TooManyRowsError:
-        return None
-    except (PySparkException, Py4JError) as error:
-        # A job may not meet the row: Spark moves filters there before it evaluates columns.
+    except GivenUpError as error:
+        # If an expression has failed: a job may apply a filter above it first.
         _logger.debug("view %s is computed by a job", job.name, exc_info=error)
         return None
     moments = (NextMoments.from_json(values) for _, values in sorted(writers.moments))
@@ -117,27 +118,33 @@ class _LocalRun:
     """
 
     def __init__(
-        self, job: ViewJob, session: SparkSession, environment: Environment, writers: LocalWriters
+        self,
+        job: ViewJob,
+        evaluator: LocalEvaluator,
+        environment: Environment,
+        writers: LocalWriters,
     ) -> None:
         self._job = job
-        self._session = session
+        self._evaluator = evaluator
         self._environment = environment
         self._writers = writers
         self._reads = {id(read.source): read for read in job.reads}
-        self._shared: dict[int, LocalRows] = {}
+        self._shared: dict[int, pa.RecordBatch] = {}
         self.read_rows = 0
 
-    def rows_of(self, node: Node) -> LocalRows:
+    def rows_of(self, node: Node) -> pa.RecordBatch:
         """Return what an operator of the plan returns."""
         match node:
             case Scan() | OneRow():
                 return self._collected(self._changes(node), node.fields)
             case Project():
-                return self.rows_of(node.child).projected(node.outputs)
+                return self._projected(node, self.rows_of(node.child))
             case Filter():
-                return self.rows_of(node.child).filtered(node.condition)
+                return self._filtered(self.rows_of(node.child), node.fields, node.condition)
+            case Generate():
+                return self._generated(node, self.rows_of(node.child))
             case Union():
-                return self._collected(map(self._chunk, node.inputs), node.fields)
+                return self._collected(map(self.rows_of, node.inputs), node.fields)
             case Join() | AsofJoin() | BroadcastJoin():
                 return self._joined(node)
             case Shared():
@@ -145,43 +152,68 @@ class _LocalRun:
             case _:
                 (child,) = node.children
                 (operator,) = self._job.plan.operators_of(node)
-                return self._executed(operator, self._chunk(child), node.fields)
+                return self._executed(operator, self.rows_of(child), node.fields)
 
-    def _share(self, node: Shared) -> LocalRows:
+    def _share(self, node: Shared) -> pa.RecordBatch:
         """Return rows that several operators read, which are computed once."""
         if node.number not in self._shared:
-            self._shared[node.number] = LocalRows.of(self._chunk(node.child), node.fields)
+            self._shared[node.number] = self.rows_of(node.child)
         return self._shared[node.number]
 
-    def _chunk(self, node: Node) -> pa.RecordBatch:
-        return self._evaluated(self.rows_of(node))
+    def _projected(self, node: Project, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        values = iter(self._evaluate(chunk, node.child.fields, node.expressions))
+        columns = [
+            next(values) if output.source is None else chunk.column(output.source)
+            for output in node.outputs
+        ]
+        schema = chunk_schema(node.fields)
+        result = pa.RecordBatch.from_arrays([chunk.column(0), *columns], schema=schema)
+        _check_size(result.num_rows, result.nbytes)
+        return result
 
-    def _evaluated(self, rows: LocalRows) -> pa.RecordBatch:
-        """Return the rows as a chunk. TooManyRowsError if they have become too large."""
-        chunk = rows.evaluated(self._session)
-        if chunk.nbytes > LOCAL_BYTES:
-            raise TooManyRowsError
-        return chunk
+    def _filtered(
+        self, chunk: pa.RecordBatch, fields: tuple[types.Field, ...], condition: str
+    ) -> pa.RecordBatch:
+        """Return the rows for which a condition, in Spark's SQL over some fields, is true."""
+        (is_true,) = self._evaluate(chunk, fields, (Expression(condition, types.Boolean()),))
+        return chunk.filter(is_true)
+
+    def _generated(self, node: Generate, chunk: pa.RecordBatch) -> pa.RecordBatch:
+        (arrays,) = self._evaluate(chunk, node.child.fields, node.arguments)
+        _check_size(element_count(node, arrays), arrays.nbytes)
+        return element_rows(node, chunk, arrays)
+
+    def _evaluate(
+        self,
+        chunk: pa.RecordBatch,
+        fields: tuple[types.Field, ...],
+        expressions: tuple[Expression, ...],
+    ) -> list[pa.Array]:
+        if not chunk.num_rows:
+            return [pa.nulls(0, arrow.arrow_type(value.type)) for value in expressions]
+        return self._evaluator.evaluate(chunk, fields, expressions) if expressions else []
 
     def _changes(self, source: Source) -> Iterator[pa.RecordBatch]:
         read = self._reads[id(source)]
         return read.chunks(read.vnodes, self._environment)
 
-    def _joined(self, node: AnyJoin) -> LocalRows:
-        sides = (_side_chunk(node, number, self._chunk(node.children[number])) for number in (0, 1))
+    def _joined(self, node: AnyJoin) -> pa.RecordBatch:
+        inputs = map(self.rows_of, node.children)
+        sides = (_side_chunk(node, number, chunk) for number, chunk in enumerate(inputs))
         chunk = pa.concat_batches(list(sides))
         first, *degree = self._job.plan.operators_of(node)
-        rows = self._executed(first, chunk, candidate_fields(node))
+        fields = candidate_fields(node)
+        chunk = self._executed(first, chunk, fields)
         for operator in degree:
             assert not isinstance(node, AsofJoin)
             if node.condition is not None:
-                rows = rows.filtered(match_condition(node.condition))
-            rows = self._executed(operator, self._evaluated(rows), node.fields)
-        return rows
+                chunk = self._filtered(chunk, fields, match_condition(node.condition))
+            chunk = self._executed(operator, chunk, node.fields)
+        return chunk
 
     def _executed(
         self, operator: Operator, chunk: pa.RecordBatch, fields: tuple[types.Field, ...]
-    ) -> LocalRows:
+    ) -> pa.RecordBatch:
         """Return what an executor returns, with some fields; its state is written."""
         step = self._job.step(operator)
         if operator.number in self._job.plan.readers:
@@ -190,16 +222,21 @@ class _LocalRun:
 
     def _collected(
         self, batches: Iterator[pa.RecordBatch], fields: tuple[types.Field, ...]
-    ) -> LocalRows:
-        """Return batches as one chunk. TooManyRowsError before more are in memory than allowed."""
+    ) -> pa.RecordBatch:
+        """Return batches as one chunk. GivenUpError before more are in memory than allowed."""
         schema = chunk_schema(fields)
         chunks, rows, size = [empty_chunk(schema)], 0, 0
         for batch in batches:
             rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows > LOCAL_ROWS or size > LOCAL_BYTES:
-                raise TooManyRowsError
+            _check_size(rows, size)
             chunks.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-        return LocalRows.of(pa.concat_batches(chunks), fields)
+        return pa.concat_batches(chunks)
+
+
+def _check_size(rows: int, size: int) -> None:
+    """GivenUpError if what an operator returns is too much; ``size``: in bytes."""
+    if rows > LOCAL_ROWS or size > LOCAL_BYTES:
+        raise GivenUpError(f"an operator has returned {rows} rows of {size} bytes")
 
 
 def _side_chunk(node: AnyJoin, number: int, chunk: pa.RecordBatch) -> pa.RecordBatch:

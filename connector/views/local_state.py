@@ -1,6 +1,6 @@
 """The state of a run in the driver's process: a run reads a bounded number of rows of it.
 
-Promises: `TooManyRowsError` after the lookup that exceeds the bound, and before its rows are used.
+Promises: `GivenUpError` after the lookup that exceeds the bound, and before its rows are used.
 Does not know: executors, or what happens to the run then.
 """
 
@@ -18,8 +18,8 @@ from .executor.state import Positions, State
 from .task import Target, Writers
 
 
-class TooManyRowsError(Exception):
-    """Rows became too many for a run in the driver's process."""
+class GivenUpError(Exception):
+    """A run in the driver's process cannot go on: a job does the work."""
 
 
 class RowBudget:
@@ -29,10 +29,10 @@ class RowBudget:
         self._rows = rows
 
     def spend(self, rows: pa.RecordBatch) -> None:
-        """Count rows that were read. TooManyRowsError if they are more than allowed."""
+        """Count rows that were read. GivenUpError if they are more than allowed."""
         self._rows -= rows.num_rows
         if self._rows < 0:
-            raise TooManyRowsError
+            raise GivenUpError("executors read too many rows of their state")
 
 
 class LocalWriters(Writers):

@@ -31,6 +31,7 @@ from relstate.storage import (
 from .clock import ClockReading, steps_of
 from .frame import report_frame
 from .job import JobOutput, ViewJob
+from .local_expressions import LocalEvaluator
 from .local_run import can_run_locally, is_small, run_locally
 from .scans import SourceRead
 from .sessions import Sessions, is_classic, keep_active_session, parallelism
@@ -55,6 +56,7 @@ class JobRunner:
         self._store = store
         self._sessions = Sessions(spark)
         self._plans = StoredPlans(self._sessions)
+        self._evaluators: dict[SparkSession, LocalEvaluator] = {}
 
     @property
     def store(self) -> Store:
@@ -175,11 +177,16 @@ class JobRunner:
         session = self._sessions.of(job.view.definition.settings)
         with unwrap_errors(), keep_active_session(self._sessions.spark):
             if is_classic(session) and is_small(job) and can_run_locally(job.plan):
-                output = run_locally(job, session, self._store.environment)
+                output = run_locally(job, self._evaluator(session), self._store.environment)
                 if output is not None:
                     return output
             rows = report_frame(job, session).collect()
         return job.collect_output(TaskReport.from_json(bytes(row[0])) for row in rows)
+
+    def _evaluator(self, session: SparkSession) -> LocalEvaluator:
+        if session not in self._evaluators:
+            self._evaluators.setdefault(session, LocalEvaluator(session))
+        return self._evaluators[session]
 
     def commit(self, results: Sequence[JobOutput], progress: Sequence[NewProgress]) -> CommitResult:
         """Commit what jobs wrote, and how far views are then.

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JError
 
 from relstate.connector.sql import Database
 from relstate.connector.views import local_run, runner
 from relstate.connector.views.executor.changes import chunk_schema
 from relstate.connector.views.job import JobOutput
-from relstate.connector.views.local_rows import collect_local, local_frame, read_rows
+from relstate.connector.views.local_expressions import LocalEvaluator
+from relstate.connector.views.local_state import GivenUpError
+from relstate.connector.views.plan.node import Expression
 from relstate.connector.views.sessions import Sessions
 from relstate.connector.views.stored_plans import StoredPlans
 from relstate.storage import Store, errors, types
@@ -47,11 +47,15 @@ LOCAL = {
     "shared": "WITH a AS (SELECT g, sum(v) AS s FROM t GROUP BY g) "
     "SELECT g, s FROM a WHERE s >= (SELECT avg(s) FROM a)",
     "nearest": "SELECT t.k, u.n FROM t LEFT ASOF JOIN u MATCH_CONDITION (t.v >= u.n) ON t.g = u.g",
+    "letters": "SELECT k, p, e FROM t LATERAL VIEW posexplode(split(g || '1', '1')) AS p, e",
+    "padded": "SELECT k, e FROM t LATERAL VIEW OUTER explode(array_repeat(v, int(k % 3))) AS e",
+    "hops": "SELECT window.start AS start, count(*) AS c FROM t "
+    "GROUP BY window(at, '2 hours', '1 hour')",
     "over": "SELECT c, count(*) AS n FROM sums GROUP BY c",
 }
 # What only a task of Spark evaluates.
 IN_TASKS = {
-    "words": "SELECT k, e FROM t LATERAL VIEW explode(array(g, 'x')) AS e",
+    "words": "SELECT k, a FROM t LATERAL VIEW json_tuple(to_json(struct(g AS a)), 'a') AS a",
     "lists": "SELECT g, sort_array(collect_list(v)) AS l FROM t GROUP BY g",
 }
 
@@ -131,8 +135,13 @@ def test_a_small_refresh_runs_no_job(db: Database, spark: SparkSession) -> None:
 
 
 def test_what_changes_nothing_runs_no_job(db: Database, spark: SparkSession) -> None:
-    """Not even where refreshes are jobs: to parse, to check and to plan a view needs none."""
-    views = {name: q for name, q in {**LOCAL, **IN_TASKS}.items() if "now()" not in q}
+    """Not even where refreshes are jobs: to parse, to check and to plan a view needs none.
+
+    But Spark computes how long an interval is.
+    """
+    intervals = ("now()", "window(")
+    queries = {**LOCAL, **IN_TASKS}.items()
+    views = {name: q for name, q in queries if not any(text in q for text in intervals)}
     create(db, views)
     before, state = jobs(spark), db.store.state
     with local_rows(IN_JOB):
@@ -145,7 +154,7 @@ def test_what_changes_nothing_runs_no_job(db: Database, spark: SparkSession) -> 
 
 
 def test_what_tasks_evaluate_stays_in_a_job(db: Database, spark: SparkSession) -> None:
-    """Generators and keyed recomputes, however few changes there are."""
+    """Generators of JSON and keyed recomputes, however few changes there are."""
     create(db, IN_TASKS)
     change(db.store, 2)
 
@@ -287,23 +296,53 @@ def test_values_of_all_types_pass_expressions_unchanged(db: Database) -> None:
     assert str(source.column("c7").slice(0, 2)) == str(local.column("c7"))
 
 
-def test_what_spark_cannot_fold_is_collected_by_a_job(spark: SparkSession) -> None:
-    """Rows come back under the schema that is asked for, whether or not there are any."""
-    fields = (types.Field("n", types.Int()),)
-    schema = chunk_schema(fields)
-    chunk = pa.RecordBatch.from_pylist([{"_op": 1, "n": n} for n in (3, 1, 2)], schema)
-    frame = local_frame(spark, chunk, fields)
+FIELDS = (types.Field("n", types.Int()), types.Field("s", types.String()))
 
-    for n in (1, 9):
-        larger = frame.where(f"n > {n}")
-        expected = [row for row in chunk.to_pylist() if row["n"] > n]
-        before = jobs(spark)
-        assert collect_local(larger, schema).to_pylist() == expected
-        assert jobs(spark) == before
-        grouped = collect_local(larger.groupBy("_op", "n").count().select("_op", "n"), schema)
-        assert sorted(grouped["n"].to_pylist()) == sorted(row["n"] for row in expected)
-        # Spark knows the groups of no row without a job.
-        assert (jobs(spark) > before) == bool(expected)
+
+def chunk_of(*numbers: int) -> pa.RecordBatch:
+    """Return a chunk of inserts."""
+    rows = [{"_op": 1, "n": number, "s": str(number)} for number in numbers]
+    return pa.RecordBatch.from_pylist(rows, chunk_schema(FIELDS))
+
+
+def test_expressions_are_evaluated_without_a_job(spark: SparkSession) -> None:
+    """Of all columns, some, or none; as often as there are rows."""
+    evaluator = LocalEvaluator(spark)
+    texts = ("n * 2 + n", "7", "n BETWEEN 2 AND 3", "NULLIF(n, 3)", "length(s || s)", "n")
+    expressions = tuple(Expression(text, types.Int()) for text in texts)
+    expressions = (*expressions[:2], Expression(texts[2], types.Boolean()), *expressions[3:])
+    before = jobs(spark)
+    for _ in range(2):
+        values = evaluator.evaluate(chunk_of(1, 3, 20), FIELDS, expressions)
+        assert [column.to_pylist() for column in values] == [
+            [3, 9, 60],
+            [7, 7, 7],
+            [False, True, False],
+            [1, None, 20],
+            [2, 2, 4],
+            [1, 3, 20],
+        ]
+        (constant,) = evaluator.evaluate(chunk_of(5, 6), FIELDS, expressions[1:2])
+        assert constant.to_pylist() == [7, 7]
+    assert jobs(spark) == before
+
+
+@pytest.mark.parametrize("text", ["10 DIV (n - 3)", "explode(array(n))", "missing + 1"])
+def test_a_run_is_given_up_where_spark_cannot_evaluate(text: str, spark: SparkSession) -> None:
+    """Values of some of the rows are not returned; the JVM keeps none of the memory.
+
+    The next evaluation is not disturbed.
+    """
+    evaluator, jvm = LocalEvaluator(spark), spark._jvm
+    assert jvm is not None
+    allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    before = allocator.getAllocatedMemory()
+    with pytest.raises(GivenUpError):
+        evaluator.evaluate(chunk_of(1, 3, 20), FIELDS, (Expression(text, types.BigInt()),))
+    assert allocator.getAllocatedMemory() == before
+
+    (values,) = evaluator.evaluate(chunk_of(1), FIELDS, (Expression("10L DIV n", types.BigInt()),))
+    assert values.to_pylist() == [10]
 
 
 def test_a_view_keeps_its_settings_and_the_session_its_own(
@@ -352,15 +391,6 @@ def test_a_job_decides_whether_an_expression_fails(db: Database) -> None:
 
     expected = [(key, int(10 / (key - 99))) for key in range(30)]
     assert difference(rows_of_table(db.store.table("q").to_arrow()), expected) == ([], [])
-
-
-def test_rows_that_do_not_all_arrive_are_an_error(spark: SparkSession) -> None:
-    """A JVM that fails while it sends ends the stream, which alone would look complete."""
-    frames = (spark.sql(f"SELECT * FROM VALUES ({value}) AS t(n)") for value in ("1", "'a'"))
-    plan, unlike = (frame._jdf.queryExecution().executedPlan() for frame in frames)
-
-    with pytest.raises(Py4JError):
-        list(read_rows(spark, SimpleNamespace(rows=plan.rows, schema=unlike.schema)))
 
 
 def test_a_stream_refreshes_in_the_driver(db: Database) -> None:

@@ -1,0 +1,210 @@
+"""Spark's evaluation of expressions over rows in the driver's process, without a job.
+
+Spark analyses an expression once, over a frame of no rows, and compiles it as it does for a task.
+After that an evaluation is a handful of calls to the JVM: only the columns that the expression
+reads go there, only its values come back, and both are Arrow, by the converters that also serve
+Spark's Python tasks. So values are the same as in a job.
+
+Does not know: plans, executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.serializers import NoOpSerializer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.util import _load_from_socket
+
+from relstate.connector.types import struct_of
+from relstate.storage import OP_COLUMN, arrow, types
+
+from .local_state import GivenUpError
+from .plan.node import Expression
+from .wire import in_schema
+
+_Key: TypeAlias = tuple[tuple[types.Field, ...], tuple[Expression, ...]]
+
+_ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_OP = types.Field(OP_COLUMN, types.TinyInt())
+# A view has a few; those of dropped views go with the others when there are so many.
+_MOST_COMPILED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """Expressions, ready to be evaluated.
+
+    ``inputs``: the names of the columns that they read, in the order of ``input_type``; the op if
+    they read none.
+    ``projections``: Spark's, the innermost first. ``schema``: of the values.
+    """
+
+    inputs: tuple[str, ...]
+    input_type: Any
+    projections: tuple[Any, ...]
+    output_type: Any
+    schema: pa.Schema
+
+
+class LocalEvaluator:
+    """Evaluates expressions in one session of the classic Spark. Safe between threads."""
+
+    def __init__(self, session: SparkSession) -> None:
+        jvm: Any = session._jvm
+        self._session = session
+        # Each name that is looked up in the JVM is a call.
+        self._sessions = SparkSession._get_j_spark_session_class(jvm)
+        client = jvm._gateway_client
+        self._converters = _scala_object(_ARROW, client)
+        self._iterators = _scala_object("scala.collection.Iterator", client)
+        self._projections = _scala_object(f"{_EXPRESSIONS}.UnsafeProjection", client)
+        self._arrow_messages = JavaClass(f"{_ARROW}$ArrowBatchWithSchemaIterator", client)
+        self._serve = jvm.PythonRDD.serveIterator
+        self._compiled: dict[_Key, _Compiled] = {}
+        self._lock = Lock()
+
+    def evaluate(
+        self,
+        chunk: pa.RecordBatch,
+        fields: tuple[types.Field, ...],
+        expressions: tuple[Expression, ...],
+    ) -> list[pa.Array]:
+        """Return the values of each expression over the rows of a chunk with some fields.
+
+        The session becomes the active one of this thread. GivenUpError if Spark cannot evaluate an
+        expression without a job, or it fails for a row.
+        """
+        try:
+            # A projection of Spark has one row in memory, which it returns each time.
+            with self._lock:
+                self._sessions.setActiveSession(self._session._jsparkSession)
+                compiled = self._compiled_of(fields, expressions)
+                try:
+                    return self._values(compiled, chunk)
+                except BaseException:
+                    # If this thread was interrupted, the JVM may still be using the projections.
+                    del self._compiled[fields, expressions]
+                    raise
+        except (PySparkException, Py4JError) as error:
+            raise GivenUpError("Spark could not evaluate an expression") from error
+
+    def _values(self, compiled: _Compiled, chunk: pa.RecordBatch) -> list[pa.Array]:
+        inputs = chunk.select(list(compiled.inputs))
+        message = self._iterators.single(inputs.serialize().to_pybytes())
+        # Times are in UTC, whatever the session's time zone is.
+        rows = self._converters.fromBatchIterator(
+            message, compiled.input_type, "UTC", True, False, None
+        )
+        values = rows
+        for projection in compiled.projections:
+            values = values.map(projection)
+        # All rows in one message.
+        messages = self._arrow_messages(
+            values, compiled.output_type, 0, 0, "UTC", True, False, None
+        )
+        try:
+            table = self._receive(messages, compiled.schema, chunk.num_rows)
+        except (Py4JError, GivenUpError):
+            _release(rows, messages)
+            raise
+        return [column.combine_chunks() for column in table.columns]
+
+    def _receive(self, messages: Any, schema: pa.Schema, count: int) -> pa.Table:
+        """Return the rows of the JVM's iterator of Arrow streams, ``count`` rows in all.
+
+        GivenUpError if there are fewer: evaluated while they are sent, one of them has failed.
+        """
+        # A socket, as `collect` uses one: py4j decodes bytes one by one.
+        socket = self._serve(messages, "relstate values")
+        with _load_from_socket(socket, NoOpSerializer()) as streams:
+            batches = [
+                in_schema(batch, schema)
+                for stream in streams
+                for batch in pa.ipc.open_stream(stream)
+            ]
+        values = pa.Table.from_batches(batches, schema)
+        if values.num_rows != count:
+            socket[2].getResult()
+            raise GivenUpError(f"Spark returned {values.num_rows} of {count} rows")
+        return values
+
+    # Expressions
+
+    def _compiled_of(
+        self, fields: tuple[types.Field, ...], expressions: tuple[Expression, ...]
+    ) -> _Compiled:
+        key = fields, expressions
+        if key not in self._compiled:
+            if len(self._compiled) >= _MOST_COMPILED:
+                self._compiled.clear()
+            self._compiled[key] = self._compile(fields, expressions)
+        return self._compiled[key]
+
+    def _compile(
+        self, fields: Sequence[types.Field], expressions: Sequence[Expression]
+    ) -> _Compiled:
+        frame, projects = self._analysed(fields, expressions)
+        read = projects[0].references().toSeq()
+        inputs_of = [read, *(project.child().output() for project in projects[1:])]
+        # All classes that Spark compiles have one name, by which py4j looks methods up. So none of
+        # a projection is called, not even `initialize`, which only random values need.
+        projections = tuple(
+            self._projections.create(project.projectList(), inputs)
+            for project, inputs in zip(projects, inputs_of, strict=True)
+        )
+        by_name = {field.name: field for field in (_OP, *fields)}
+        names = [read.apply(number).name() for number in range(read.size())] or [OP_COLUMN]
+        values = [types.Field(f"c{n}", value.type) for n, value in enumerate(expressions)]
+        return _Compiled(
+            tuple(names),
+            self._struct([by_name[name] for name in names]),
+            projections,
+            frame._jdf.schema(),
+            arrow.arrow_schema(values),
+        )
+
+    def _analysed(
+        self, fields: Sequence[types.Field], expressions: Sequence[Expression]
+    ) -> tuple[DataFrame, list[Any]]:
+        """Return the frame of some expressions over no rows, and its projections.
+
+        The innermost comes first. GivenUpError if Spark needs more than projections.
+        """
+        no_rows = self._session._sc._jsc.emptyRDD()  # Spark would evaluate a frame of local rows
+        rows = self._session._jsparkSession.createDataFrame(no_rows, self._struct(fields))
+        columns = [f"{value.text} AS c{number}" for number, value in enumerate(expressions)]
+        frame = DataFrame(rows, self._session).selectExpr(*columns)
+        plan = frame._jdf.queryExecution().optimizedPlan()
+        projects: list[Any] = []
+        while plan.nodeName() == "Project":
+            projects.insert(0, plan)
+            plan = plan.child()
+        if not projects or plan.getClass().getSimpleName() != "LogicalRDD":
+            raise GivenUpError(f"Spark needs a job for {columns}")
+        return frame, projects
+
+    def _struct(self, fields: Sequence[types.Field]) -> Any:
+        """Return the JVM's type of rows with some fields."""
+        return self._session._jsparkSession.parseDataType(struct_of(fields).json())
+
+
+def _release(rows: Any, messages: Any) -> None:
+    """Free the memory of Spark's iterators, which do that themselves only after the last row."""
+    messages.close()
+    resources = rows.resources()
+    for number in reversed(range(resources.size())):
+        resources.apply(number).close()
+    rows.allocator().close()
+
+
+def _scala_object(name: str, client: Any) -> Any:
+    return getattr(JavaClass(f"{name}$", client), "MODULE$")
