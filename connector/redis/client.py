@@ -13,12 +13,15 @@ from collections import deque
 from ipaddress import ip_address
 from typing import Protocol
 
+from .command import Wait
 from .protocol import ProtocolError, RequestReader
 from .replies import CommandError, Push, Reply, encode_reply
 from .service import Service
 from .session import Session
 
 _HIGH_WATER = 1 << 20
+# So many requests are read from a client that waits.
+_MOST_QUEUED = 1000
 # So many bytes of replies are sent before the next request is run.
 _MOST_GATHERED = 256 << 10
 _DENIED = (
@@ -60,6 +63,8 @@ class Client(asyncio.Protocol):
         self._output_bytes = 0
         self._is_full = False
         self._is_broken = False
+        self._is_waiting = False
+        self._timeout: asyncio.TimerHandle | None = None
         self._session: Session | None = None
 
     # What asyncio calls
@@ -87,6 +92,9 @@ class Client(asyncio.Protocol):
         """Forget the client."""
         self._clients.discard(self)
         self._waiting.discard(self)
+        self._service.waiting.remove(self)
+        if self._timeout is not None:
+            self._timeout.cancel()
         self._requests.clear()
         if self._session is not None:
             self._session.end()
@@ -106,6 +114,8 @@ class Client(asyncio.Protocol):
             self._close_when_sent()
             return
         self._run()
+        if self._is_waiting and len(self._requests) > _MOST_QUEUED:
+            self._transport.pause_reading()
 
     def pause_writing(self) -> None:
         """Stop serving the client, which does not read."""
@@ -127,17 +137,50 @@ class Client(asyncio.Protocol):
             return
         keyspace.refresh()
         waits = self._commits.waits
-        while self._requests and not self._is_full and not session.is_closing:
+        while self._requests and self._may_run(session):
             keyspace.uncommitted = 0
             reply = session.execute(self._requests.popleft())
+            if isinstance(reply, Wait):
+                self._wait(reply)
+                break
             self._send(reply, keyspace.uncommitted if waits else 0)
             if self._output_bytes > _MOST_GATHERED:
                 self._flush()
+        if keyspace.ready:
+            self._service.waiting.serve()
         self._commits.wake()
         self._flush()
         if session.is_closing:
             self._requests.clear()
             self._close_when_sent()
+
+    def _may_run(self, session: Session) -> bool:
+        """Return whether the next request may be run."""
+        return not (self._is_full or self._is_waiting or session.is_closing)
+
+    def _wait(self, wait: Wait) -> None:
+        """Run no request until there is what the client waits for, or for some time."""
+        self._is_waiting = True
+        self._service.waiting.add(self, wait)
+        if wait.seconds:
+            loop = asyncio.get_running_loop()
+            self._timeout = loop.call_later(wait.seconds, self._wait_no_longer)
+
+    def _wait_no_longer(self) -> None:
+        wait = self._service.waiting.remove(self)
+        if wait is not None:
+            self._service.keyspace.uncommitted = 0
+            self.resume(wait.empty)
+
+    def resume(self, reply: Reply) -> None:
+        """Send the reply that the client waited for, and run what it sent meanwhile."""
+        self._is_waiting = False
+        if not self._is_full:
+            self._transport.resume_reading()
+        if self._timeout is not None:
+            self._timeout.cancel()
+        self._send(reply, self._service.keyspace.uncommitted if self._commits.waits else 0)
+        asyncio.get_running_loop().call_soon(self._run)
 
     def _send(self, reply: Reply, batch: int) -> None:
         """Send a reply once a batch is committed, 0 for none."""

@@ -47,6 +47,21 @@ class Command:
         return "write" in self.flags
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The reply of a command that waits until there is something at one of some keys.
+
+    ``places``: database and key of each. ``seconds``: how long it waits at most, 0 for no end.
+    ``attempt`` returns the reply once there is something, None before; ``empty``: the reply if
+    there never was.
+    """
+
+    places: tuple[tuple[int, bytes], ...]
+    seconds: float
+    attempt: Callable[[], Reply]
+    empty: Reply
+
+
 def command(
     run: Run, arity: int, flags: str, first: int = 1, last: int = 1, step: int = 1
 ) -> Command:

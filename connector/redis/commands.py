@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from . import combinations, hashes, keys, lists, sets, sorted_sets, strings
+from . import blocking, combinations, hashes, keys, lists, sets, sorted_sets, strings
 from .command import Command
 
 COMMANDS: dict[str, Command] = {
+    **blocking.COMMANDS,
     **combinations.COMMANDS,
     **hashes.COMMANDS,
     **keys.COMMANDS,

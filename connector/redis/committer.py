@@ -23,6 +23,8 @@ from .tables import Batch
 _logger = logging.getLogger(__name__)
 
 _SECOND = 1.0
+_MOMENT = 0.0005
+_MOST_MOMENTS = 4
 # Under `everysec` so many changes are not kept waiting.
 _MOST_CHANGES = 50_000
 _MISCONF = (
@@ -75,9 +77,13 @@ class Committer:
     async def _run(self) -> None:
         """Commit until there is nothing to commit."""
         try:
+            is_first = True
             while self._keyspace.has_changes:
                 if not self.waits:
                     await self._pause()
+                elif not is_first:
+                    await self._gather()
+                is_first = False
                 self._keyspace.changes = 0
                 await self._commit(self._keyspace.seal())
         finally:
@@ -88,6 +94,17 @@ class Committer:
         self._hurry.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), _SECOND)
+
+    async def _gather(self) -> None:
+        """Wait for those who were just answered, as long as they go on changing things.
+
+        Otherwise half of the clients would wait for the commit of the others, and so on in turns.
+        """
+        for _ in range(_MOST_MOMENTS):
+            before = self._keyspace.changes
+            await asyncio.sleep(_MOMENT)
+            if self._keyspace.changes == before:
+                return
 
     async def _commit(self, batch: Batch) -> None:
         loop = asyncio.get_running_loop()

@@ -13,9 +13,11 @@ REDIS_VERSION = "7.0.0"
 """The version of Redis whose commands these are."""
 
 
-def _ping(_: Session, args: Arguments) -> Reply:
+def _ping(session: Session, args: Arguments) -> Reply:
     if len(args) > 2:
         raise CommandError("ERR wrong number of arguments for 'ping' command")
+    if session.subscriptions and session.version == RESP2:
+        return [b"pong", args[1] if len(args) == 2 else b""]
     return args[1] if len(args) == 2 else Simple(b"PONG")
 
 
@@ -105,6 +107,7 @@ def _quit(session: Session, _: Arguments) -> Reply:
 
 def _reset(session: Session, _: Arguments) -> Reply:
     session.unwatch()
+    session.unsubscribe()
     session.reset()
     session.version, session.name = RESP2, b""
     return Simple(b"RESET")

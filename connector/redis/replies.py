@@ -7,6 +7,7 @@
     set            a set; in RESP2 an array
     Pairs          an array of arrays of two; in RESP2 one array
     CommandError   an error             NO_ARRAY   null where RESP2 has an array without elements
+    Several        replies one after another
     Push           what the server sends unasked; in RESP2 an array
 
 Does not know: commands.
@@ -46,6 +47,13 @@ class Pairs:
     """Pairs, such as members with their scores."""
 
     items: list[tuple[bytes, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Replies to one request."""
+
+    replies: list[Any]
 
 
 class _NoArray:
@@ -108,6 +116,9 @@ def _encode(reply: Reply, version: int, pieces: list[bytes]) -> None:
         case Pairs(pairs):
             flat = [item for pair in pairs for item in pair]
             _encode_items(b"*", len(flat), flat, version, pieces)
+        case Several(replies):
+            for item in replies:
+                _encode(item, version, pieces)
         case Push(items):
             _encode_items(b">" if version == RESP3 else b"*", len(items), items, version, pieces)
         case _NoArray():

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from .keyspace import Keyspace
+from .replies import Push
 from .settings import Settings
+from .waiting import WaitingList
 
 
 class Connected(Protocol):
@@ -18,6 +20,39 @@ class Connected(Protocol):
         """Return the line of CLIENT LIST about it."""
 
 
+class Subscriber(Protocol):
+    """A client that gets messages."""
+
+    def deliver(self, message: Push) -> None:
+        """Send a message."""
+
+
+class Subscribers:
+    """The subscribers of channels, or of patterns, by their names."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[bytes, dict[Subscriber, None]] = {}
+
+    def add(self, name: bytes, subscriber: Subscriber) -> None:
+        """Subscribe a client."""
+        self._by_name.setdefault(name, {})[subscriber] = None
+
+    def remove(self, name: bytes, subscriber: Subscriber) -> None:
+        """Let a client no longer be subscribed."""
+        subscribers = self._by_name[name]
+        del subscribers[subscriber]
+        if not subscribers:
+            del self._by_name[name]
+
+    def of(self, name: bytes) -> list[Subscriber]:
+        """Return the subscribers of a name."""
+        return list(self._by_name.get(name, ()))
+
+    def names(self) -> list[bytes]:
+        """Return the names that have subscribers."""
+        return list(self._by_name)
+
+
 class Service:
     """The state of a server that is not data. For one thread."""
 
@@ -25,6 +60,8 @@ class Service:
         self.keyspace = keyspace
         self.settings = settings
         self.sessions: dict[int, Connected] = {}
+        self.channels, self.patterns = Subscribers(), Subscribers()
+        self.waiting = WaitingList(keyspace)
         self.started = keyspace.now()
         self.commands_run = 0
         self.connections = 0

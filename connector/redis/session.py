@@ -18,6 +18,10 @@ _Place = tuple[int, bytes]
 # What a client may send before it has said its password.
 _BEFORE_PASSWORD = frozenset({"auth", "hello", "quit", "reset"})
 _NOT_QUEUED = frozenset({"exec", "discard", "multi", "watch", "quit", "reset"})
+# What a client of RESP2 may send while it gets messages.
+_WHILE_SUBSCRIBED = frozenset(
+    {"ping", "psubscribe", "punsubscribe", "quit", "reset", "subscribe", "unsubscribe"}
+)
 _MOST_SHOWN = 128
 
 
@@ -44,12 +48,15 @@ class Queued:
 
 
 class Session:
-    """One client. ``deliver`` sends it a message; ``close`` ends it."""
+    """One client."""
 
     def __init__(self, service: Service, address: str, deliver: Callable[[Push], None]) -> None:
+        """``deliver`` sends the client a message."""
         self.service = service
         self.address = address
-        self.deliver = deliver
+        self._deliver = deliver
+        self.channels: dict[bytes, None] = {}
+        self.patterns: dict[bytes, None] = {}
         self.id = service.add(self)
         self.name = b""
         self.library = {b"LIB-NAME": b"", b"LIB-VER": b""}
@@ -66,6 +73,23 @@ class Session:
         self.watched: set[_Place] = set()
         self.has_watched_change = False
         self.is_closing = False
+
+    def deliver(self, message: Push) -> None:
+        """Send the client a message of a channel."""
+        self._deliver(message)
+
+    @property
+    def subscriptions(self) -> int:
+        """The number of channels and patterns that the client is subscribed to."""
+        return len(self.channels) + len(self.patterns)
+
+    def unsubscribe(self) -> None:
+        """Subscribe to nothing any more."""
+        for channel in self.channels:
+            self.service.channels.remove(channel, self)
+        for pattern in self.patterns:
+            self.service.patterns.remove(pattern, self)
+        self.channels, self.patterns = {}, {}
 
     def execute(self, args: Arguments) -> Reply:
         """Return the reply to a request."""
@@ -98,6 +122,11 @@ class Session:
                 raise CommandError(f"ERR wrong number of arguments for '{name}' command")
             if not self.is_authenticated and name not in _BEFORE_PASSWORD:
                 raise CommandError("NOAUTH Authentication required.")
+            if self.subscriptions and self.version == RESP2 and name not in _WHILE_SUBSCRIBED:
+                raise CommandError(
+                    f"ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
+                    "QUIT / RESET are allowed in this context"
+                )
         except CommandError:
             self.is_queue_wrong = self.queue is not None
             raise
@@ -140,6 +169,7 @@ class Session:
     def end(self) -> None:
         """Forget the client."""
         self.unwatch()
+        self.unsubscribe()
         self.service.sessions.pop(self.id, None)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from . import connection, information, transactions
+from . import connection, information, pubsub, transactions
 from .session import SESSION_COMMANDS, SessionCommand
 
 COMMANDS: dict[str, SessionCommand] = {
     **connection.COMMANDS,
     **information.COMMANDS,
+    **pubsub.COMMANDS,
     **transactions.COMMANDS,
 }
 SESSION_COMMANDS.update(COMMANDS)

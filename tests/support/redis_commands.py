@@ -84,6 +84,8 @@ SORTED_SETS = """
     ZUNIONSTORE key 2 key key WEIGHTS float float AGGREGATE MAX
     ZUNIONSTORE key 2 key key AGGREGATE MIN | ZINTERSTORE key 2 key key WEIGHTS 2 float
     ZINTERSTORE key integer key key | ZDIFFSTORE key 2 key key | ZUNION 1 key WEIGHTS 1 2
+    BZPOPMIN key key 0.01 | BZPOPMAX key 0.01 | ZMPOP 2 key key MIN COUNT integer
+    ZMPOP 1 key x | BZMPOP 0.01 1 key MAX | ZMPOP integer key MIN
     ZINTERCARD 2 key key | ZINTERCARD 1 key LIMIT integer | SADD key member member
 """
 LISTS = """
@@ -95,6 +97,9 @@ LISTS = """
     LMOVE key key LEFT RIGHT | LMOVE key key RIGHT LEFT | LMOVE key key left left
     LMOVE key key UP LEFT | RPOPLPUSH key key | LPOS key value | LPOS key value RANK integer
     LPOS key value COUNT integer | LPOS key value RANK -1 COUNT 0 MAXLEN integer
+    BLPOP key key 0.01 | BRPOP key 0.01 | BLMOVE key key LEFT RIGHT 0.01 | BLPOP key -1
+    BRPOPLPUSH key key 0.01 | LMPOP 2 key key LEFT COUNT integer | LMPOP integer key key LEFT
+    BLMPOP 0.01 1 key RIGHT | BLMPOP 0.01 2 key key LEFT COUNT 2 | BRPOP key x | LMPOP 1 key UP
     LPOP key 1 1 | LPOS key value RANK
 """
 GENERAL = """
