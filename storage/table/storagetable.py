@@ -10,19 +10,18 @@ The split of state table, mem table and storage table is RisingWave's.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, first_of_equal
+from ..codec.ragged import Bytes, Positions
 from ..environment import Environment
 from ..errors import CorruptionError, SchemaMismatchError
 from ..log.sequenced_segment import SequencedSegment
@@ -32,20 +31,20 @@ from ..predicate.predicate import Predicate
 from ..schema.schema import EVERY_KEY, Column, KeyRange, name_list
 from ..segment import longkey
 from ..segment.block import Block
-from ..segment.segment import LOOKUP_ERRORS
 from . import conditional
 from .conditional import Reading
 from .document.point import ManyPartsError
 from .encoding import Encoding, document_encoding
 from .expiry import first_absence
 from .header import EXPIRY, expiry_of, is_delete
+from .lookup import Lookup
 from .prefixes import PrefixReader
 from .pruning import (
     check_vnodes,
     ranges_in,
 )
 from .record import Row
-from .resolve import Fold, Resolver, keep_all, keep_visible
+from .resolve import keep_all, keep_visible
 from .scan import Bounds, Limits, Piece, Scan, Source, joined_ranges
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .tablefiles import TableFiles
@@ -79,6 +78,7 @@ class StorageTable:
         self._time = time
         self._resolver = encoding.resolver(keep_visible(time), time)
         self._files = TableFiles(environment, segments, encoding, verify, epoch)
+        self._lookup = Lookup(environment, encoding, self._files)
 
     def reads(
         self,
@@ -111,7 +111,7 @@ class StorageTable:
         """Return the row with a primary key, which is also given as a full key; None if none."""
         if self.encoding.has_parts:
             return self._get_document(key, full_key)
-        value = self.get_value(full_key)
+        value = self._lookup.value(full_key)
         if value is None or (value[1] and expiry_of(value) <= self._time()):
             return None
         try:
@@ -121,84 +121,22 @@ class StorageTable:
 
     def get_value(self, full_key: bytes) -> bytes | None:
         """Return the value under a full key, a delete or expired row included; None if none."""
-        try:
-            if self.encoding.fold is not None:
-                return self._get_folded(self.encoding.fold, full_key)
-            if longkey.is_long(full_key):
-                return next(self._versions_of(full_key), None)
-            for get in self._files.getters(full_key):
-                value = get(full_key)
-                if value is not None:
-                    return value
-        except LOOKUP_ERRORS as error:
-            self._fail_lookup(full_key, error)
-        except CorruptionError:
-            # The files are opened again at the next lookup: they may be repaired by then.
-            self._files.close()
-            raise
-        return None
-
-    def _fail_lookup(self, full_key: bytes, error: Exception) -> NoReturn:
-        """Raise CorruptionError for the file in which a lookup failed."""
-        files = self._files.opened
-        self._files.close()
-        stored_key = longkey.group_key(full_key) if longkey.is_long(full_key) else full_key
-        for file in files:
-            file.get(stored_key)
-        raise CorruptionError(
-            f"{self._environment.local_path(SEGMENTS)}: a lookup failed ({error}); run check to "
-            "find the damaged file"
-        ) from error
-
-    def _get_folded(self, fold: Fold, full_key: bytes) -> bytes | None:
-        versions = [(full_key, value) for value in self._versions_of(full_key)]
-        if len(versions) < 2:
-            return versions[0][1] if versions else None
-        folded = fold(Block.of_pairs(versions), np.zeros(1, np.int64))
-        value: bytes = folded.value_bytes()[0].as_py()
-        return value
+        return self._lookup.value(full_key)
 
     def _get_document(self, key: Sequence[Any], full_key: bytes) -> Row | None:
         """Return the row with a primary key, made of all its entries; None if there is none."""
-        files = self._files_with(full_key)
+        files = self._lookup.row_entries(full_key)
         if not files:
             return None
         try:
             if not any(longkey.is_long(pair[0]) for pairs in files for pair in pairs):
                 with suppress(ManyPartsError):
                     return self.encoding.decode_entries(key, files, self._time)
-            rows = self._get_documents(pa.array([full_key], pa.large_binary()), self._time)
+            rows = self._lookup.documents(pa.array([full_key], pa.large_binary()), self._time)
             value = rows.value_bytes()[0].as_py() if len(rows) else None
             return None if value is None else self.encoding.decode_row(key, value)
         except (ValueError, IndexError, struct.error) as error:
             raise self._damaged_row_error(error) from error
-
-    def _files_with(self, full_key: bytes) -> list[list[tuple[bytes, bytes]]]:
-        """Return the entries of a row in each file that has any, the newest first.
-
-        Of a row with a long key it is the entry of its group.
-        """
-        prefix = longkey.group_key(full_key)
-        try:
-            getters = self._files.prefix_getters(full_key)
-            return [pairs for get in getters if (pairs := get(prefix))]
-        except LOOKUP_ERRORS as error:
-            self._fail_lookup(full_key, error)
-        except CorruptionError:
-            # The files are opened again at the next lookup: they may be repaired by then.
-            self._files.close()
-            raise
-
-    def _versions_of(self, full_key: bytes) -> Iterator[bytes]:
-        """Yield every value under a full key, the newest first."""
-        is_long = longkey.is_long(full_key)
-        stored = longkey.group_key(full_key) if is_long else full_key
-        for get in self._files.getters(full_key):
-            value = get(stored)
-            if value is not None and is_long:
-                value = longkey.find(value, full_key)
-            if value is not None:
-                yield value
 
     def get_by(
         self, index: str, values: Sequence[Any], columns: Sequence[str] | None = None
@@ -342,9 +280,9 @@ class StorageTable:
         """Return (indices, rows) as `get_rows`; entries in ``newest`` hide the table's own."""
         read_columns = self.columns(columns)
         if self.encoding.has_parts:
-            entries = self._get_documents(full_keys, self._time)
+            entries = self._lookup.documents(full_keys, self._time)
         else:
-            entries = self.get_values(full_keys)
+            entries = self._lookup.values(full_keys)
         if newest is not None:
             is_asked = np.asarray(pc.is_in(newest.key_bytes(), value_set=full_keys))
             entries = newest.take(np.flatnonzero(is_asked)).followed_by(entries)
@@ -358,43 +296,7 @@ class StorageTable:
 
     def get_values(self, full_keys: Bytes) -> Block:
         """Return the newest entries, deletes included, of those full keys that have one."""
-        if self.encoding.has_parts:
-            # As in other tables an entry that has expired is returned too, with its expiry.
-            return self._get_documents(full_keys, lambda: 0)
-        if longkey.has_long(full_keys):
-            values = [(key, self.get_value(key)) for key in full_keys.to_pylist()]
-            return Block.of_pairs([(key, value) for key, value in values if value is not None])
-        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
-        if self.encoding.fold is not None:
-            return self._get_values_folded(self.encoding.fold, distinct_keys)
-        remaining = distinct_keys.to_pylist()
-        pairs: list[tuple[bytes, bytes]] = []
-        hits: list[tuple[bytes, bytes]] = []
-        for file, span in self._files.with_spans:
-            if hits:
-                newer = {key for key, _ in hits}
-                remaining = [key for key in remaining if key not in newer]
-            candidates = remaining[_indices_within(remaining, span)]
-            hits = file.get_many(candidates) if candidates else []
-            pairs += hits
-        return Block.of_pairs(pairs)
-
-    def _get_values_folded(self, fold: Fold, full_keys: Bytes) -> Block:
-        keys = full_keys.to_pylist()
-        hits = (
-            file.get_many(candidates)
-            for file, span in self._files.with_spans
-            if (candidates := keys[_indices_within(keys, span)])
-        )
-        blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
-        return Resolver(keep_all, fold).resolve(blocks)
-
-    def _get_documents(self, full_keys: Bytes, time: Callable[[], int]) -> Block:
-        """Return the rows under some full keys, each made of all its entries, as at a time."""
-        resolver = self.encoding.resolver(keep_all, time)
-        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
-        blocks = self._prefix_reader.entries(distinct_keys)
-        return resolver.resolve(blocks) if blocks else Block.of_pairs([])
+        return self._lookup.values(full_keys)
 
     def seconds_left(self, key: Sequence[Any], path: Sequence[Any]) -> float | None:
         """Return after how many seconds a row, or what is at a path in it, is gone.
@@ -643,13 +545,6 @@ class StorageTable:
             f"{self._environment.local_path(SEGMENTS)}: a row of table {self.encoding.table_id} "
             f"cannot be decoded ({error}); run check to find the file"
         )
-
-
-def _indices_within(full_keys: list[bytes], span: tuple[bytes, bytes]) -> slice:
-    """Return which of some ascending full keys are within a span."""
-    first, last = span
-    start = bisect_left(full_keys, first)
-    return slice(start, bisect_right(full_keys, last, start))
 
 
 def _block_source(block: Block, bounds: Bounds, leaves: int, descending: bool) -> Iterator[Block]:

@@ -1,0 +1,149 @@
+"""Stored entries by their full keys: the newest of one key or of many, or all of one row.
+
+Promises: a lookup sees every file of the table at its epoch; a damaged file is named.
+Does not know: columns, or which rows a reader may see.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from ..codec.ragged import Bytes, first_of_equal
+from ..environment import Environment
+from ..errors import CorruptionError
+from ..paths import SEGMENTS
+from ..segment import longkey
+from ..segment.block import Block
+from ..segment.segment import LOOKUP_ERRORS
+from .encoding import Encoding
+from .prefixes import PrefixReader
+from .resolve import Fold, Resolver, keep_all
+from .tablefiles import Span, TableFiles
+
+
+class Lookup:
+    """The entries of one table at one epoch, by key. Safe between threads."""
+
+    def __init__(self, environment: Environment, encoding: Encoding, files: TableFiles) -> None:
+        """``files``: those that the table's rows are in, which the caller closes."""
+        self._environment = environment
+        self._encoding = encoding
+        self._files = files
+
+    def value(self, full_key: bytes) -> bytes | None:
+        """Return the value under a full key, a delete or expired row included; None if none."""
+        try:
+            if self._encoding.fold is not None:
+                return self._folded_value(self._encoding.fold, full_key)
+            if longkey.is_long(full_key):
+                return next(self._versions_of(full_key), None)
+            for get in self._files.getters(full_key):
+                value = get(full_key)
+                if value is not None:
+                    return value
+        except LOOKUP_ERRORS as error:
+            self._fail_lookup(full_key, error)
+        except CorruptionError:
+            # The files are opened again at the next lookup: they may be repaired by then.
+            self._files.close()
+            raise
+        return None
+
+    def row_entries(self, full_key: bytes) -> list[list[tuple[bytes, bytes]]]:
+        """Return the entries of a row in each file that has any, the newest first.
+
+        Of a row with a long key it is the entry of its group.
+        """
+        prefix = longkey.group_key(full_key)
+        try:
+            getters = self._files.prefix_getters(full_key)
+            return [pairs for get in getters if (pairs := get(prefix))]
+        except LOOKUP_ERRORS as error:
+            self._fail_lookup(full_key, error)
+        except CorruptionError:
+            # The files are opened again at the next lookup: they may be repaired by then.
+            self._files.close()
+            raise
+
+    def values(self, full_keys: Bytes) -> Block:
+        """Return the newest entries, deletes included, of those full keys that have one."""
+        if self._encoding.has_parts:
+            # As in other tables an entry that has expired is returned too, with its expiry.
+            return self.documents(full_keys, lambda: 0)
+        if longkey.has_long(full_keys):
+            values = [(key, self.value(key)) for key in full_keys.to_pylist()]
+            return Block.of_pairs([(key, value) for key, value in values if value is not None])
+        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
+        if self._encoding.fold is not None:
+            return self._folded_values(self._encoding.fold, distinct_keys)
+        remaining = distinct_keys.to_pylist()
+        pairs: list[tuple[bytes, bytes]] = []
+        hits: list[tuple[bytes, bytes]] = []
+        for file, span in self._files.with_spans:
+            if hits:
+                newer = {key for key, _ in hits}
+                remaining = [key for key in remaining if key not in newer]
+            candidates = remaining[_indices_within(remaining, span)]
+            hits = file.get_many(candidates) if candidates else []
+            pairs += hits
+        return Block.of_pairs(pairs)
+
+    def documents(self, full_keys: Bytes, time: Callable[[], int]) -> Block:
+        """Return the rows under some full keys, each made of all its entries, as at a time."""
+        resolver = self._encoding.resolver(keep_all, time)
+        distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
+        blocks = PrefixReader(self._files.with_spans, resolver).entries(distinct_keys)
+        return resolver.resolve(blocks) if blocks else Block.of_pairs([])
+
+    def _fail_lookup(self, full_key: bytes, error: Exception) -> NoReturn:
+        """Raise CorruptionError for the file in which a lookup failed."""
+        files = self._files.opened
+        self._files.close()
+        stored_key = longkey.group_key(full_key) if longkey.is_long(full_key) else full_key
+        for file in files:
+            file.get(stored_key)
+        raise CorruptionError(
+            f"{self._environment.local_path(SEGMENTS)}: a lookup failed ({error}); run check to "
+            "find the damaged file"
+        ) from error
+
+    def _folded_value(self, fold: Fold, full_key: bytes) -> bytes | None:
+        versions = [(full_key, value) for value in self._versions_of(full_key)]
+        if len(versions) < 2:
+            return versions[0][1] if versions else None
+        folded = fold(Block.of_pairs(versions), np.zeros(1, np.int64))
+        value: bytes = folded.value_bytes()[0].as_py()
+        return value
+
+    def _versions_of(self, full_key: bytes) -> Iterator[bytes]:
+        """Yield every value under a full key, the newest first."""
+        is_long = longkey.is_long(full_key)
+        stored = longkey.group_key(full_key) if is_long else full_key
+        for get in self._files.getters(full_key):
+            value = get(stored)
+            if value is not None and is_long:
+                value = longkey.find(value, full_key)
+            if value is not None:
+                yield value
+
+    def _folded_values(self, fold: Fold, full_keys: Bytes) -> Block:
+        keys = full_keys.to_pylist()
+        hits = (
+            file.get_many(candidates)
+            for file, span in self._files.with_spans
+            if (candidates := keys[_indices_within(keys, span)])
+        )
+        blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
+        return Resolver(keep_all, fold).resolve(blocks)
+
+
+def _indices_within(full_keys: list[bytes], span: Span) -> slice:
+    """Return which of some ascending full keys are within a span."""
+    first, last = span
+    start = bisect_left(full_keys, first)
+    return slice(start, bisect_right(full_keys, last, start))
