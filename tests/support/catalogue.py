@@ -149,9 +149,8 @@ SHAPES: dict[str, str] = {
     # The nearest row
     "asof": """SELECT t.k, u.i, u.s FROM t LEFT ASOF JOIN u
         MATCH_CONDITION ((t.v, 9, 'z') >= (u.n, u.i, u.s)) ON t.g = u.g""",
-    "asofafter": """SELECT t.k, w.g, w.d AS day FROM t ASOF JOIN w
-        MATCH_CONDITION ((w.d, w.g) > (t.d, 'a')) ON w.r < t.m
-        WHERE t.n >= 0 AND w.ok IS NOT NULL""",
+    "asofafter": """SELECT a.k, b.k AS next FROM t a ASOF JOIN t b
+        MATCH_CONDITION (b.k > a.k) ON b.v < a.v WHERE b.d IS NOT NULL""",
     "asofkey": "SELECT a.k, b.k AS next FROM t a LEFT ASOF JOIN t b MATCH_CONDITION (a.v < b.k)",
     "asofless": "SELECT t.k, u.n FROM t ASOF JOIN u MATCH_CONDITION (t.v < u.n) ON u.g <=> t.g",
     # Expressions of Spark's own

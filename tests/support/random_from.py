@@ -207,10 +207,11 @@ class FromMaker(ExpressionMaker, ABC):
             [cast.format(pair[side]) for cast, pair in zip(casts, pairs, strict=True)]
             for side in (0, 1)
         ]
-        sides = (f"({', '.join(texts)}, 0)" for texts in operands)
-        text = (
-            f" MATCH_CONDITION ({self._random.choice([' >= ', ' > ', ' < ', ' <= ']).join(sides)})"
-        )
+        # The next tuple is refused. Rows of a single column are the same if they are equally near.
+        is_tuple = len(pairs) > 1
+        sides = [f"({', '.join(texts)})" if is_tuple else texts[0] for texts in operands]
+        operators = [" >= ", " > "] if is_tuple else [" >= ", " > ", " < ", " <= "]
+        text = f" MATCH_CONDITION ({self._random.choice(operators).join(sides)})"
         pair = self._pair(left, right.exact) if self._flip(0.8) else None
         return f"{text} ON {self._equality(*pair)}" if pair else text
 

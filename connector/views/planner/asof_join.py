@@ -4,7 +4,9 @@ With equalities alone in ON, an operator finds it by an order. With any other co
 both sides, it is the join by ON and MATCH_CONDITION, and of its pairs the first of each left row.
 
 Promises: rows with a NULL in MATCH_CONDITION match nothing. Of right rows that are equally near,
-the first in the order of their keys is taken; Spark takes any.
+the first in the order of their keys is taken; Spark takes any. A tuple as MATCH_CONDITION is only
+followed backwards: for the next one Spark 4.3 stops at a row that is not the nearest, because its
+distance of tuples, member by member, does not ascend with their order.
 Does not know: how names are resolved.
 """
 
@@ -72,6 +74,8 @@ def plan_asof_join(
     left, (value,) = builder.compute(left, [first])
     right, (moment,) = builder.compute(right, [second])
     check_keyable(right.type_of(moment), "MATCH_CONDITION")
+    if operator not in _BACKWARD and isinstance(right.type_of(moment), types.Struct):
+        raise _tuple_error(match)
     compared = operator(this=column(value), expression=column(moment))
     joined, remaining = plan_join(builder, left, right, kind, [*conditions, compared])
     pairs = builder.filter(joined, remaining)
@@ -127,6 +131,8 @@ def _compare(
     members = _exact_members(data_type)
     if members is None or members != _exact_members(right.type_of(moment)):
         return left, right, None
+    if not isinstance(compared, _BACKWARD):
+        return left, right, None
     right, moment = builder.cast(right, moment, data_type)
     return left, right, Comparison(value, _COMPARATORS[type(compared)], moment)
 
@@ -142,6 +148,15 @@ def _exact_members(data_type: types.DataType) -> list[types.DataType] | None:
     inexact = types.Float, types.Double
     is_exact = all(is_simple(kind) and not isinstance(kind, inexact) for kind in members)
     return members if is_exact else None
+
+
+def _tuple_error(match: Tree) -> errors.UnsupportedStatementError:
+    return unsupported_error(
+        "a MATCH_CONDITION that looks for the next tuple",
+        "Spark returns other rows than the nearest for it; compare one value, or look for the "
+        "previous tuple, as l >= r does",
+        match,
+    )
 
 
 def _sides_error(match: Tree) -> errors.UnsupportedStatementError:

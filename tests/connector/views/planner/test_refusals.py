@@ -235,3 +235,17 @@ def test_a_text_is_not_compared_with_a_number_out_of_ansi_mode(
             planned("SELECT t.id FROM t JOIN u ON t.id = u.name")
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
+
+
+@pytest.mark.parametrize("on", ["t.g = u.name", "u.x < t.id"])
+@pytest.mark.parametrize("match", ["(t.x, t.g) < (u.k, u.g)", "(u.x, 'a') >= (t.id, t.g)"])
+def test_an_asof_join_with_the_next_tuple_is_refused(
+    match: str, on: str, spark: SparkSession, planned: Callable[[str], Materialize]
+) -> None:
+    """Spark returns other rows than the nearest for it, so no view could equal its SELECT."""
+    spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
+    try:
+        with pytest.raises(errors.UnsupportedStatementError, match="look for the previous tuple"):
+            planned(f"SELECT t.id FROM t ASOF JOIN u MATCH_CONDITION ({match}) ON {on}")
+    finally:
+        spark.conf.unset("spark.sql.join.asofJoin.enabled")
