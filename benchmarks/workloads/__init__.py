@@ -24,6 +24,7 @@ from .table_scan import table_scan
 from .upsert import upsert
 from .views import append_only, backfill, latency, range_join, refresh, windows
 from .views import epochs as view_epochs
+from .views import memory as view_memory
 from .views.public import nexmark, tpch
 
 Workload = Callable[[Workbench], Iterator[Figure]]
@@ -56,6 +57,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "view-range-join": range_join,
     "view-epochs": view_epochs,
     "view-windows": windows,
+    "view-memory": view_memory,
     "view-nexmark": nexmark,
     "view-tpch": tpch,
 }

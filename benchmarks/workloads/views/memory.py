@@ -1,0 +1,54 @@
+"""The memory of one task of a view: it must follow from the size of a part, not of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import relstate
+
+from ... import rows
+from ...figure import Comparison, Figure, Samples
+from ...resident import WorkerMemory
+from ...workbench import Workbench, new_table, write
+
+_ASKED = 2048
+_FEW = 5
+# One view for each family of executors, over rows of a long, a double, a time and a text.
+_VIEWS = {
+    "aggregate": "SELECT k % 100000 AS g, count(*) AS n, sum(d) AS d FROM r GROUP BY 1",
+    "extremes": "SELECT k % 100000 AS g, min(d) AS low, max(d) AS high FROM r GROUP BY 1",
+    "top n": "SELECT k, d, s FROM r "
+    "QUALIFY row_number() OVER (PARTITION BY k % 1000 ORDER BY d, k) <= 3",
+    "hash join": "SELECT x.k, x.s, y.d FROM r x LEFT JOIN r y ON x.k = y.k AND y.a > 0",
+    "asof join": "SELECT x.k, y.d FROM r x LEFT ASOF JOIN r y MATCH_CONDITION (x.ts > y.ts) "
+    "ON x.k % 1000 = y.k % 1000",
+    "window": "SELECT k, lag(d) OVER w AS l, sum(a) OVER w AS t FROM r "
+    "WINDOW w AS (PARTITION BY k % 1000 ORDER BY ts, k)",
+    "keyed recompute": "SELECT k % 100000 AS g, median(d) AS d FROM r GROUP BY 1",
+}
+
+
+def memory(bench: Workbench) -> Iterator[Figure]:
+    """Measure the most memory of its own that a worker of Spark has while a view is created.
+
+    Each view over few rows and five times as many, in MiB. Workers are used again, and keep some of
+    what they had.
+    """
+    for count in (bench.size.rows // _FEW, bench.size.rows):
+        with bench.store() as store:
+            new_table(store, "r")
+            write(store, "r", rows.batches(range(count)))
+            database = relstate.connect(bench.spark, store.path)
+            for name, query in _VIEWS.items():
+                with WorkerMemory() as workers:
+                    database.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+                database.sql("DROP MATERIALIZED VIEW v")
+                yield Figure(
+                    workload="view-memory",
+                    case=f"{name}: {count:,} rows",
+                    unit="MiB",
+                    samples=Samples((workers.peak / (1 << 20),)),
+                    comparison=Comparison.ALONE,
+                    against="",
+                    asked=_ASKED,
+                )
