@@ -64,8 +64,11 @@ class SourceRead:
         return self.plan.stored_rows * len(self.vnodes) // self.plan_vnodes
 
     def part(self, number: int, count: int) -> SourceRead:
-        """Return one of ``count`` parts of it, each of some of the vnodes."""
-        return replace(self, vnodes=_part(self.vnodes, number, count))
+        """Return one of ``count`` parts of it, each of some of the vnodes, or of nothing."""
+        vnodes = _part(self.vnodes, number, count)
+        # There may be fewer vnodes than parts. No task would read an empty range, and none would
+        # add the control rows.
+        return replace(self, plan=self.plan if vnodes else None, vnodes=vnodes)
 
     @property
     def plan_vnodes(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from support.local import IN_JOB
 from support.random_tables import Commit, TableSpec
 from support.view_cases import Case, Step, View
 
@@ -12,6 +13,9 @@ _STEPS = (
     Step((Commit("u", ((1, ("a", 2)), (2, ("a", 2)), (3, ("c", None)))),)),
     Step((Commit("u", ((4, ("b", 5)),), ((1, ("a", 2)), (2, ("a", 2)))),)),
 )
+_LISTS = TableSpec("t", (("k", "INT"), ("list", "ARRAY<BIGINT>")), ("k",), ("k",))
+_SIZES = """SELECT a.k, b.n FROM t a
+    JOIN (SELECT k % 3 AS g, sum(size(list)) AS n FROM t GROUP BY k % 3) b ON a.k = b.g"""
 
 
 def _case(*queries: str) -> Case:
@@ -33,5 +37,14 @@ FOUND: dict[str, Case] = {
     ),
     "a common table that nothing reads, over a table that is no other input": _case(
         "WITH w AS (SELECT g FROM u) SELECT k, n + 1 AS m FROM t",
+    ),
+    # The first part of the backfill has one vnode of the second input, and is split in two.
+    "a backfill in more parts than an input has vnodes, which tasks have to read": Case(
+        (_LISTS,),
+        (Step((Commit("t", tuple(((k,), (k, [k, None])) for k in range(19))),)),),
+        (View("v", _SIZES, units=(2,)),),
+        vnode_count=2,
+        part_rows=20,
+        local_rows=IN_JOB,
     ),
 }
