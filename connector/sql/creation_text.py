@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from relstate.connector.syntax.tokens import quoted
-from relstate.storage import Column, StoreState, TableDefinition, TableSchema, errors
+from relstate.connector.views.viewplan import parse_stored_plan
+from relstate.storage import (
+    Column,
+    StoreState,
+    TableDefinition,
+    TableSchema,
+    ViewDefinition,
+    errors,
+)
 
 from .properties import COMMENT, NULLABLE_KEY, PARALLELISM, property_texts
 
@@ -24,7 +32,7 @@ def creation_text(state: StoreState, name: str) -> str:
     definition = state.table(name).definition
     view = state.views.get(definition.table_id)
     if view is not None:
-        return _view_text(definition, view.definition.query, view.definition.mapping.units)
+        return _view_text(definition, view.definition)
     schema = definition.schema
     if definition.properties.sets:
         raise errors.UnsupportedStatementError(
@@ -42,15 +50,17 @@ def creation_text(state: StoreState, name: str) -> str:
     return f"CREATE TABLE {quoted(definition.name)} (\n  {lines}\n){_table_clauses(definition)}"
 
 
-def _view_text(definition: TableDefinition, query: str, units: int) -> str:
+def _view_text(definition: TableDefinition, view: ViewDefinition) -> str:
     columns = []
     for column in definition.schema.visible_columns:
         comment = "" if column.comment is None else f" COMMENT {_literal(column.comment)}"
         columns.append(f"{quoted(column.name)}{comment}")
-    properties = {PARALLELISM: str(units)} | dict(definition.user_properties)
-    clauses = _comment_clause(definition) + _properties_clause(properties)
+    properties = {PARALLELISM: str(view.mapping.units)} | dict(definition.user_properties)
+    cluster = parse_stored_plan(definition.name, view.plan).root.cluster_columns
+    clauses = f"\nCLUSTER BY ({', '.join(map(quoted, cluster))})" if cluster else ""
+    clauses += _comment_clause(definition) + _properties_clause(properties)
     name = quoted(definition.name)
-    return f"CREATE MATERIALIZED VIEW {name} ({', '.join(columns)}){clauses}\nAS {query}"
+    return f"CREATE MATERIALIZED VIEW {name} ({', '.join(columns)}){clauses}\nAS {view.query}"
 
 
 def _column_text(column: Column, schema: TableSchema) -> str:

@@ -169,18 +169,26 @@ class Database:
         or_replace: bool = False,
         parallelism: int | None = None,
         comment: str | None = None,
+        cluster_by: Sequence[str] = (),
     ) -> int:
         """Create a materialized view with the rows of a DataFrame.
 
         Return the epoch at which it is complete. The frame is made of `table`, for tables and views
         of this store, and the DataFrame API; its SELECT becomes that of the view. ``or_replace``:
-        as in CREATE OR REPLACE. Errors as of CREATE MATERIALIZED VIEW; UnsupportedStatementError
+        as in CREATE OR REPLACE; ``cluster_by``: the columns of CLUSTER BY. Errors as of CREATE
+        MATERIALIZED VIEW; UnsupportedStatementError
         for a frame that is not a SELECT, or one of Spark Connect.
         """
         query = query_of(frame, self._store.path)
         properties = {} if comment is None else {"comment": comment}
         statement = CreateView(
-            name, query, parallelism, False, user_properties=properties, or_replace=or_replace
+            name,
+            query,
+            parallelism,
+            False,
+            user_properties=properties,
+            or_replace=or_replace,
+            cluster_by=tuple(cluster_by),
         )
         ((epoch,),) = self._view_ddl.run(statement).rows
         return int(epoch)

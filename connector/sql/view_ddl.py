@@ -1,7 +1,8 @@
 """The statements about materialized views, as values.
 
     CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] v [(a [COMMENT 'text'], b)]
-        [COMMENT 'text'] [TBLPROPERTIES ('parallelism' = '4', 'owner.team' = 'x')] AS SELECT …
+        [CLUSTER BY (a)] [COMMENT 'text'] [TBLPROPERTIES ('parallelism' = '4', 'owner.team' = 'x')]
+        AS SELECT …
     DROP MATERIALIZED VIEW [IF EXISTS] v [CASCADE]
     ALTER MATERIALIZED VIEW v RENAME TO w | SET PARALLELISM n
         | SET TBLPROPERTIES ('parallelism' = '4') | UNSET TBLPROPERTIES ('owner.team')
@@ -41,7 +42,8 @@ class CreateView:
 
     ``columns``: the names of the view's columns; empty for those of the SELECT.
     ``user_properties``: with the view's comment as ``comment``; ``column_comments`` by the columns.
-    ``or_replace``: a view of this name gets the SELECT and all the rest.
+    ``or_replace``: a view of this name gets the SELECT and all the rest. ``cluster_by``: columns by
+    which the view's rows are distributed; none for any.
     """
 
     name: str
@@ -52,6 +54,7 @@ class CreateView:
     user_properties: Mapping[str, str | None] = field(default_factory=dict)
     column_comments: Mapping[str, str] = field(default_factory=dict)
     or_replace: bool = False
+    cluster_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +152,13 @@ def read_replace_view(reader: TokenReader) -> CreateView:
 def _read_create(reader: TokenReader, *, if_not_exists: bool) -> CreateView:
     name = read_new_name(reader, "the view's name")
     columns = _read_columns(reader) if reader.next_is("(") else []
+    cluster_by = _read_cluster(reader)
     units, user_properties = view_properties({**read_descriptions(reader)})
+    cluster_by = cluster_by or _read_cluster(reader)
     if any(reader.next_is(*words) for words in _KEY_CLAUSES):
         raise errors.UnsupportedStatementError(
-            "the key of a view follows from its SELECT: end that in ORDER BY, and the rows are "
-            "stored in this order"
+            "the key of a view follows from its SELECT: write CLUSTER BY (region) to have the rows "
+            "of a region together, and end the SELECT in ORDER BY to have them in an order"
         )
     reader.expect("AS")
     return CreateView(
@@ -164,10 +169,23 @@ def _read_create(reader: TokenReader, *, if_not_exists: bool) -> CreateView:
         tuple(column for column, _ in columns),
         user_properties,
         {column: text for column, text in columns if text is not None},
+        cluster_by=cluster_by,
     )
 
 
-_KEY_CLAUSES = (("CLUSTER", "BY"), ("CLUSTERED", "BY"), ("PARTITIONED", "BY"), ("PRIMARY", "KEY"))
+_KEY_CLAUSES = (("CLUSTERED", "BY"), ("PARTITIONED", "BY"), ("PRIMARY", "KEY"))
+
+
+def _read_cluster(reader: TokenReader) -> tuple[str, ...]:
+    """Return the columns of ``CLUSTER BY (a, b)``; none if the clause is not next."""
+    if not reader.accept("CLUSTER", "BY"):
+        return ()
+    columns: list[str] = []
+    for item in reader.parenthesised():
+        column = TokenReader(reader.text, item)
+        columns.append(column.name("a column's name"))
+        column.finish()
+    return tuple(columns)
 
 
 def _read_columns(reader: TokenReader) -> list[tuple[str, str | None]]:

@@ -129,6 +129,7 @@ def _options(statement: CreateView) -> ViewOptions:
         statement.columns,
         statement.user_properties,
         statement.column_comments,
+        statement.cluster_by,
     )
 
 

@@ -35,7 +35,7 @@ from .plan.materialize import Materialize
 from .planner.analysis import StoreTables
 from .planner.query import plan_view
 from .sessions import Sessions, keep_active_session, parallelism, stored_settings
-from .viewplan import Operator, ViewPlan, schema_of
+from .viewplan import Operator, ViewPlan, parse_stored_plan, schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,14 @@ class ViewOptions:
     ``parallelism``: in how many parallel units it is maintained, None for as many as the session
     runs at once. ``columns``: the names of its columns, empty for those of the SELECT.
     ``user_properties``: with its comment as ``comment``. ``column_comments``: by the columns.
+    ``cluster_by``: the columns by which its rows are distributed; none for any.
     """
 
     parallelism: int | None = None
     columns: tuple[str, ...] = ()
     user_properties: Mapping[str, str | None] = field(default_factory=dict)
     column_comments: Mapping[str, str] = field(default_factory=dict)
+    cluster_by: tuple[str, ...] = ()
 
 
 PLAIN_VIEW = ViewOptions()
@@ -110,6 +112,7 @@ def options_of(state: StoreState, view: CatalogView) -> ViewOptions:
         (),
         {"comment": definition.comment, **dict(definition.user_properties)},
         {column.name: column.comment for column in columns if column.comment is not None},
+        parse_stored_plan(definition.name, view.definition.plan).root.cluster_columns,
     )
 
 
@@ -118,7 +121,9 @@ def _planned_view(
 ) -> NewView:
     settings = stored_settings(spark)
     with keep_active_session(spark):
-        root = plan_view(Sessions(spark).of(settings), StoreTables(state), query, options.columns)
+        session = Sessions(spark).of(settings)
+        tables = StoreTables(state)
+        root = plan_view(session, tables, query, options.columns, options.cluster_by)
     plan = _readable(root)
     vnode_count = state.settings.vnode_count
     mapping = VnodeMapping.balanced(vnode_count, _units(spark, vnode_count, options.parallelism))

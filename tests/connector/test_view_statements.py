@@ -82,6 +82,23 @@ if TYPE_CHECKING:
                 {"a": "first"},
             ),
         ),
+        (
+            "CREATE MATERIALIZED VIEW v CLUSTER BY (`a b`, c) COMMENT 'x' AS SELECT 1",
+            CreateView(
+                "v",
+                "SELECT 1",
+                None,
+                False,
+                user_properties={"comment": "x"},
+                cluster_by=("a b", "c"),
+            ),
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v TBLPROPERTIES ('a.b' = 'x') CLUSTER BY (c) AS SELECT 1",
+            CreateView(
+                "v", "SELECT 1", None, False, user_properties={"a.b": "x"}, cluster_by=("c",)
+            ),
+        ),
         ("REFRESH MATERIALIZED VIEW v", RefreshView("v")),
         ("SHOW MATERIALIZED VIEWS", ShowViews(None)),
         ("SHOW MATERIALIZED VIEWS LIKE 'a*|b'", ShowViews("a*|b")),
@@ -125,7 +142,10 @@ def test_a_statement_says(text: str, statement: object) -> None:
         "CREATE MATERIALIZED VIEW v COMMENT 'a' COMMENT 'b' AS SELECT 1",
         "CREATE MATERIALIZED VIEW v COMMENT 'a' TBLPROPERTIES ('comment' = 'b') AS SELECT 1",
         "CREATE MATERIALIZED VIEW v (a COMMENT b) AS SELECT 1",
-        "CREATE MATERIALIZED VIEW v CLUSTER BY (a) AS SELECT 1 AS a",
+        "CREATE MATERIALIZED VIEW v CLUSTER BY a AS SELECT 1 AS a",
+        "CREATE MATERIALIZED VIEW v CLUSTER BY () AS SELECT 1 AS a",
+        "CREATE MATERIALIZED VIEW v CLUSTER BY (a) CLUSTER BY (a) AS SELECT 1 AS a",
+        "CREATE MATERIALIZED VIEW v PARTITIONED BY (a) AS SELECT 1 AS a",
         "COMMENT ON v",
         "COMMENT ON v IS text",
         "SHOW TBLPROPERTIES",

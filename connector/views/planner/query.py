@@ -45,6 +45,7 @@ from .clauses import (
     qualify_conditions,
     select_columns,
 )
+from .clustering import cluster_root
 from .comparisons import compare_in_joins
 from .constants import plan_values
 from .expressions import (
@@ -72,10 +73,15 @@ from .windows import find_windows, plan_unbounded_ranks, plan_windows, with_name
 
 
 def plan_view(
-    spark: SparkSession, tables: Tables, query: str, names: Sequence[str] = ()
+    spark: SparkSession,
+    tables: Tables,
+    query: str,
+    names: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
 ) -> Materialize:
     """Return the plan of a view over tables; ``names``: of its columns, if not those of the query.
 
+    ``cluster_by``: the columns by which the view's table is distributed; none for any.
     UnsupportedStatementError for a query that cannot be maintained, TableNotFoundError for a query
     over tables that the store does not have, Spark's AnalysisException for an invalid query.
     """
@@ -94,7 +100,8 @@ def plan_view(
     relation = QueryPlanner(builder, tables, parsed).plan(tree, {})
     node = merge_operators(plan_unbounded_ranks(relation.node))
     relation = replace(relation, node=compare_in_joins(builder, node))
-    plan = simplify_plan(_materialize(relation, columns, names))
+    root = cluster_root(_materialize(relation, columns, names), cluster_by)
+    plan = simplify_plan(root)
     check_time_independent(plan, analysis)
     return plan
 

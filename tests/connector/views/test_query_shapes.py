@@ -115,6 +115,35 @@ def test_a_view_has_the_columns_that_its_statement_names(db: Database) -> None:
         db.sql("CREATE MATERIALIZED VIEW d (a, A) AS SELECT k, v FROM t")
 
 
+def test_a_view_is_distributed_by_the_columns_that_it_is_clustered_by(db: Database) -> None:
+    """Rows that move between clusters, and a replacement, leave the view equal to its SELECT."""
+    query = "SELECT t.k, t.v, upper(u.g) AS g FROM t LEFT JOIN u ON t.v = u.n"
+    put(db.store, "t", *((k, "a", k % 5) for k in range(20)))
+    put(db.store, "u", *((i, "xyz"[i % 3], i % 5) for i in range(8)))
+    properties = "TBLPROPERTIES ('parallelism' = '2')"
+    db.sql(f"CREATE MATERIALIZED VIEW c CLUSTER BY (G, v) {properties} AS {query} ORDER BY v DESC")
+    put(db.store, "u", (1, "z", 1), (2, None, 4), (9, "w", 0))
+    db.refresh()
+
+    assert_view_is(db, "c", query)
+    schema = db.store.table("c").schema
+    assert [column.name for column in schema.distribution_columns] == ["g", "v"]
+    assert [column.name for column in schema.key_columns][:3] == ["g", "v", "k"]
+    assert db.check_views()[0].problems == ()
+    text = db.sql("SHOW CREATE TABLE c").first().createtab_stmt
+    assert "CLUSTER BY (`g`, `v`)" in text
+
+    db.sql("ALTER MATERIALIZED VIEW c AS SELECT k, g, v FROM t")
+    assert_view_is(db, "c", "SELECT k, g, v FROM t")
+    distribution = db.store.table("c").schema.distribution_columns
+    assert [column.name for column in distribution] == ["g", "v"]
+    db.create_view("c", db.table("t"), or_replace=True, cluster_by=["v"])
+    assert_view_is(db, "c", "SELECT * FROM t")
+    assert [column.name for column in db.store.table("c").schema.distribution_columns] == ["v"]
+    with pytest.raises(errors.UnsupportedStatementError, match=r"CLUSTER BY \(x\).* k, v"):
+        db.sql("CREATE MATERIALIZED VIEW d CLUSTER BY (x) AS SELECT k, v FROM t")
+
+
 def test_explain_says_what_a_broadcast_join_costs(db: Database) -> None:
     """A join without an equality is shown with its units, the order of its state and its cost."""
     query = "SELECT t.k, u.i FROM t LEFT JOIN u ON t.v < u.n AND t.g <> u.g"

@@ -53,6 +53,26 @@ def test_the_table_holds_the_rows_of_the_root(seeds: Seeds) -> None:
             assert sorted(map(shown, state.rows)) == expected
 
 
+def test_a_clustered_table_has_its_columns_first_in_the_key() -> None:
+    """They are the distribution; the order, and the rest of the key, come after them."""
+    node = Materialize(
+        scan(FIELDS, ["id"]),
+        (("V", "v"), ("o", "o")),
+        (Order("o"), Order("v", True, False)),
+        ("v",),
+    )
+    (spec,) = MaterializeExecutor.tables(node)
+    assert spec.primary_key == (Order("V", True, False), Order("o"), Order("_id"))
+    assert spec.distribution == ("V",)
+    assert node.input_distribution == ("v",)
+    assert node.explain_line == (
+        "Materialize [v AS V, o] key [V DESC, o, _id] hidden [_id] cluster by [V]"
+    )
+    read = Materialize.from_json(node.to_json(), lambda _: node.child)
+    assert read == node
+    read.check()
+
+
 def test_hidden_columns_have_names_of_their_own() -> None:
     """A hidden column is renamed if the SELECT has a column of its name."""
     fields = (types.Field("Id", types.Int()), *FIELDS[1:])
