@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from relstate.storage import errors
+
 from .command import (
     MOST,
     SYNTAX,
@@ -14,6 +16,7 @@ from .command import (
     command,
     parse_float,
     parse_integer,
+    store_error,
 )
 from .keyspace import Database
 from .lists import move_item, parse_end, pop_items
@@ -53,11 +56,13 @@ def _take_or_wait(
         return reply
 
     def attempt() -> Reply:
-        ready = [key for key in keys if isinstance(db.get(key), kind)]
         try:
+            ready = [key for key in keys if isinstance(db.get(key), kind)]
             return _first_of(db, ready, kind, take)
         except CommandError as error:
             return error
+        except errors.RelstateError as error:
+            return store_error(error)
 
     return Wait(tuple((db.number, key) for key in keys), seconds, attempt, empty)
 

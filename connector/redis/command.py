@@ -5,6 +5,7 @@ Also how arguments are read. Errors are `CommandError` with Redis's messages.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from relstate.storage import errors
+
 from .keyspace import Database
 from .replies import CommandError, Reply
+
+_logger = logging.getLogger(__name__)
 
 Arguments = list[bytes]
 Run = Callable[[Database, Arguments], Reply]
@@ -67,6 +72,12 @@ def command(
 ) -> Command:
     """Return a command; ``flags``: with blanks between them."""
     return Command(run, arity, frozenset(flags.split()), (first, last, step))
+
+
+def store_error(error: errors.RelstateError) -> CommandError:
+    """Return the reply of a command that could not read the store, and log why."""
+    _logger.warning("a command could not read the store: %s", error)
+    return CommandError(f"ERR {type(error).__name__}: {error}")
 
 
 def fits_arity(arity: int, count: int) -> bool:

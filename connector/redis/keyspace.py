@@ -12,16 +12,19 @@ Does not know: sockets, the protocol, when a commit is made.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from relstate.storage import Environment
+from relstate.storage import Environment, errors
 
 from .expiries import Expiries
 from .replies import CommandError
 from .tables import DATABASES, MOST_NAME_BYTES, Batch, DatabaseChanges, StoredTables
 from .values import StringValue, Value
+
+_logger = logging.getLogger(__name__)
 
 _Kind = TypeVar("_Kind", bound=Value)
 _Place = tuple[int, bytes]
@@ -244,9 +247,17 @@ class Keyspace:
     def refresh(self) -> None:
         """Forget the values in memory if another writer changed the tables.
 
-        Called where nothing is to be committed.
+        Does nothing while something is to be committed, or if the store cannot be looked at: then
+        the reads that follow say why.
         """
-        if not self.has_changes and not self._is_sealed and self.tables.refresh():
+        if self.has_changes or self._is_sealed:
+            return
+        try:
+            is_changed = self.tables.refresh()
+        except errors.RelstateError as error:
+            _logger.warning("cannot look for changes of the tables: %s", error)
+            return
+        if is_changed:
             self._drop_values()
 
     def drop_committed(self) -> None:

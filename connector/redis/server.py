@@ -8,6 +8,7 @@ Does not know: requests and replies.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 
@@ -20,6 +21,8 @@ from .keyspace import Keyspace
 from .service import Service
 from .settings import Settings
 from .tables import StoredTables, create_table
+
+_logger = logging.getLogger(__name__)
 
 _EXPIRY_PAUSE = 0.1
 _BACKLOG = 511
@@ -79,7 +82,10 @@ class Server:
     async def _expire(self) -> None:
         """Delete keys that have expired, for ever."""
         while True:
-            self.expire_due()
+            try:
+                self.expire_due()
+            except errors.RelstateError as error:
+                _logger.warning("cannot look for expired keys: %s", error)
             await asyncio.sleep(_EXPIRY_PAUSE)
 
     def expire_due(self) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .command import Arguments, Command, fits_arity
+from relstate.storage import errors
+
+from .command import Arguments, Command, fits_arity, store_error
 from .commands import COMMANDS
 from .keyspace import Database
 from .replies import QUEUED, RESP2, CommandError, Push, Reply
@@ -109,7 +111,10 @@ class Session:
             return command.run(self, args)
         if command.writes:
             self._check_writable(command)
-        return command.run(self.database, args)
+        try:
+            return command.run(self.database, args)
+        except errors.RelstateError as error:
+            raise store_error(error) from error
 
     def _command(self, args: Arguments) -> Command | SessionCommand:
         """Return the command that a request names, if it may be run now. CommandError."""

@@ -142,35 +142,35 @@ def check(pair: Pair, steps: list[Words]) -> None:
 
 
 @given(steps=law(STRINGS, GENERAL))
-@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_strings_and_keys_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Every reply is the same, errors too, whether values come from memory or from the table."""
     check(pair, steps)
 
 
 @given(steps=law(HASHES, HASHES, STRINGS, GENERAL))
-@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_hashes_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Among strings, which have the wrong type."""
     check(pair, steps)
 
 
 @given(steps=law(SETS, SETS, GENERAL))
-@settings(max_examples=examples(70), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
 def test_sets_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Emptied ones vanish, and results are stored in place of anything."""
     check(pair, steps)
 
 
 @given(steps=law(SORTED_SETS, SORTED_SETS, GENERAL))
-@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_sorted_sets_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Their order, all kinds of ranges, and combinations with sets."""
     check(pair, steps)
 
 
 @given(steps=law(LISTS, LISTS, GENERAL))
-@settings(max_examples=examples(70), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
 def test_lists_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """From both ends, and within."""
     check(pair, steps)

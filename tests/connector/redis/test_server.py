@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +264,22 @@ def test_a_commit_that_fails_is_the_reply(server: Served, client: Connection) ->
     assert client("SET", "a", "z") == b"OK"
 
 
+def test_a_read_that_fails_is_the_reply(
+    server: Served, client: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection goes on, and so do others."""
+    tables = server.server.service.keyspace.tables
+
+    def fail(*_: object) -> None:
+        raise FilesystemError("the disk is gone")
+
+    monkeypatch.setattr(tables, "read", fail)
+    first, second = client.pipeline([["GET", "a"], ["PING"]])
+
+    assert str(first) == "ERR FilesystemError: the disk is gone"
+    assert second == b"PONG"
+
+
 def test_everysec_replies_before_the_commit(store: Store) -> None:
     """What was answered is committed at the latest when the server ends."""
     with served(store, Settings(appendfsync="everysec")) as server:
@@ -416,3 +434,45 @@ def test_the_program_ends_when_it_is_told(tmp_path: Path) -> None:
 def test_errors_are_replies(client: Connection) -> None:
     """Hiredis reads them as such."""
     assert isinstance(client("NOSUCH"), hiredis.ReplyError)
+
+
+@pytest.mark.skipif(shutil.which("redis-cli") is None, reason="redis-cli is not on PATH")
+def test_redis_s_own_client_works(server: Served) -> None:
+    """It asks for the commands first, and reads commands from its input."""
+    command = ["redis-cli", "-p", str(server.settings.port)]
+    lines = "SET a 'b c'\nGET a\nHSET h f 1\nHGETALL h\nINCR a\n"
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, timeout=SECONDS, check=True
+    )
+
+    *replies, error = done.stdout.strip().splitlines()
+    assert replies == ["OK", "b c", "1", "f", "1"]
+    assert error.startswith("ERR value is not an integer")
+
+
+@pytest.mark.skipif(
+    shutil.which("redis-benchmark") is None, reason="redis-benchmark is not on PATH"
+)
+def test_redis_s_own_benchmark_finds_every_command(server: Served, client: Connection) -> None:
+    """It ends at the first error; many clients send many requests at once."""
+    port = str(server.settings.port)
+    command = ["redis-benchmark", "-p", port, "-n", "500", "-c", "20", "-P", "8", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert "rror" not in done.stdout + done.stderr
+    for name in ("PING_INLINE", "SET", "GET", "LPUSH", "SPOP", "ZPOPMIN", "LRANGE_600", "MSET"):
+        assert f"{name}" in done.stdout
+    assert client("DBSIZE") > 0
+
+
+def test_many_idle_clients_disturb_nobody(server: Served, client: Connection) -> None:
+    """Each is known, and forgotten when it has gone."""
+    idle = [server.connect() for _ in range(500)]
+
+    assert client("PING") == b"PONG"
+    assert len(client("CLIENT", "LIST").splitlines()) == 501
+    for other in idle:
+        other.close()
+    deadline = time.monotonic() + SECONDS
+    while len(client("CLIENT", "LIST").splitlines()) > 1:
+        assert time.monotonic() < deadline
