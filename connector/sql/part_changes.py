@@ -5,6 +5,7 @@
     SET path = array_union(path, array)         adds elements to a set
     SET path = array_append(path, element)      adds an element to the end of an array, or to a set
     SET path = array_prepend(path, element)     adds an element to the beginning of an array
+    SET path[index] = expression                replaces an element: the array is read and rewritten
     DELETE path                                 nothing is there any more
 
 The forms that add need no old value, so they also make what is not there yet, and an entry replaces
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 
 from sqlglot import TokenType
 
-from relstate.connector.syntax.tokens import TokenReader, tokens_of
+from relstate.connector.syntax.tokens import TokenReader, quoted, tokens_of
 from relstate.storage import ChangeAction, DocumentEncoding, Target, errors
 
 from .dml import Assignment, DeleteParts, Place, Update, read_place
@@ -55,14 +56,46 @@ def part_changes(
         places = statement.places
         changes = tuple(_change(encoding, place, ChangeAction.REMOVE, None) for place in places)
     else:
-        places = tuple(assignment.place for assignment in statement.assignments)
+        names = (statement.table, statement.alias)
+        assignments = [
+            _of_whole_array(encoding, assignment, statement.alias)
+            for assignment in statement.assignments
+        ]
+        places = tuple(assignment.place for assignment in assignments)
         changes = tuple(
             change
-            for assignment in statement.assignments
-            for change in _assigned(encoding, assignment, (statement.table, statement.alias))
+            for assignment in assignments
+            for change in _assigned(encoding, assignment, names)
         )
     _check_apart(places)
     return changes
+
+
+def _of_whole_array(encoding: DocumentEncoding, assignment: Assignment, alias: str) -> Assignment:
+    """Return an assignment to an element of an array as one to the array; others as they are."""
+    steps = assignment.place.steps
+    if not steps or not steps[-1].is_key:
+        return assignment
+    array = Place(assignment.place.column, steps[:-1])
+    if not _change(encoding, array, ChangeAction.REMOVE, None).target.is_list:
+        return assignment
+    return Assignment(array, _with_element(array, alias, steps[-1].text, assignment.expression))
+
+
+def _with_element(place: Place, alias: str, index: str, expression: str) -> str:
+    """Return the expression of an array in which one element is replaced."""
+    array = f"{quoted(alias)}.{quoted(place.column)}"
+    for step in place.steps:
+        array += f"[{step.text}]" if step.is_key else f".{quoted(step.text)}"
+    position = f"CAST(({index}) AS INT)"
+    before = f"slice({array}, 1, {position})"
+    after = f"slice({array}, {position} + 2, size({array}))"
+    name = _literal_of(f"{place.column} has no element ")
+    problem = f"concat({name}, string({index}), '; the first is 0')"
+    return (
+        f"CASE WHEN {position} >= 0 AND {position} < size({array}) "
+        f"THEN concat({before}, array({expression}), {after}) ELSE raise_error({problem}) END"
+    )
 
 
 def _assigned(
@@ -87,7 +120,7 @@ def _change(
         is_key = target.numbers[-1] is None
         path.append(None if is_key else literal)
         if is_key:
-            keys.append(step.text if step.is_key else _quoted(step.text))
+            keys.append(step.text if step.is_key else _literal_of(step.text))
     return PartChange(target, tuple(path), action, tuple(keys), value)
 
 
@@ -155,5 +188,5 @@ def _literal(text: str) -> str | None:
     return tokens[0].text if is_text else None
 
 
-def _quoted(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _literal_of(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

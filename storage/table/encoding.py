@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..codec.ragged import Bytes, Positions
 from ..errors import OptionError
+from ..log.segment_record import TableStatistics
 from ..log.table_definition import TableDefinition
 from ..schema.schema import Column, KeyRange, TableSchema
 from ..segment.block import Block
@@ -67,6 +68,9 @@ class Encoding(Protocol):
         """Whether parts of rows may be entries of their own, under keys that continue the rows'."""
 
     # Several entries of one row
+
+    def may_divide(self, statistics: TableStatistics) -> bool:
+        """Return whether a file may hold anything but whole rows and deletes of rows."""
 
     def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
         """Return what makes one entry of those of a row, of which ``keep`` says if it is kept.

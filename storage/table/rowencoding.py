@@ -24,6 +24,7 @@ from ..codec.memcomparable import KeyCodec
 from ..codec.point_key import key_decoder
 from ..codec.ragged import Bytes, Positions, first_of_equal, gather
 from ..errors import NullKeyError, NullValueError, SchemaMismatchError, UnknownOperationError
+from ..log.segment_record import TableStatistics
 from ..log.table_definition import TableDefinition
 from ..schema.arrow import arrow_schema, arrow_type
 from ..schema.batch import BatchShape
@@ -252,6 +253,10 @@ class RowEncoding:
         return self._keys.encode([batch.column(name) for name in self.key_names])
 
     # Several entries of one row
+
+    def may_divide(self, statistics: TableStatistics) -> bool:
+        """Return False: see `Encoding.may_divide`."""
+        return False
 
     def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
         """Return what makes one entry of the versions of a row: see `Encoding.resolver`."""

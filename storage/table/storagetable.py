@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ from .pruning import (
     ranges_in,
 )
 from .record import Row
-from .resolve import keep_all, keep_visible
+from .resolve import Keep, Resolver, keep_all, keep_visible
 from .scan import Bounds, Limits, Piece, Scan, Source, joined_ranges
 from .secondary import IndexMatches, SecondaryIndex, TableIndexes
 from .tablefiles import TableFiles
@@ -76,7 +76,6 @@ class StorageTable:
         self.indexes = TableIndexes(encoding, indexes)
         self._environment = environment
         self._time = time
-        self._resolver = encoding.resolver(keep_visible(time), time)
         self._files = TableFiles(environment, segments, encoding, verify, epoch)
         self._lookup = Lookup(environment, encoding, self._files)
 
@@ -94,6 +93,27 @@ class StorageTable:
             self.encoding.definition == definition
             and self._files.segments == segments
             and self.indexes.segments == [*index_segments]
+        )
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return self._resolver_of(keep_visible(self._time), self._time)
+
+    def _resolver_of(self, keep: Keep, time: Callable[[], int]) -> Resolver:
+        """Return what makes one entry of those of a row, as simple as the files allow."""
+        if self._may_divide:
+            return self.encoding.resolver(keep, time)
+        return Resolver(keep, self.encoding.fold)
+
+    @cached_property
+    def _may_divide(self) -> bool:
+        """Whether a file may hold a row in several entries."""
+        table_id = self.encoding.table_id
+        return self.encoding.has_parts and any(
+            self.encoding.may_divide(statistics)
+            for segment in self._files.segments
+            for statistics in segment.record.tables
+            if statistics.table_id == table_id
         )
 
     @property
@@ -406,7 +426,7 @@ class StorageTable:
 
     def entries(self) -> Iterator[Block]:
         """Yield the newest entry of every key, deletes and expired rows too."""
-        resolver = self.encoding.resolver(keep_all, self._time)
+        resolver = self._resolver_of(keep_all, self._time)
         scan = replace(self.scan_of((), None), resolver=resolver)
         for window in scan.windows(self.encoding.vnode_bounds(range(self.encoding.vnode_count))):
             yield from filter(len, window.blocks)

@@ -1,4 +1,4 @@
-"""Changes of parts of rows: the examples of the sources, at three levels, and random histories."""
+"""Changes of parts of single rows: what each does, what it costs, and random histories."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from relstate.storage.errors import (
 from relstate.storage.segment.registry import SegmentRegistry
 from support.clock import ManualClock
 from support.commits import quick_environment
-from support.entries import Stored, added_entries, all_entries
+from support.entries import seen_rows
 from support.examples import examples
 from support.random_parts import COLUMNS, SET, STEPS, Pair, Step
 
-DAY, HOUR = 86_400, 3600
 LAYOUTS = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
 
 
@@ -48,197 +47,6 @@ def store(tmp_path: FilePath, clock: ManualClock) -> Iterator[Store]:
         assert store.check().problems == ()
 
 
-def plain(value: Any) -> Any:
-    """Return a value as Arrow gives it with its maps as dicts."""
-    match value:
-        case dict():
-            return {name: plain(inner) for name, inner in value.items()}
-        case [(_, _), *_]:
-            return {name: plain(inner) for name, inner in value}
-        case list():
-            return [plain(inner) for inner in value]
-    return value
-
-
-def seen(store: Store, name: str, epoch: int | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a table in the order of the key; what is NULL is left out."""
-    table = (store if epoch is None else store.at(epoch)).table(name)
-    return [
-        {column: plain(value) for column, value in row.items() if value is not None}
-        for row in table.to_arrow().to_pylist()
-    ]
-
-
-# The examples of the sources
-
-MSGS = "user_id STRING, msg_id INT, msg STRING, msg_props MAP<STRING, STRING>"
-KEY_10, KEY_20 = ("user1", 10), ("user1", 20)
-FIRST = {"from": "a@b.com", "subject": "hello"}
-SECOND = {"from": "c@d.com", "subject": "bar"}
-ROW_10 = {"user_id": "user1", "msg_id": 10, "msg": "msg1", "msg_props": FIRST}
-ROW_20 = {"user_id": "user1", "msg_id": 20, "msg": "msg2", "msg_props": SECOND}
-READ_10 = {**ROW_10, "msg_props": FIRST | {"read_status": "true"}}
-WITHOUT_10 = {name: value for name, value in ROW_10.items() if name != "msg_props"}
-MSG, PROPS = ("msg",), ("msg_props",)
-MSGS_PATHS = [MSG, PROPS, *((*PROPS, name) for name in ("from", "subject", "read_status"))]
-
-
-def insert_msg(store: Store, row: dict[str, Any]) -> int:
-    """Write a row of msgs and return the epoch."""
-    schema = store.table("msgs").schema.arrow_schema
-    values = {**row, "msg_props": list(row["msg_props"].items())}
-    return store.write("msgs", pa.RecordBatch.from_pylist([values], schema=schema))
-
-
-def entries_of_insert(key: tuple[Any, ...], packed: bool) -> list[Stored]:
-    """Return the entries of a row of msgs that is written whole."""
-    if packed:
-        return [(key, (), "PUT", None)]
-    return [
-        (key, (), "OBJECT", None),
-        (key, MSG, "PUT", None),
-        (key, PROPS, "OBJECT", None),
-        (key, (*PROPS, "from"), "PUT", None),
-        (key, (*PROPS, "subject"), "PUT", None),
-    ]
-
-
-@LAYOUTS
-def test_the_five_states_of_msgs(store: Store, packed: bool) -> None:
-    """T1 to T5: the entries that each adds, what each shows, and the same after compaction."""
-    store.create_table(
-        "msgs", MSGS, primary_key=["user_id", "msg_id"], encoding="document", packed=packed
-    )
-    writer = store.document_writer("msgs")
-
-    def add_to_props() -> int | None:
-        writer.add(KEY_10, "msg_props", {"read_status": "true"})
-        return writer.commit()
-
-    def delete_props() -> int | None:
-        writer.remove(KEY_10, "msg_props")
-        return writer.commit()
-
-    def delete_row() -> int:
-        return store.delete("msgs", pa.record_batch({"user_id": ["user1"], "msg_id": [10]}))
-
-    steps: list[tuple[Callable[[], int | None], list[Stored], list[dict[str, Any]]]] = [
-        (lambda: insert_msg(store, ROW_10), entries_of_insert(KEY_10, packed), [ROW_10]),
-        (add_to_props, [(KEY_10, (*PROPS, "read_status"), "PUT", None)], [READ_10]),
-        (lambda: insert_msg(store, ROW_20), entries_of_insert(KEY_20, packed), [READ_10, ROW_20]),
-        (delete_props, [(KEY_10, PROPS, "DELETE", None)], [WITHOUT_10, ROW_20]),
-        (delete_row, [(KEY_10, (), "DELETE", None)], [ROW_20]),
-    ]
-    states = []
-    for act, added, rows in steps:
-        epoch = act()
-        assert epoch is not None
-        states.append((epoch, rows))
-        assert added_entries(store, "msgs", MSGS_PATHS) == added
-        assert seen(store, "msgs") == rows
-    store.compact("msgs")
-
-    assert all_entries(store, "msgs", MSGS_PATHS) == entries_of_insert(KEY_20, packed)
-    for epoch, rows in [*states, (store.epoch, [ROW_20])]:
-        assert seen(store, "msgs", epoch) == rows
-
-
-def new_page_views(store: Store) -> None:
-    """Create page_views with a page that was inserted for a day."""
-    store.create_table(
-        "page_views",
-        "page_id STRING, views INT, category STRING",
-        primary_key=["page_id"],
-        encoding="document",
-    )
-    rows = pa.record_batch({"page_id": ["abc.com"], "views": pa.array([10], pa.int32())})
-    store.write("page_views", rows, ttls=pa.array([DAY], pa.int64()))
-
-
-PAGE: dict[str, Any] = {"page_id": "abc.com"}
-
-
-@pytest.mark.parametrize("compacts", [False, True])
-@pytest.mark.parametrize("ttl", [HOUR, None])
-def test_page_views(store: Store, clock: ManualClock, ttl: int | None, compacts: bool) -> None:
-    """The row lives a day, its category an hour; without a TTL that stays, and the row by it."""
-    new_page_views(store)
-    assert added_entries(store, "page_views", []) == [(("abc.com",), (), "PUT", DAY)]
-    with store.document_writer("page_views") as writer:
-        writer.set("abc.com", {"category": "news"}, ttl=ttl)
-    category: Stored = (("abc.com",), ("category",), "PUT", ttl)
-    table = store.table("page_views")
-    assert added_entries(store, "page_views", [("category",)]) == [category]
-    if compacts:
-        store.compact("page_views")
-        row: Stored = (("abc.com",), (), "PUT", DAY)
-        assert all_entries(store, "page_views", [("category",)]) == [row, category]
-    assert seen(store, "page_views") == [PAGE | {"views": 10, "category": "news"}]
-    assert (table.ttl("abc.com", "views"), table.ttl("abc.com", "category")) == (DAY, ttl)
-    assert table.ttl("abc.com") == (None if ttl is None else DAY)
-
-    clock.advance(HOUR)
-    category_later = {"category": "news"} if ttl is None else {}
-    assert seen(store, "page_views") == [PAGE | {"views": 10} | category_later]
-    assert table.ttl("abc.com", "views") == DAY - HOUR
-    clock.advance(DAY - HOUR)
-    assert seen(store, "page_views") == ([PAGE | category_later] if ttl is None else [])
-    if compacts:
-        store.compact("page_views")
-        assert seen(store, "page_views") == ([PAGE | category_later] if ttl is None else [])
-
-
-def test_the_nested_document(store: Store) -> None:
-    """DocumentKey1 of the sources, written at once, and then changed at its depth by markers."""
-    store.create_table(
-        "documents",
-        "id STRING, SubKey1 MAP<STRING, STRING>, SubKey4 STRING",
-        primary_key=["id"],
-        encoding="document",
-        packed=False,
-    )
-    key = ("DocumentKey1",)
-    below = [("SubKey1", name) for name in ("SubKey2", "SubKey3")]
-    paths = [("SubKey1",), *below, ("SubKey4",)]
-    batch = pa.RecordBatch.from_pylist(
-        [
-            {
-                "id": "DocumentKey1",
-                "SubKey1": [("SubKey2", "Value1"), ("SubKey3", "Value2")],
-                "SubKey4": "Value3",
-            }
-        ],
-        schema=store.table("documents").schema.arrow_schema,
-    )
-    first = store.write("documents", batch)
-    assert added_entries(store, "documents", paths) == [
-        (key, (), "OBJECT", None),
-        (key, ("SubKey1",), "OBJECT", None),
-        (key, below[0], "PUT", None),
-        (key, below[1], "PUT", None),
-        (key, ("SubKey4",), "PUT", None),
-    ]
-    with store.document_writer("documents") as writer:
-        writer.remove("DocumentKey1", below[0])
-    assert added_entries(store, "documents", paths) == [(key, below[0], "DELETE", None)]
-    with store.document_writer("documents") as writer:
-        writer.set("DocumentKey1", {"SubKey1": {"SubKey5": "Value4"}})
-    assert added_entries(store, "documents", [*paths, ("SubKey1", "SubKey5")]) == [
-        (key, ("SubKey1",), "OBJECT", None),
-        (key, ("SubKey1", "SubKey5"), "PUT", None),
-    ]
-    document = {"id": "DocumentKey1", "SubKey4": "Value3"}
-    states = {
-        first: {"SubKey2": "Value1", "SubKey3": "Value2"},
-        first + 1: {"SubKey3": "Value2"},
-        first + 2: {"SubKey5": "Value4"},
-    }
-    for _ in range(2):
-        for epoch, inner in states.items():
-            assert seen(store, "documents", epoch) == [document | {"SubKey1": inner}]
-        store.compact("documents")
-
-
 # What each change does
 
 ADDRESSES = """id INT, note STRING, props MAP<STRING, STRING>, tags ARRAY<STRING>, l ARRAY<INT>,
@@ -255,9 +63,9 @@ def writer(store: Store) -> DocumentWriter:
 
 def row_of(store: Store, key: int = 1) -> dict[str, Any]:
     """Return a row of ``t`` without its key and NULLs, and check that compaction keeps it."""
-    rows = {row.pop("id"): row for row in seen(store, "t")}
+    rows = {row.pop("id"): row for row in seen_rows(store, "t")}
     store.compact("t")
-    assert {row.pop("id"): row for row in seen(store, "t")} == rows
+    assert {row.pop("id"): row for row in seen_rows(store, "t")} == rows
     return rows.get(key, {})
 
 
@@ -305,12 +113,12 @@ def test_a_set_has_each_element_once_in_order(store: Store, writer: DocumentWrit
     """However it is written: with its row, replaced, added to, or by a patch of many rows."""
     elements = pa.array([["b", "a", "b"], []], pa.list_(pa.string()))
     store.write("t", pa.record_batch({"id": pa.array([1, 2], pa.int32()), "tags": elements}))
-    assert [row["tags"] for row in seen(store, "t")] == [["a", "b"], []]
+    assert [row["tags"] for row in seen_rows(store, "t")] == [["a", "b"], []]
     writer.add(1, "tags", {"c", "a"})
     writer.remove(1, ("tags", "b"))
     writer.add(3, "tags", ["z", "y", "z"])
     writer.commit()
-    assert [row["tags"] for row in seen(store, "t")] == [["a", "c"], [], ["y", "z"]]
+    assert [row["tags"] for row in seen_rows(store, "t")] == [["a", "c"], [], ["y", "z"]]
     writer.set(1, {"tags": ["q", "q", "p"]})
     writer.commit()
     patch = {"id": pa.array([2], pa.int32()), "tags": pa.array([["n", "m", "n"]])}

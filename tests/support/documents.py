@@ -207,7 +207,7 @@ def type_at(schema: TableSchema, path: Path) -> t.DataType:
 
 
 def path_bytes(schema: TableSchema, path: Path) -> bytes:
-    """Return the bytes of a path."""
+    """Return the bytes of a path; a step into an array is a place, or a text of a set of texts."""
     column = schema.column(path[0])
     encoded = number_component(column.id)
     data_type = column.type
@@ -220,6 +220,8 @@ def path_bytes(schema: TableSchema, path: Path) -> bytes:
             case t.Map(key, item, _):
                 encoded += KeyCodec([key], [KeyColumn(1)]).encode_key([name])
                 data_type = item
+            case t.Array(element, _) if isinstance(name, str):
+                encoded += KeyCodec([element], [KeyColumn(1)]).encode_key([name])
             case t.Array(element, _):
                 encoded += place_components(np.array([name], np.int64))[0].as_py()
                 data_type = element

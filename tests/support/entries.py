@@ -1,4 +1,4 @@
-"""The entries in the files of a table, as values to compare."""
+"""The entries in the files of a table, and the rows that they make, as values to compare."""
 
 from __future__ import annotations
 
@@ -58,3 +58,24 @@ def _entries_of(
 def names_of(path: Path) -> tuple[str, ...]:
     """Return the steps of a path as text, to sort by."""
     return tuple(map(str, path))
+
+
+def seen_rows(store: Store, name: str, epoch: int | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a table in the order of the key; what is NULL is left out."""
+    table = (store if epoch is None else store.at(epoch)).table(name)
+    return [
+        {column: _plain(value) for column, value in row.items() if value is not None}
+        for row in table.to_arrow().to_pylist()
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as Arrow gives it with its maps as dicts."""
+    match value:
+        case dict():
+            return {name: _plain(inner) for name, inner in value.items()}
+        case [(_, _), *_]:
+            return {name: _plain(inner) for name, inner in value}
+        case list():
+            return [_plain(inner) for inner in value]
+    return value

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...codec.path import MAX_NUMBER, number_component
 from ...codec.ragged import Bytes, Positions, constant
 from ...errors import SchemaError
+from ...log.segment_record import TableStatistics
 from ...log.table_definition import TableDefinition
 from ...segment.block import Block
 from ...segment.key import Kind
@@ -60,6 +61,15 @@ class DocumentEncoding(RowEncoding):
         }
 
     # Reading
+
+    def may_divide(self, statistics: TableStatistics) -> bool:
+        """Return whether a file may hold parts of rows; if it has, the statistics count them.
+
+        Without packing there are rows of no columns, which are not counted; a part that expires is
+        counted among what expires.
+        """
+        has_parts = statistics.parts > 0 or statistics.expiring > 0
+        return has_parts or not self._is_packed or self._rows.has_lost_columns
 
     def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
         """Return what makes one entry of those of a row."""

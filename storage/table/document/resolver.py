@@ -32,20 +32,17 @@ class DocumentResolver(Resolver):
 
     def whole_rows(self, source: Iterator[Block], *, descending: bool) -> Iterator[Block]:
         """Yield the entries of a source in blocks of whole rows."""
-        rest: Block | None = None
+        pending: Block | None = None
         for block in source:
-            if rest is not None:
-                block = block.followed_by(rest) if descending else rest.followed_by(block)
-            if descending:
-                cut = block.first_after(last_key_of(row_key_at(block, 0)))
-                rest, whole = block.slice(0, cut), block.slice(cut, len(block))
-            else:
-                cut = block.first_at_or_after(row_key_at(block, -1))
-                whole, rest = block.slice(0, cut), block.slice(cut, len(block))
-            if len(whole):
-                yield whole
-        if rest is not None:
-            yield rest
+            if pending is not None:
+                whole, rest = _whole_and_rest(pending, block, descending=descending)
+                if len(whole):
+                    yield whole
+                if rest is not None:
+                    block = block.followed_by(rest) if descending else rest.followed_by(block)
+            pending = block
+        if pending is not None:
+            yield pending
 
     def last_key(self, block: Block, *, descending: bool) -> bytes:
         """Return the last key that the row at a block's end can have; descending, the first one."""
@@ -88,6 +85,24 @@ class RemainsResolver(DocumentResolver):
         """Return the entries that remain."""
         assert self.remains is not None
         return self.remains(entries, versions)
+
+
+def _whole_and_rest(
+    block: Block, following: Block, *, descending: bool
+) -> tuple[Block, Block | None]:
+    """Return the rows of a block that end in it, and the entries of the row that goes on.
+
+    The latter are None if none does: nothing is copied then. ``following``: the block that its
+    source yields next.
+    """
+    row_key = row_key_at(block, 0 if descending else -1)
+    if row_key_at(following, -1 if descending else 0) != row_key:
+        return block, None
+    if descending:
+        cut = block.first_after(last_key_of(row_key))
+        return block.slice(cut, len(block)), block.slice(0, cut)
+    cut = block.first_at_or_after(row_key)
+    return block.slice(0, cut), block.slice(cut, len(block))
 
 
 def row_key_at(block: Block, index: int) -> bytes:

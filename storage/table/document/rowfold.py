@@ -65,6 +65,11 @@ class RowFold:
         ]
         self.placed_ids = [merge.column.id for merge in self._merges if merge.has_places]
 
+    @property
+    def has_lost_columns(self) -> bool:
+        """Whether columns were dropped, of which rows may still have values."""
+        return self._last_with_dropped is not None
+
     def is_divided(self, headers: Headers) -> Flags:
         """Return which entries are not whole rows or deletes of rows.
 

@@ -172,6 +172,19 @@ def test_what_has_to_read_reads(db: Database, store: Store, docs: str) -> None:
     assert row(store, 5) == {"a": 3, "l": []}
 
 
+def test_an_element_of_an_array_is_replaced(db: Database, store: Store, docs: str) -> None:
+    """The array is read, and written whole; an element that is not there is an error."""
+    store.write("docs", [FULL_ROW])
+    db.sql(f"UPDATE docs d SET l[a] = d.l[0] + 6, note = 'x' WHERE {KEY}")
+    assert changed(store) == 2
+    assert row(store)["l"] == [1, 7]
+    epoch = store.epoch
+    for index in ("2", "-1", "NULL"):
+        with pytest.raises(Exception, match="l has no element"):
+            db.sql(f"UPDATE docs SET l[{index}] = 1 WHERE {KEY}")
+    assert store.epoch == epoch
+
+
 def test_statements_with_a_time_to_live(db: Database, store: Store, docs: str) -> None:
     """Of a row, and of what an UPDATE sets."""
     db.sql("INSERT INTO docs (id, part, a) VALUES (1, 'p', 1) USING TTL 86400")
@@ -191,7 +204,8 @@ def test_statements_with_a_time_to_live(db: Database, store: Store, docs: str) -
     ("statement", "error", "message"),
     [
         (f"UPDATE docs SET address.zip = 'x' WHERE {KEY}", SchemaMismatchError, "no field 'zip'"),
-        (f"UPDATE docs SET l[3] = 1 WHERE {KEY}", SchemaMismatchError, "set the array"),
+        (f"DELETE l[3] FROM docs WHERE {KEY}", SchemaMismatchError, "set the array"),
+        (f"UPDATE docs SET l[0] = 'x', l[1] = 1 WHERE {KEY}", UnsupportedStatementError, "twice"),
         (f"UPDATE docs SET note.x = 1 WHERE {KEY}", SchemaMismatchError, "note is STRING"),
         (f"UPDATE docs SET zz = 1 WHERE {KEY}", SchemaMismatchError, "unknown column 'zz'"),
         (f"UPDATE docs SET a = map('x', 1) WHERE {KEY}", SchemaMismatchError, "docs: a"),
