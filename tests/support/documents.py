@@ -22,9 +22,10 @@ from relstate.storage.log.table_definition import TableDefinition
 from relstate.storage.schema.schema import KeyColumn, TableSchema
 from relstate.storage.segment.block import Block
 from relstate.storage.segment.key import Kind
+from relstate.storage.table.document.containers import shape_of
 from relstate.storage.table.document.entries import encode_parts
 from relstate.storage.table.document.part import Parts
-from relstate.storage.table.document.shape import Shape, shape_of
+from relstate.storage.table.document.shape import Shape
 from relstate.storage.table.header import NEVER, encode_headers
 from relstate.storage.table.rowencoding import RowEncoding
 

@@ -25,10 +25,11 @@ from ...codec.ragged import Bytes, Positions
 from ...errors import NullValueError, SchemaMismatchError
 from ...schema.arrow import arrow_type
 from ...schema.batch import BatchShape
+from .containers import ListShape, MapShape, SetShape
 from .ends import Ends
 from .part import Parts
 from .patch import patch_type
-from .shape import Items, ListShape, MapShape, PutParts, SetShape
+from .shape import Items, PutParts
 from .target import Null, Target
 
 

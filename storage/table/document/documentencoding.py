@@ -25,6 +25,7 @@ from ..record import Row
 from ..resolve import Keep, Resolver
 from ..rowencoding import RowEncoding
 from .change import Action, Change
+from .containers import SetShape
 from .ends import Ends
 from .entries import encode_parts
 from .part import Parts
@@ -33,7 +34,7 @@ from .point import Pairs, PointFold
 from .remains import Remains
 from .resolver import DocumentResolver, RemainsResolver, one_entry_per_row
 from .rowfold import RowFold
-from .shape import SetShape, put_parts, put_whole
+from .shape import put_parts, put_whole
 from .target import Target, Targets
 from .window import row_keys_of
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from ...codec.ragged import Bytes
 from ...errors import DataError, NullValueError, SchemaMismatchError
 from .change import Action, Change, check_action
+from .containers import MapShape, SetShape, StructShape
 from .documentencoding import DocumentEncoding
-from .shape import MapShape, SetShape, StructShape
 from .target import Null, Target
 
 Path: TypeAlias = str | Sequence[Any]

@@ -21,9 +21,10 @@ from ...codec.ragged import (
 )
 from ...schema.schema import Column
 from ...segment.key import Kind
+from .containers import shape_of
 from .documents import Documents
 from .part import Parts
-from .shape import Shape, shape_of
+from .shape import Shape
 from .visible import counting
 
 # A version, and the depth of the entry that it is the version of, in one number: what an entry

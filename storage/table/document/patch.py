@@ -18,7 +18,7 @@ from ...schema import types as t
 from ...schema.arrow import arrow_type
 from ...schema.batch import BatchShape
 from ...schema.schema import Column, TableSchema
-from .shape import shape_of
+from .containers import shape_of
 
 
 def conform_patch(schema: TableSchema, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ from ...schema.schema import TableSchema
 from ...segment.key import Kind
 from ..header import BY_COLUMNS, read_header
 from ..value import ValueEncoding
-from .shape import shape_of
+from .containers import shape_of
 
 Pairs: TypeAlias = Sequence[tuple[bytes, bytes]]
 """The entries of a row in one file: (full key, value), in key order."""

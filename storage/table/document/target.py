@@ -30,7 +30,8 @@ from ...schema.properties import TableProperties
 from ...schema.schema import Column, KeyColumn, TableSchema
 from ...schema.types import quoted
 from ..header import check_path_length
-from .shape import ListShape, MapShape, SetShape, Shape, StructShape, shape_of
+from .containers import ListShape, MapShape, SetShape, StructShape, shape_of
+from .shape import Shape
 
 _KEY_ORDER = [KeyColumn(1)]
 

@@ -17,8 +17,9 @@ from relstate.storage.codec.ragged import constant, equal_neighbours, sort_order
 from relstate.storage.schema.ddl import parse_type
 from relstate.storage.schema.schema import KeyColumn
 from relstate.storage.segment.key import Kind
+from relstate.storage.table.document.containers import shape_of
 from relstate.storage.table.document.part import Parts
-from relstate.storage.table.document.shape import Shape, put_whole, shape_of
+from relstate.storage.table.document.shape import Shape, put_whole
 from support.datatypes import array_of, value_types, values_of
 from support.examples import examples
 
