@@ -6,7 +6,7 @@ Does not know: files, epochs, or which of several versions of a row is visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -72,10 +72,13 @@ class Encoding(Protocol):
     def may_divide(self, statistics: TableStatistics) -> bool:
         """Return whether a file may hold anything but whole rows and deletes of rows."""
 
-    def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
+    def resolver(
+        self, keep: Keep, time: Callable[[], int], columns: Collection[Column] | None = None
+    ) -> Resolver:
         """Return what makes one entry of those of a row, of which ``keep`` says if it is kept.
 
-        ``time`` is called if a part expires: what has expired by then is not there.
+        ``time`` is called if a part expires: what has expired by then is not there. ``columns``:
+        those that are read, None for all; where a row has parts its others may become NULL.
         """
 
     def remains_resolver(self, keep: Keep, is_bottom: bool, time: int) -> Resolver:

@@ -7,7 +7,7 @@ Does not know: files, epochs, or which of several versions is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
@@ -258,7 +258,9 @@ class RowEncoding:
         """Return False: see `Encoding.may_divide`."""
         return False
 
-    def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
+    def resolver(
+        self, keep: Keep, time: Callable[[], int], columns: Collection[Column] | None = None
+    ) -> Resolver:
         """Return what makes one entry of the versions of a row: see `Encoding.resolver`."""
         return Resolver(keep, self.fold)
 

@@ -10,7 +10,7 @@ The split of state table, mem table and storage table is RisingWave's.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -99,10 +99,15 @@ class StorageTable:
     def _resolver(self) -> Resolver:
         return self._resolver_of(keep_visible(self._time), self._time)
 
-    def _resolver_of(self, keep: Keep, time: Callable[[], int]) -> Resolver:
-        """Return what makes one entry of those of a row, as simple as the files allow."""
+    def _resolver_of(
+        self, keep: Keep, time: Callable[[], int], columns: Collection[Column] | None = None
+    ) -> Resolver:
+        """Return what makes one entry of those of a row, as simple as the files allow.
+
+        ``columns``: see `Encoding.resolver`.
+        """
         if self._may_divide:
-            return self.encoding.resolver(keep, time)
+            return self.encoding.resolver(keep, time, columns)
         return Resolver(keep, self.encoding.fold)
 
     @cached_property
@@ -532,7 +537,7 @@ class StorageTable:
             decode=partial(self._decode, columns=columns),
             keys_of=self.encoding.primary_keys,
             most=self._most(newest),
-            resolver=self._resolver,
+            resolver=self._resolver_of(keep_visible(self._time), self._time, columns or None),
         )
 
     def _most(self, newest: Block | None) -> Limits:

@@ -17,6 +17,7 @@ from relstate.storage.errors import (
 from relstate.storage.schema.schema import TableSchema
 from relstate.storage.segment.key import Kind
 from relstate.storage.segment.registry import registry
+from relstate.storage.table.document.merging import ColumnMerge
 from relstate.storage.table.document.rowfold import RowFold
 from relstate.storage.table.encoding import encoding_of
 from relstate.storage.table.header import Headers
@@ -247,6 +248,29 @@ def test_a_compacted_table_is_scanned_like_a_table_of_rows(
     asked.clear()
     assert seen(store) == rows
     assert not asked
+
+
+def test_columns_that_are_not_asked_for_are_not_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In rows that have parts too, unless a row is there only by its columns."""
+    new_table(store, columns="k INT, a INT, b INT, m MAP<STRING, INT>")
+    rows = [{"k": key, "a": key, "b": 7, "m": [("p", key)]} for key in range(9)]
+    store.write("t", batch_of(store, rows))
+    store.patch("t", batch_of(store, [{"k": 1, "m": [("x", 1)]}, {"k": 2, "m": [("x", 1)]}]))
+    read: list[str] = []
+    merged = ColumnMerge.merged
+
+    def recorded(self: ColumnMerge, *arguments: Any) -> Any:
+        read.append(self.column.name)
+        return merged(self, *arguments)
+
+    monkeypatch.setattr(ColumnMerge, "merged", recorded)
+    assert sorted(store.table("t").to_arrow(columns=["a"])["a"].to_pylist()) == list(range(9))
+    assert set(read) == {"a"}
+    assert store.table("t").to_arrow(columns=["k"], where="a = 1 AND b = 7")["k"].to_pylist() == [1]
+    store.patch("t", batch_of(store, [{"k": 10, "b": 1}]))
+    assert sorted(store.table("t").to_arrow(columns=["k"])["k"].to_pylist()) == [*range(9), 10]
 
 
 # Crashes

@@ -7,7 +7,7 @@ Does not know: files, epochs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ...codec.ragged import Bytes, Positions, constant
 from ...errors import SchemaError
 from ...log.segment_record import TableStatistics
 from ...log.table_definition import TableDefinition
+from ...schema.schema import Column
 from ...segment.block import Block
 from ...segment.key import Kind
 from ..record import Row
@@ -72,9 +73,12 @@ class DocumentEncoding(RowEncoding):
         has_parts = statistics.parts > 0 or statistics.expiring > 0
         return has_parts or not self._is_packed or self._rows.has_lost_columns
 
-    def resolver(self, keep: Keep, time: Callable[[], int]) -> Resolver:
-        """Return what makes one entry of those of a row."""
-        return DocumentResolver(keep, rows=self._rows, time=time)
+    def resolver(
+        self, keep: Keep, time: Callable[[], int], columns: Collection[Column] | None = None
+    ) -> Resolver:
+        """Return what makes one entry of those of a row: see `Encoding.resolver`."""
+        rows = self._rows if columns is None else self._rows.reading(columns)
+        return DocumentResolver(keep, rows=rows, time=time)
 
     def remains_resolver(self, keep: Keep, is_bottom: bool, time: int) -> Resolver:
         """Return what makes of the entries of a row those that remain."""

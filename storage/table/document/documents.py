@@ -124,6 +124,13 @@ class Documents:
         return is_inserted
 
     @property
+    def has_entries(self) -> Flags:
+        """Which rows have entries that are there."""
+        has_entries = np.zeros(self.count, np.bool_)
+        has_entries[self.rows[self.is_alive]] = True
+        return has_entries
+
+    @property
     def expiries(self) -> Positions:
         """When each row changes because something of it expires; `NEVER` if nothing does."""
         expiries = np.full(self.count, NEVER, np.int64)

@@ -11,7 +11,8 @@ Does not know: files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 from ...codec.ragged import Bytes, Positions, constant
 from ...log.table_definition import TableDefinition
+from ...schema.arrow import arrow_type
+from ...schema.schema import Column
 from ...segment.block import Block
 from ...segment.key import Kind
 from ..header import BY_COLUMNS, FIXED, Headers, with_flag
@@ -35,8 +38,11 @@ Flags: TypeAlias = NDArray[np.bool_]
 class RowFold:
     """Makes rows of the entries of one document table. Immutable; safe between threads.
 
-    ``placed_ids``: of the columns of which some parts are elements of arrays.
+    ``placed_ids``: of the columns of which some parts are elements of arrays. ``read_ids``: of the
+    columns that are read; the others may be NULL in the rows. None for all.
     """
+
+    read_ids: frozenset[int] | None = None
 
     def __init__(self, definition: TableDefinition, values: ValueEncoding) -> None:
         schema = definition.schema
@@ -64,6 +70,12 @@ class RowFold:
             for column in schema.value_columns
         ]
         self.placed_ids = [merge.column.id for merge in self._merges if merge.has_places]
+
+    def reading(self, columns: Collection[Column]) -> RowFold:
+        """Return what makes the same rows, of which only some columns are read."""
+        fold = copy(self)
+        fold.read_ids = frozenset(column.id for column in columns)
+        return fold
 
     @property
     def has_lost_columns(self) -> bool:
@@ -103,17 +115,29 @@ class RowFold:
         return Block.over(documents.keys, values)
 
     def columns(self, documents: Documents) -> list[pa.Array]:
-        """Return the columns of all rows that are not in the key."""
-        if not self._merges:
-            return []
+        """Return the columns of all rows that are not in the key; NULL where one is not read."""
+        columns = [
+            pa.nulls(documents.count, arrow_type(merge.column.type)) for merge in self._merges
+        ]
+        is_read = self._is_read(documents)
+        read = [(index, merge) for index, merge in enumerate(self._merges) if is_read(merge)]
+        if not read:
+            return columns
         bases, owners = documents.bases, documents.rows[documents.bases]
         wholes = self._values.decode(
-            documents.entries.take(bases), [merge.column for merge in self._merges]
+            documents.entries.take(bases), [merge.column for _, merge in read]
         )
-        return [
-            merge.merged(documents, scattered(wholes[merge.column.name], owners, documents.count))
-            for merge in self._merges
-        ]
+        for index, merge in read:
+            whole = scattered(wholes[merge.column.name], owners, documents.count)
+            columns[index] = merge.merged(documents, whole)
+        return columns
+
+    def _is_read(self, documents: Documents) -> Callable[[ColumnMerge], bool]:
+        """Return what says if a column is read: all are where rows are there by their columns."""
+        read_ids = self.read_ids
+        if read_ids is None or (documents.has_entries & ~documents.is_inserted).any():
+            return lambda merge: True
+        return lambda merge: merge.column.id in read_ids
 
     def existing(self, documents: Documents, columns: Sequence[pa.Array]) -> Flags:
         """Return which rows there are."""
