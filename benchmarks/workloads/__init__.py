@@ -10,6 +10,7 @@ from .change_feed import change_feed
 from .commit import commit
 from .compaction import compaction
 from .document import document_cells, document_patch, document_scan
+from .document_update import document_update
 from .epochs import epochs
 from .index import index_lookup, index_write
 from .lookup import get, get_rows
@@ -38,6 +39,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "document-scan": document_scan,
     "document-patch": document_patch,
     "document-cells": document_cells,
+    "document-update": document_update,
     "change-feed": change_feed,
     "commit": commit,
     "open": opening,

@@ -91,7 +91,7 @@ def _with_element(place: Place, alias: str, index: str, expression: str) -> str:
     before = f"slice({array}, 1, {position})"
     after = f"slice({array}, {position} + 2, size({array}))"
     name = _literal_of(f"{place.column} has no element ")
-    problem = f"concat({name}, string({index}), '; the first is 0')"
+    problem = f"concat({name}, coalesce(string({index}), 'NULL'), '; the first is 0')"
     return (
         f"CASE WHEN {position} >= 0 AND {position} < size({array}) "
         f"THEN concat({before}, array({expression}), {after}) ELSE raise_error({problem}) END"
