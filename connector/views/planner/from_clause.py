@@ -57,7 +57,8 @@ PlanQuery: TypeAlias = Callable[[Tree, CommonTables], Relation]
 class Context:
     """What a SELECT can name besides the columns of its FROM.
 
-    ``outer``: the columns of the query around a subquery in an expression, for its WHERE alone.
+    ``outer``: the columns of the query around a subquery in an expression, for its WHERE alone, and
+    for ON of its inner joins.
     """
 
     common_tables: CommonTables
@@ -146,7 +147,7 @@ class FromPlanner:
         return JoinChain(self.builder, relation, steps, context.scope, context.where_scope)
 
     def _plan_joins(self, first: Tree, context: Context) -> Relation:
-        relation, _ = self._chain(first, (), context).plan(())
+        relation, _ = self._chain(first, (), replace(context, outer=None)).plan(())
         return relation
 
     def _plan_input(self, tree: Tree, context: Context) -> Relation:

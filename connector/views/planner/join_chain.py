@@ -56,7 +56,8 @@ class JoinStep:
 class JoinChain:
     """The inputs of one FROM, joined from left to right; inner joins in the order that suits.
 
-    ``scope``, ``where_scope``: of ON and of WHERE.
+    ``scope``, ``where_scope``: of ON and of WHERE. ON of an inner join is a part of WHERE unless a
+    RIGHT or FULL join comes after it.
     """
 
     builder: Builder
@@ -84,7 +85,8 @@ class JoinChain:
         while number < len(self.steps):
             run = self._inner_run(number)
             if run:
-                relation, pending = self._join_run(relation, run, pending)
+                on_scope = self.where_scope if number >= open_from else self.scope
+                relation, pending = self._join_run(relation, run, pending, on_scope)
                 number += len(run)
                 continue
             step, number = self.steps[number], number + 1
@@ -119,7 +121,7 @@ class JoinChain:
         return list(takewhile(lambda step: step.is_plain_inner, self.steps[number:]))
 
     def _join_run(
-        self, left: Relation, steps: Sequence[JoinStep], pending: Sequence[Tree]
+        self, left: Relation, steps: Sequence[JoinStep], pending: Sequence[Tree], on_scope: ScopeOf
     ) -> tuple[Relation, list[Tree]]:
         """Return the inner joins of several inputs, and the conditions that they have not used.
 
@@ -129,7 +131,7 @@ class JoinChain:
         inputs: list[_Input] = []
         for step in steps:
             items = (*items, *step.relation.items)
-            inputs.append(_Input(step.relation.node, resolve_all(self.scope(items), step.on)))
+            inputs.append(_Input(step.relation.node, resolve_all(on_scope(items), step.on)))
         joined = _Input(left.node, list(pending))
         joined = self._join_equal(joined, inputs)
         while inputs:

@@ -153,7 +153,7 @@ class Scope:
         raise unsupported_error(
             "an unknown column",
             "no table in FROM has it; a subquery can compare columns of the query around it in its "
-            "WHERE alone, and not below INTERSECT and EXCEPT",
+            "WHERE and in ON of an inner join alone, and not below INTERSECT and EXCEPT",
             node,
         )
 

@@ -100,6 +100,10 @@ REFUSED = {
     "AND (t.x IN (SELECT id FROM w)) = FALSE": "in the ON of an outer join",
     "SELECT id FROM t WHERE EXISTS "
     "(SELECT 1 FROM (SELECT k FROM u WHERE u.k = t.id))": "in its WHERE",
+    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM w JOIN "
+    "(u JOIN w AS v ON u.k = v.id AND u.k = t.x) ON w.id = u.k)": "in ON of an inner join",
+    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM w "
+    "LEFT JOIN u ON u.k = w.id AND u.k = t.x WHERE w.id = t.id)": "in ON of an inner join",
     "SELECT id FROM t WHERE window(ts, '1 hour').start > ts": "select it in a query around",
     "SELECT count(*) FROM t GROUP BY ROLLUP (g, session_window(ts, '1 hour'))": "UNION ALL",
     "SELECT id FROM t WHERE session_window(ts, '1 hour').start > ts": "session_window() here",

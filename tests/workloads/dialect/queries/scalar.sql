@@ -25,3 +25,4 @@ SELECT id, (SELECT collect_set(c2) FROM b WHERE b.c1 = a.c1) IS NULL AS missing 
 SELECT c1, (SELECT max(c2) FROM b WHERE b.c1 = a.c1) AS high, count(*) AS n FROM a GROUP BY 1, 2;
 SELECT id, (SELECT max(c2) FROM b WHERE b.c1 = a.c1 GROUP BY c1 HAVING count(*) > 1) AS high FROM a;
 SELECT id, (SELECT count(DISTINCT c2) FROM b WHERE b.c1 <=> a.c1) AS n FROM a;
+SELECT id, (SELECT count(*) FROM b JOIN c ON b.c2 = c.c2 AND b.c1 = a.c1) AS n FROM a;
