@@ -40,7 +40,10 @@ class LayoutError(ValueError):
 
 
 class Pages:
-    """The leaf pages of one data file, in key order. Immutable; safe between threads."""
+    """The leaf pages of one data file, in key order. Immutable; safe between threads.
+
+    ``entry_count``: how many entries they have.
+    """
 
     def __init__(self, buffer: Buffer) -> None:
         """Walk the tree in ``buffer``.
@@ -52,6 +55,7 @@ class Pages:
         self._page_size = first[4]
         meta = max(first, _read_meta(buffer, self._page_size), key=lambda fields: fields[-1])
         self._buffer = buffer
+        self.entry_count = meta[18]
         # The nodes of the branch pages right above the leaves, one per leaf; None: there are none.
         self._branches: Positions | None = None
         self._leaves = self._find_leaves(root=meta[19], depth=meta[14])

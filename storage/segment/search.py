@@ -109,6 +109,27 @@ def find_ranges(
     return _read(pages, (first, begins), (last, ends), counts, most, from_end=from_end)
 
 
+def find_keys(pages: Pages, keys: Bytes) -> tuple[Positions, Block]:
+    """Return (indices, entries): the entries of those of some keys that are there, in their order.
+
+    No key may be a proper prefix of another, or of a key in the file. Ascending keys are found
+    fastest. ValueError or IndexError if a page is damaged.
+    """
+    if not len(pages.first_keys) or not len(keys):
+        nothing = np.empty(0, np.int64)
+        return nothing, pages.entries(nothing)
+    texts = _PaddedPrefixes.of(keys)
+    leaves = _leaves_before(pages, padded(keys, _width_of(pages, keys)))
+    slots = _begins(pages, leaves, texts)
+    starts, counts = pages.leaves(leaves)
+    indices = np.flatnonzero(slots < counts)
+    nodes = pages.nodes(starts[indices], slots[indices])
+    key_texts = texts.take(indices)
+    is_found = key_texts.key_starts_of(pages, nodes) == key_texts.texts
+    is_found &= pages.key_lengths(nodes) == lengths_of(keys)[indices]
+    return indices[is_found], pages.entries(nodes[is_found])
+
+
 def blocks_in_ranges(pages: Pages, ranges: KeyRanges, leaves: int) -> Iterator[Block]:
     """Yield the entries in some ranges of keys, in key order, of ``leaves`` leaf pages at most.
 
@@ -244,11 +265,19 @@ def _read(
 
 def _leaves_of(pages: Pages, prefixes: Bytes) -> tuple[Positions, Positions]:
     """Return the first and the last leaf that can hold keys that begin with each prefix."""
-    bounds = pages.first_keys
-    width = max(int(lengths_of(prefixes).max()), bounds.dtype.itemsize)
-    first = np.searchsorted(bounds, padded(prefixes, width), side="left")
-    last = np.searchsorted(bounds, padded(prefixes, width, 0xFF), side="right")
-    return np.maximum(first - 1, 0), np.maximum(last - 1, 0)
+    width = _width_of(pages, prefixes)
+    first = np.searchsorted(pages.first_keys, padded(prefixes, width), side="left")
+    return np.maximum(first - 1, 0), _leaves_before(pages, padded(prefixes, width, 0xFF))
+
+
+def _leaves_before(pages: Pages, texts: NDArray[np.bytes_]) -> Positions:
+    """Return the last leaf whose first key is not above each text; the first leaf if none is."""
+    return np.maximum(np.searchsorted(pages.first_keys, texts, side="right") - 1, 0)
+
+
+def _width_of(pages: Pages, keys: Bytes) -> int:
+    """Return the length of the longest of some keys and of the first keys of leaves."""
+    return max(int(lengths_of(keys).max()), pages.first_keys.dtype.itemsize)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,36 +22,32 @@ from typing import Any, cast
 import lmdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Buffer, Bytes, Positions, content_of, lengths_of
+from ..codec.ragged import Buffer, Bytes, Positions, content_of
 from ..environment import Environment
 from ..errors import CorruptionError, FilesystemError, StorageFullError
 from ..paths import segment_path
 from .block import Block
 from .key import successor
+from .keyfilter import KeyFilter
 from .page import LayoutError, Pages
+from .room import MOST_ROWS_AT_ONCE, most_bytes, rows_at_once
 from .search import (
     KeyRanges,
     RangeMatches,
     blocks_in_ranges,
+    find_keys,
     find_ranges,
     has_entries_between,
     share_in_ranges,
 )
 
-_ROWS_A_CALL = 65_536
-_BYTES_A_CALL = 8 << 20
-_PAGE = 4096
-_PAGE_HEADER = 16
-# What a node takes in addition to key and value: its header and its pointer.
-_NODE_HEADER = 10
-# The value of a larger node, a little less than half a page, is in overflow pages.
-_NODE_BYTES = 2000
-_PAGE_NUMBER = 8
-_SPARE_BYTES = 1 << 20
 _BLOCK_BYTES = 8 << 20
 _FEW_LEAVES = 4
+# To look up a key takes about as long as to read the keys of so many entries for a filter.
+_ENTRIES_PER_LOOKUP = 4
 _DAMAGES = (
     # A transaction that has met damage cannot be used afterwards.
     lmdb.BadTxnError,
@@ -73,7 +69,7 @@ def write_segment(
     The folder's own entry is the caller's to make durable. StorageFullError if the disk is full.
     """
     path = environment.local_path(segment_path(name))
-    rows_a_call = _rows_a_call(keys, values)
+    rows_a_call = rows_at_once(keys, values)
     with _lmdb_errors(path), _short_of_room(environment, path, keys, values):
         file = lmdb.open(
             path,
@@ -81,7 +77,7 @@ def write_segment(
             lock=False,
             sync=False,
             metasync=False,
-            map_size=_map_size(keys, values),
+            map_size=most_bytes(keys, values),
             lib_version=0,
         )
         try:
@@ -98,37 +94,6 @@ def write_segment(
         finally:
             file.close()
     environment.publish(segment_path(name))
-
-
-def page_bytes(keys: Bytes, values: Bytes) -> Positions:
-    """Return how much each entry adds to a file of entries like it, int64.
-
-    A page holds whole nodes: the larger they are, the more of the page stays empty.
-    """
-    key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
-    nodes = key_lengths + value_lengths + _NODE_HEADER
-    beside = np.flatnonzero(nodes > _NODE_BYTES)
-    nodes[beside] = key_lengths[beside] + _PAGE_NUMBER + _NODE_HEADER
-    a_page = (_PAGE - _PAGE_HEADER) // np.maximum(nodes, 1)
-    # The branch page above a leaf page has its first key.
-    sizes: Positions = (_PAGE + key_lengths + _NODE_HEADER) // np.maximum(a_page, 1)
-    sizes[beside] += -(-(value_lengths[beside] + _PAGE_HEADER) // _PAGE) * _PAGE
-    return sizes
-
-
-def _rows_a_call(keys: Bytes, values: Bytes) -> int:
-    """Return how many entries of this size to pass to LMDB at once: they are copied for it."""
-    size = len(content_of(keys)) + len(content_of(values))
-    return min(max(_BYTES_A_CALL * len(keys) // max(size, 1), 1), _ROWS_A_CALL)
-
-
-def _map_size(keys: Bytes, values: Bytes) -> int:
-    """Return an upper bound of the file's size: LMDB refuses to grow beyond it."""
-    # A node header and a pointer per entry; whole pages for a value in overflow pages; twice the
-    # content because a leaf page is left partly empty if the next entry does not fit.
-    sizes = lengths_of(keys) + lengths_of(values)
-    overflowing = int((sizes > _NODE_BYTES).sum())
-    return _SPARE_BYTES + 2 * int(sizes.sum()) + 32 * len(keys) + 2 * _PAGE * overflowing
 
 
 @contextmanager
@@ -220,6 +185,8 @@ class SegmentFile:
         self._lock = threading.Lock()
         self._pages: Pages | None = None
         self._has_known_layout = True
+        self._misses = 0
+        self._key_filter: KeyFilter | None = None
         # The transaction keeps LMDB's file open; both are closed with the last reference.
         self._transaction: lmdb.Transaction | None = None
         self._may_open = True
@@ -261,10 +228,42 @@ class SegmentFile:
         """
         transaction = self._opened()
         if transaction is None:
-            pairs = ((key, self._find(key)) for key in keys)
-            return [(key, value) for key, value in pairs if value is not None]
+            values = ((key, self._find(key)) for key in keys)
+            return [(key, value) for key, value in values if value is not None]
         with self._reporting_damage(), self._lock, transaction.cursor() as cursor:
-            return cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
+            pairs = cast("list[tuple[bytes, bytes]]", cursor.getmulti(keys))
+        self._misses += len(keys) - len(pairs)
+        return pairs
+
+    def find_keys(self, keys: Bytes) -> tuple[Positions, Block]:
+        """Return (indices, entries) of those of ``keys`` that exist: see `search.find_keys`.
+
+        No object is made per key; few keys are found faster by `get_many`. CorruptionError, naming
+        the file, if a page is damaged.
+        """
+        pages = self._paged()
+        if pages is None:
+            entries = Block.of_pairs(self.get_many(keys.to_pylist()))
+            indices = pc.index_in(entries.key_bytes(), value_set=keys)
+            return np.asarray(indices).astype(np.int64), entries
+        with self._reporting_damage():
+            matches, entries = find_keys(pages, keys)
+        self._misses += len(keys) - len(matches)
+        return matches, entries
+
+    def key_filter(self, count: int) -> KeyFilter | None:
+        """Return a filter of the keys for the lookup of ``count`` keys; None if it does not pay.
+
+        It pays for a file in which many keys were looked up in vain. CorruptionError, naming the
+        file, if a page is damaged.
+        """
+        if self._key_filter is None:
+            pages = self._paged()
+            lookups = self._misses + count
+            if pages is not None and lookups * _ENTRIES_PER_LOOKUP >= pages.entry_count:
+                with self._reporting_damage():
+                    self._key_filter = KeyFilter.of(pages)
+        return self._key_filter
 
     def pairs_after(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return the entries whose keys begin with a prefix, ascending. Meant for a few of them.
@@ -479,6 +478,6 @@ def _take_block(pairs: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes
     for pair in pairs:
         block_pairs.append(pair)
         size += len(pair[0]) + len(pair[1])
-        if size > _BLOCK_BYTES or len(block_pairs) == _ROWS_A_CALL:
+        if size > _BLOCK_BYTES or len(block_pairs) == MOST_ROWS_AT_ONCE:
             break
     return block_pairs

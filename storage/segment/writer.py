@@ -35,7 +35,8 @@ from ..log.segment_record import SegmentRecord, TableStatistics
 from ..paths import SEGMENTS, segment_path
 from .key import EXPIRES, PART, Kind
 from .longkey import has_long, pack
-from .segment import page_bytes, write_segment
+from .room import page_bytes
+from .segment import write_segment
 
 # A segment is cut at this size, with a reserve for pages that are emptier than expected.
 SEGMENT_BYTES = 60 << 20

@@ -6,7 +6,6 @@ Does not know: columns, or which rows a reader may see.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -21,9 +20,10 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
+from .keylookup import all_entries, newest_entries
 from .prefixes import PrefixReader
 from .resolve import Fold, Resolver, keep_all
-from .tablefiles import Span, TableFiles
+from .tablefiles import TableFiles
 
 
 class Lookup:
@@ -79,19 +79,11 @@ class Lookup:
             values = [(key, self.value(key)) for key in full_keys.to_pylist()]
             return Block.of_pairs([(key, value) for key, value in values if value is not None])
         distinct_keys = full_keys.take(pa.array(first_of_equal(full_keys)))
-        if self._encoding.fold is not None:
-            return self._folded_values(self._encoding.fold, distinct_keys)
-        remaining = distinct_keys.to_pylist()
-        pairs: list[tuple[bytes, bytes]] = []
-        hits: list[tuple[bytes, bytes]] = []
-        for file, span in self._files.with_spans:
-            if hits:
-                newer = {key for key, _ in hits}
-                remaining = [key for key in remaining if key not in newer]
-            candidates = remaining[_indices_within(remaining, span)]
-            hits = file.get_many(candidates) if candidates else []
-            pairs += hits
-        return Block.of_pairs(pairs)
+        files = self._files.with_spans
+        if self._encoding.fold is None:
+            return newest_entries(files, distinct_keys)
+        blocks = all_entries(files, distinct_keys) or [Block.of_pairs([])]
+        return Resolver(keep_all, self._encoding.fold).resolve(blocks)
 
     def documents(self, full_keys: Bytes, time: Callable[[], int]) -> Block:
         """Return the rows under some full keys, each made of all its entries, as at a time."""
@@ -130,20 +122,3 @@ class Lookup:
                 value = longkey.find(value, full_key)
             if value is not None:
                 yield value
-
-    def _folded_values(self, fold: Fold, full_keys: Bytes) -> Block:
-        keys = full_keys.to_pylist()
-        hits = (
-            file.get_many(candidates)
-            for file, span in self._files.with_spans
-            if (candidates := keys[_indices_within(keys, span)])
-        )
-        blocks = [Block.of_pairs(pairs) for pairs in hits if pairs] or [Block.of_pairs([])]
-        return Resolver(keep_all, fold).resolve(blocks)
-
-
-def _indices_within(full_keys: list[bytes], span: Span) -> slice:
-    """Return which of some ascending full keys are within a span."""
-    first, last = span
-    start = bisect_left(full_keys, first)
-    return slice(start, bisect_right(full_keys, last, start))

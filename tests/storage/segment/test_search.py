@@ -19,6 +19,7 @@ from relstate.storage.segment.search import (
     KeyRanges,
     RangeMatches,
     blocks_in_ranges,
+    find_keys,
     find_ranges,
     share_in_ranges,
 )
@@ -78,6 +79,25 @@ def test_the_entries_with_prefixes_are_found(tmp_path: Path, size: int, seed: in
     for group, count, limit, is_cut in zip(expected, counts, most, matches.is_cut, strict=True):
         assert min(len(group), 1) <= count <= limit
         assert is_cut == (count < len(group))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 40, 400, 3000])
+@pytest.mark.parametrize("seed", range(examples(10)))
+def test_the_entries_of_keys_are_found(tmp_path: Path, size: int, seed: int) -> None:
+    """Of those keys that are there, whether or not they ascend, in files of any depth."""
+    draw = random.Random(f"{size} {seed}")
+    pairs = sorted({_key(draw): b"v" * draw.choice(_SIZES) for _ in range(size)}.items())
+    pages = _pages(tmp_path, pairs)
+    keys = [*{_key(draw) for _ in range(60)} | {key for key, _ in pairs[:: 1 + size // 60]}]
+    draw.shuffle(keys)
+
+    indices, entries = find_keys(pages, pa.array(keys, pa.large_binary()))
+
+    assert [keys[index] for index in indices.tolist()] == [
+        key for key in keys if key in dict(pairs)
+    ]
+    assert pairs_of([entries])[0] == [(key, dict(pairs)[key]) for key in keys if key in dict(pairs)]
+    assert len(find_keys(pages, pa.array([], pa.large_binary()))[1]) == 0
 
 
 @pytest.mark.usefixtures("_way")

@@ -1,0 +1,98 @@
+"""Laws of the lookup of many keys: it finds what lookups one by one find."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from relstate.storage.segment.segment import SegmentFile
+from relstate.storage.table import keylookup
+from relstate.storage.table.keylookup import all_entries, newest_entries
+from support.examples import examples
+from support.segments import (
+    Pair,
+    folder_for_segments,
+    full_key,
+    open_file,
+    pairs_of,
+    write_pairs,
+)
+
+_WITH_PAIRS = ("one by one", "filtered")
+
+
+@pytest.fixture(params=["one by one", "filtered", "at once", "by cursor"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Look keys up one by one, with filters, by a search for all, or without knowing the layout."""
+    way: str = request.param
+    monkeypatch.setattr(keylookup, "_FEW_KEYS", 1 << 30 if way == "one by one" else 0)
+    monkeypatch.setattr(keylookup, "_MANY_KEYS", 1 << 30 if way in _WITH_PAIRS else 1)
+    return way
+
+
+def _keys(draw: random.Random, count: int) -> Iterator[bytes]:
+    for _ in range(count):
+        number = draw.randint(0, 5000)
+        primary_key = b"%d" % number * (number % 7) + b"%04d\xff" % number
+        yield full_key(primary_key, vnode=number % 5)
+
+
+@pytest.mark.parametrize("seed", range(examples(6)))
+def test_the_newest_or_all_entries_are_found(tmp_path: Path, way: str, seed: int) -> None:
+    """In files that overlap, time after time, so that filters are made and used."""
+    draw = random.Random(seed)
+    environment = folder_for_segments(tmp_path)
+    files: list[tuple[SegmentFile, tuple[bytes, bytes]]] = []
+    contents: list[dict[bytes, bytes]] = []
+    for number in range(4):
+        pairs: list[Pair] = sorted(
+            (key, b"%d" % number * draw.choice([1, 9, 1500])) for key in _distinct(draw)
+        )
+        record = write_pairs(environment, pairs, f"{number:032x}-000000")
+        file = open_file(environment, record, is_known=way != "by cursor")
+        files.append((file, (pairs[0][0], pairs[-1][0])))
+        contents.append(dict(pairs))
+
+    for _ in range(4):
+        keys = sorted({*_keys(draw, 300), *itertools.islice(contents[3], 40)})
+        full_keys = pa.array(keys, pa.large_binary())
+        newest = {
+            key: next(pairs[key] for pairs in contents if key in pairs)
+            for key in keys
+            if any(key in pairs for pairs in contents)
+        }
+
+        (entries,) = pairs_of([newest_entries(files, full_keys)])
+        assert sorted(entries) == sorted(newest.items())
+
+        found = pairs_of(all_entries(files, full_keys))
+        every = [[(key, pairs[key]) for key in keys if key in pairs] for pairs in contents]
+        assert found == [pairs for pairs in every if pairs]
+
+
+def _distinct(draw: random.Random) -> set[bytes]:
+    return {*_keys(draw, draw.choice([1, 30, 900]))}
+
+
+def test_a_file_of_none_of_the_keys_is_filtered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one lookup in vain of as many keys as it has entries, hardly any is looked up there."""
+    environment = folder_for_segments(tmp_path)
+    pairs = [(full_key(b"%06d" % (2 * number)), b"value") for number in range(500)]
+    file = open_file(environment, write_pairs(environment, pairs))
+    looked_up: list[int] = []
+    get_many = file.get_many
+    monkeypatch.setattr(
+        file, "get_many", lambda keys: (looked_up.append(len(keys)), get_many(keys))[1]
+    )
+    absent = [full_key(b"%06d" % (2 * number + 1)) for number in range(400)]
+    span = pairs[0][0], pairs[-1][0]
+
+    assert len(newest_entries([(file, span)], pa.array(absent, pa.large_binary()))) == 0
+    assert sum(looked_up) < 40
