@@ -9,7 +9,7 @@ Does not know: what the bytes mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -304,58 +304,66 @@ def _order_by(words: Sequence[NDArray[np.uint64]]) -> Positions:
 
     A row's number is put below as many bits of its words as there is room for: sorting such
     numbers takes a third of the time that sorting positions takes, and keeps equal rows in order.
-    Words of more bits than that are sorted in several rounds, the least significant bits first.
+    Only rows whose first bits are equal are sorted by the next ones.
     """
     numbers = np.arange(len(words[0]), dtype=np.uint64)
     room = (len(numbers) - 1).bit_length()
-    order: Positions | None = None
-    for chunk in _varying_bits(words, 64 - room):
-        packed = (chunk if order is None else chunk[order]) << room
-        packed |= numbers
-        packed.sort()
-        packed &= (1 << room) - 1
-        ranks = packed.view(np.int64)
-        order = ranks if order is None else order[ranks]
-    return numbers.view(np.int64) if order is None else order
+    packed, rest = _leading_bits(words, 64 - room)
+    packed <<= room
+    packed |= numbers
+    packed.sort()
+    tied = np.empty(0, np.bool_)
+    if rest:
+        leading = packed >> room
+        tied = leading[1:] == leading[:-1]
+    packed &= (1 << room) - 1
+    order: Positions = packed.view(np.int64)
+    if not tied.any():
+        return order
+    follows = np.append(False, tied)
+    unsettled = np.flatnonzero(follows | np.append(tied, False))
+    groups = np.cumsum(~follows)[unsettled].view(np.uint64)
+    rows = order[unsettled]
+    order[unsettled] = rows[_order_by([groups, *(word[rows] for word in rest)])]
+    return order
 
 
-def _varying_bits(
+def _leading_bits(
     words: Sequence[NDArray[np.uint64]], capacity: int
-) -> Iterator[NDArray[np.uint64]]:
-    """Yield the bits of words in numbers of ``capacity`` bits, the least significant first.
+) -> tuple[NDArray[np.uint64], Sequence[NDArray[np.uint64]]]:
+    """Return (the first ``capacity`` bits of words in one number, words of the bits after them).
 
     Bytes in which no two rows differ are left out.
     """
-    chunk, used = np.zeros(len(words[0]), np.uint64), 0
-    for word, start, end in _varying_runs(words):
-        while start < end:
+    leading, used = np.zeros(len(words[0]), np.uint64), 0
+    for index, word in enumerate(words):
+        for start, end in _varying_runs(word):
             count = min(end - start, capacity - used)
-            part = word >> start
+            if not count:
+                return leading, [word & ((1 << end) - 1), *words[index + 1 :]]
+            part = word >> (end - count)
             part &= (1 << count) - 1
-            part <<= used
-            chunk |= part
-            start, used = start + count, used + count
-            if used == capacity:
-                yield chunk
-                chunk, used = np.zeros(len(word), np.uint64), 0
-    if used:
-        yield chunk
+            leading <<= count
+            leading |= part
+            used += count
+            if count < end - start:
+                return leading, [word & ((1 << (end - count)) - 1), *words[index + 1 :]]
+    return leading, []
 
 
-def _varying_runs(
-    words: Sequence[NDArray[np.uint64]],
-) -> Iterator[tuple[NDArray[np.uint64], int, int]]:
-    """Yield (word, first bit, end) of all runs of bytes that vary, the least significant first."""
-    for word in reversed(words):
-        varying = int(np.bitwise_or.reduce(word ^ word[0]))
-        start = 0
-        while varying >> start:
-            end = start
-            while varying >> end & 0xFF:
-                end += 8
-            if end > start:
-                yield word, start, end
-            start = max(end, start + 8)
+def _varying_runs(word: NDArray[np.uint64]) -> Sequence[tuple[int, int]]:
+    """Return (first bit, end) of all runs of bytes of a word that vary, the highest first."""
+    runs = []
+    varying = int(np.bitwise_or.reduce(word ^ word[0]))
+    start = 0
+    while varying >> start:
+        end = start
+        while varying >> end & 0xFF:
+            end += 8
+        if end > start:
+            runs.append((start, end))
+        start = max(end, start + 8)
+    return runs[::-1]
 
 
 def _settle_ties(array: Bytes, words: Sequence[NDArray[np.uint64]], order: Positions) -> Positions:
