@@ -340,14 +340,15 @@ def _leading_bits(
         for start, end in _varying_runs(word):
             count = min(end - start, capacity - used)
             if not count:
-                return leading, [word & ((1 << end) - 1), *words[index + 1 :]]
+                return leading, [word & np.uint64((1 << end) - 1), *words[index + 1 :]]
             part = word >> (end - count)
             part &= (1 << count) - 1
             leading <<= count
             leading |= part
             used += count
             if count < end - start:
-                return leading, [word & ((1 << (end - count)) - 1), *words[index + 1 :]]
+                below = np.uint64((1 << (end - count)) - 1)
+                return leading, [word & below, *words[index + 1 :]]
     return leading, []
 
 

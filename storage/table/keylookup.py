@@ -8,8 +8,9 @@ Does not know: what an entry means.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from .tablefiles import Span
 # search for all of them at once in less time than by lookups, whose results are objects.
 _FEW_KEYS, _MANY_KEYS = 64, 4096
 _NO_ENTRIES = Block.of_pairs([])
+_Pairs = list[tuple[bytes, bytes]]
 
 
 def newest_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) -> Block:
@@ -33,6 +35,8 @@ def newest_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) 
     The keys are ascending and distinct, and none is long. CorruptionError, naming the file, if a
     page is damaged.
     """
+    if len(full_keys) <= _FEW_KEYS:
+        return Block.of_pairs(_newest_pairs(files, full_keys.to_pylist()))
     lookup = _Lookup(full_keys)
     is_open = np.ones(len(full_keys), np.bool_)
     blocks: list[Block] = []
@@ -42,6 +46,20 @@ def newest_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) 
             blocks.append(entries)
             is_open[indices] = False
     return Block.joined(blocks or [_NO_ENTRIES])
+
+
+def _newest_pairs(files: Iterable[tuple[SegmentFile, Span]], keys: list[bytes]) -> _Pairs:
+    """Return the newest (key, value) of each of a few keys that has one."""
+    pairs: _Pairs = []
+    hits: _Pairs = []
+    for file, span in files:
+        if hits:
+            newer = {key for key, _ in hits}
+            keys = [key for key in keys if key not in newer]
+        candidates = keys[_indices_within(keys, span)]
+        hits = file.get_many(candidates) if candidates else []
+        pairs += hits
+    return pairs
 
 
 def all_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) -> list[Block]:
@@ -57,6 +75,9 @@ class _Lookup:
 
     def __init__(self, full_keys: Bytes) -> None:
         self._full_keys = full_keys
+        is_large = len(full_keys) >= _MANY_KEYS
+        keys = _KeySequence(full_keys) if is_large else full_keys.to_pylist()
+        self._keys: Sequence[bytes] = keys
 
     def find(
         self, file: SegmentFile, span: Span, is_open: NDArray[np.bool_]
@@ -68,35 +89,47 @@ class _Lookup:
         indices = self._candidates(file, span, is_open)
         if not len(indices):
             return indices, _NO_ENTRIES
-        keys = self._full_keys
-        if len(indices) < len(keys):
-            keys = keys.take(pa.array(indices))
+        full_keys = self._full_keys.take(pa.array(indices))
         if len(indices) >= _MANY_KEYS:
-            matches, entries = file.find_keys(keys)
+            matches, entries = file.find_keys(full_keys)
             return indices[matches], entries
-        searched = keys.to_pylist()
-        pairs = file.get_many(searched)
-        if 0 < len(pairs) < len(searched):
-            index_of = dict(zip(searched, indices.tolist(), strict=True))
+        keys = full_keys.to_pylist()
+        pairs = file.get_many(keys)
+        if 0 < len(pairs) < len(keys):
+            index_of = dict(zip(keys, indices.tolist(), strict=True))
             indices = np.array([index_of[key] for key, _ in pairs], np.int64)
         return indices[: len(pairs)], Block.of_pairs(pairs)
 
     def _candidates(self, file: SegmentFile, span: Span, is_open: NDArray[np.bool_]) -> Positions:
         """Return those of the open keys that a file may have."""
-        first, last = span
-        every = range(len(self._full_keys))
-        start = bisect_left(every, first, key=self._key)
-        stop = bisect_right(every, last, start, key=self._key)
-        indices = start + np.flatnonzero(is_open[start:stop])
+        inside = _indices_within(self._keys, span)
+        indices: Positions = np.flatnonzero(is_open[inside]) + inside.start
         key_filter = file.key_filter(len(indices)) if len(indices) > _FEW_KEYS else None
         if key_filter is None:
             return indices
-        return indices[key_filter.may_hold(self._hashes[indices])]
-
-    def _key(self, index: int) -> bytes:
-        key: bytes = self._full_keys[index].as_py()
-        return key
+        possible: Positions = indices[key_filter.may_hold(self._hashes[indices])]
+        return possible
 
     @cached_property
     def _hashes(self) -> NDArray[np.uint64]:
         return key_hashes(self._full_keys)
+
+
+class _KeySequence(Sequence[bytes]):
+    """Keys that are made objects only when they are used."""
+
+    def __init__(self, keys: Bytes) -> None:
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._keys[index].as_py()
+
+
+def _indices_within(keys: Sequence[bytes], span: Span) -> slice:
+    """Return which of some ascending full keys are within a span."""
+    first, last = span
+    start = bisect_left(keys, first)
+    return slice(start, bisect_right(keys, last, start))
