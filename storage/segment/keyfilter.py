@@ -1,13 +1,15 @@
 """A Bloom filter of the keys of one file: it leaves out lookups of keys that are not in the file.
 
-It takes two bytes of memory per entry, is never stored, and lets pass all keys that are there and
-about one in seventy of the others.
+It takes two to four bytes of memory per entry, is never stored, and lets pass all keys that are
+there and at most about one in seventy of the others.
 
-Promises: a key of the file is never left out.
+Promises: a key of the file is never left out. The filters of a process take a bounded memory.
 Does not know: what a key means, or when a filter pays.
 """
 
 from __future__ import annotations
+
+import weakref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from .page import Pages
 _LEAVES_AT_ONCE = 512
 _BITS_PER_KEY = 16
 _WORD = 8
+_MOST_BYTES = 64 << 20
 _FACTOR = np.uint64(0x9E3779B185EBCA87)
 
 
@@ -26,12 +29,13 @@ class KeyFilter:
 
     def __init__(self, hashes: NDArray[np.uint64]) -> None:
         """``hashes``: those of all keys of a file, see `key_hashes`."""
-        width = max((len(hashes) * _BITS_PER_KEY - 1).bit_length(), 6)
-        self._mask = np.uint64((1 << width) - 1)
-        is_set = np.zeros(1 << width, np.bool_)
+        bits = _bits_for(len(hashes))
+        self._mask = np.uint64(bits - 1)
+        is_set = np.zeros(bits, np.bool_)
         for positions in self._positions(hashes):
             is_set[positions] = True
         self._bits = np.packbits(is_set, bitorder="little")
+        _live_filters.add(self)
 
     @classmethod
     def of(cls, pages: Pages) -> KeyFilter:
@@ -41,6 +45,11 @@ class KeyFilter:
             for block in pages.blocks(None, None, _LEAVES_AT_ONCE)
         ]
         return cls(np.concatenate([np.empty(0, np.uint64), *hashes]))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._bits.nbytes
 
     def may_hold(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return for each key's hash whether the file may have the key."""
@@ -57,6 +66,20 @@ class KeyFilter:
             (hashes & self._mask).view(np.int64),
             ((hashes >> np.uint64(32)) & self._mask).view(np.int64),
         )
+
+
+_live_filters: weakref.WeakSet[KeyFilter] = weakref.WeakSet()
+
+
+def _bits_for(entries: int) -> int:
+    """Return the bits of a filter of some entries, a power of two."""
+    return 1 << max((entries * _BITS_PER_KEY - 1).bit_length(), 6)
+
+
+def has_room(entries: int) -> bool:
+    """Return whether this process may have a filter of so many entries beside those it has."""
+    taken = sum(key_filter.nbytes for key_filter in [*_live_filters])
+    return taken + _bits_for(entries) // 8 <= _MOST_BYTES
 
 
 def key_hashes(keys: Bytes) -> NDArray[np.uint64]:

@@ -31,7 +31,7 @@ from ..errors import CorruptionError, FilesystemError, StorageFullError
 from ..paths import segment_path
 from .block import Block
 from .key import successor
-from .keyfilter import KeyFilter
+from .keyfilter import KeyFilter, has_room
 from .page import LayoutError, Pages
 from .room import MOST_ROWS_AT_ONCE, most_bytes, rows_at_once
 from .search import (
@@ -260,7 +260,11 @@ class SegmentFile:
         if self._key_filter is None:
             pages = self._paged()
             lookups = self._misses + count
-            if pages is not None and lookups * _ENTRIES_PER_LOOKUP >= pages.entry_count:
+            if (
+                pages is not None
+                and lookups * _ENTRIES_PER_LOOKUP >= pages.entry_count
+                and has_room(pages.entry_count)
+            ):
                 with self._reporting_damage():
                     self._key_filter = KeyFilter.of(pages)
         return self._key_filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage.paths import segment_path
-from relstate.storage.segment.keyfilter import KeyFilter, key_hashes
+from relstate.storage.segment import keyfilter
+from relstate.storage.segment.keyfilter import KeyFilter, has_room, key_hashes
 from relstate.storage.segment.page import Pages
 from support.segments import folder_for_segments, write_pairs
 
@@ -48,3 +50,17 @@ def test_the_filter_of_an_empty_file_lets_nothing_pass() -> None:
 
     assert not key_filter.may_hold(_hashes([b"a long enough key"])).any()
     assert key_filter.may_hold(_hashes([])).tolist() == []
+
+
+def test_the_filters_of_a_process_take_a_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is room for another only if those that are in use leave it."""
+    monkeypatch.setattr(keyfilter, "_live_filters", weakref.WeakSet())
+    monkeypatch.setattr(keyfilter, "_MOST_BYTES", 5000)
+
+    assert not has_room(3000)
+    assert has_room(1000)
+    key_filter = KeyFilter(np.arange(1000, dtype=np.uint64))
+    assert key_filter.nbytes <= 4 * 1000
+    assert not has_room(1500)
+    del key_filter
+    assert has_room(1500)
