@@ -20,7 +20,7 @@ from ..segment import longkey
 from ..segment.block import Block
 from ..segment.segment import LOOKUP_ERRORS
 from .encoding import Encoding
-from .keylookup import all_entries, newest_entries
+from .keysearch import all_entries, newest_entries
 from .prefixes import PrefixReader
 from .resolve import Fold, Resolver, keep_all
 from .tablefiles import TableFiles

@@ -1,4 +1,4 @@
-"""The lookup of many full keys in the files of a table.
+"""The search for many full keys in the files of a table.
 
 Promises: a file is searched only for keys that are within the span of the table's keys in it, that
 no newer file had if the newest entry is asked for, and that its filter lets pass where one pays.
@@ -37,11 +37,11 @@ def newest_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) 
     """
     if len(full_keys) <= _FEW_KEYS:
         return Block.of_pairs(_newest_pairs(files, full_keys.to_pylist()))
-    lookup = _Lookup(full_keys)
+    search = _KeySearch(full_keys)
     is_open = np.ones(len(full_keys), np.bool_)
     blocks: list[Block] = []
     for file, span in files:
-        indices, entries = lookup.find(file, span, is_open)
+        indices, entries = search.find(file, span, is_open)
         if len(indices):
             blocks.append(entries)
             is_open[indices] = False
@@ -64,14 +64,14 @@ def _newest_pairs(files: Iterable[tuple[SegmentFile, Span]], keys: list[bytes]) 
 
 def all_entries(files: Iterable[tuple[SegmentFile, Span]], full_keys: Bytes) -> list[Block]:
     """Return the entries of some keys in each file that has any: see `newest_entries`."""
-    lookup = _Lookup(full_keys)
+    search = _KeySearch(full_keys)
     is_open = np.ones(len(full_keys), np.bool_)
-    matches = (lookup.find(file, span, is_open) for file, span in files)
+    matches = (search.find(file, span, is_open) for file, span in files)
     return [entries for indices, entries in matches if len(indices)]
 
 
-class _Lookup:
-    """The lookup of some ascending, distinct full keys, known by their indices."""
+class _KeySearch:
+    """The search for some ascending, distinct full keys, known by their indices."""
 
     def __init__(self, full_keys: Bytes) -> None:
         self._full_keys = full_keys

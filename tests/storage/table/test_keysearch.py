@@ -1,4 +1,4 @@
-"""Laws of the lookup of many keys: it finds what lookups one by one find."""
+"""Laws of the search for many keys: it finds what lookups one by one find."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from relstate.storage.segment.segment import SegmentFile
-from relstate.storage.table import keylookup
-from relstate.storage.table.keylookup import all_entries, newest_entries
+from relstate.storage.table import keysearch
+from relstate.storage.table.keysearch import all_entries, newest_entries
 from support.examples import examples
 from support.segments import (
     Pair,
@@ -30,8 +30,8 @@ _WITH_PAIRS = ("one by one", "filtered")
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Look keys up one by one, with filters, by a search for all, or without knowing the layout."""
     way: str = request.param
-    monkeypatch.setattr(keylookup, "_FEW_KEYS", 1 << 30 if way == "one by one" else 0)
-    monkeypatch.setattr(keylookup, "_MANY_KEYS", 1 << 30 if way in _WITH_PAIRS else 1)
+    monkeypatch.setattr(keysearch, "_FEW_KEYS", 1 << 30 if way == "one by one" else 0)
+    monkeypatch.setattr(keysearch, "_MANY_KEYS", 1 << 30 if way in _WITH_PAIRS else 1)
     return way
 
 
