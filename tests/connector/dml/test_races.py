@@ -145,3 +145,22 @@ def test_a_statement_gives_up_after_five_more_times(
 
     assert rival_writer.tries == 6
     assert store.table(items).get(1)["name"] == "rival"  # type: ignore[index]
+
+
+def test_parts_that_were_read_are_read_again(
+    db: Database, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An element is replaced in the array as a rival left it: nothing that was added is lost."""
+    columns = "id BIGINT, l ARRAY<INT>"
+    store.create_table("docs", columns, primary_key=["id"], encoding="document")
+    store.write("docs", [{"id": 1, "l": [1, 2]}])
+
+    def append(_: int) -> None:
+        with store.document_writer("docs") as writer:
+            writer.add(1, "l", [3])
+
+    rival = _Rival(monkeypatch, store, 1, append)
+    db.sql("UPDATE docs SET l[0] = 7 WHERE id = 1")
+
+    assert rival.tries == 2
+    assert store.table("docs").get(1)["l"] == [7, 2, 3]  # type: ignore[index]
