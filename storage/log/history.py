@@ -7,7 +7,8 @@ later entry is known, needs the proof that its epoch has no archive (log.py, "Zo
 
 Entries never change, so those that were read stay in a cache, by commit id. A lookup always follows
 the chain of parents from a state: an entry of another store, or of a diverged copy of this one,
-with the same path and epoch has another commit id, so a lookup never returns it.
+with the same path and epoch has another commit id, so a lookup never returns it. The states that
+were asked for last stay, too: a later one is made of them instead of a checkpoint.
 
 Does not know: how the newest state is found (log.py).
 """
@@ -32,6 +33,8 @@ from .state import StoreState, fold
 
 # In units of one entry or one (segment, table) record in it: some 20 MB of memory at most.
 _CACHE_UNITS = 20_000
+# The refreshes of a few views ask for states that are a few epochs old.
+_MOST_STATES = 4
 
 
 class EntryCache:
@@ -93,6 +96,8 @@ class History:
         self._files = files
         self._environment = files.environment
         self._cache = cache
+        # The states that were returned last, the newest first.
+        self._states: tuple[StoreState, ...] = ()
 
     def entries(self, newest: StoreState, first: int, last: int) -> Iterator[Entry]:
         """Yield the entries of the epochs ``first`` to ``last``, archived or not.
@@ -193,14 +198,28 @@ class History:
         EpochNotFoundError or EpochExpiredError, CorruptionError if a file is missing or damaged.
         """
         newest.check_epoch(epoch)
-        if epoch == newest.epoch:
-            return newest
-        start = self._start_before(newest, epoch)
+        state = newest if epoch == newest.epoch else self._folded(newest, epoch)
+        known = [known for known in self._states if known.commit_id != state.commit_id]
+        self._states = (state, *known)[:_MOST_STATES]
+        return state
+
+    def _folded(self, newest: StoreState, epoch: int) -> StoreState:
+        start = self._known_before(newest, epoch) or self._start_before(newest, epoch)
         entries = list(self.entries(newest, start.epoch + 1, epoch))
-        location = self._environment.location(LOG)
-        if entries:
-            check_parent(start.commit_id, entries[0], location)
+        if not entries:
+            return start
+        check_parent(start.commit_id, entries[0], self._environment.location(LOG))
         return fold(start, entries)
+
+    def _known_before(self, newest: StoreState, epoch: int) -> StoreState | None:
+        """Return the last known state at or before an epoch, unless it is far from it."""
+        known = [state for state in self._states if epoch - BLOCK < state.epoch <= epoch]
+        for state in sorted(known, key=lambda state: state.epoch, reverse=True):
+            (entry,) = self.entries(newest, state.epoch, state.epoch)
+            # The store may have been replaced by another one since the state was read.
+            if entry.commit_id == state.commit_id:
+                return state
+        return None
 
     def _start_before(self, newest: StoreState, epoch: int) -> StoreState:
         """Return the state of the last checkpoint at or before an epoch; without one, of epoch 1.

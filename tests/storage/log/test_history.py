@@ -98,6 +98,40 @@ def test_a_copy_that_went_another_way_has_its_own_entries(root: Path) -> None:
     assert entries[-1].commit_id == states[1].commit_id != states[0].commit_id
 
 
+def test_a_state_is_made_of_one_that_was_asked_for_lately(environment: LocalEnvironment) -> None:
+    """In any order of epochs it is the state that a new process reads; then no file is touched."""
+    log, state = new_store(environment, "orders")
+    advanced(log, state, 70)
+    root = Path(environment.location(""))
+    faulty, log, state = watched(root)
+    for epoch in (66, 65, 70, 67, 69, 68, 66, 65):
+        faulty.touches.clear()
+        ours = log.state_at(state, epoch)
+        assert ours == Log(LocalEnvironment(root), EntryCache()).state_at(state, epoch)
+        assert faulty.touches == [] or epoch in (65, 66)
+    faulty.touches.clear()
+    for epoch in (66, 67, 70):
+        log.state_at(state, epoch)
+    assert faulty.touches == []
+
+
+def test_a_known_state_of_a_copy_is_not_the_start_of_another_state(root: Path) -> None:
+    """Both have the epoch, and the log reads the copy from where the store was."""
+    copy = root.with_name("copy")
+    shutil.copytree(root, copy)
+    log = Log(quick_environment(root), EntryCache())
+    newest = advanced(log, log.load(), 20)
+    assert log.state_at(newest, 18).epoch == 18
+    other = Log(quick_environment(copy), EntryCache())
+    advanced(other, other.load(), 20)
+    shutil.rmtree(root)
+    shutil.move(copy, root)
+
+    state = Log(quick_environment(root), EntryCache()).load()
+    expected = Log(quick_environment(root), EntryCache()).state_at(state, 19)
+    assert log.state_at(state, 19) == expected
+
+
 def test_the_cache_is_bounded(environment: LocalEnvironment) -> None:
     """The entries that were added first are removed first."""
     log, state = new_store(environment, "orders")
