@@ -41,11 +41,13 @@ from .plan.window import OrderedWindow
 from .viewplan import Operator, ViewPlan
 
 LOCAL_ROWS = 16_384
-"""Changes that a run takes in, and rows that an operator of it may return.
+"""Changes that a run takes in from each source.
 
-The floor of a job is about 150 ms on two cores. That is how long one process takes for so many
-changes; beyond that, tasks in parallel are faster.
+A job takes 150 ms at least on two cores, and more for each shuffle. That is how long one process
+takes for so many changes; beyond that, tasks in parallel are faster.
 """
+OUTPUT_ROWS = 4 * LOCAL_ROWS
+"""Rows that an operator may return: beyond that, a job that begins again is faster."""
 LOCAL_BYTES = 8 << 20
 """Bytes of these rows: a run holds a few times as much in the driver's memory."""
 STATE_ROWS = 16 * LOCAL_ROWS
@@ -85,7 +87,8 @@ def can_run_locally(plan: ViewPlan) -> bool:
 
 def is_small(job: ViewJob) -> bool:
     """Return whether a job takes in so few changes that it should run in the driver."""
-    return job.rows <= LOCAL_ROWS and sum(r.stored_bytes for r in job.reads) <= LOCAL_BYTES
+    is_short = all(read.rows <= LOCAL_ROWS for read in job.reads)
+    return is_short and sum(read.stored_bytes for read in job.reads) <= LOCAL_BYTES
 
 
 def run_locally(
@@ -94,7 +97,7 @@ def run_locally(
     """Run a job in this process and return what was written.
 
     None if the run was given up, and nothing remains of it: an operator returned more than
-    `LOCAL_ROWS` rows or `LOCAL_BYTES`, executors read more than `STATE_ROWS`, or Spark could not
+    `OUTPUT_ROWS` or `LOCAL_BYTES`, executors read more than `STATE_ROWS`, or Spark could not
     evaluate an expression. Errors: what executors raise.
     """
     started = environment.now()
@@ -235,7 +238,7 @@ class _LocalRun:
 
 def _check_size(rows: int, size: int) -> None:
     """GivenUpError if what an operator returns is too much; ``size``: in bytes."""
-    if rows > LOCAL_ROWS or size > LOCAL_BYTES:
+    if rows > OUTPUT_ROWS or size > LOCAL_BYTES:
         raise GivenUpError(f"an operator has returned {rows} rows of {size} bytes")
 
 

@@ -15,10 +15,13 @@ IN_EITHER = 12
 
 @contextmanager
 def local_rows(most: int) -> Iterator[None]:
-    """Let refreshes of at most so many rows run in the driver's process."""
-    before = local_run.LOCAL_ROWS
-    local_run.LOCAL_ROWS = most
+    """Let refreshes of at most so many rows run in the driver's process.
+
+    Their operators return at most so many, too.
+    """
+    before = local_run.LOCAL_ROWS, local_run.OUTPUT_ROWS
+    local_run.LOCAL_ROWS = local_run.OUTPUT_ROWS = most
     try:
         yield
     finally:
-        local_run.LOCAL_ROWS = before
+        local_run.LOCAL_ROWS, local_run.OUTPUT_ROWS = before

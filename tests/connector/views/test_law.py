@@ -142,7 +142,8 @@ class Law:
 
     def _choose_path(self) -> None:
         most = self._paths.choice([IN_DRIVER, IN_JOB, IN_EITHER])
-        self._patch.setattr(local_run, "LOCAL_ROWS", most)
+        for bound in ("LOCAL_ROWS", "OUTPUT_ROWS"):
+            self._patch.setattr(local_run, bound, most)
 
     def _create(self, prefix: str, views: Mapping[str, str]) -> None:
         for name, query in views.items():

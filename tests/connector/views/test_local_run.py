@@ -167,7 +167,7 @@ def test_what_tasks_evaluate_stays_in_a_job(db: Database, spark: SparkSession) -
 
 
 def test_too_many_rows_go_to_a_job(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes that come in, rows that an operator returns, rows that it reads of its state.
+    """Changes of a source, rows that an operator returns, rows that it reads of its state.
 
     Nothing is left of the first try.
     """
@@ -186,11 +186,13 @@ def test_too_many_rows_go_to_a_job(db: Database, monkeypatch: pytest.MonkeyPatch
 
     def refreshed_locally(
         most_rows: int = IN_DRIVER,
+        most_returned: int = local_run.OUTPUT_ROWS,
         most_bytes: int = local_run.LOCAL_BYTES,
         most_read: int = local_run.STATE_ROWS,
     ) -> bool:
         put(db.store, *range(6), factor=next(factors))
         monkeypatch.setattr(local_run, "LOCAL_ROWS", most_rows)
+        monkeypatch.setattr(local_run, "OUTPUT_ROWS", most_returned)
         monkeypatch.setattr(local_run, "LOCAL_BYTES", most_bytes)
         monkeypatch.setattr(local_run, "STATE_ROWS", most_read)
         done = db.refresh()
@@ -200,9 +202,9 @@ def test_too_many_rows_go_to_a_job(db: Database, monkeypatch: pytest.MonkeyPatch
         return done.local == ("squares",)
 
     factors = count(2)
-    assert refreshed_locally()
+    assert refreshed_locally(most_rows=6)
     assert not refreshed_locally(most_rows=5)
-    assert not refreshed_locally(most_rows=20)
+    assert not refreshed_locally(most_returned=20)
     assert not refreshed_locally(most_bytes=100)
     assert not refreshed_locally(most_bytes=1500)
     assert not refreshed_locally(most_read=10)
