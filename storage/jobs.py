@@ -10,12 +10,19 @@ Does not know: Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .catalog_commit import check_storable
 from .epochs import Epochs, epoch_number
 from .feed.feed_plan import FeedPlan, FeedSnapshot
-from .feed.planning import FeedRequest, data_epochs, plan_feed, snapshot_of
+from .feed.planning import (
+    FeedRequest,
+    data_epochs,
+    feed_epochs,
+    newest_feed_epoch,
+    plan_feed,
+    snapshot_of,
+)
 from .log.entry import Entry
 from .log.proposal import NewTable, Proposal
 from .log.segment_record import SegmentRecord
@@ -98,7 +105,7 @@ class Jobs:
         follow the last epoch, whose changes belong to the feed. ``shows_expiry``: the feed is of
         all rows, whether or not they have expired, each with its `EXPIRY`. EpochNotFoundError,
         EpochExpiredError, TableNotFoundError, also if the table was dropped and created again
-        within the range; OptionError for a range that ends before it begins, or a table with a TTL;
+        within the range; OptionError for a range that ends before it begins, documents that expire;
         SchemaMismatchError for an unknown column.
         """
         first = epoch_number(first_epoch)
@@ -120,6 +127,18 @@ class Jobs:
         """Yield the epochs after ``after`` that may have changed a table's rows, ascending."""
         state = self._epochs.state
         return data_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
+
+    def feed_epochs(self, table_id: int, after: int, last: int | None = None) -> Iterable[int]:
+        """Return the epochs after ``after`` of which a table's feed may have changes, ascending.
+
+        Those of `data_epochs`; all of a table whose rows expire.
+        """
+        state = self._epochs.state
+        return feed_epochs(self._epochs.log, state, table_id, after, last or state.epoch)
+
+    def newest_feed_epoch(self, table_id: int, after: int) -> int:
+        """Return the newest epoch that `feed_epochs` may return, of a table that exists."""
+        return newest_feed_epoch(self._epochs.log, self._epochs.state, table_id, after)
 
     def entry(self, epoch: int) -> Entry:
         """Return the entry of the log that committed an epoch. EpochNotFoundError."""

@@ -157,7 +157,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @strip_traceback
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the last epoch that changed the table, for the query's progress."""
-        return {"epoch": self._data_epoch(self._definition().table_id)}
+        return {"epoch": self._newest_epoch(self._definition().table_id, self._open().epoch)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return how many commits a micro-batch takes; Spark's limit counts them as files."""
@@ -167,7 +167,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @strip_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember the latest epoch: this run of the query ends with it."""
-        self._target = self._data_epoch(self._definition().table_id)
+        self._target = self._newest_epoch(self._definition().table_id, self._open().epoch)
 
     # Micro-batches
 
@@ -207,14 +207,14 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next_epoch(self, offset: FeedOffset, limit: ReadLimit) -> int | None:
         """Return the last epoch of the next micro-batch; None if nothing changed."""
-        newest = self._data_epoch(offset.table_id)
+        newest = self._newest_epoch(offset.table_id, offset.epoch)
         if self._target is not None:
             newest = min(newest, self._target)
         if newest <= offset.epoch:
             return None
         if not isinstance(limit, ReadMaxFiles):
             return newest
-        epochs = self._open().jobs.data_epochs(offset.table_id, offset.epoch, newest)
+        epochs = self._open().jobs.feed_epochs(offset.table_id, offset.epoch, newest)
         return max(islice(epochs, limit.max_files), default=None)
 
     def _plan(self, first: FeedOffset, last: FeedOffset) -> FeedPlan | FeedSnapshot:
@@ -225,17 +225,19 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first.is_whole:
             return store.jobs.feed_snapshot(options.table, last.epoch, columns=names)
         # Epochs before the first change of the table may have expired.
-        changed = next(store.jobs.data_epochs(last.table_id, first.epoch, last.epoch), last.epoch)
+        epochs = store.jobs.feed_epochs(last.table_id, first.epoch, last.epoch)
+        changed = next(iter(epochs), last.epoch)
         return feed_plan(store, options, changed, last.epoch, names)
 
-    def _data_epoch(self, table_id: int) -> int:
-        table = self._open().state.tables.get(table_id)
-        if table is None:
+    def _newest_epoch(self, table_id: int, after: int) -> int:
+        """Return the newest epoch that may have changes, as known after an epoch."""
+        store = self._open()
+        if table_id not in store.state.tables:
             raise errors.TableNotFoundError(
                 f"the table {self._options.table!r} was dropped, so the stream of its changes "
                 "ends; follow a new table of that name from a new checkpoint"
             )
-        return table.data_epoch
+        return store.jobs.newest_feed_epoch(table_id, after)
 
     def _check_table(self, table_id: int, expected: int) -> None:
         if table_id != expected:

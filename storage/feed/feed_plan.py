@@ -59,8 +59,11 @@ class FeedPlan:
     def _examined(self) -> ReadPlan:
         """The table over only the segments whose entries a read examines."""
         segments = [segment for step in self.steps for segment in step.segments]
+        before, table_id = self.before.segments, self.definition.table_id
         if any(step.is_based for step in self.steps):
-            segments += self.before.segments
+            segments += before
+        elif self.shape.follows_expiry:
+            segments += [segment for segment in before if segment.record.expiring(table_id)]
         return replace(self.before, segments=tuple(segments))
 
     def partitions(self, count: int) -> tuple[tuple[range, ...], ...]:
@@ -78,7 +81,7 @@ class FeedPlan:
         """Yield the changes of the rows in some vnodes, by default all, as batches.
 
         Changes of one key come in the order of their epochs, the images of an update one after the
-        other; there is no other order. OptionError if some rows expire.
+        other; there is no other order.
         """
         if not self.steps:
             return

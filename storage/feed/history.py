@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions, equal_neighbours, gather, sort_order
+from ..codec.ragged import Bytes, Positions, constant, equal_neighbours, gather, sort_order
 from ..segment.block import Block
 from ..segment.key import Kind
 from ..table.encoding import Encoding
@@ -47,6 +47,17 @@ class Changes:
     after: Positions
     first: Positions
     last: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryTimes:
+    """The times at which rows may have expired: ``before`` all steps, and of the ``steps``.
+
+    In microseconds since 1970, not descending.
+    """
+
+    before: int
+    steps: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +90,32 @@ class History:
             np.cumsum(np.append(np.zeros(min(len(order), 1), np.int64), ~follows)),
         )
 
-    @property
-    def ends(self) -> Block:
-        """The last entry of every key."""
-        is_last = np.append(self.keys[1:] != self.keys[:-1], np.ones(min(len(self.keys), 1), bool))
-        return self.entries.take(np.flatnonzero(is_last))
+    def with_expiries(self, times: ExpiryTimes, delete: bytes) -> History:
+        """Return the history in which each row ends with the first step at or after its expiry.
+
+        A row that had expired when it was written, or before all steps, is a delete. ``delete``:
+        the value of a delete.
+        """
+        headers = Headers(self.entries)
+        is_row = headers.kinds != Kind.DELETE
+        written = np.append(times.before, times.steps)[self.steps + 1]
+        is_expired = is_row & (headers.expiries <= written)
+        ends = np.searchsorted(times.steps, headers.expiries, side="left")
+        # A row is replaced by the next entry of its key, or never.
+        replaced = np.full(len(ends), len(times.steps), np.int64)
+        follows = np.flatnonzero(self.keys[1:] == self.keys[:-1])
+        replaced[follows] = self.steps[follows + 1]
+        expires = is_row & ~is_expired & (ends < replaced)
+        kept, deleted = np.flatnonzero(~is_expired), np.flatnonzero(is_expired | expires)
+        deletes = self.entries.take(deleted).key_bytes()
+        entries = self.entries.take(kept).followed_by(
+            Block.over(deletes, constant(delete, len(deletes)))
+        )
+        deleted_at = np.where(is_expired, self.steps, ends)[deleted]
+        steps = np.append(self.steps[kept], deleted_at)
+        keys = np.append(self.keys[kept], self.keys[deleted])
+        order = np.lexsort((steps, keys))
+        return History(entries.take(order), steps[order], keys[order])
 
     def changes(self, same: RowComparison) -> Changes:
         """Return what every step changed, in key order, of one key in the order of the steps."""

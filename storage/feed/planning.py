@@ -1,13 +1,13 @@
 """How the changes of a range of epochs are found in the log.
 
 Promises: a range that cannot be read whole is refused: epochs that are no longer kept, a table that
-was dropped within it, rows that expire.
+was dropped within it, documents that expire.
 Does not know: rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -19,8 +19,8 @@ from ..log.table_definition import TableDefinition
 from ..read_plan import ReadPlan
 from .columns import feed_fields, stored_columns
 from .feed_plan import FeedPlan, FeedSnapshot
-from .reader import FeedShape, expiring_table_error
-from .source import FeedStep, steps_of
+from .reader import FeedShape, expiring_documents_error
+from .source import FeedStep, every_step_of, steps_of
 
 DEDUPLICATIONS = ("dropCarryovers", "netChanges")
 """Spark's names: every change of every commit, or what all commits together did to every key."""
@@ -49,8 +49,8 @@ def plan_feed(log: Log, newest: StoreState, request: FeedRequest) -> FeedPlan:
 
     A range that ends right before it begins has no changes. EpochExpiredError,
     EpochNotFoundError, TableNotFoundError also if the table was dropped and created again within
-    the range, OptionError for a range that ends before it begins, or a table with a TTL unless the
-    feed shows expiries, the errors of `feed_fields`.
+    the range, OptionError for a range that ends before it begins, or documents that expire unless
+    the feed shows expiries, the errors of `feed_fields`.
     """
     last = newest.epoch if request.last is None else request.last
     _check_range(newest, request.first, last)
@@ -66,33 +66,48 @@ def _plan(
     entries = list(log.entries(newest, request.first, last))
     if request.pending is not None:
         entries.append(request.pending)
-    if not request.shows_expiry:
-        _check_expiry(definition, entries)
     steps = tuple(steps_of(entries, definition.table_id))
-    if _may_forget(log, newest, definition, steps):
+    follows_expiry = not request.shows_expiry and _expires(
+        log, newest, definition, request.first, steps
+    )
+    if follows_expiry:
+        _check_rows_expire_whole(definition)
+        existing = (entry for entry in entries if entry.epoch >= definition.created_epoch)
+        steps = tuple(every_step_of(existing, definition.table_id))
+    merges_expired = follows_expiry and not definition.properties.is_plain
+    if merges_expired or _may_forget(log, newest, definition, steps):
         steps = tuple(_with_bases(log, newest, definition.table_id, entries, steps))
-    before = _before(log, newest, definition, steps, shows_expiry=request.shows_expiry)
+    before = _before(log, newest, definition, steps)
     is_net = _is_net(request.deduplication)
     names = tuple(field.name for field in fields)
-    shape = FeedShape(is_net, request.update_images, names, request.shows_expiry)
+    shape = FeedShape(is_net, request.update_images, names, request.shows_expiry, follows_expiry)
     return FeedPlan(before, request.first, last, steps, shape)
 
 
-def _before(
+def _expires(
     log: Log,
     newest: StoreState,
     definition: TableDefinition,
+    first: int,
     steps: Sequence[FeedStep],
-    *,
-    shows_expiry: bool,
+) -> bool:
+    """Return whether rows expire that were there before an epoch, or that some steps wrote."""
+    table_id = definition.table_id
+    written = (segment for step in steps for segment in step.segments)
+    if any(segment.record.expiring(table_id) for segment in written):
+        return True
+    is_new = first <= definition.created_epoch
+    return not is_new and log.state_at(newest, first - 1).expiring_rows(table_id) > 0
+
+
+def _before(
+    log: Log, newest: StoreState, definition: TableDefinition, steps: Sequence[FeedStep]
 ) -> ReadPlan:
     """Return the table as it was before the first of some steps; empty if it was not there."""
     path, vnode_count = log.environment.location(""), newest.settings.vnode_count
     if not steps or steps[0].epoch <= definition.created_epoch:
         return ReadPlan(path, definition, vnode_count, definition.created_epoch, (), 0)
     state = log.state_at(newest, steps[0].epoch - 1)
-    if not shows_expiry:
-        _check_expiry(state.tables[definition.table_id].definition)
     segments = state.segments_of(definition.table_id)
     return ReadPlan(path, definition, vnode_count, state.epoch, segments, state.time)
 
@@ -119,19 +134,17 @@ def _with_bases(
     maintenance = [entry.epoch for entry in entries if entry.removed]
     yield steps[0]
     for before, step in pairwise(steps):
-        if step.is_based or not any(before.epoch < epoch < step.epoch for epoch in maintenance):
+        if step.is_based or not any(before.epoch <= epoch < step.epoch for epoch in maintenance):
             yield step
         else:
             state = log.state_at(newest, step.epoch - 1)
             yield replace(step, basis=state.segments_of(table_id))
 
 
-def _check_expiry(definition: TableDefinition, entries: Sequence[Entry] = ()) -> None:
-    """OptionError if a table has a TTL, or had one after one of some commits."""
-    altered = (altered for entry in entries for altered in entry.altered_tables)
-    versions = (table for table in altered if table.table_id == definition.table_id)
-    if any(version.properties.ttl is not None for version in (definition, *versions)):
-        raise expiring_table_error(definition.name)
+def _check_rows_expire_whole(definition: TableDefinition) -> None:
+    """OptionError if parts of a table's rows may expire, each at a time of its own."""
+    if definition.properties.may_have_parts:
+        raise expiring_documents_error(definition.name)
 
 
 def data_epochs(
@@ -142,6 +155,33 @@ def data_epochs(
     if table is not None:
         last = min(last, table.data_epoch)
     return (step.epoch for step in steps_of(log.entries(newest, after + 1, last), table_id))
+
+
+def feed_epochs(
+    log: Log, newest: StoreState, table_id: int, after: int, last: int
+) -> Iterable[int]:
+    """Return the epochs after ``after``, up to ``last``, of which the feed may have changes.
+
+    Those that may have changed the table's rows, all of a table whose rows expire.
+    """
+    if _may_expire(log, newest, table_id, after):
+        return range(after + 1, last + 1)
+    return data_epochs(log, newest, table_id, after, last)
+
+
+def newest_feed_epoch(log: Log, newest: StoreState, table_id: int, after: int) -> int:
+    """Return the newest epoch that `feed_epochs` may return."""
+    expires = _may_expire(log, newest, table_id, after)
+    return newest.epoch if expires else newest.tables[table_id].data_epoch
+
+
+def _may_expire(log: Log, newest: StoreState, table_id: int, epoch: int) -> bool:
+    """Return whether rows of a table may expire after an epoch."""
+    states = [newest]
+    if newest.oldest_epoch <= epoch <= newest.epoch:
+        # Maintenance may have removed rows since then, because they had expired.
+        states.append(log.state_at(newest, epoch))
+    return any(state.expiring_rows(table_id) for state in states)
 
 
 def _check_range(newest: StoreState, first: int, last: int) -> None:
@@ -196,10 +236,10 @@ def _is_net(deduplication: str) -> bool:
 def snapshot_of(plan: ReadPlan, time: int, columns: Sequence[str] | None = None) -> FeedSnapshot:
     """Return the rows of a plan as a feed; ``columns``: of the feed, by default all.
 
-    OptionError for a table with a TTL, the errors of `feed_fields`.
+    OptionError for documents with a TTL, the errors of `feed_fields`.
     """
     if plan.definition.properties.ttl is not None:
-        raise expiring_table_error(plan.definition.name)
+        _check_rows_expire_whole(plan.definition)
     schema = plan.definition.schema
     names = tuple(field.name for field in feed_fields(schema, columns))
     stored = tuple(column.name for column in stored_columns(schema, names))

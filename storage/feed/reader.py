@@ -1,7 +1,8 @@
 """Reading a feed: from the segments of its steps to batches of changes.
 
 Promises: a read examines the entries that the steps wrote and the earlier rows under the same keys,
-all earlier rows only if a step removed all; memory is bounded by a range of vnodes.
+all earlier rows only if a step removed all, and of a table whose rows expire the files with such
+rows; memory is bounded by a range of vnodes.
 Does not know: the log, or how the steps were found.
 """
 
@@ -20,13 +21,10 @@ from numpy.typing import NDArray
 from ..codec.ragged import Bytes, Positions, constant
 from ..environment import Environment
 from ..errors import CorruptionError, OptionError, RelstateError
-from ..log.rules import without_expiry
 from ..log.sequenced_segment import SequencedSegment
-from ..log.table_definition import TableDefinition
 from ..paths import SEGMENTS
 from ..read_plan import ReadPlan
 from ..segment.block import Block
-from ..segment.key import EXPIRES, Kind
 from ..table.header import EXPIRY, Headers
 from ..table.resolve import Window
 from ..table.scan import Bounds, Limits, pieces
@@ -40,7 +38,7 @@ from .columns import (
     feed_schema,
     stored_columns,
 )
-from .history import ABSENT, Changes, History, RowComparison, same_rows
+from .history import ABSENT, Changes, ExpiryTimes, History, RowComparison, same_rows
 from .source import NOTHING, EntrySource, FeedStep, joined, keys_in, newest, resolved
 
 _BATCH = Limits(rows=65_536, size=8 << 20)
@@ -53,12 +51,15 @@ class FeedShape:
     ``is_net``: one change per key, else one per key and step. ``update_images``: an update is its
     two images, else a delete and an insert. ``columns``: names, in order. ``shows_expiry``: the
     feed is of rows whether or not they have expired, and the column `EXPIRY` comes last.
+    ``follows_expiry``: some rows expire, each of which is deleted by the first step that is not
+    before its expiry.
     """
 
     is_net: bool
     update_images: bool
     columns: tuple[str, ...]
     shows_expiry: bool = False
+    follows_expiry: bool = False
 
 
 class FeedReader:
@@ -87,8 +88,7 @@ class FeedReader:
         """Yield the changes of the rows in a range of vnodes, in the order of the steps.
 
         All of them are in memory at once, but for a table that only grows: then one file at a time.
-        The images of an update follow one another. OptionError if rows expire: they leave without
-        a commit. CorruptionError for damage.
+        The images of an update follow one another. CorruptionError for damage.
         """
         try:
             bounds = self._encoding.vnode_bounds(vnodes)
@@ -116,14 +116,14 @@ class FeedReader:
     def _inserts(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         for number, step in enumerate(self._steps):
             for block in self._source.read(step.segments, bounds):
-                self._check_expiry(block)
                 types = np.full(len(block), INSERT, np.int8)
                 yield from self._batches(block, types, np.full(len(block), number, np.int64))
 
     def _changes(self, bounds: Bounds) -> Iterator[pa.RecordBatch]:
         history = self._history(bounds)
-        # Net changes show a key's two ends: what expires between them may have come and gone.
-        self._check_expiry(history.ends if self._shape.is_net else history.entries)
+        if self._shape.follows_expiry:
+            ends = ExpiryTimes(self._before.time, np.maximum.accumulate(self._times))
+            history = history.with_expiries(ends, self._encoding.encode_delete())
         same = partial(same_rows, self._encoding)
         if self._shape.shows_expiry:
             same = partial(_same_rows_and_expiries, same)
@@ -136,7 +136,6 @@ class FeedReader:
     def _history(self, bounds: Bounds) -> History:
         written = [self._source.read(step.segments, bounds) for step in self._steps]
         before = self._rows_before(written, bounds)
-        self._check_expiry(before)
         encoding = self._encoding
         table: StorageTable | None = self._table
         # The entries that are visible now, as far as they were looked up, and all entries since the
@@ -169,19 +168,22 @@ class FeedReader:
         if any(step.is_based for step in self._steps):
             blocks = self._source.read(self._before.segments, bounds)
             return resolved(blocks, self._encoding)
-        keys = keys_in([block for blocks in written for block in blocks], self._encoding)
+        blocks = [block for blocks in written for block in blocks]
+        if self._shape.follows_expiry:
+            blocks += self._expiring(bounds)
+        keys = keys_in(blocks, self._encoding)
         return self._table.get_values(keys) if len(keys) else NOTHING
+
+    def _expiring(self, bounds: Bounds) -> Iterator[Block]:
+        """Yield the entries before the steps that expire by the last of them, also hidden ones."""
+        table_id, last = self._encoding.table_id, self._times.max()
+        segments = (s for s in self._before.segments if s.record.expiring(table_id))
+        for block in self._source.read(segments, bounds):
+            expiries = Headers(block).expiries
+            yield block.take(np.flatnonzero((expiries > self._before.time) & (expiries <= last)))
 
     def _deletes(self, keys: Bytes) -> Block:
         return Block.over(keys, constant(self._encoding.encode_delete(), len(keys)))
-
-    def _check_expiry(self, block: Block) -> None:
-        """OptionError if a row expires. The expiry of a delete only says how long it is kept."""
-        if self._shape.shows_expiry:
-            return
-        headers = Headers(block)
-        if ((headers.flags & EXPIRES != 0) & (headers.kinds != Kind.DELETE)).any():
-            raise expiring_rows_error(self._encoding.definition)
 
     # Batches
 
@@ -238,20 +240,10 @@ def _entries_under(current: Block, table: StorageTable | None, keys: Bytes) -> B
     return joined([entries, table.get_values(missing_keys)])
 
 
-def expiring_table_error(table: str) -> OptionError:
-    """Return the error that refuses the feed of a table whose rows expire."""
+def expiring_documents_error(table: str) -> OptionError:
+    """Return the error that refuses the feed of documents that expire."""
     return OptionError(
-        f"table {table}: its rows expire (TTL) without a commit, so the commits do not hold all of "
-        "its changes: read the whole table at two epochs, or the feed of a materialized view that "
-        "selects its rows"
-    )
-
-
-def expiring_rows_error(definition: TableDefinition) -> OptionError:
-    """Return the error that refuses changes of rows that expire."""
-    return OptionError(
-        f"table {definition.name}: some of its rows were written with a TTL and expire without a "
-        f"commit, so the commits do not hold all of its changes; {without_expiry(definition)}. "
-        "After that the net changes since before these rows can be read, and views go on; drop and "
-        "create again a view that already holds such a row"
+        f"table {table}: parts of its documents expire (TTL), each at a time of its own, so there "
+        "is no feed of its rows: read the whole table at two epochs, or the feed of a materialized "
+        "view that selects its rows"
     )

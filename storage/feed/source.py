@@ -35,7 +35,8 @@ class FeedStep:
     ``time``: the commit's, microseconds since 1970. ``segments``: those with rows of the table
     that it added, the newest first. ``is_based``: it removed all rows that were there before.
     ``basis``: the segments right before it, if maintenance after the previous step may have dropped
-    deletes that decide how the rows of this one are merged; else None.
+    what decides how the rows of this one are merged; else None. A commit without rows of the table
+    is a step only where rows expire: some may have by then.
     """
 
     epoch: int
@@ -52,6 +53,13 @@ def steps_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:
         segments = sequence_segments(entry.added, entry.epoch, table_id)
         if entry.data_change and (is_based or segments):
             yield FeedStep(entry.epoch, entry.time, segments, is_based)
+
+
+def every_step_of(entries: Iterable[Entry], table_id: int) -> Iterator[FeedStep]:
+    """Yield a step for each of some commits, in their order: by each, rows may have expired."""
+    for entry in entries:
+        step = next(steps_of([entry], table_id), None)
+        yield step or FeedStep(entry.epoch, entry.time, (), is_based=False)
 
 
 class EntrySource:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
@@ -203,6 +205,27 @@ def test_net_changes_are_those_of_each_micro_batch(follower: Follower, store: St
     follower.run(startingVersion=3, deduplicationMode="netChanges")
 
     assert follower.batches() == [[("insert", 4, 2, "bob"), ("insert", 6, 1, "zoe")]]
+
+
+def test_a_row_that_expires_is_deleted_in_the_next_epoch(follower: Follower, store: Store) -> None:
+    """Whatever that epoch commits; the stream goes on from any of them, and ends at the latest."""
+    batch = pa.table({"id": [7], "customer": ["sid"]})
+    written = store.write("orders", batch, ttls=pa.array([1]))
+    follower.run()
+    time.sleep(1.1)
+    follower.run()
+    store.create_table("other", "k INT", primary_key=["k"])
+    expired = store.epoch
+    follower.run()
+    upsert(store, "orders", [row(3, "joe")])
+    follower.run()
+
+    names = {1: "ann", 2: "bob", 7: "sid"}
+    assert [changes for changes in follower.batches() if changes] == [
+        [("insert", written, key, name) for key, name in names.items()],
+        [("delete", expired, 7, "sid")],
+        [("insert", expired + 1, 3, "joe")],
+    ]
 
 
 def test_offsets_have_one_text(follower: Follower) -> None:

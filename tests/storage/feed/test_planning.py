@@ -183,6 +183,3 @@ def test_a_snapshot_is_all_rows_as_inserts(table: Store) -> None:
     (batch, *_) = table.jobs.feed_snapshot("t", 5, columns=["_commit_timestamp"]).read()
     assert batch.schema.names == ["_commit_timestamp"]
     assert batch.column(0)[0].value == table.state_at(5).time
-    table.set_ttl("t", 60)
-    with pytest.raises(OptionError, match="its rows expire"):
-        table.jobs.feed_snapshot("t", table.epoch)

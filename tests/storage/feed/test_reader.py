@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from relstate.storage import StorageTable, Store
 from relstate.storage.environment import LocalEnvironment
-from relstate.storage.errors import CorruptionError, OptionError
+from relstate.storage.errors import CorruptionError
 from support.clock import ManualClock
 from support.examples import examples
 from support.feeds import Change, applied, changes_of, read_feed
@@ -260,7 +260,7 @@ def test_a_table_that_only_grows_tells_of_inserts(
 
 
 def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
-    """Then an append-only table has no feed: no commit removed the row that expired."""
+    """If no epoch is between, the row that expired and the new one are an update."""
     clock, path = ManualClock(), str(tmp_path / "store")
     environment = LocalEnvironment(path, UnsyncedDisk(clock), clock)
     with Store.create(path, vnode_count=3, environment=environment) as store:
@@ -270,8 +270,10 @@ def test_a_key_that_expired_may_come_again(tmp_path: Path) -> None:
         clock.advance(5)
         epoch = upsert(store, "events", [(1, "b")])
 
-        with pytest.raises(OptionError, match="expire"):
-            read_feed(store, "events", epoch)
+        assert read_feed(store, "events", epoch) == [
+            Change("update_preimage", epoch, (1, "a")),
+            Change("update_postimage", epoch, (1, "b")),
+        ]
 
 
 def test_columns_are_chosen_and_ordered(orders: Store) -> None:
@@ -308,52 +310,6 @@ def test_rows_come_under_the_schema_at_the_end(orders: Store) -> None:
     assert read_feed(orders, "orders", 10) == []
     # What differed in a column that is no more is no change any more.
     assert {change.row for change in read_feed(orders, "orders", 8)} == {(2, "a"), (2, "z")}
-
-
-def test_rows_that_expire_have_no_feed(orders: Store) -> None:
-    """Whether the table has a TTL, had one within the range, or the row has one of its own."""
-    ttls = pa.array([3600], pa.int64())
-    batch = pa.record_batch({"id": pa.array([0], pa.int32()), "v": ["own"]})
-    epoch = orders.write("orders", batch, ttls=ttls)
-    with pytest.raises(OptionError, match="table orders: some of its rows were written with a TTL"):
-        read_feed(orders, "orders", epoch)
-    assert read_feed(orders, "orders", 4, 5) != []
-
-    orders.set_ttl("orders", 60)
-    for first in (4, orders.epoch):
-        with pytest.raises(OptionError, match="read the whole table at two epochs"):
-            orders.jobs.feed_plan("orders", first)
-    orders.set_ttl("orders", None)
-    with pytest.raises(OptionError, match="its rows expire"):
-        orders.jobs.feed_plan("orders", epoch + 1)
-
-
-@pytest.mark.parametrize("way", ["delete", "upsert", "overwrite", "truncate", "compact"])
-def test_rows_that_expire_and_go_leave_net_changes(orders: Store, way: str) -> None:
-    """Changes commit by commit would contain them and are refused; net changes do not."""
-    rows = pa.table({"id": pa.array([2, 7], pa.int32()), "v": ["own", "own"]})
-    first = orders.write("orders", rows, ttls=pa.array([3600, 1]))
-    with pytest.raises(OptionError, match="some of its rows were written with a TTL"):
-        read_feed(orders, "orders", first, deduplication="netChanges")
-    plain = rows.set_column(1, "v", pa.array(["x", "y"]))
-    if way == "delete":
-        orders.delete("orders", rows.select(["id"]))
-    elif way == "truncate":
-        orders.truncate("orders")
-    else:
-        orders.write("orders", plain, overwrite=way == "overwrite")
-    if way == "compact":
-        orders.compact()
-
-    told_of = {
-        change.row[0]: change.row[1]
-        for change in read_feed(orders, "orders", first, deduplication="netChanges")
-        if change.row[0] > 1
-    }
-    left = {} if way in ("delete", "truncate") else {2: "x", 7: "y"}
-    assert {key: v for key, v in told_of.items() if key in left} == left
-    with pytest.raises(OptionError, match="some of its rows were written with a TTL"):
-        read_feed(orders, "orders", first)
 
 
 def test_a_delete_that_is_forgotten_is_forgotten_by_the_feed(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+"""The feed of a table whose rows expire: a row that has expired by an epoch is deleted in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from relstate.storage import Store
+from relstate.storage.environment import LocalEnvironment
+from relstate.storage.errors import OptionError
+from support.clock import ManualClock
+from support.examples import Seeds
+from support.feeds import Change, changes_of, read_feed
+from support.stores import UnsyncedDisk
+
+
+def new_store(path: Path, clock: ManualClock) -> Store:
+    """Return a store at a path, whose clock moves only when it is told to."""
+    root = str(path)
+    environment = LocalEnvironment(root, UnsyncedDisk(clock), clock)
+    return Store.create(root, vnode_count=3, shards=1, environment=environment)
+
+
+def rows_at(store: Store, epoch: int) -> dict[Any, tuple[Any, ...]]:
+    """Return the rows of t as of an epoch and its time, by their keys."""
+    rows = store.at(epoch).table("t").to_arrow().to_pylist()
+    return {row["k"]: tuple(row.values()) for row in rows}
+
+
+def put(store: Store, rows: dict[int, int | None], ttl: int | None = None) -> None:
+    """Write rows of t, by key; ``ttl``: after how many seconds they expire, if not the table's."""
+    batch = pa.table({"k": pa.array(rows, pa.int32()), "v": pa.array(rows.values(), pa.int32())})
+    ttls = None if ttl is None else pa.array([ttl] * len(rows), pa.int64())
+    store.write("t", batch, ttls=ttls)
+
+
+def step(store: Store, clock: ManualClock, chance: Random) -> None:
+    """Let some time pass, and make a commit, of the table or of another one, or compact."""
+    clock.advance(chance.choice([0, 1, 3]))
+    keys = chance.sample(range(6), chance.randint(1, 4))
+    kind = chance.choice(["put", "put", "put", "delete", "other", "compact", "truncate"])
+    if kind == "put":
+        rows = {key: chance.choice([None, 1, 2]) for key in keys}
+        put(store, rows, chance.choice([None, None, 1, 2, 5]))
+    elif kind == "delete":
+        store.delete("t", pa.table({"k": pa.array(keys, pa.int32())}))
+    elif kind == "other":
+        store.create_table(f"o{store.epoch}", "k INT", primary_key=["k"])
+    elif kind == "compact":
+        store.compact()
+    elif chance.random() < 0.3:
+        store.truncate("t")
+
+
+def applied(rows: dict[Any, Any], changes: list[Change]) -> dict[Any, Any]:
+    """Return rows after changes, each of which must fit them."""
+    now = dict(rows)
+    for change in changes:
+        if change.type in ("delete", "update_preimage"):
+            assert now.pop(change.row[0]) == change.row
+        else:
+            assert change.row[0] not in now
+            now[change.row[0]] = change.row
+    return now
+
+
+@pytest.mark.parametrize("ttl", [None, 4])
+@pytest.mark.parametrize("version", [None, "v"])
+def test_the_feed_leads_from_each_epoch_to_the_next(
+    version: str | None, ttl: int | None, tmp_path: Path, seeds: Seeds
+) -> None:
+    """As the rows are read as of the epochs: net, and commit by commit, over any range."""
+    for seed in seeds(6):
+        chance, clock = Random(seed), ManualClock()
+        with new_store(tmp_path / f"{seed}", clock) as store:
+            store.create_table(
+                "t", "k INT, v INT", primary_key=["k"], ttl=ttl, version_column=version
+            )
+            first = store.epoch
+            for _ in range(14):
+                step(store, clock, chance)
+            states = [rows_at(store, epoch) for epoch in range(first, store.epoch + 1)]
+            for start in range(first + 1, store.epoch + 1):
+                last = chance.randint(start, store.epoch)
+                changes = changes_of(store.changes("t", start, last))
+                for epoch in range(start, last + 1):
+                    own = [change for change in changes if change.epoch == epoch]
+                    now = applied(states[epoch - 1 - first], own)
+                    assert now == states[epoch - first], (seed, epoch)
+                net = changes_of(store.changes("t", start, last, deduplication="netChanges"))
+                assert applied(states[start - 1 - first], net) == states[last - first], seed
+
+
+def test_a_row_goes_in_the_first_epoch_after_it_has_expired(tmp_path: Path) -> None:
+    """Whatever that epoch commits; it costs the files with rows that expire, and no others."""
+    clock = ManualClock()
+    with new_store(tmp_path / "store", clock) as store:
+        store.create_table("t", "k INT, v INT", primary_key=["k"])
+        put(store, {1: 10, 2: 20})
+        written = put_and_epoch(store, {1: 11, 3: 30}, ttl=5)
+        clock.advance(5)
+        assert read_feed(store, "t", written + 1) == []
+        store.create_table("o", "k INT", primary_key=["k"])
+
+        assert read_feed(store, "t", written + 1) == [
+            Change("delete", written + 1, (1, 11)),
+            Change("delete", written + 1, (3, 30)),
+        ]
+        assert read_feed(store, "t", written) == [
+            Change("update_preimage", written, (1, 10)),
+            Change("update_postimage", written, (1, 11)),
+            Change("insert", written, (3, 30)),
+            Change("delete", written + 1, (1, 11)),
+            Change("delete", written + 1, (3, 30)),
+        ]
+        net = read_feed(store, "t", written, deduplication="netChanges")
+        assert net == [Change("delete", written, (1, 10))]
+        snapshot = changes_of(store.jobs.feed_snapshot("t", written + 1).read())
+        assert snapshot == [Change("insert", written + 1, (2, 20))]
+
+
+def test_compaction_that_removes_expired_rows_is_the_epoch_of_their_deletes(tmp_path: Path) -> None:
+    """The feed reads the files from before it, which are kept as long as the epochs."""
+    clock = ManualClock()
+    with new_store(tmp_path / "store", clock) as store:
+        store.create_table("t", "k INT, v INT", primary_key=["k"], ttl=5)
+        for key in range(6):
+            put(store, {key: 10})
+        written = store.epoch
+        clock.advance(6)
+        store.compact()
+        assert store.epoch == written + 1
+
+        deletes = [Change("delete", store.epoch, (key, 10)) for key in range(6)]
+        assert read_feed(store, "t", written + 1) == deletes
+        put(store, {1: 10})
+        assert read_feed(store, "t", store.epoch) == [Change("insert", store.epoch, (1, 10))]
+
+
+def test_documents_that_expire_have_no_feed(tmp_path: Path) -> None:
+    """Each part of a document may expire at a time of its own."""
+    with new_store(tmp_path / "store", ManualClock()) as store:
+        store.create_table("t", "k INT, v INT", primary_key=["k"], ttl=5, encoding="document")
+        put(store, {1: 10})
+        with pytest.raises(OptionError, match="parts of its documents expire"):
+            read_feed(store, "t", store.epoch)
+        with pytest.raises(OptionError, match="parts of its documents expire"):
+            store.jobs.feed_snapshot("t", store.epoch)
+
+
+def put_and_epoch(store: Store, rows: dict[int, int | None], ttl: int | None = None) -> int:
+    """Write rows as `put` does; return the epoch."""
+    put(store, rows, ttl)
+    return store.epoch
