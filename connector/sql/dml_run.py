@@ -380,6 +380,10 @@ def _changed_rows(
     definition = plan.definition
     if definition.table_id in (*entry.dropped_tables, *entry.based_tables):
         return None
+    # A statement judges expiry by the clock, a feed by the times of epochs.
+    records = (*(segment.record for segment in plan.segments), *entry.added)
+    if any(record.expiring(definition.table_id) for record in records):
+        return None
     try:
         now = store.state_at(entry.epoch).table(definition.name).definition
         if now.schema.version != definition.schema.version:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import relstate
@@ -112,6 +113,19 @@ def test_a_statement_runs_again_if_what_it_read_was_changed(
     db.sql(statement)
 
     assert rival_writer.tries == (2 if meets else 1)
+
+
+def test_a_statement_over_rows_that_expire_runs_again_after_any_change(
+    db: Database, items: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it read depends on the clock; so it does not ask what another writer has changed."""
+    store.write(items, [{"id": 9, "name": "i", "n": 90}], ttls=pa.array([3600]))
+    rows = [{"id": 2, "name": "z", "n": 0}]
+    rival = _Rival(monkeypatch, store, 1, lambda _: store.write(items, rows))
+
+    db.sql("UPDATE items SET n = n + 1 WHERE id = 1")
+
+    assert rival.tries == 2
 
 
 def test_a_key_that_was_free_must_still_be(
