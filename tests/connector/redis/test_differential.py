@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ _UNORDERED = {
 }  # fmt: skip
 _PAIRED = {b"HGETALL"}
 _SCANS = {b"SCAN", b"HSCAN", b"SSCAN", b"ZSCAN"}
+_MOMENT = 0.002
 _FORGET, _WAIT = (b"forget",), (b"wait",)
 _LOOK: dict[bytes, Words] = {
     b"string": (b"GET",),
@@ -64,6 +66,9 @@ class Pair:
             elif step == _WAIT:
                 self.wait(30)
             else:
+                # Two times to live of one length that are set one after another never end at once.
+                self.clock.advance(_MOMENT)
+                time.sleep(_MOMENT)
                 assert normal(step, self.ours(*step)) == normal(step, self.theirs(*step)), step
 
     def wait(self, seconds: int) -> None:
@@ -125,13 +130,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         assert store.check().problems == ()
 
 
-def law(*texts: str) -> st.SearchStrategy[list[Words]]:
-    """Return sequences of commands, with times at which memory is forgotten or time passes."""
-    step = commands(*texts)
-    return st.lists(
-        st.one_of(step, step, step, step, step, step, st.sampled_from([_FORGET, _WAIT])),
-        max_size=40,
-    )
+def law(text: str, *others: str) -> st.SearchStrategy[list[Words]]:
+    """Return sequences of commands, most of them of one text.
+
+    Among them are times at which memory is forgotten or time passes.
+    """
+    own, other, pause = commands(text), commands(*others), st.sampled_from([_FORGET, _WAIT])
+    step = st.one_of(own, own, own, own, own, own, other, other, pause)
+    return st.lists(step, min_size=10, max_size=60)
 
 
 def check(pair: Pair, steps: list[Words]) -> None:
@@ -142,35 +148,35 @@ def check(pair: Pair, steps: list[Words]) -> None:
 
 
 @given(steps=law(STRINGS, GENERAL))
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_strings_and_keys_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Every reply is the same, errors too, whether values come from memory or from the table."""
     check(pair, steps)
 
 
-@given(steps=law(HASHES, HASHES, STRINGS, GENERAL))
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@given(steps=law(HASHES, STRINGS, GENERAL))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_hashes_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Among strings, which have the wrong type."""
     check(pair, steps)
 
 
-@given(steps=law(SETS, SETS, GENERAL))
-@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
+@given(steps=law(SETS, STRINGS, GENERAL))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_sets_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Emptied ones vanish, and results are stored in place of anything."""
     check(pair, steps)
 
 
-@given(steps=law(SORTED_SETS, SORTED_SETS, GENERAL))
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@given(steps=law(SORTED_SETS, STRINGS, GENERAL))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_sorted_sets_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """Their order, all kinds of ranges, and combinations with sets."""
     check(pair, steps)
 
 
-@given(steps=law(LISTS, LISTS, GENERAL))
-@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
+@given(steps=law(LISTS, STRINGS, GENERAL))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_lists_are_as_in_redis(pair: Pair, steps: list[Words]) -> None:
     """From both ends, and within."""
     check(pair, steps)
