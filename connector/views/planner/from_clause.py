@@ -57,8 +57,8 @@ PlanQuery: TypeAlias = Callable[[Tree, CommonTables], Relation]
 class Context:
     """What a SELECT can name besides the columns of its FROM.
 
-    ``outer``: the columns of the query around a subquery in an expression, for its WHERE alone, and
-    for ON of its inner joins.
+    ``outer``: the columns of the query around a subquery in an expression, for its WHERE and for ON
+    of its inner joins alone.
     """
 
     common_tables: CommonTables
