@@ -14,7 +14,7 @@ from .command import (
 )
 from .keyspace import WRONG_TYPE, Database
 from .replies import CommandError, Reply
-from .sets import counted_keys
+from .sets import parse_limit
 from .sorted_sets import elements_reply, store_scores
 from .values import SetValue, SortedSetValue
 
@@ -85,14 +85,8 @@ def _combined(
     db: Database, name: bytes, args: Arguments, start: int, *, stores: bool
 ) -> tuple[_Scores, bool]:
     """Return what is combined, and whether scores are asked for; ``start``: where the number is."""
-    count = parse_integer(args[start])
-    if count < 1:
-        command_name = args[0].decode().lower()
-        raise CommandError(f"ERR at least 1 input key is needed for '{command_name}' command")
-    if count > len(args) - start - 1:
-        raise CommandError(SYNTAX)
-    keys = args[start + 1 : start + 1 + count]
-    sources = [_source(db, key) for key in keys]
+    sources = _sources(db, args, start)
+    count = len(sources)
     weights = [1.0] * count
     aggregate: _Aggregate = _sum
     with_scores = False
@@ -117,10 +111,22 @@ def _combined(
     return _COMBINATIONS[name](weighted, aggregate), with_scores
 
 
+def _sources(db: Database, args: Arguments, start: int) -> list[_Scores]:
+    """Return the scores of each key that a command names; ``start``: where their number is."""
+    count = parse_integer(args[start])
+    if count < 1:
+        command_name = args[0].decode().lower()
+        raise CommandError(f"ERR at least 1 input key is needed for '{command_name}' command")
+    if count > len(args) - start - 1:
+        raise CommandError(SYNTAX)
+    return [_source(db, key) for key in args[start + 1 : start + 1 + count]]
+
+
 def _zintercard(db: Database, args: Arguments) -> Reply:
-    keys, limit = counted_keys(args)
-    count = len(_intersection([_source(db, key) for key in keys], _sum))
-    return count if limit is None else min(count, limit)
+    sources = _sources(db, args, 1)
+    limit = parse_limit(args[2 + len(sources) :])
+    size = len(_intersection(sources, _sum))
+    return size if limit is None else min(size, limit)
 
 
 COMMANDS: dict[str, Command] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .command import (
     SYNTAX,
     Arguments,
@@ -101,6 +103,8 @@ def _hincrby(db: Database, args: Arguments) -> Reply:
 
 def _hincrbyfloat(db: Database, args: Arguments) -> Reply:
     increment = parse_long_double(args[3])
+    if not np.isfinite(increment):
+        raise CommandError("ERR value is NaN or Infinity")
     data = _fields(db, args[1]).get(args[2], b"0")
     total = added_float(parse_long_double(data, "ERR hash value is not a float"), increment)
     _set_fields(db, args[1], [(args[2], total)])

@@ -137,30 +137,28 @@ def _combine_and_store(db: Database, args: Arguments) -> Reply:
     return len(members)
 
 
-def counted_keys(args: Arguments) -> tuple[list[bytes], int | None]:
-    """Return the keys of SINTERCARD or ZINTERCARD, and the limit. CommandError."""
+def parse_limit(options: Arguments) -> int | None:
+    """Return the LIMIT of SINTERCARD or ZINTERCARD; None for none. CommandError."""
+    limit = None
+    for index in range(0, len(options), 2):
+        if options[index].upper() != b"LIMIT" or index + 1 == len(options):
+            raise CommandError(SYNTAX)
+        negative = "ERR LIMIT can't be negative"
+        limit = parse_integer(options[index + 1], negative)
+        if limit < 0:
+            raise CommandError(negative)
+    return limit or None
+
+
+def _sintercard(db: Database, args: Arguments) -> Reply:
     count = parse_integer(args[1], NUMBER_OF_KEYS)
     if count < 1:
         raise CommandError(NUMBER_OF_KEYS)
     if count > len(args) - 2:
         raise CommandError("ERR Number of keys can't be greater than number of args")
-    limit = None
-    index = 2 + count
-    while index < len(args):
-        if args[index].upper() != b"LIMIT" or index + 1 == len(args):
-            raise CommandError(SYNTAX)
-        negative = "ERR LIMIT can't be negative"
-        limit = parse_integer(args[index + 1], negative)
-        if limit < 0:
-            raise CommandError(negative)
-        index += 2
-    return args[2 : 2 + count], limit or None
-
-
-def _sintercard(db: Database, args: Arguments) -> Reply:
-    keys, limit = counted_keys(args)
-    count = len(_intersection(db, keys))
-    return count if limit is None else min(count, limit)
+    limit = parse_limit(args[2 + count :])
+    size = len(_intersection(db, args[2 : 2 + count]))
+    return size if limit is None else min(size, limit)
 
 
 def _sscan(db: Database, args: Arguments) -> Reply:

@@ -295,6 +295,7 @@ def test_patches_change_parts_of_rows(spark: SparkSession, store: Store) -> None
         ("keyless", "append", "note STRING", "no row can be patched by key"),
     ],
 )
+@pytest.mark.usefixtures("spark")  # which parses the columns
 def test_patches_that_do_not_fit_are_refused(
     store: Store, table: str, mode: str, columns: str, message: str
 ) -> None:

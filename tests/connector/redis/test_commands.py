@@ -38,6 +38,34 @@ def test_command_tells_where_keys_are(client: Connection) -> None:
 
 
 @pytest.mark.parametrize(
+    ("request_text", "reply"),
+    [
+        ("ZINTERCARD 0 z", "ERR at least 1 input key is needed for 'zintercard' command"),
+        ("ZINTERCARD x z", "ERR value is not an integer or out of range"),
+        ("ZINTERCARD 5 z", "ERR syntax error"),
+        (
+            "ZINTERCARD 1 s LIMIT -1",
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+        ("ZINTERCARD 1 z LIMIT x", "ERR LIMIT can't be negative"),
+        ("ZINTERCARD 1 z LIMIT", "ERR syntax error"),
+        ("HINCRBYFLOAT h f inf", "ERR value is NaN or Infinity"),
+        ("HINCRBYFLOAT s f -inf", "ERR value is NaN or Infinity"),
+        ("HINCRBYFLOAT h f 1", "ERR hash value is not a float"),
+        ("HINCRBYFLOAT h i 1", "ERR increment would produce NaN or Infinity"),
+    ],
+)
+def test_the_first_thing_that_is_wrong_is_the_error(
+    client: Connection, request_text: str, reply: str
+) -> None:
+    """As Redis 7.0 replied to the same requests over the same keys."""
+    client("SET", "s", "text")
+    client("ZADD", "z", 1, "a")
+    client("HSET", "h", "f", "text", "i", "inf")
+    assert str(client(*request_text.split())) == reply
+
+
+@pytest.mark.parametrize(
     ("pattern", "matching", "others"),
     [
         (b"a*c", [b"ac", b"abbc", b"a\nc"], [b"ab", b"xac"]),
