@@ -12,7 +12,8 @@ import pytest
 
 import relstate
 
-FLIGHTS = Path(__file__).parents[1] / "examples" / "flights.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+FLIGHTS = EXAMPLES / "flights.py"
 SINCE, DAYS = "2013-01-05", 6
 
 
@@ -49,6 +50,15 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     assert "NotAStoreError" in error
     assert "Traceback" not in error
     assert [path.name for path in tmp_path.iterdir()] == ["photograph"]
+
+
+@pytest.mark.timeout(300)  # a Spark of its own
+def test_the_leaderboard_follows_its_clients() -> None:
+    """The view has the scores that Redis clients set, and loses the member that they remove."""
+    command = [sys.executable, EXAMPLES / "leaderboard.py"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert output.splitlines() == ["Ann (AT) 30  Bob (DE) 20", "Bob (DE) 35  Eve (FR) 32"]
 
 
 def _started(store: Path, *more: str) -> subprocess.Popen[str]:
