@@ -27,6 +27,21 @@ def element_count(node: Generate, arrays: pa.ListArray) -> int:
     return int(_row_counts(node, _lengths(arrays)).sum())
 
 
+def element_bytes(node: Generate, chunk: pa.RecordBatch, arrays: pa.ListArray) -> int:
+    """Return at most how many bytes the elements and the columns that they repeat take."""
+    counts = _row_counts(node, _lengths(arrays))
+    size: int = arrays.nbytes
+    for name in (chunk.schema.names[0], *node.passed):
+        column = chunk.column(name)
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            size += int((np.asarray(pc.fill_null(pc.binary_length(column), 0)) * counts).sum())
+        elif pa.types.is_nested(column.type):
+            size += column.nbytes * int(counts.max(initial=0))
+        else:
+            size += 16 * int(counts.sum())  # the widest of the others are decimals
+    return size
+
+
 def element_rows(node: Generate, chunk: pa.RecordBatch, arrays: pa.ListArray) -> pa.RecordBatch:
     """Return the chunk of the elements of ``arrays``, one for each row of a chunk of the child."""
     lengths = _lengths(arrays)

@@ -113,7 +113,7 @@ class LocalEvaluator:
         )
         try:
             table = self._receive(messages, compiled.schema, chunk.num_rows)
-        except (Py4JError, GivenUpError):
+        except Exception:
             _release(rows, messages)
             raise
         return [column.combine_chunks() for column in table.columns]

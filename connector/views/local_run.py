@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from relstate.storage import Environment, arrow, types
 
-from .elements import element_count, element_rows, makes_elements
+from .elements import element_bytes, element_count, element_rows, makes_elements
 from .executor.changes import chunk_schema, empty_chunk
 from .executor.executor import SIDE_COLUMN
 from .executor.moments import NextMoments
@@ -183,7 +183,7 @@ class _LocalRun:
 
     def _generated(self, node: Generate, chunk: pa.RecordBatch) -> pa.RecordBatch:
         (arrays,) = self._evaluate(chunk, node.child.fields, node.arguments)
-        _check_size(element_count(node, arrays), arrays.nbytes)
+        _check_size(element_count(node, arrays), element_bytes(node, chunk, arrays))
         return element_rows(node, chunk, arrays)
 
     def _evaluate(

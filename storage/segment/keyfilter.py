@@ -9,12 +9,14 @@ Does not know: what a key means, or when a filter pays.
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.ragged import Buffer, Bytes, Positions, lengths_of, load, parts_of
+from ..environment import after_fork
 from .page import Pages
 
 _LEAVES_AT_ONCE = 512
@@ -35,16 +37,27 @@ class KeyFilter:
         for positions in self._positions(hashes):
             is_set[positions] = True
         self._bits = np.packbits(is_set, bitorder="little")
-        _live_filters.add(self)
 
     @classmethod
-    def of(cls, pages: Pages) -> KeyFilter:
-        """Return the filter of all keys of a file. ValueError or IndexError if it is damaged."""
-        hashes = [
-            _hashes(block.keys, block.key_starts, block.key_lengths)
-            for block in pages.blocks(None, None, _LEAVES_AT_ONCE)
-        ]
-        return cls(np.concatenate([np.empty(0, np.uint64), *hashes]))
+    def of(cls, pages: Pages) -> KeyFilter | None:
+        """Return the filter of all keys of a file; None if the memory for filters is taken.
+
+        ValueError or IndexError if the file is damaged.
+        """
+        size = _bits_for(pages.entry_count) // 8
+        if not filter_memory.reserve(size):
+            return None
+        try:
+            hashes = [
+                _hashes(block.keys, block.key_starts, block.key_lengths)
+                for block in pages.blocks(None, None, _LEAVES_AT_ONCE)
+            ]
+            key_filter = cls(np.concatenate([np.empty(0, np.uint64), *hashes]))
+        except BaseException:
+            filter_memory.release(size)
+            raise
+        weakref.finalize(key_filter, filter_memory.release, size)
+        return key_filter
 
     @property
     def nbytes(self) -> int:
@@ -68,18 +81,40 @@ class KeyFilter:
         )
 
 
-_live_filters: weakref.WeakSet[KeyFilter] = weakref.WeakSet()
+class FilterMemory:
+    """The memory that the filters of a process may take. Safe between threads."""
+
+    def __init__(self, size: int) -> None:
+        """``size``: in bytes."""
+        self._free = size
+        # Reentrant: a filter may be collected, and its memory released, within `reserve`.
+        self._lock = threading.RLock()
+
+    def reserve(self, size: int) -> bool:
+        """Return whether so many bytes were free; they are not any more."""
+        with self._lock:
+            if size > self._free:
+                return False
+            self._free -= size
+            return True
+
+    def release(self, size: int) -> None:
+        """Free so many bytes."""
+        with self._lock:
+            self._free += size
+
+    def renew_lock(self) -> None:
+        """Replace the lock, which another thread may have held when this process forked."""
+        self._lock = threading.RLock()
+
+
+filter_memory = FilterMemory(_MOST_BYTES)
+after_fork(lambda: filter_memory.renew_lock())
 
 
 def _bits_for(entries: int) -> int:
     """Return the bits of a filter of some entries, a power of two."""
     return 1 << max((entries * _BITS_PER_KEY - 1).bit_length(), 6)
-
-
-def has_room(entries: int) -> bool:
-    """Return whether this process may have a filter of so many entries beside those it has."""
-    taken = sum(key_filter.nbytes for key_filter in [*_live_filters])
-    return taken + _bits_for(entries) // 8 <= _MOST_BYTES
 
 
 def key_hashes(keys: Bytes) -> NDArray[np.uint64]:

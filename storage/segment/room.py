@@ -28,12 +28,12 @@ def page_bytes(keys: Bytes, values: Bytes) -> Positions:
     """
     key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
     nodes = key_lengths + value_lengths + _NODE_HEADER
-    beside = np.flatnonzero(nodes > _NODE_BYTES)
-    nodes[beside] = key_lengths[beside] + _PAGE_NUMBER + _NODE_HEADER
-    a_page = (_PAGE - _PAGE_HEADER) // np.maximum(nodes, 1)
+    overflowing = np.flatnonzero(nodes > _NODE_BYTES)
+    nodes[overflowing] = key_lengths[overflowing] + _PAGE_NUMBER + _NODE_HEADER
+    nodes_per_page = (_PAGE - _PAGE_HEADER) // np.maximum(nodes, 1)
     # The branch page above a leaf page has its first key.
-    sizes: Positions = (_PAGE + key_lengths + _NODE_HEADER) // np.maximum(a_page, 1)
-    sizes[beside] += -(-(value_lengths[beside] + _PAGE_HEADER) // _PAGE) * _PAGE
+    sizes: Positions = (_PAGE + key_lengths + _NODE_HEADER) // np.maximum(nodes_per_page, 1)
+    sizes[overflowing] += -(-(value_lengths[overflowing] + _PAGE_HEADER) // _PAGE) * _PAGE
     return sizes
 
 

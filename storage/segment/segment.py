@@ -31,7 +31,7 @@ from ..errors import CorruptionError, FilesystemError, StorageFullError
 from ..paths import segment_path
 from .block import Block
 from .key import successor
-from .keyfilter import KeyFilter, has_room
+from .keyfilter import KeyFilter
 from .page import LayoutError, Pages
 from .room import MOST_ROWS_AT_ONCE, most_bytes, rows_at_once
 from .search import (
@@ -69,7 +69,7 @@ def write_segment(
     The folder's own entry is the caller's to make durable. StorageFullError if the disk is full.
     """
     path = environment.local_path(segment_path(name))
-    rows_a_call = rows_at_once(keys, values)
+    rows_per_call = rows_at_once(keys, values)
     with _lmdb_errors(path), _short_of_room(environment, path, keys, values):
         file = lmdb.open(
             path,
@@ -83,8 +83,8 @@ def write_segment(
         try:
             with file.begin(write=True) as transaction:
                 cursor = transaction.cursor()
-                for start in range(0, len(order), rows_a_call):
-                    rows = pa.array(order[start : start + rows_a_call])
+                for start in range(0, len(order), rows_per_call):
+                    rows = pa.array(order[start : start + rows_per_call])
                     pairs = zip(
                         keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True
                     )
@@ -260,11 +260,7 @@ class SegmentFile:
         if self._key_filter is None:
             pages = self._paged()
             lookups = self._misses + count
-            if (
-                pages is not None
-                and lookups * _ENTRIES_PER_LOOKUP >= pages.entry_count
-                and has_room(pages.entry_count)
-            ):
+            if pages is not None and lookups * _ENTRIES_PER_LOOKUP >= pages.entry_count:
                 with self._reporting_damage():
                     self._key_filter = KeyFilter.of(pages)
         return self._key_filter

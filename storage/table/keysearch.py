@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.ragged import Bytes, Positions
+from ..codec.ragged import Bytes, Positions, lengths_of
 from ..segment.block import Block
 from ..segment.keyfilter import key_hashes
 from ..segment.segment import SegmentFile
@@ -25,6 +25,8 @@ from .tablefiles import Span
 # So few keys are looked up in less time than it takes to filter them, and so many are found by a
 # search for all of them at once in less time than by lookups, whose results are objects.
 _FEW_KEYS, _MANY_KEYS = 64, 4096
+# The search for all holds the keys as texts of the longest one's width, and compares whole texts.
+_SHORT_KEY = 64
 _NO_ENTRIES = Block.of_pairs([])
 _Pairs = list[tuple[bytes, bytes]]
 
@@ -90,7 +92,7 @@ class _KeySearch:
         if not len(indices):
             return indices, _NO_ENTRIES
         full_keys = self._full_keys.take(pa.array(indices))
-        if len(indices) >= _MANY_KEYS:
+        if len(indices) >= _MANY_KEYS and lengths_of(full_keys).max() <= _SHORT_KEY:
             matches, entries = file.find_keys(full_keys)
             return indices[matches], entries
         keys = full_keys.to_pylist()

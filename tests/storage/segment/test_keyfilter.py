@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 from relstate.storage.paths import segment_path
 from relstate.storage.segment import keyfilter
-from relstate.storage.segment.keyfilter import KeyFilter, has_room, key_hashes
+from relstate.storage.segment.keyfilter import FilterMemory, KeyFilter, key_hashes
 from relstate.storage.segment.page import Pages
 from support.segments import folder_for_segments, write_pairs
 
@@ -31,6 +32,7 @@ def test_a_key_of_the_file_is_never_left_out(tmp_path: Path, width: int) -> None
 
     key_filter = KeyFilter.of(Pages(environment.map(segment_path(record.name))))
 
+    assert key_filter is not None
     assert key_filter.may_hold(_hashes(list(pairs))).all()
 
 
@@ -52,15 +54,50 @@ def test_the_filter_of_an_empty_file_lets_nothing_pass() -> None:
     assert key_filter.may_hold(_hashes([])).tolist() == []
 
 
-def test_the_filters_of_a_process_take_a_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is room for another only if those that are in use leave it."""
-    monkeypatch.setattr(keyfilter, "_live_filters", weakref.WeakSet())
-    monkeypatch.setattr(keyfilter, "_MOST_BYTES", 5000)
+def test_the_filters_of_a_process_take_a_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is none for a file if those that are in use leave no room for it."""
+    monkeypatch.setattr(keyfilter, "filter_memory", FilterMemory(3000))
+    environment = folder_for_segments(tmp_path)
+    pairs = [(b"key %04d" % number, b"") for number in range(1000)]
+    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
 
-    assert not has_room(3000)
-    assert has_room(1000)
-    key_filter = KeyFilter(np.arange(1000, dtype=np.uint64))
-    assert key_filter.nbytes <= 4 * 1000
-    assert not has_room(1500)
+    key_filter = KeyFilter.of(pages)
+    assert key_filter is not None
+    assert key_filter.nbytes == 2048
+    assert KeyFilter.of(pages) is None
     del key_filter
-    assert has_room(1500)
+    assert KeyFilter.of(pages) is not None
+
+
+def test_threads_may_make_filters_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more memory is reserved than there is, and all of it is released."""
+    memory = FilterMemory(3 * 2048)
+    monkeypatch.setattr(keyfilter, "filter_memory", memory)
+    environment = folder_for_segments(tmp_path)
+    pairs = [(b"key %04d" % number, b"") for number in range(1000)]
+    pages = Pages(environment.map(segment_path(write_pairs(environment, pairs).name)))
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [future.result() for future in [pool.submit(KeyFilter.of, pages) for _ in range(40)]]
+
+    assert sum(key_filter is not None for key_filter in made) == 3
+    del made
+    assert memory.reserve(3 * 2048)
+
+
+def test_the_memory_for_a_damaged_file_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next file can have it."""
+    memory = FilterMemory(8)
+    monkeypatch.setattr(keyfilter, "filter_memory", memory)
+
+    class Damaged:
+        entry_count = 1
+
+        def blocks(self, *_: object) -> None:
+            raise ValueError("damaged")
+
+    with pytest.raises(ValueError, match="damaged"):
+        KeyFilter.of(cast("Pages", Damaged()))
+    assert memory.reserve(8)

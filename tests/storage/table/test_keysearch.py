@@ -96,3 +96,17 @@ def test_a_file_of_none_of_the_keys_is_filtered(
 
     assert len(newest_entries([(file, span)], pa.array(absent, pa.large_binary()))) == 0
     assert sum(looked_up) < 40
+
+
+def test_long_keys_are_not_padded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One long key among many would make texts of its width of all of them."""
+    monkeypatch.setattr(keysearch, "_FEW_KEYS", 0)
+    monkeypatch.setattr(keysearch, "_MANY_KEYS", 1)
+    environment = folder_for_segments(tmp_path)
+    keys = sorted([*(full_key(b"%06d" % number) for number in range(100)), full_key(b"x" * 300)])
+    file = open_file(environment, write_pairs(environment, [(key, b"value") for key in keys]))
+    monkeypatch.delattr(type(file), "find_keys")
+
+    entries = newest_entries([(file, (keys[0], keys[-1]))], pa.array(keys, pa.large_binary()))
+
+    assert pairs_of([entries]) == [[(key, b"value") for key in keys]]
