@@ -25,7 +25,9 @@ from relstate.storage import (
     NewProgress,
     RefreshFigures,
     StoreState,
+    TableDefinition,
     errors,
+    without_expiry,
 )
 
 from .clock import ClockReading, time_now
@@ -196,6 +198,8 @@ class Round:
         pending = self._pending if source.table_id in self._outputs else None
         if table.data_epoch <= taken_in and pending is None:
             return SourceRead(source, None, vnodes)
+        if source.expiry is None and state.expiring_rows(source.table_id):
+            raise _expiring_rows_error(table.definition)
         # What has expired held no changes: vacuum keeps those that a view still has to read.
         first = max(taken_in, state.oldest_epoch) + 1
         plan = self._runner.store.jobs.feed_plan(
@@ -222,6 +226,13 @@ class Round:
             operation="refresh",
             added=tuple(segment for output in results for segment in output.segments),
         )
+
+
+def _expiring_rows_error(definition: TableDefinition) -> errors.SchemaError:
+    return errors.SchemaError(
+        f"table {definition.name!r} holds rows that were written with a TTL, which the view was "
+        f"not planned for; {without_expiry(definition)}, or create the view again"
+    )
 
 
 def view_failure(view: str, error: Exception) -> Exception:
